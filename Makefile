@@ -1,0 +1,52 @@
+# Every target first makes sure that the machine has what it needs (scripts/setup).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help up build test bench lint fuzz clean setup-%
+
+# rustup's own directory, for a login shell that does not have it yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+GUEST := $(abspath $(TARGET))/guest
+X86_64 := x86_64-unknown-linux-musl
+S390X := s390x-unknown-linux-gnu
+
+FUZZ_SECONDS ?= 60
+ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: build ## build, then start guests: make up ARGS="..."
+	$(TARGET)/release/pinhead up $(ARGS)
+
+build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
+	cargo build --locked --release -p pinhead
+	cargo build --locked --profile guest -p pinheadd --target $(X86_64) --target $(S390X)
+	@install -CD $(TARGET)/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
+	@install -CD $(TARGET)/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
+
+test: setup-test build ## all tests, those that boot guests too
+	@time PINHEAD_GUEST_DIR=$(GUEST) cargo test --locked --workspace
+
+bench: build ## the measurements behind our figures
+	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)
+
+lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
+	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo test --locked --quiet -p tidy
+	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run; \
+	else echo 'lint: no shellcheck here, skipped'; fi
+
+fuzz: setup-fuzz ## every fuzz target in turn: make fuzz FUZZ_SECONDS=60
+	scripts/fuzz $(FUZZ_SECONDS)
+
+clean: ## remove what was built
+	cargo clean
+
+setup-%:
+	@scripts/setup $*

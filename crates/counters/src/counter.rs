@@ -1,0 +1,140 @@
+//! The names of what can be counted.
+
+use std::fmt;
+
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// Every member, in the kernel's order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The kernel's word for it.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+
+            /// The member of that name.
+            pub fn from_name(name: &str) -> Option<$name> {
+                match name { $($text => Some($name::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+names!(
+    /// The fields of the `cpu` line of /proc/stat, in its order, and their sum.
+    CpuField {
+        /// Time in user mode; the kernel counts `guest` in here too.
+        User = "user",
+        /// Time of niced processes in user mode; `guest_nice` is in here too.
+        Nice = "nice",
+        /// Time in the kernel.
+        System = "system",
+        /// Idle time.
+        Idle = "idle",
+        /// Idle time with a read or write outstanding.
+        Iowait = "iowait",
+        /// Time in interrupts.
+        Irq = "irq",
+        /// Time in soft interrupts.
+        Softirq = "softirq",
+        /// Time ready to run while the hypervisor ran something else.
+        Steal = "steal",
+        /// Time running a virtual CPU.
+        Guest = "guest",
+        /// Time running a niced virtual CPU.
+        GuestNice = "guest_nice",
+        /// The sum of all ten, guest time included twice, as the original daemon has it.
+        TotalTicks = "total_ticks",
+    }
+);
+
+names!(
+    /// The resources that have pressure stall information.
+    PsiResource { /// CPU.
+        Cpu = "cpu", /// Memory.
+        Memory = "memory", /// I/O.
+        Io = "io" }
+);
+
+names!(
+    /// The two lines of a pressure file.
+    PsiLine { /// At least one task was stalled.
+        Some = "some", /// All non-idle tasks were stalled at once.
+        Full = "full" }
+);
+
+names!(
+    /// The fields of a line of a pressure file.
+    PsiField { /// Share of the last 10 s, in percent.
+        Avg10 = "avg10", /// Share of the last 60 s, in percent.
+        Avg60 = "avg60", /// Share of the last 300 s, in percent.
+        Avg300 = "avg300", /// Stall time since boot, in microseconds.
+        Total = "total" }
+);
+
+/// One number that can be read once an interval.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Counter {
+    /// Seconds since the epoch, with microseconds.
+    Time,
+    /// CPUs online.
+    OnlineCpus,
+    /// First field of /proc/loadavg.
+    LoadAvg,
+    /// Fourth field of /proc/loadavg: tasks that can run now.
+    RunnableProc,
+    /// A field of the `cpu` line of /proc/stat, in ticks.
+    Cpu(CpuField),
+    /// A line of /proc/meminfo, in KiB where it has a unit.
+    Meminfo(Box<str>),
+    /// A line of /proc/vmstat.
+    Vmstat(Box<str>),
+    /// A field of /proc/pressure.
+    Psi(PsiResource, PsiLine, PsiField),
+}
+
+impl Counter {
+    /// A line of /proc/meminfo.
+    pub fn meminfo(name: &str) -> Counter {
+        Counter::Meminfo(name.into())
+    }
+
+    /// A line of /proc/vmstat.
+    pub fn vmstat(name: &str) -> Counter {
+        Counter::Vmstat(name.into())
+    }
+
+    /// Whether the kernel only ever lets it grow, so that a difference of a later
+    /// and an earlier reading cannot be negative.
+    pub fn is_monotonic(&self) -> bool {
+        match self {
+            Counter::Time | Counter::Cpu(_) => true,
+            Counter::Psi(_, _, field) => *field == PsiField::Total,
+            // Sizes in pages start with "nr_"; all else in vmstat counts events.
+            Counter::Vmstat(name) => !name.starts_with("nr_"),
+            Counter::OnlineCpus | Counter::LoadAvg | Counter::RunnableProc => false,
+            Counter::Meminfo(_) => false,
+        }
+    }
+}
+
+/// The counter as the rule language writes it.
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Counter::Time => f.write_str("time"),
+            Counter::OnlineCpus => f.write_str("onumcpus"),
+            Counter::LoadAvg => f.write_str("loadavg"),
+            Counter::RunnableProc => f.write_str("runnable_proc"),
+            Counter::Cpu(field) => write!(f, "cpustat.{}", field.name()),
+            Counter::Meminfo(name) => write!(f, "meminfo.{name}"),
+            Counter::Vmstat(name) => write!(f, "vmstat.{name}"),
+            Counter::Psi(r, l, v) => write!(f, "psi.{}.{}.{}", r.name(), l.name(), v.name()),
+        }
+    }
+}

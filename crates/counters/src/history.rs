@@ -1,0 +1,116 @@
+//! The last rows that were read.
+
+/// A ring of rows. Row 0 is the newest. A number that could not be read is
+/// missing, never 0: inside the ring it is a NaN, outside it is `None`.
+#[derive(Clone, Debug)]
+pub struct History {
+    width: usize,
+    rows: usize,
+    newest: usize,
+    filled: usize,
+    values: Box<[f64]>,
+}
+
+impl History {
+    /// A ring for rows of `width` numbers that remembers `intervals` rows before
+    /// the newest one.
+    pub fn new(width: usize, intervals: usize) -> History {
+        let rows = intervals + 1;
+        History { width, rows, newest: 0, filled: 0, values: vec![f64::NAN; width * rows].into() }
+    }
+
+    /// Makes room for a new row, all of it missing, and hands it out to be filled.
+    pub fn advance(&mut self) -> &mut [f64] {
+        self.newest = (self.newest + 1) % self.rows;
+        self.filled = (self.filled + 1).min(self.rows);
+        let start = self.newest * self.width;
+        let row = &mut self.values[start..start + self.width];
+        row.fill(f64::NAN);
+        row
+    }
+
+    /// The newest row, to be completed.
+    pub fn newest(&mut self) -> &mut [f64] {
+        let start = self.newest * self.width;
+        &mut self.values[start..start + self.width]
+    }
+
+    /// Forgets all rows: what comes next has no past.
+    pub fn clear(&mut self) {
+        self.filled = 0;
+    }
+
+    /// Drops the newest row again, after a read that failed half way. The oldest
+    /// row that it had pushed out stays lost.
+    pub fn retract(&mut self) {
+        if self.filled > 0 {
+            self.newest = (self.newest + self.rows - 1) % self.rows;
+            self.filled -= 1;
+        }
+    }
+
+    /// How many rows are held.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Whether every row that a program may look back to is there.
+    pub fn is_full(&self) -> bool {
+        self.filled == self.rows
+    }
+
+    /// The number in `slot`, `age` intervals ago. `None` if it was not read.
+    #[inline]
+    pub fn get(&self, slot: usize, age: usize) -> Option<f64> {
+        let value = self.raw(slot, age);
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// Like [`History::get`], with a NaN for what is missing.
+    #[inline]
+    pub fn raw(&self, slot: usize, age: usize) -> f64 {
+        if age >= self.filled || slot >= self.width {
+            return f64::NAN;
+        }
+        let row = (self.newest + self.rows - age) % self.rows;
+        self.values[row * self.width + slot]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_row_is_age_0_and_old_rows_fall_off() {
+        let mut history = History::new(1, 2);
+        for value in 1..=4 {
+            history.advance()[0] = f64::from(value);
+        }
+        assert!(history.is_full());
+        let seen: Vec<_> = (0..4).map(|age| history.get(0, age)).collect();
+        assert_eq!(seen, [Some(4.0), Some(3.0), Some(2.0), None]);
+    }
+
+    #[test]
+    fn what_was_not_read_is_missing_and_not_zero() {
+        let mut history = History::new(2, 1);
+        history.advance()[0] = 7.0;
+        assert_eq!(history.get(0, 0), Some(7.0));
+        assert_eq!(history.get(1, 0), None);
+        assert_eq!(history.get(0, 1), None);
+        assert_eq!(history.get(9, 0), None);
+    }
+
+    #[test]
+    fn a_retracted_row_was_never_there() {
+        let mut history = History::new(1, 3);
+        history.advance()[0] = 1.0;
+        history.advance()[0] = 2.0;
+        history.retract();
+        assert_eq!((history.filled(), history.get(0, 0)), (1, Some(1.0)));
+        history.clear();
+        history.retract();
+        assert_eq!(history.filled(), 0);
+    }
+}

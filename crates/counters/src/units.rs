@@ -1,0 +1,60 @@
+//! Units as types, so that pages are never added to KiB.
+
+use std::fmt;
+
+/// KiB in one page of the pool. `cmm_pages` counts pages of 4 KiB on every
+/// architecture that has it, and pool requests use the same page.
+pub const PAGE_KIB: u64 = 4;
+
+macro_rules! unit {
+    ($(#[$doc:meta])* $name:ident, $suffix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!("{}", $suffix), self.0)
+            }
+        }
+    };
+}
+
+unit!(
+    /// A number of bytes.
+    Bytes, " B"
+);
+unit!(
+    /// A number of KiB, the unit of /proc/meminfo.
+    Kib, " KiB"
+);
+unit!(
+    /// A number of pages of 4 KiB, the unit of the pool.
+    Pages, " pages"
+);
+
+impl Pages {
+    /// The same amount in KiB.
+    pub fn kib(self) -> Kib {
+        Kib(self.0.saturating_mul(PAGE_KIB))
+    }
+
+    /// The same amount in bytes.
+    pub fn bytes(self) -> Bytes {
+        Bytes(self.0.saturating_mul(PAGE_KIB * 1024))
+    }
+}
+
+impl Kib {
+    /// The same amount in whole pages, rounded down.
+    pub fn pages(self) -> Pages {
+        Pages(self.0 / PAGE_KIB)
+    }
+}
+
+impl Bytes {
+    /// The same amount in whole pages, rounded down.
+    pub fn pages(self) -> Pages {
+        Pages(self.0 / (PAGE_KIB * 1024))
+    }
+}

@@ -1,0 +1,168 @@
+//! The architectures of guests, and whether the host can run one without emulating it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+/// The architecture of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Arch {
+    /// The PC. Its pool is the virtio balloon.
+    X86_64,
+    /// IBM Z. Its pool is the kernel's own CMM.
+    S390x,
+}
+
+impl Arch {
+    /// All architectures, to loop over.
+    pub const ALL: [Arch; 2] = [Arch::X86_64, Arch::S390x];
+
+    /// The name in target triples, file names and QEMU's programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::S390x => "s390x",
+        }
+    }
+
+    /// Debian's name.
+    pub fn debian(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "amd64",
+            Arch::S390x => "s390x",
+        }
+    }
+
+    /// The QEMU program that runs such guests.
+    pub fn qemu_program(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "qemu-system-x86_64",
+            Arch::S390x => "qemu-system-s390x",
+        }
+    }
+
+    /// The Debian package with that program.
+    pub fn qemu_package(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "qemu-system-x86",
+            Arch::S390x => "qemu-system-misc (Debian 12) or qemu-system-s390x",
+        }
+    }
+
+    /// The architecture that this program was built for, if guests can have it.
+    pub fn host() -> Option<Arch> {
+        Arch::ALL.into_iter().find(|arch| arch.name() == std::env::consts::ARCH)
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a guest's instructions are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accel {
+    /// By the host's processor.
+    Kvm,
+    /// By QEMU's translator.
+    Emulation(WhyEmulation),
+}
+
+/// Why a guest has to be emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyEmulation {
+    /// The guest's architecture is not the host's.
+    OtherArchitecture,
+    /// The host's processor shows no virtualisation, as on many nested hosts.
+    NoProcessorSupport,
+    /// The device cannot be opened: it is missing or this user may not use it.
+    DeviceClosed,
+    /// The caller asked for it.
+    Asked,
+}
+
+impl fmt::Display for Accel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Accel::Kvm => "KVM",
+            Accel::Emulation(WhyEmulation::OtherArchitecture) => {
+                "software emulation (the guest's architecture is not the host's)"
+            }
+            Accel::Emulation(WhyEmulation::NoProcessorSupport) => {
+                "software emulation (this processor shows no virtualisation)"
+            }
+            Accel::Emulation(WhyEmulation::DeviceClosed) => {
+                "software emulation (/dev/kvm cannot be opened)"
+            }
+            Accel::Emulation(WhyEmulation::Asked) => "software emulation (as asked)",
+        })
+    }
+}
+
+/// Finds out how guests of this architecture can run here.
+///
+/// The device alone says little: on a nested host it can be there and a guest on it never prints a
+/// line. So the processor's own word is asked first, and the device is not touched without it.
+pub fn probe_kvm(arch: Arch) -> Accel {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let device_opens = || {
+        let device = Path::new("/dev/kvm");
+        fs::OpenOptions::new().read(true).write(true).open(device).is_ok()
+    };
+    decide(arch, Arch::host(), &cpuinfo, device_opens)
+}
+
+fn decide(
+    guest: Arch,
+    host: Option<Arch>,
+    cpuinfo: &str,
+    device_opens: impl FnOnce() -> bool,
+) -> Accel {
+    if host != Some(guest) {
+        return Accel::Emulation(WhyEmulation::OtherArchitecture);
+    }
+    let (line_start, wanted): (&str, &[&str]) = match guest {
+        Arch::X86_64 => ("flags", &["vmx", "svm"]),
+        Arch::S390x => ("features", &["sie"]),
+    };
+    let supported = cpuinfo
+        .lines()
+        .filter(|line| line.starts_with(line_start))
+        .any(|line| line.split_ascii_whitespace().any(|word| wanted.contains(&word)));
+    if !supported {
+        return Accel::Emulation(WhyEmulation::NoProcessorSupport);
+    }
+    if !device_opens() {
+        return Accel::Emulation(WhyEmulation::DeviceClosed);
+    }
+    Accel::Kvm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTEL: &str = "processor\t: 0\nflags\t\t: fpu vme vmx sse\n";
+
+    #[test]
+    fn kvm_needs_architecture_processor_and_device() {
+        let x86 = Some(Arch::X86_64);
+        let why = |why| Accel::Emulation(why);
+        assert_eq!(decide(Arch::X86_64, x86, INTEL, || true), Accel::Kvm);
+        assert_eq!(decide(Arch::X86_64, x86, INTEL, || false), why(WhyEmulation::DeviceClosed));
+        assert_eq!(
+            decide(Arch::S390x, x86, INTEL, || panic!("not asked")),
+            why(WhyEmulation::OtherArchitecture)
+        );
+        assert_eq!(
+            decide(Arch::X86_64, x86, "flags\t: fpu\nmodel name\t: vmx\n", || panic!("not asked")),
+            why(WhyEmulation::NoProcessorSupport)
+        );
+        assert_eq!(
+            decide(Arch::S390x, Some(Arch::S390x), "features\t: esan3 zarch sie\n", || true),
+            Accel::Kvm
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Writes the archive that a kernel unpacks as its first file system ("newc" cpio).
+//!
+//! The archive depends on nothing but its entries: they are sorted, numbered in that order and
+//! carry no time, so equal guests have equal images. It is not compressed, because under emulation
+//! unpacking costs the guest far more than the few megabytes cost the host.
+
+use std::collections::BTreeMap;
+
+/// What stands behind a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
+    Directory,
+    File { mode: u32, bytes: Vec<u8> },
+    Symlink { target: String },
+    CharDevice { mode: u32, major: u32, minor: u32 },
+}
+
+const S_IFDIR: u32 = 0o040_000;
+const S_IFREG: u32 = 0o100_000;
+const S_IFLNK: u32 = 0o120_000;
+const S_IFCHR: u32 = 0o020_000;
+
+/// An archive in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Archive {
+    /// Sorted, so that a directory always stands before what is in it.
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Archive {
+    /// An empty archive.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a directory and those above it.
+    pub fn directory(&mut self, path: &str) {
+        self.insert(path, Entry::Directory);
+    }
+
+    /// Adds a regular file and the directories above it. `mode` holds the permission bits.
+    pub fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
+        self.insert(path, Entry::File { mode: mode & 0o7777, bytes });
+    }
+
+    /// Adds a symbolic link and the directories above it.
+    pub fn symlink(&mut self, path: &str, target: &str) {
+        self.insert(path, Entry::Symlink { target: target.to_owned() });
+    }
+
+    /// Adds a character device. It is only a record in the archive: making one takes no privilege.
+    pub fn char_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
+        self.insert(path, Entry::CharDevice { mode: mode & 0o7777, major, minor });
+    }
+
+    /// A later entry replaces an earlier one of the same path, so a caller's files win over ours.
+    fn insert(&mut self, path: &str, entry: Entry) {
+        let path = path.trim_matches('/');
+        for (index, _) in path.match_indices('/') {
+            self.entries.entry(path[..index].to_owned()).or_insert(Entry::Directory);
+        }
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    /// The archive's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (number, (path, entry)) in (1..).zip(&self.entries) {
+            let (mode, rdev, data): (u32, (u32, u32), &[u8]) = match entry {
+                Entry::Directory => (S_IFDIR | 0o755, (0, 0), &[]),
+                Entry::File { mode, bytes } => (S_IFREG | mode, (0, 0), bytes),
+                Entry::Symlink { target } => (S_IFLNK | 0o777, (0, 0), target.as_bytes()),
+                Entry::CharDevice { mode, major, minor } => (S_IFCHR | mode, (*major, *minor), &[]),
+            };
+            write_record(&mut out, number, path, mode, rdev, data);
+        }
+        write_record(&mut out, 0, "TRAILER!!!", 0, (0, 0), &[]);
+        out
+    }
+}
+
+/// One record: a header of text, the name, the data, each filled up to a multiple of 4.
+///
+/// ```text
+///   070701 ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor
+///          namesize check            (each 8 hexadecimal digits)
+/// ```
+fn write_record(
+    out: &mut Vec<u8>,
+    ino: u32,
+    path: &str,
+    mode: u32,
+    (rdev_major, rdev_minor): (u32, u32),
+    data: &[u8],
+) {
+    let name_bytes = path.len() + 1;
+    let fields = [
+        ino as usize,
+        mode as usize,
+        0,
+        0,
+        1,
+        0,
+        data.len(),
+        0,
+        0,
+        rdev_major as usize,
+        rdev_minor as usize,
+        name_bytes,
+        0,
+    ];
+    out.extend_from_slice(b"070701");
+    for field in fields {
+        out.extend_from_slice(format!("{field:08x}").as_bytes());
+    }
+    out.extend_from_slice(path.as_bytes());
+    out.push(0);
+    fill_to_four(out);
+    out.extend_from_slice(data);
+    fill_to_four(out);
+}
+
+fn fill_to_four(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Path, mode, device numbers, data.
+    type Record = (String, u32, (u32, u32), Vec<u8>);
+
+    /// Reads an archive back.
+    fn read(mut bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        loop {
+            assert_eq!(&bytes[..6], b"070701");
+            let field = |index: usize| {
+                let at = 6 + index * 8;
+                u32::from_str_radix(std::str::from_utf8(&bytes[at..at + 8]).unwrap(), 16).unwrap()
+            };
+            let (mode, size, rdev) = (field(1), field(6) as usize, (field(9), field(10)));
+            let name_end = 110 + field(11) as usize;
+            let name = String::from_utf8(bytes[110..name_end - 1].to_vec()).unwrap();
+            assert_eq!(bytes[name_end - 1], 0);
+            let data_start = name_end.next_multiple_of(4);
+            let data = bytes[data_start..data_start + size].to_vec();
+            if name == "TRAILER!!!" {
+                assert_eq!(bytes.len(), data_start);
+                return records;
+            }
+            records.push((name, mode, rdev, data));
+            bytes = &bytes[(data_start + size).next_multiple_of(4)..];
+        }
+    }
+
+    #[test]
+    fn parents_come_first_and_everything_comes_back() {
+        let mut archive = Archive::new();
+        archive.file("/sbin/deep/tool", 0o755, b"12345".to_vec());
+        archive.char_device("dev/console", 0o600, 5, 1);
+        archive.symlink("/bin/sh", "busybox");
+        archive.directory("/proc/");
+        let expected = [
+            ("bin", 0o040_755, (0, 0), ""),
+            ("bin/sh", 0o120_777, (0, 0), "busybox"),
+            ("dev", 0o040_755, (0, 0), ""),
+            ("dev/console", 0o020_600, (5, 1), ""),
+            ("proc", 0o040_755, (0, 0), ""),
+            ("sbin", 0o040_755, (0, 0), ""),
+            ("sbin/deep", 0o040_755, (0, 0), ""),
+            ("sbin/deep/tool", 0o100_755, (0, 0), "12345"),
+        ];
+        let expected =
+            expected.map(|(path, mode, rdev, data)| (path.to_owned(), mode, rdev, data.into()));
+        assert_eq!(read(&archive.to_bytes()), expected);
+    }
+
+    #[test]
+    fn the_bytes_do_not_depend_on_the_order_of_adding() {
+        let mut one = Archive::new();
+        one.file("a", 0o644, b"x".to_vec());
+        one.symlink("b", "a");
+        let mut other = Archive::new();
+        other.symlink("b", "a");
+        other.file("a", 0o644, b"old".to_vec());
+        other.file("a", 0o644, b"x".to_vec());
+        assert_eq!(one.to_bytes(), other.to_bytes());
+    }
+}

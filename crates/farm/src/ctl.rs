@@ -1,0 +1,168 @@
+//! Runs commands in a guest, for tests and experiments.
+//!
+//! ```text
+//!   host ► guest   one line, given to the guest's shell
+//!   guest ► host   whatever it writes, then  \x01 done CODE \n
+//! ```
+
+use std::fmt;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use crate::deadline::read_before;
+use crate::{Deadline, Error};
+
+/// More output than this is not a test's answer but a mistake; its beginning is thrown away.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// No mark is longer: its code is an exit status of at most three digits.
+const MARK_BYTES_MAX: usize = 16;
+
+/// What starts the line at a command's end. The shell's printf writes the byte 1; a command's own
+/// text has no reason to.
+const MARK: &[u8] = b"\x01done ";
+
+/// The host's side of a guest's control channel.
+#[derive(Debug)]
+pub struct Ctl {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+    /// Commands whose end was not seen because their time was over.
+    overdue: usize,
+}
+
+/// What a command said and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The exit status; 128 and more are signals.
+    pub code: i32,
+    /// Standard output and standard error.
+    pub text: String,
+}
+
+impl Ctl {
+    /// Speaks through the control socket of a guest that was started with `ctl`.
+    pub fn new(stream: UnixStream) -> Ctl {
+        Ctl { stream, buffer: Vec::new(), overdue: 0 }
+    }
+
+    /// Runs one line in the guest's shell. After a missed deadline the channel stays usable: the
+    /// answer that comes late is thrown away before the next one is read.
+    pub fn run(&mut self, command: &str, deadline: Deadline) -> Result<Output, Error> {
+        let wrong = |reason| Error::Ctl { command: command.to_owned(), reason };
+        if command.contains(['\n', '\0']) {
+            return Err(wrong("it is not one line"));
+        }
+        self.stream
+            .write_all(format!("{command}\n").as_bytes())
+            .map_err(|source| Error::Channel { channel: "ctl", source })?;
+        self.overdue += 1;
+        let waiting_for = format_args!("the end of guest command {command:?}");
+        loop {
+            let output = self.read_answer(deadline, &waiting_for)?;
+            self.overdue -= 1;
+            if self.overdue == 0 {
+                return output.ok_or_else(|| wrong("the guest's answer has no exit status"));
+            }
+        }
+    }
+
+    /// Like [`run`](Self::run), for commands that must succeed.
+    pub fn succeed(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
+        let output = self.run(command, deadline)?;
+        match output.code {
+            0 => Ok(output.text),
+            _ => Err(Error::Ctl { command: command.to_owned(), reason: "it failed" }),
+        }
+    }
+
+    /// The next answer, or `None` if its mark makes no sense.
+    fn read_answer(
+        &mut self,
+        deadline: Deadline,
+        waiting_for: &dyn fmt::Display,
+    ) -> Result<Option<Output>, Error> {
+        let mut chunk = [0; 4096];
+        let mut searched = 0;
+        loop {
+            if let Some((text_end, mark_end)) = find_mark(&self.buffer, searched) {
+                let text = String::from_utf8_lossy(&self.buffer[..text_end]).into_owned();
+                let code = &self.buffer[text_end + MARK.len()..mark_end];
+                let code = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok());
+                self.buffer.drain(..=mark_end);
+                return Ok(code.map(|code| Output { code, text }));
+            }
+            let excess = self.buffer.len().saturating_sub(OUTPUT_BYTES_MAX);
+            self.buffer.drain(..excess);
+            searched = self.buffer.len().saturating_sub(MARK_BYTES_MAX);
+            let count = read_before(&mut self.stream, &mut chunk, deadline, "ctl", waiting_for)?;
+            self.buffer.extend_from_slice(&chunk[..count]);
+        }
+    }
+}
+
+/// Where the mark starts and where its newline is.
+fn find_mark(buffer: &[u8], from: usize) -> Option<(usize, usize)> {
+    let start = from + buffer[from..].windows(MARK.len()).position(|window| window == MARK)?;
+    let newline = buffer[start..].iter().position(|&byte| byte == b'\n')?;
+    Some((start, start + newline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::time::Duration;
+
+    fn long() -> Deadline {
+        Deadline::after(Duration::from_secs(60))
+    }
+
+    #[test]
+    fn text_and_code_come_back() {
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let mut ctl = Ctl::new(ours);
+        guest.write_all(b"no newline\x01done 0\n\x01done 143\n").unwrap();
+        let output = ctl.run("printf 'no newline'", long()).unwrap();
+        assert_eq!(output, Output { code: 0, text: "no newline".into() });
+        assert_eq!(ctl.run("kill $$", long()).unwrap(), Output { code: 143, text: "".into() });
+        let mut lines = BufReader::new(guest).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "printf 'no newline'");
+        assert_eq!(lines.next().unwrap().unwrap(), "kill $$");
+    }
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_the_next_one() {
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let mut ctl = Ctl::new(ours);
+        guest.write_all(b"slow beginning").unwrap();
+        let error = ctl.run("slow", Deadline::after(Duration::from_millis(20))).unwrap_err();
+        assert!(error.to_string().contains("slow"), "{error}");
+        guest.write_all(b" and end\x01done 0\nfresh\x01done 7\n").unwrap();
+        let output = ctl.run("fast", long()).unwrap();
+        assert_eq!(output, Output { code: 7, text: "fresh".into() });
+    }
+
+    #[test]
+    fn commands_and_answers_that_break_the_protocol_are_errors() {
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let mut ctl = Ctl::new(ours);
+        assert!(matches!(ctl.run("two\nlines", long()), Err(Error::Ctl { .. })));
+        guest.write_all(b"x\x01done what\n\x01done 1\n").unwrap();
+        assert!(matches!(ctl.run("a", long()), Err(Error::Ctl { .. })));
+        assert!(matches!(ctl.succeed("false", long()), Err(Error::Ctl { .. })));
+    }
+
+    #[test]
+    fn endless_output_keeps_its_end() {
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let writer = std::thread::spawn(move || {
+            guest.write_all(&vec![b'x'; OUTPUT_BYTES_MAX * 2]).unwrap();
+            guest.write_all(b"end\x01done 0\n").unwrap();
+        });
+        let text = Ctl::new(ours).succeed("yes", long()).unwrap();
+        writer.join().unwrap();
+        assert!(text.ends_with("xend"));
+        assert!(text.len() <= OUTPUT_BYTES_MAX + 4096, "{}", text.len());
+    }
+}

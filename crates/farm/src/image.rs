@@ -1,0 +1,192 @@
+//! Makes what a guest boots from: a Debian kernel and a first file system in memory.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::apt::{Cache, GuestPackages, create_dir};
+use crate::cpio::Archive;
+use crate::error::FileContext;
+use crate::kernel::{Module, Modules};
+use crate::{Arch, Error};
+
+/// What goes into a guest.
+#[derive(Clone, Debug)]
+pub struct ImageSpec {
+    /// The guest's architecture.
+    pub arch: Arch,
+    /// A static `pinheadd` for that architecture; a guest without one is only looked at from
+    /// outside.
+    pub daemon: Option<PathBuf>,
+    /// More files. `/etc/pinheadd.args` holds the daemon's arguments and `/etc/load.sh` is run in
+    /// the background.
+    pub files: Vec<GuestFile>,
+}
+
+/// A file that a guest starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Its path in the guest.
+    pub path: String,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// What a guest boots from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The architecture.
+    pub arch: Arch,
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// The archive with the first file system.
+    pub initramfs: PathBuf,
+}
+
+/// The commands that a guest has. Those that its busybox does not know are left out.
+const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg du \
+    echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill killall \
+    ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep pidof \
+    pkill poweroff printf ps pwd readlink reboot renice rm rmdir rmmod sed seq setsid sh \
+    sha256sum sleep sort stat stty swapoff swapon sync tail taskset tee test time timeout top \
+    touch tr true tty umount uname uniq uptime usleep vmstat wc wget which xargs yes";
+
+/// Old archives of an architecture are removed beyond this number: each new build of the daemon
+/// makes one, and each has some megabytes.
+const KEPT_IMAGES: usize = 8;
+
+impl ImageSpec {
+    /// Makes the image, or finds it in the cache.
+    pub fn build(&self, cache: &Cache) -> Result<Image, Error> {
+        let packages = cache.packages(self.arch)?;
+        let archive = self.archive(&packages)?.to_bytes();
+        let initramfs = store(cache, self.arch, &archive)?;
+        Ok(Image { arch: self.arch, kernel: packages.kernel, initramfs })
+    }
+
+    fn archive(&self, packages: &GuestPackages) -> Result<Archive, Error> {
+        let mut archive = Archive::new();
+        for directory in ["dev", "etc", "proc", "root", "run", "sys", "tmp", "var"] {
+            archive.directory(directory);
+        }
+        // The kernel opens it for the first process before anything is mounted.
+        archive.char_device("dev/console", 0o600, 5, 1);
+        archive.symlink("etc/mtab", "/proc/mounts");
+        add_busybox(&mut archive, &packages.busybox)?;
+        add_modules(&mut archive, &Modules::open(&packages.modules)?, self.arch)?;
+        archive.file("init", 0o755, include_bytes!("init.sh").to_vec());
+        let start = include_bytes!("start-pinheadd.sh").to_vec();
+        archive.file("sbin/start-pinheadd", 0o755, start);
+        if let Some(daemon) = &self.daemon {
+            let bytes = fs::read(daemon).file("read", daemon)?;
+            archive.file("sbin/pinheadd", 0o755, bytes);
+        }
+        for file in &self.files {
+            archive.file(&file.path, file.mode, file.bytes.clone());
+        }
+        Ok(archive)
+    }
+}
+
+fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
+    let busybox = fs::read(path).file("read", path)?;
+    // A foreign busybox cannot be asked for its commands, but their names stand in it one after
+    // the other, each with a zero at its end.
+    let known: std::collections::BTreeSet<&[u8]> = busybox.split(|&byte| byte == 0).collect();
+    for applet in APPLETS.split_ascii_whitespace() {
+        if known.contains(applet.as_bytes()) {
+            archive.symlink(&format!("bin/{applet}"), "busybox");
+        }
+    }
+    archive.file("bin/busybox", 0o755, busybox.clone());
+    Ok(())
+}
+
+fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(), Error> {
+    // On s390x the transport is always part of the kernel, and CMM is in Debian's so far. It is
+    // named here so that a kernel without it is refused: its guests would have no pool.
+    let always: &[&str] = match arch {
+        Arch::X86_64 => &["virtio_pci", "virtio_console", "virtio_balloon"],
+        Arch::S390x => &["virtio_console", "virtio_balloon", "cmm"],
+    };
+    let order = modules.load_order(always)?;
+    add_module_list(archive, "etc/modules", &order, &[]);
+    // Swap in compressed memory needs its compressor named: no modprobe runs in the guest.
+    let zram: Vec<_> =
+        ["lzo_rle", "zram"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.zram", &modules.load_order(&zram)?, &order);
+    Ok(())
+}
+
+fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: &[Module]) {
+    let mut names = String::new();
+    for module in order.iter().filter(|module| !loaded.contains(module)) {
+        names.push_str(&format!("{}\n", module.name));
+        let path = format!("lib/modules/{}.ko", module.name);
+        archive.file(&path, 0o644, module.bytes.clone());
+    }
+    archive.file(list, 0o644, names.into_bytes());
+}
+
+/// Puts an archive into the cache under a name made from its content. The hash only has to tell
+/// apart what one user's own builds make; nobody gains from a collision in his own cache.
+fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(archive);
+    let directory = cache.root().join("images").join(arch.name());
+    let path = directory.join(format!("{:016x}-{}.cpio", hasher.finish(), archive.len()));
+    let _lock = cache.lock()?;
+    if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
+        return Ok(path);
+    }
+    create_dir(&directory)?;
+    remove_old(&directory)?;
+    let part = path.with_extension("part");
+    fs::write(&part, archive).file("write", &part)?;
+    fs::rename(&part, &path).file("create", &path)?;
+    Ok(path)
+}
+
+/// Leaves room for one more image. A QEMU that runs has read its image long ago.
+fn remove_old(directory: &Path) -> Result<(), Error> {
+    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(directory).file("read", directory)? {
+        let entry = entry.file("read", directory)?;
+        let path = entry.path();
+        let time = entry.metadata().and_then(|data| data.modified()).file("read", &path)?;
+        found.push((time, path));
+    }
+    found.sort();
+    let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
+    for (_, path) in &found[..excess.min(found.len())] {
+        fs::remove_file(path).file("remove", path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_archives_share_a_file_and_old_ones_go() {
+        let root = std::env::temp_dir().join(format!("farm-image-{}", std::process::id()));
+        let cache = Cache::at(&root);
+        let first = store(&cache, Arch::S390x, b"first").unwrap();
+        assert_eq!(store(&cache, Arch::S390x, b"first").unwrap(), first);
+        assert_eq!(fs::read(&first).unwrap(), b"first");
+        let ages_ago = SystemTime::UNIX_EPOCH;
+        fs::File::options().write(true).open(&first).unwrap().set_modified(ages_ago).unwrap();
+        let mut last = first.clone();
+        for number in 0..KEPT_IMAGES {
+            last = store(&cache, Arch::S390x, format!("{number}").as_bytes()).unwrap();
+        }
+        assert!(!first.exists() && last.exists());
+        let kept = fs::read_dir(root.join("images/s390x")).unwrap().count();
+        assert_eq!(kept, KEPT_IMAGES);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,49 @@
+//! Real guests: from the name of a Debian package to a Linux that answers.
+//!
+//! ```text
+//!   apt (packages by name) ─► kernel (module order) ─┐
+//!                             daemon, files ─────────┼─► image ─► qemu ─► Guest
+//!                             cpio (archive) ────────┘             │
+//!                                            console, ctl, monitor ◄┘ (sockets, no files)
+//! ```
+//!
+//! Nothing outlives its owner: a guest's QEMU is killed when its [`Guest`] is dropped and when this
+//! process dies, however it dies; its sockets have no names; what the cache holds is either whole
+//! or not there.
+//!
+//! JUSTIFICATION for unsafe code: a child must be bound to this process between fork and exec, and
+//! a process must be waited for with a deadline. The standard library offers neither; both are in
+//! the module `sys`, and nowhere else is unsafe code allowed.
+
+#![deny(unsafe_code)]
+
+mod apt;
+mod arch;
+mod console;
+mod cpio;
+mod ctl;
+mod deadline;
+mod error;
+mod image;
+mod kernel;
+mod monitor;
+mod process;
+mod qemu;
+mod session;
+mod sources;
+mod sys;
+
+pub use apt::{Cache, GuestPackages};
+pub use arch::{Accel, Arch, WhyEmulation, probe_kvm};
+pub use console::{CONSOLE_BYTES_MAX, Console};
+pub use cpio::Archive;
+pub use ctl::{Ctl, OUTPUT_BYTES_MAX, Output};
+pub use deadline::Deadline;
+pub use error::Error;
+pub use image::{GuestFile, Image, ImageSpec};
+pub use kernel::{Module, Modules};
+pub use monitor::Monitor;
+pub use process::{Process, STDERR_BYTES_MAX};
+pub use qemu::{BALLOON_PATH, Guest, GuestSpec, NAME_BYTES_MAX};
+pub use session::Session;
+pub use sys::wait_for_exit;

@@ -1,0 +1,281 @@
+//! Starts QEMU for one guest, with every connection a socket pair.
+//!
+//! Sockets without names leave nothing behind, whoever dies, and no other process can open them.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use crate::process::Process;
+use crate::{Accel, Arch, Error, Image};
+
+/// Where the balloon is in QEMU's object tree, for its statistics.
+pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
+
+/// A guest's name is also its host name, for which Linux has room for 64 bytes with the zero.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// How to start a guest.
+#[derive(Clone, Debug)]
+pub struct GuestSpec {
+    /// Its name: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// How its instructions are executed; see [`crate::probe_kvm`].
+    pub accel: Accel,
+    /// How many CPUs it has at most.
+    pub cpus: u32,
+    /// How much memory it has at most, in MiB.
+    pub memory_mib: u64,
+    /// The room for translated code under emulation, in MiB. 8 keeps QEMU small and is enough for
+    /// a guest that idles, but a boot in it takes twice as long as in 32.
+    pub translation_mib: u32,
+    /// What it boots from, which also says its architecture.
+    pub image: Image,
+    /// More words for the kernel's command line.
+    pub kernel_args: Vec<String>,
+    /// Whether the guest runs commands from the control socket.
+    pub ctl: bool,
+}
+
+/// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
+#[derive(Debug)]
+pub struct Guest {
+    /// The guest's name.
+    pub name: String,
+    /// Its QEMU.
+    pub process: Process,
+    /// QEMU's monitor.
+    pub qmp: UnixStream,
+    /// The daemon's port, `org.pinhead.0`.
+    pub port: UnixStream,
+    /// The guest's console. Somebody must read it, or the guest may come to a halt.
+    pub console: UnixStream,
+    /// The control port, `org.pinhead.ctl.0`.
+    pub ctl: Option<UnixStream>,
+}
+
+/// The two ends of one connection under its name in QEMU.
+struct Link {
+    id: &'static str,
+    ours: UnixStream,
+    theirs: UnixStream,
+}
+
+impl Link {
+    fn new(id: &'static str) -> Result<Link, Error> {
+        let pair = UnixStream::pair();
+        let (ours, theirs) = pair.map_err(|source| Error::Channel { channel: id, source })?;
+        Ok(Link { id, ours, theirs })
+    }
+
+    fn chardev(&self) -> String {
+        format!("socket,id={},fd={}", self.id, self.theirs.as_raw_fd())
+    }
+}
+
+impl GuestSpec {
+    /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
+    /// [`Guest::check`] for a QEMU that ends at once.
+    pub fn start(&self) -> Result<Guest, Error> {
+        self.check()?;
+        let qmp = Link::new("qmp")?;
+        let port = Link::new("port")?;
+        let console = Link::new("console")?;
+        let ctl = self.ctl.then(|| Link::new("ctl")).transpose()?;
+
+        let arch = self.image.arch;
+        let mut command = Command::new(arch.qemu_program());
+        command.args(self.arguments());
+        for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
+            command.arg("-chardev").arg(link.chardev());
+        }
+        let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
+        let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
+        let process = Process::start(command, inherited.map(OwnedFd::from).collect());
+        let process = process.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::ToolMissing {
+                tool: arch.qemu_program().to_owned(),
+                hint: format!("install {}", arch.qemu_package()),
+            },
+            _ => Error::Spawn { program: arch.qemu_program().to_owned(), source },
+        })?;
+        Ok(Guest {
+            name: self.name.clone(),
+            process,
+            qmp: qmp.ours,
+            port: port.ours,
+            console: console.ours,
+            ctl,
+        })
+    }
+
+    /// Refuses what would mean something else on QEMU's or the kernel's command line.
+    fn check(&self) -> Result<(), Error> {
+        let wrong =
+            |reason: &str| Err(Error::Spec { guest: self.name.clone(), reason: reason.to_owned() });
+        let in_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.is_empty()
+            || self.name.len() > NAME_BYTES_MAX
+            || !self.name.chars().all(in_name)
+        {
+            return wrong("a name has 1 to 63 letters, digits, '-', '_' or '.'");
+        }
+        if self.cpus == 0 || self.memory_mib == 0 {
+            return wrong("it needs a CPU and some memory");
+        }
+        let in_word = |c: char| !c.is_whitespace() && !c.is_control();
+        if !self.kernel_args.iter().all(|word| word.chars().all(in_word)) {
+            return wrong("a kernel argument holds white space or control characters");
+        }
+        Ok(())
+    }
+
+    /// QEMU's arguments but for the connections' sockets.
+    fn arguments(&self) -> Vec<OsString> {
+        let arch = self.image.arch;
+        // What idles is what is left out: no default devices, and no clock chips that tick.
+        let machine = match arch {
+            Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
+            Arch::S390x => "s390-ccw-virtio",
+        };
+        let (accel, cpu) = match self.accel {
+            Accel::Kvm => ("kvm".to_owned(), "host"),
+            Accel::Emulation(_) => {
+                (format!("tcg,thread=multi,tb-size={}", self.translation_mib), "max")
+            }
+        };
+        let bus = match arch {
+            Arch::X86_64 => "pci",
+            Arch::S390x => "ccw",
+        };
+        let mut list: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: OsString| list.extend([name.into(), value]);
+        option("-name", format!("guest={}", self.name).into());
+        option("-machine", machine.into());
+        option("-accel", accel.into());
+        option("-cpu", cpu.into());
+        option("-smp", self.cpus.to_string().into());
+        option("-m", format!("{}M", self.memory_mib).into());
+        option("-display", "none".into());
+        option("-kernel", self.image.kernel.clone().into());
+        option("-initrd", self.image.initramfs.clone().into());
+        option("-append", self.kernel_command_line().into());
+        option("-mon", "chardev=qmp,mode=control".into());
+        let balloon = "deflate-on-oom=on,free-page-reporting=on";
+        option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
+        option("-device", format!("virtio-serial-{bus},id=serial0").into());
+        option("-device", serial_port("port", "org.pinhead.0"));
+        if self.ctl {
+            option("-device", serial_port("ctl", "org.pinhead.ctl.0"));
+        }
+        match arch {
+            Arch::X86_64 => option("-serial", "chardev:console".into()),
+            Arch::S390x => option("-device", "sclpconsole,chardev=console".into()),
+        }
+        list.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(Into::into));
+        list
+    }
+
+    fn kernel_command_line(&self) -> String {
+        let mut line = match self.image.arch {
+            Arch::X86_64 => "console=ttyS0 tsc=reliable clocksource=tsc nowatchdog".to_owned(),
+            Arch::S390x => "console=ttysclp0".to_owned(),
+        };
+        line.push_str(" audit=0 quiet psi=1 panic=-1");
+        // Writing to a string cannot fail.
+        let _ = write!(line, " pinhead.name={}", self.name);
+        if self.ctl {
+            line.push_str(" pinhead.ctl=1");
+        }
+        for word in &self.kernel_args {
+            line.push(' ');
+            line.push_str(word);
+        }
+        line
+    }
+}
+
+fn serial_port(chardev: &str, name: &str) -> OsString {
+    format!("virtserialport,bus=serial0.0,chardev={chardev},name={name}").into()
+}
+
+impl Guest {
+    /// What stands on the console when the guest is up.
+    pub fn up_marker(&self) -> String {
+        format!("pinhead: {} is up", self.name)
+    }
+
+    /// Whether QEMU still runs; if not, the error says how it ended and what it said.
+    pub fn check(&mut self) -> Result<(), Error> {
+        let status = self.process.try_wait();
+        let status = status.map_err(|source| Error::Spawn { program: "QEMU".into(), source })?;
+        match status {
+            None => Ok(()),
+            Some(status) => Err(Error::QemuExited {
+                guest: self.name.clone(),
+                status,
+                stderr: self.process.stderr(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WhyEmulation;
+
+    fn spec(arch: Arch) -> GuestSpec {
+        let image = Image { arch, kernel: "/k,1".into(), initramfs: "/i".into() };
+        GuestSpec {
+            name: "g1".into(),
+            accel: Accel::Emulation(WhyEmulation::Asked),
+            cpus: 2,
+            memory_mib: 96,
+            translation_mib: 8,
+            image,
+            kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
+            ctl: true,
+        }
+    }
+
+    #[test]
+    fn command_lines() {
+        let words = |arch| {
+            let words = spec(arch).arguments();
+            words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let x86 = words(Arch::X86_64).join(" ");
+        for part in [
+            "-machine q35,hpet=off,smbus=off,sata=off -accel tcg,thread=multi,tb-size=8 -cpu max",
+            "-smp 2 -m 96M",
+            "virtio-balloon-pci,id=balloon0,deflate-on-oom=on",
+            "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
+            "panic=-1 pinhead.name=g1 pinhead.ctl=1 pinhead.args=-f,/etc/rules -mon",
+        ] {
+            assert!(x86.contains(part), "{part} not in {x86}");
+        }
+        let s390x = words(Arch::S390x).join(" ");
+        assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
+        assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
+    }
+
+    #[test]
+    fn what_would_change_a_command_line_is_refused() {
+        let check = |change: fn(&mut GuestSpec)| {
+            let mut spec = spec(Arch::X86_64);
+            change(&mut spec);
+            assert!(matches!(spec.start(), Err(Error::Spec { .. })), "{spec:?}");
+        };
+        check(|spec| spec.name = "a,debug-threads=on".into());
+        check(|spec| spec.name = "a b".into());
+        check(|spec| spec.name = "a".repeat(64));
+        check(|spec| spec.name.clear());
+        check(|spec| spec.cpus = 0);
+        check(|spec| spec.memory_mib = 0);
+        check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
+    }
+}

@@ -1,0 +1,79 @@
+//! A guest that is up, with a reader or a speaker on each of its connections: what a test needs.
+
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use crate::{Console, Ctl, Deadline, Error, GuestSpec, Monitor, Process};
+
+/// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
+/// also shows the console's last words, so that a failed test tells what the guest said.
+#[derive(Debug)]
+pub struct Session {
+    /// The guest's name.
+    pub name: String,
+    /// Its QEMU.
+    pub process: Process,
+    /// QEMU's monitor.
+    pub monitor: Monitor,
+    /// The host's end of the daemon's port.
+    pub port: UnixStream,
+    /// The guest's console.
+    pub console: Console,
+    /// The guest's shell; `None` if it was started without.
+    pub ctl: Option<Ctl>,
+}
+
+/// A QEMU whose sockets are closed is about to end; its reason is worth this wait.
+const END_GRACE: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// Starts a guest and waits until its first process has done its work.
+    pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
+        let mut guest = spec.start()?;
+        let console = Console::start(
+            guest
+                .console
+                .try_clone()
+                .map_err(|source| Error::Channel { channel: "console", source })?,
+        )?;
+        if let Err(source) = console.wait_for(&guest.up_marker(), deadline) {
+            if matches!(source, Error::Channel { .. }) {
+                // Whatever this returns, the check afterwards says it better.
+                let _ = guest.process.wait(Deadline::after(END_GRACE));
+            }
+            guest.check()?;
+            return Err(Error::NotUp {
+                guest: guest.name,
+                console: console.text(),
+                source: Box::new(source),
+            });
+        }
+        Ok(Session {
+            name: guest.name,
+            process: guest.process,
+            monitor: Monitor::new(guest.qmp),
+            port: guest.port,
+            console,
+            ctl: guest.ctl.map(Ctl::new),
+        })
+    }
+
+    /// Runs one line in the guest's shell and gives its output; anything but success is an error.
+    pub fn sh(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
+        let no_ctl = || Error::Spec {
+            guest: self.name.clone(),
+            reason: "it was started without a control port".to_owned(),
+        };
+        self.ctl.as_mut().ok_or_else(no_ctl)?.succeed(command, deadline)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("--- console of {}:\n{}", self.name, self.console.text());
+            eprintln!("--- QEMU's standard error:\n{}---", self.process.stderr());
+        }
+    }
+}

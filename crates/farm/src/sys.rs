@@ -1,0 +1,112 @@
+//! The system calls that the standard library does not offer, each behind a safe function.
+
+#![allow(unsafe_code, reason = "see JUSTIFICATION in the head of the crate")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Makes the child of a command die with the thread that starts it, and hands it some of our file
+/// descriptors under their own numbers. The descriptors must stay open until the child is started;
+/// they stay closed to every other child that this process may start at the same time.
+pub(crate) fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
+    // SAFETY: getpid has no preconditions.
+    let parent = unsafe { libc::getpid() };
+    let before_exec = move || {
+        // SAFETY: prctl with PR_SET_PDEATHSIG takes a signal number and touches no memory.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // A parent that died before the call above sends no signal any more.
+        // SAFETY: getppid has no preconditions.
+        if unsafe { libc::getppid() } != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        for &fd in &inherited {
+            // SAFETY: F_SETFD takes a number and touches no memory; a bad descriptor is an error.
+            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes system calls and reads memory that was
+    // allocated before the fork: it neither allocates nor takes a lock. The errors that it makes
+    // hold a number only.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// A file without a name that holds exactly `size_bytes` and never more: writing past its end
+/// fails. It takes a child's words without a thread that reads them, and without a limit on how
+/// long they are kept.
+pub(crate) fn bounded_file(size_bytes: u64) -> io::Result<File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a constant that ends with a zero, and the flags are known ones.
+    let fd = unsafe { libc::memfd_create(c"stderr".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: memfd_create has just made this descriptor, and nobody else has it.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    file.set_len(size_bytes)?;
+    let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
+    // SAFETY: F_ADD_SEALS takes a number and touches no memory.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Waits until a process has ended or the time is over, and says whether it has ended. A process
+/// that does not exist has ended. It may be any process, not only a child; a child still has to be
+/// reaped afterwards.
+pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
+    // SAFETY: pidfd_open takes two numbers and touches no memory.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::ESRCH) { Ok(true) } else { Err(error) };
+    }
+    // SAFETY: pidfd_open has just made this descriptor, and nobody else has it. Descriptors fit
+    // into an int.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let timeout_ms = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the pointer leads to one pollfd, which lives until the call returns.
+    match unsafe { libc::poll(&mut poll, 1, timeout_ms) } {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_bounded_file_takes_what_fits_and_no_more() {
+        let mut file = bounded_file(4).unwrap();
+        file.write_all(b"abcd").unwrap();
+        assert!(file.write(b"e").is_err());
+        assert_eq!(file.metadata().unwrap().len(), 4);
+        let mut kept = [0; 4];
+        file.read_exact_at(&mut kept, 0).unwrap();
+        assert_eq!(&kept, b"abcd");
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(!wait_for_exit(child.id(), Duration::from_millis(1)).unwrap());
+        child.kill().unwrap();
+        assert!(wait_for_exit(child.id(), Duration::from_secs(60)).unwrap());
+        child.wait().unwrap();
+        assert!(wait_for_exit(child.id(), Duration::ZERO).unwrap());
+    }
+}

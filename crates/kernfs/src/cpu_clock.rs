@@ -1,0 +1,161 @@
+//! The CPU times of all CPUs as one clock that does not jump when a CPU is
+//! plugged.
+//!
+//! # Why the kernel's own sum will not do
+//!
+//! The line `cpu` of /proc/stat is summed over every CPU that can ever be online.
+//! The busy fields are plain counters that stay where they are while a CPU is
+//! offline. `idle` and `iowait` are not: for a CPU online they come from its tick
+//! device's record of its sleep, for an offline one from the counter that only
+//! ticks have ever moved. The two differ by all the time that the CPU slept
+//! without ticks, and kernels before 6.8 (or a stable release with the same fix)
+//! also forget the record when the CPU goes offline. So at each plug and unplug
+//! the sum jumps, forward or back, by up to all the idle time since boot. A rule
+//! on `idle` or on `total_ticks` then sees nonsense in the very interval after
+//! the daemon has acted, and acts on it again.
+//!
+//! # What is done instead
+//!
+//! - *The set of `cpuN` lines is the same as at the last reading*: the total
+//!   advances by the raw difference of the line `cpu`, whatever its sign. A run in
+//!   which no CPU is ever plugged shows exactly the kernel's numbers.
+//! - *The set has changed*: the total advances by what each CPU did that is in
+//!   both readings. One CPU's line has the same origin at both, so that it cannot
+//!   jump; each field's step is still held between 0 and the time that has passed.
+//!   - A CPU that is *gone* gives nothing in this interval. What it did between
+//!     the last reading and its end is not lost: its line is kept.
+//!   - A CPU that is *new* gives its busy fields since it was last seen, for those
+//!     went on from where they stood. Its idle time has another origin now and
+//!     counts as 0. Never seen before, it gives nothing: what its line shows may
+//!     be from long before the first reading.
+//! - *The interval after a change* is raw again. Both its readings take each CPU's
+//!   idle time from the same place, so the jump is not in it, with one exception:
+//!   the kernel sums the line `cpu` first and walks the CPUs online after that. A
+//!   CPU plugged between the two (by somebody else: the daemon is busy reading)
+//!   shows in the lines one reading before it shows in the sum. So in the interval
+//!   after a change the sum must agree with the lines, or it counts as changed too.
+//! - *A CPU that went and came back between two readings* leaves the set as it was.
+//!   A field that falls by more than [`MAX_FALL_TICKS`] gives it away. Small steps
+//!   back are the kernel's everyday business (its idle time is not monotonic) and
+//!   stay raw.
+
+use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
+
+/// Ticks a second in /proc/stat. User space is shown 100 on every architecture
+/// that pinhead runs on, whatever the kernel's own rate.
+pub const USER_HZ: f64 = 100.0;
+
+/// The farthest that a field may fall in one interval and still be taken for the
+/// kernel's usual inexactness: ten seconds.
+pub const MAX_FALL_TICKS: i64 = 1000;
+
+/// Each field is rounded down to a tick by itself, in both readings.
+const SLACK_TICKS: i64 = 2;
+
+/// The accumulated CPU times.
+#[derive(Clone, Debug, Default)]
+pub struct CpuClock {
+    started: bool,
+    total: Ticks,
+    /// The last reading, raw.
+    last: Stat,
+    last_secs: f64,
+    /// Whether the set of CPUs had changed at the last reading.
+    changed: bool,
+    /// The last line of each CPU that has been seen and left again, ascending.
+    gone: Vec<(u32, Ticks)>,
+}
+
+impl CpuClock {
+    /// Takes the next reading, made at `now_secs`, and gives the total: the raw
+    /// sum of the first reading and all that has passed since.
+    pub fn advance(&mut self, stat: &Stat, now_secs: f64) -> &Ticks {
+        if !self.started {
+            self.started = true;
+            self.total = stat.all;
+        } else if self.is_other_origin(stat) {
+            self.changed = true;
+            self.advance_by_lines(stat, passed_ticks(self.last_secs, now_secs));
+        } else {
+            self.changed = false;
+            for field in 0..FIELDS {
+                self.add(field, stat.all[field].saturating_sub(self.last.all[field]));
+            }
+        }
+        self.last.all = stat.all;
+        self.last.cpus.clone_from(&stat.cpus);
+        self.last_secs = now_secs;
+        &self.total
+    }
+
+    fn add(&mut self, field: usize, ticks: i64) {
+        self.total[field] = self.total[field].saturating_add(ticks);
+    }
+
+    /// Whether the line `cpu` may have another origin than at the last reading.
+    fn is_other_origin(&self, stat: &Stat) -> bool {
+        if self.last.cpus.len() != stat.cpus.len() || fell(&self.last.all, &stat.all) {
+            return true;
+        }
+        let mut pairs = self.last.cpus.iter().zip(&stat.cpus);
+        pairs.any(|(before, after)| before.0 != after.0 || fell(&before.1, &after.1))
+            || (self.changed && self.sum_disagrees(stat))
+    }
+
+    fn sum_disagrees(&self, stat: &Stat) -> bool {
+        let step = |before: &Ticks, after: &Ticks, field: usize| {
+            i128::from(after[field]) - i128::from(before[field])
+        };
+        // Each line is rounded by itself.
+        let tolerance = i128::from(MAX_FALL_TICKS) + stat.cpus.len() as i128;
+        (0..FIELDS).any(|field| {
+            let pairs = self.last.cpus.iter().zip(&stat.cpus);
+            let lines: i128 = pairs.map(|(a, b)| step(&a.1, &b.1, field)).sum();
+            (step(&self.last.all, &stat.all, field) - lines).abs() > tolerance
+        })
+    }
+
+    fn advance_by_lines(&mut self, stat: &Stat, limit: i64) {
+        for (id, now) in &stat.cpus {
+            let (before, is_new) = match line_of(&self.last.cpus, *id) {
+                Some(before) => (before, false),
+                None => (line_of(&self.gone, *id).unwrap_or(*now), true),
+            };
+            for field in 0..FIELDS {
+                let idle = field == IDLE || field == IOWAIT;
+                if !(is_new && idle) {
+                    let step = now[field].saturating_sub(before[field]);
+                    self.add(field, step.clamp(0, limit));
+                }
+            }
+        }
+        for (id, before) in &self.last.cpus {
+            if line_of(&stat.cpus, *id).is_some() {
+                continue;
+            }
+            match self.gone.binary_search_by_key(id, |line| line.0) {
+                Ok(at) => self.gone[at].1 = *before,
+                Err(at) => self.gone.insert(at, (*id, *before)),
+            }
+        }
+    }
+}
+
+fn line_of(cpus: &[(u32, Ticks)], id: u32) -> Option<Ticks> {
+    cpus.binary_search_by_key(&id, |line| line.0).ok().map(|at| cpus[at].1)
+}
+
+fn fell(before: &Ticks, after: &Ticks) -> bool {
+    before.iter().zip(after).any(|(b, a)| b.saturating_sub(*a) > MAX_FALL_TICKS)
+}
+
+/// The most that one CPU can have done in that time. A wall clock that was set
+/// back gives only the slack: to lose an interval is better than to invent one.
+fn passed_ticks(from_secs: f64, to_secs: f64) -> i64 {
+    let passed = ((to_secs - from_secs) * USER_HZ).ceil();
+    // The cast saturates, and makes 0 of what is no number.
+    (passed.max(0.0) as i64).saturating_add(SLACK_TICKS)
+}
+
+#[cfg(test)]
+mod tests;

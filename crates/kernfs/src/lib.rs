@@ -1,0 +1,41 @@
+//! Readers of /proc and /sys under a replaceable root.
+//!
+//! This is what the guest daemon does once an interval, in a guest that is most
+//! likely idle, so its price is the point: files stay open and are read again
+//! from their start, only files that a wanted [`Counter`](counters::Counter)
+//! stands in are read, mostly with one system call each, and nothing is allocated
+//! after the first row.
+//!
+//! ```text
+//!   Source ──bytes──► Window ──► parse (pure) ──► Table / CpuClock ──► row
+//!   (Fs, Texts,       (one buffer,                (where lines stand,
+//!    a faulty one)     all I/O rules)              what a plugged CPU
+//!                                                  does to the clock)
+//! ```
+//!
+//! All that parses is in [`parse`]: functions from bytes to values that know no
+//! file and never panic. A [`Source`] only hands out bytes, so that recorded
+//! files ([`Texts`]) go through exactly the code that reads the live ones ([`Fs`]).
+
+#![forbid(unsafe_code)]
+
+mod cpu_clock;
+mod error;
+mod file;
+mod names;
+pub mod parse;
+mod reader;
+mod source;
+mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod window;
+
+pub use cpu_clock::{CpuClock, USER_HZ};
+pub use error::Error;
+pub use file::{ProcFile, Root};
+pub use names::{kernel_names, names_of};
+pub use parse::cpulist::{CpuList, MAX_CPUS};
+pub use reader::Reader;
+pub use source::{Fs, Source, Texts};
+pub use window::MAX_FILE_BYTES;

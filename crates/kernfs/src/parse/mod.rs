@@ -1,0 +1,119 @@
+//! From bytes to values. Nothing here opens a file, keeps a state or panics,
+//! whatever the bytes are: these functions are what the fuzzer is given.
+
+pub mod cpulist;
+pub mod loadavg;
+pub mod pressure;
+pub mod stat;
+pub mod table;
+
+use std::fmt;
+
+/// Bytes that do not read as the kernel writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// The lines of a text, without their newlines. The last may lack one.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let count = if bytes.is_empty() { 0 } else { usize::MAX };
+    body.split(|b| *b == b'\n').take(count)
+}
+
+/// `bytes` without the blanks and tabs at their start.
+#[inline]
+pub fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    let blanks = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    &bytes[blanks..]
+}
+
+/// The digits at the start of `bytes` as a number, and what follows them. What a
+/// `u64` cannot hold reads as the greatest that it can. `None`: no digit.
+#[inline]
+pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value: u64 = 0;
+    let mut digits = 0;
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value.saturating_mul(10).saturating_add(u64::from(digit));
+        digits += 1;
+    }
+    (digits > 0).then(|| (value, &bytes[digits..]))
+}
+
+/// A number with an optional decimal fraction at the start of `bytes`, and what
+/// follows it. Of the fraction nine digits count; the kernel prints two.
+///
+/// Both parts make one integer that is divided once by a power of ten. Below 2^53
+/// that gives the number nearest to what is written, as `strtod` would.
+pub fn decimal(bytes: &[u8]) -> Option<(f64, &[u8])> {
+    let (whole, rest) = unsigned(bytes)?;
+    let Some(tail) = rest.strip_prefix(b".") else {
+        return Some((whole as f64, rest));
+    };
+    let digits = tail.iter().take_while(|b| b.is_ascii_digit()).count();
+    if digits == 0 {
+        return Some((whole as f64, rest));
+    }
+    let mut scaled = whole;
+    let mut scale: u64 = 1;
+    for digit in &tail[..digits.min(9)] {
+        scaled = scaled.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+        scale *= 10;
+    }
+    let value = if scaled == u64::MAX { whole as f64 } else { scaled as f64 / scale as f64 };
+    Some((value, &tail[digits..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_its_lines_with_and_without_the_last_newline() {
+        let of = |text: &'static str| lines(text.as_bytes()).map(<[u8]>::len).collect::<Vec<_>>();
+        assert_eq!(of(""), []);
+        assert_eq!(of("\n"), [0]);
+        assert_eq!(of("a\nbb"), [1, 2]);
+        assert_eq!(of("a\nbb\n"), [1, 2]);
+        assert_eq!(of("a\n\nbb\n\n"), [1, 0, 2, 0]);
+    }
+
+    #[test]
+    fn numbers_saturate_and_leave_what_follows() {
+        assert_eq!(unsigned(b"17 kB"), Some((17, &b" kB"[..])));
+        assert_eq!(unsigned(b"18446744073709551615"), Some((u64::MAX, &b""[..])));
+        assert_eq!(unsigned(b"99999999999999999999999x"), Some((u64::MAX, &b"x"[..])));
+        assert_eq!(unsigned(b""), None);
+        assert_eq!(unsigned(b"-1"), None);
+        assert_eq!(unsigned(b"\xff\xfe"), None);
+    }
+
+    #[test]
+    fn decimals_are_the_nearest_double() {
+        for text in ["0.00", "1.26", "0.1", "123456.78", "7", "0.123456789"] {
+            let parsed = decimal(text.as_bytes()).map(|(value, _)| value);
+            assert_eq!(parsed, text.parse().ok(), "{text}");
+        }
+        assert_eq!(decimal(b"1. x"), Some((1.0, &b". x"[..])));
+        assert_eq!(decimal(b"2.1234567890123 x"), Some((2.123456789, &b" x"[..])));
+        assert_eq!(decimal(b"99999999999999999999.5"), Some((u64::MAX as f64, &b""[..])));
+        assert_eq!(decimal(b".5"), None);
+    }
+}

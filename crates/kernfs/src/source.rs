@@ -1,0 +1,105 @@
+//! Where the bytes come from: files that stay open, or recorded texts.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::file::{ProcFile, Root};
+
+/// Something that has the bytes of the kernel's files. It knows no more than
+/// `pread`: how often to read, how much, and what a short read means is the
+/// window's business, so that every source, also a faulty one, meets the same code.
+pub trait Source {
+    /// Reads bytes of `file` from byte `at` on into `buf` and says how many; 0 is
+    /// the end of the file.
+    fn read_at(&mut self, file: ProcFile, buf: &mut [u8], at: u64) -> io::Result<usize>;
+
+    /// What to call `file` in an error.
+    fn path(&self, file: ProcFile) -> PathBuf {
+        PathBuf::from(file.relative())
+    }
+}
+
+/// The files below a root, opened at the first read and kept open.
+#[derive(Debug)]
+pub struct Fs {
+    root: Root,
+    open: [Option<File>; ProcFile::ALL.len()],
+}
+
+impl Fs {
+    /// The files below `root`. None is opened yet.
+    pub fn new(root: &Root) -> Fs {
+        Fs { root: root.clone(), open: Default::default() }
+    }
+}
+
+impl Source for Fs {
+    fn read_at(&mut self, file: ProcFile, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        let slot = &mut self.open[file.index()];
+        let handle = match slot {
+            Some(handle) => handle,
+            None => slot.insert(File::open(self.root.join(file.relative()))?),
+        };
+        let read = handle.read_at(buf, at);
+        // A handle whose object is gone (a proc that was mounted anew, a device
+        // that left) stays bad for ever: open it again the next time.
+        if read.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted) {
+            *slot = None;
+        }
+        read
+    }
+
+    fn path(&self, file: ProcFile) -> PathBuf {
+        self.root.join(file.relative())
+    }
+}
+
+/// The texts of the files as they were recorded at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Texts<'a> {
+    stat: &'a str,
+    loadavg: &'a str,
+    meminfo: &'a str,
+    vmstat: &'a str,
+    online: String,
+}
+
+impl<'a> Texts<'a> {
+    /// The four files of /proc, and how many CPUs were online: recordings keep
+    /// only their number, which is all that a counter needs.
+    pub fn new(
+        stat: &'a str,
+        loadavg: &'a str,
+        meminfo: &'a str,
+        vmstat: &'a str,
+        online_cpus: u32,
+    ) -> Texts<'a> {
+        let online = match online_cpus {
+            0 => String::from("\n"),
+            1 => String::from("0\n"),
+            n => format!("0-{}\n", n - 1),
+        };
+        Texts { stat, loadavg, meminfo, vmstat, online }
+    }
+}
+
+impl Source for Texts<'_> {
+    fn read_at(&mut self, file: ProcFile, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        let text = match file {
+            ProcFile::Stat => self.stat,
+            ProcFile::Loadavg => self.loadavg,
+            ProcFile::Meminfo => self.meminfo,
+            ProcFile::Vmstat => self.vmstat,
+            ProcFile::OnlineCpus => &self.online,
+            // Recordings are older than pressure: what was not recorded is missing.
+            ProcFile::Pressure(_) => return Err(io::ErrorKind::NotFound.into()),
+        };
+        let start = usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
+        let rest = &text.as_bytes()[start..];
+        let count = rest.len().min(buf.len());
+        buf[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}

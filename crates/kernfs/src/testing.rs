@@ -1,0 +1,250 @@
+//! For tests: a kernel made of plain files, and sources that misbehave.
+//!
+//! ```
+//! use counters::Counter;
+//! use kernfs::{Reader, testing::FakeKernel};
+//!
+//! let kernel = FakeKernel::new(2, 4);
+//! let mut reader = Reader::open(&kernel.root(), &[Counter::OnlineCpus])?;
+//! let mut row = [f64::NAN];
+//! reader.read(0.0, &mut row)?;
+//! assert_eq!(row, [2.0]);
+//! # Ok::<(), kernfs::Error>(())
+//! ```
+
+// A test that cannot make its tree has nothing to go on with.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::file::{ProcFile, Root};
+use crate::parse::cpulist::{self, CpuList};
+use crate::source::Source;
+
+/// Shown in the fake /proc/stat for each CPU.
+pub const STAT_LINE: &str = "100 10 50 1000 20 5 5 3 2 1";
+
+/// The fake /proc/meminfo.
+pub const MEMINFO: &str = "MemTotal:         524288 kB\n\
+                           MemFree:           59903 kB\n\
+                           MemAvailable:      84977 kB\n\
+                           Buffers:           42856 kB\n\
+                           Cached:            35819 kB\n\
+                           Active(anon):     157286 kB\n\
+                           SwapTotal:       1048572 kB\n\
+                           SwapFree:        1044922 kB\n\
+                           HugePages_Total:       0\n";
+
+/// The fake /proc/vmstat.
+pub const VMSTAT: &str = "nr_free_pages 14975\n\
+                          nr_dirty 7\n\
+                          pgpgin 584546\n\
+                          pgpgout 145549\n\
+                          pswpin 335996\n\
+                          pswpout 641887\n\
+                          pgscan_kswapd 559507\n\
+                          pgscan_direct 271743\n\
+                          pgsteal_kswapd 90650\n\
+                          pgsteal_direct 1200\n";
+
+/// The fake files of /proc/pressure.
+pub const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276\n\
+                            full avg10=0.01 avg60=0.02 avg300=0.03 total=4711\n";
+
+/// The fake boot id.
+pub const BOOT_ID: &str = "0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44";
+
+/// A directory that looks like the parts of /proc and /sys that pinhead reads. It
+/// is removed when it is dropped. Nothing in it reacts: what a kernel does after a
+/// CPU's `online` file was written, [`FakeKernel::settle`] does.
+#[derive(Debug)]
+pub struct FakeKernel {
+    dir: PathBuf,
+}
+
+impl FakeKernel {
+    /// A kernel with `present` CPUs of which the first `online` are online. As on
+    /// x86, cpu0 has no `online` file; there is no `configure` and no
+    /// `dispatching`.
+    pub fn new(online: u32, present: u32) -> FakeKernel {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-fake-kernel-{}-{serial}", std::process::id());
+        let kernel = FakeKernel { dir: std::env::temp_dir().join(name) };
+        // A run that was killed and had the same pid may have left one behind.
+        let _ = fs::remove_dir_all(&kernel.dir);
+        kernel.write("proc/loadavg", "1.26 1.14 1.01 9/186 25839\n");
+        kernel.write("proc/meminfo", MEMINFO);
+        kernel.write("proc/vmstat", VMSTAT);
+        for file in ["cpu", "memory", "io"] {
+            kernel.write(&format!("proc/pressure/{file}"), PRESSURE);
+        }
+        kernel.write("proc/sys/kernel/random/boot_id", &format!("{BOOT_ID}\n"));
+        let all: CpuList = (0..present).collect();
+        kernel.write("sys/devices/system/cpu/present", &format!("{all}\n"));
+        kernel.write("sys/devices/system/cpu/possible", &format!("{all}\n"));
+        for cpu in 0..present {
+            fs::create_dir_all(kernel.dir.join(format!("sys/devices/system/cpu/cpu{cpu}")))
+                .unwrap();
+            if cpu > 0 {
+                kernel.write_cpu(cpu, "online", if cpu < online { "1\n" } else { "0\n" });
+            }
+        }
+        kernel.settle();
+        kernel
+    }
+
+    /// The same as on s390x: cpu0 can go offline, each CPU is configured, and
+    /// dispatching is horizontal; there is a CMM pool of `cmm_pages`.
+    pub fn s390x(online: u32, present: u32, cmm_pages: u64) -> FakeKernel {
+        let kernel = FakeKernel::new(online, present);
+        kernel.write_cpu(0, "online", "1\n");
+        for cpu in 0..present {
+            kernel.write_cpu(cpu, "configure", "1\n");
+        }
+        kernel.write("sys/devices/system/cpu/dispatching", "0\n");
+        kernel.write("proc/sys/vm/cmm_pages", &format!("{cmm_pages}\n"));
+        kernel.write("proc/sys/vm/cmm_timed_pages", "0\n");
+        kernel
+    }
+
+    /// The root to give to what is tested.
+    pub fn root(&self) -> Root {
+        Root::at(&self.dir)
+    }
+
+    /// Where `relative` is.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.dir.join(relative)
+    }
+
+    /// Writes a file, in directories that are made for it.
+    pub fn write(&self, relative: &str, text: &str) {
+        let path = self.path(relative);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+
+    /// Writes a file of a CPU: `online`, `configure`.
+    pub fn write_cpu(&self, cpu: u32, file: &str, text: &str) {
+        self.write(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"), text);
+    }
+
+    /// A file's text. Panics if it is not there.
+    pub fn read(&self, relative: &str) -> String {
+        fs::read_to_string(self.path(relative)).unwrap()
+    }
+
+    /// Removes a file or a directory with all that is in it.
+    pub fn remove(&self, relative: &str) {
+        let path = self.path(relative);
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
+    }
+
+    /// Puts a directory in a file's place: every read and write of it fails, also
+    /// for root, whom no permission stops. A handle that is open already still has
+    /// the old file; to make reads of one fail is what [`Faulty`] is for.
+    pub fn break_file(&self, relative: &str) {
+        let path = self.path(relative);
+        if path.is_file() {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::create_dir_all(path).unwrap();
+    }
+
+    /// Adds a process. A kernel thread has an empty `cmdline`.
+    pub fn add_process(&self, pid: u32, comm: &str, cmdline: &str, cpus_allowed: &str) {
+        let status = format!("Name:\t{comm}\nPid:\t{pid}\nCpus_allowed_list:\t{cpus_allowed}\n");
+        self.write(&format!("proc/{pid}/comm"), &format!("{comm}\n"));
+        self.write(&format!("proc/{pid}/cmdline"), cmdline);
+        self.write(&format!("proc/{pid}/status"), &status);
+    }
+
+    /// Does what a kernel does after CPUs were plugged: makes the list of CPUs
+    /// online and the lines of /proc/stat agree with the CPUs' `online` files. A
+    /// CPU without one is online.
+    pub fn settle(&self) {
+        let online: CpuList = self.present().iter().filter(|cpu| self.is_online(*cpu)).collect();
+        self.write("sys/devices/system/cpu/online", &format!("{online}\n"));
+        let mut stat = format!("cpu  {STAT_LINE}\n");
+        for cpu in online.iter() {
+            stat += &format!("cpu{cpu} {STAT_LINE}\n");
+        }
+        stat += "intr 219532 0 0 0\nctxt 464956\nbtime 1290000000\n";
+        self.write("proc/stat", &stat);
+    }
+
+    /// The CPUs whose `online` file says so, or that have none.
+    pub fn online(&self) -> Vec<u32> {
+        self.present().iter().filter(|cpu| self.is_online(*cpu)).collect()
+    }
+
+    fn present(&self) -> CpuList {
+        cpulist::parse(self.read("sys/devices/system/cpu/present").as_bytes()).unwrap()
+    }
+
+    fn is_online(&self, cpu: u32) -> bool {
+        let file = self.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
+        fs::read(file).map_or(true, |text| text.starts_with(b"1"))
+    }
+}
+
+impl Drop for FakeKernel {
+    fn drop(&mut self) {
+        // A tree that stays behind does no harm, and a panic here would hide
+        // what the test had to say.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A source that fails one read, or hands out its bytes in small pieces.
+#[derive(Debug)]
+pub struct Faulty<S> {
+    inner: S,
+    /// How many reads were tried so far.
+    pub reads: usize,
+    /// Fails this read, counted from 0.
+    pub fail_at: Option<usize>,
+    /// Hands out no more bytes at once than this.
+    pub most_bytes: usize,
+    /// Interrupts every other read with EINTR.
+    pub interrupts: bool,
+}
+
+impl<S> Faulty<S> {
+    /// A source that does what `inner` does until it is told otherwise.
+    pub fn new(inner: S) -> Faulty<S> {
+        Faulty { inner, reads: 0, fail_at: None, most_bytes: usize::MAX, interrupts: false }
+    }
+
+    /// The source underneath.
+    pub fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+}
+
+impl<S: Source> Source for Faulty<S> {
+    fn read_at(&mut self, file: ProcFile, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        let number = self.reads;
+        self.reads += 1;
+        if self.fail_at == Some(number) {
+            return Err(io::Error::other("a fault that the test asked for"));
+        }
+        if self.interrupts && number.is_multiple_of(2) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let room = buf.len().min(self.most_bytes);
+        self.inner.read_at(file, &mut buf[..room], at)
+    }
+
+    fn path(&self, file: ProcFile) -> PathBuf {
+        self.inner.path(file)
+    }
+}

@@ -1,0 +1,183 @@
+//! `pinhead conform`: recorded decisions of the original daemon, decided again.
+//!
+//! One scenario a line, as JSON: a rules file, a machine, the texts of the kernel's
+//! files at each look, and what CPUs and pool were after each. The texts go through
+//! the readers, the compiler and the step that the daemon itself uses.
+
+use crate::error::Error;
+use counters::{History, Pages};
+use kernfs::{Reader, Texts, names_of};
+use policy::guest::{self, CpuAction, Cpus, World};
+use rules::{Machine, Program, Severity};
+use serde::Deserialize;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+/// One recorded scenario.
+#[derive(Debug, Deserialize)]
+struct Scenario {
+    id: String,
+    config: String,
+    cpus_present: u32,
+    cpus_online: u32,
+    cmm_pages: u64,
+    snapshots: Vec<Snapshot>,
+    expect: Option<Vec<State>>,
+    #[serde(default)]
+    refuse: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Snapshot {
+    time: f64,
+    stat: String,
+    loadavg: String,
+    meminfo: String,
+    vmstat: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+struct State {
+    online: u32,
+    cmm_pages: u64,
+}
+
+/// How a file of scenarios came out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Scenarios decided as recorded.
+    pub agree: usize,
+    /// Scenarios in the file.
+    pub total: usize,
+    /// One paragraph for each that differs.
+    pub differences: Vec<String>,
+}
+
+/// Runs all scenarios of a file; one that ends in `.gz`, or looks like it, is unpacked.
+pub fn run(path: &Path) -> Result<Report, Error> {
+    let file = std::fs::File::open(path).map_err(|e| Error::read(path, e))?;
+    let mut reader = BufReader::new(file);
+    let packed = reader.fill_buf().map_err(|e| Error::read(path, e))?.starts_with(&[0x1f, 0x8b]);
+    let unpacked: Box<dyn Read> =
+        if packed { Box::new(flate2::read::MultiGzDecoder::new(reader)) } else { Box::new(reader) };
+    let mut report = Report::default();
+    for (index, line) in BufReader::new(unpacked).lines().enumerate() {
+        let line = line.map_err(|e| Error::read(path, e))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let scenario: Scenario = serde_json::from_str(&line).map_err(|e| Error::Line {
+            path: path.into(),
+            line: index + 1,
+            column: e.column(),
+            message: format!("This is no scenario: {e}"),
+        })?;
+        report.total += 1;
+        match scenario.run() {
+            Ok(()) => report.agree += 1,
+            Err(difference) => report.differences.push(format!("{}: {difference}", scenario.id)),
+        }
+    }
+    Ok(report)
+}
+
+impl Scenario {
+    fn run(&self) -> Result<(), String> {
+        match (self.compile(), &self.expect) {
+            (Err(_), None) => Ok(()),
+            (Err(errors), Some(_)) => Err(format!("refused, but the original runs it: {errors}")),
+            (Ok(_), None) => {
+                let reason = self.refuse.as_deref().unwrap_or("no reason given");
+                Err(format!("accepted, but it must be refused: {reason}"))
+            }
+            (Ok(program), Some(expect)) => self.decide(&program, expect),
+        }
+    }
+
+    fn compile(&self) -> Result<Program, String> {
+        let first = self.snapshots.first().ok_or("it has no snapshot")?;
+        let names = names_of(&mut first.texts(self.cpus_online)).map_err(|e| e.to_string())?;
+        let machine = Machine {
+            names: Some(names),
+            cpus_present: Some(self.cpus_present),
+            ..Machine::default()
+        };
+        let text = self.config.as_bytes();
+        let (file, mut found) = rules::parse(text);
+        let (program, more) = rules::compile(&file, &machine);
+        found.extend(more);
+        found.retain(|d| d.severity == Severity::Error);
+        match program {
+            Some(program) if found.is_empty() => Ok(program),
+            _ => {
+                let lines: Vec<String> =
+                    found.iter().map(|d| rules::one_line("config", text, d)).collect();
+                Err(lines.join("; "))
+            }
+        }
+    }
+
+    fn decide(&self, program: &Program, expect: &[State]) -> Result<(), String> {
+        let mut state = State { online: self.cpus_online, cmm_pages: self.cmm_pages };
+        let start = guest::start(program, self.world(state));
+        state.online = start.cpus.unwrap_or(state.online);
+        state.cmm_pages = start.pool.map_or(state.cmm_pages, |pages| pages.0);
+
+        let mut history = History::new(program.counters.len(), program.intervals);
+        let mut reader: Option<Reader<Texts<'_>>> = None;
+        for (index, snapshot) in self.snapshots.iter().enumerate() {
+            let texts = snapshot.texts(state.online);
+            let at = |e: kernfs::Error| format!("snapshot {index}: {e}");
+            let reader = match &mut reader {
+                Some(reader) => {
+                    *reader.source_mut() = texts;
+                    reader
+                }
+                none => none.insert(Reader::with_source(texts, &program.counters).map_err(at)?),
+            };
+            reader.read(snapshot.time, history.advance()).map_err(at)?;
+            if history.is_full() {
+                state = self.step(program, &history, state);
+            }
+            if let Some(expected) = expect.get(index)
+                && *expected != state
+            {
+                let mut text = format!("snapshot {index}: ");
+                let _ = write!(text, "expected {expected:?}, decided {state:?}");
+                return Err(text);
+            }
+        }
+        Ok(())
+    }
+
+    fn world(&self, state: State) -> World {
+        World {
+            cpus: Some(Cpus { online: state.online, present: self.cpus_present }),
+            pool: Some(Pages(state.cmm_pages)),
+        }
+    }
+
+    fn step(&self, program: &Program, history: &History, state: State) -> State {
+        let decision = guest::step(program, history, self.world(state));
+        let online = match decision.cpu {
+            Some(Ok(cpu)) => match cpu.action {
+                CpuAction::Plug => state.online + 1,
+                CpuAction::Unplug => state.online - 1,
+                CpuAction::Hold => state.online,
+            },
+            _ => state.online,
+        };
+        let cmm_pages = match decision.memory {
+            Some(Ok(memory)) => memory.target.0,
+            _ => state.cmm_pages,
+        };
+        State { online, cmm_pages }
+    }
+}
+
+impl Snapshot {
+    fn texts(&self, online: u32) -> Texts<'_> {
+        Texts::new(&self.stat, &self.loadavg, &self.meminfo, &self.vmstat, online)
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong in a command, for the person who typed it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A command that cannot be carried out.
+#[derive(Debug)]
+pub enum Error {
+    /// A file cannot be read.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line of a file is not as it should be.
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The column, counted from 1.
+        column: usize,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// A kernel's files cannot be used.
+    Kernel(kernfs::Error),
+    /// A guest, or what it needs, cannot be had.
+    Farm(farm::Error),
+    /// Anything else, in a sentence that says what would be right.
+    Message(String),
+}
+
+impl Error {
+    pub(crate) fn read(path: &Path, source: io::Error) -> Error {
+        Error::Read { path: path.into(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Read { path, .. } => write!(f, "Cannot read {}", path.display()),
+            Error::Line { path, line, column, message } => {
+                write!(f, "{}:{line}:{column}: {message}", path.display())
+            }
+            Error::Kernel(e) => e.fmt(f),
+            Error::Farm(e) => e.fmt(f),
+            Error::Message(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Read { source, .. } => Some(source),
+            // These already speak for themselves: only what is below them is news.
+            Error::Kernel(e) => e.source(),
+            Error::Farm(e) => e.source(),
+            Error::Line { .. } | Error::Message(_) => None,
+        }
+    }
+}
+
+impl From<kernfs::Error> for Error {
+    fn from(error: kernfs::Error) -> Error {
+        Error::Kernel(error)
+    }
+}
+
+impl From<farm::Error> for Error {
+    fn from(error: farm::Error) -> Error {
+        Error::Farm(error)
+    }
+}

@@ -1,0 +1,305 @@
+//! The command line: the original's, as `getopt_long` reads it, and pinhead's own.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How often the daemon looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Every UPDATE seconds, as the original.
+    Fixed,
+    /// Less often while nothing changes; pressure wakes it.
+    Adaptive,
+    /// When the host says that the guest's CPUs have run; pressure wakes it.
+    Host,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Args {
+    /// The rules file.
+    pub config: PathBuf,
+    /// Stay in the foreground.
+    pub foreground: bool,
+    /// Say what is seen and done.
+    pub verbose: bool,
+    /// Decide, but change nothing.
+    pub dry_run: bool,
+    /// Where /proc and /sys are.
+    pub root: PathBuf,
+    /// How often to look.
+    pub pace: Pace,
+    /// The port to the host; found by its name if not given.
+    pub port: Option<PathBuf>,
+    /// Where to keep lock, pid, undo record and status.
+    pub run_dir: PathBuf,
+}
+
+/// What to do with a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Run the daemon.
+    Run(Args),
+    /// Print the help and end well.
+    Help,
+    /// Print the version and end well.
+    Version,
+    /// Print this and end badly.
+    Usage(String),
+}
+
+/// An option: its letter where it has one, its name, the name of its value where it
+/// takes one, and its line in the help.
+struct Flag {
+    letter: Option<char>,
+    name: &'static str,
+    value: Option<&'static str>,
+    help: &'static str,
+}
+
+const FLAGS: [Flag; 10] = [
+    Flag { letter: Some('c'), name: "config", value: Some("FILE"), help: "the rules file" },
+    Flag { letter: Some('f'), name: "foreground", value: None, help: "stay in the foreground" },
+    Flag { letter: Some('h'), name: "help", value: None, help: "print this help, then exit" },
+    Flag { letter: Some('v'), name: "version", value: None, help: "print the version, then exit" },
+    Flag { letter: Some('V'), name: "verbose", value: None, help: "say what is seen and done" },
+    Flag {
+        letter: None,
+        name: "pace",
+        value: Some("PACE"),
+        help: "how often to look: fixed (every UPDATE seconds, the default),\n\
+               adaptive (less often while nothing changes) or host (when the\n\
+               host says that there is something to see)",
+    },
+    Flag { letter: None, name: "dry-run", value: None, help: "decide, but change nothing" },
+    Flag {
+        letter: None,
+        name: "root",
+        value: Some("DIR"),
+        help: "read and write proc/ and sys/ below DIR instead of /",
+    },
+    Flag {
+        letter: None,
+        name: "port",
+        value: Some("FILE"),
+        help: "the port to the host (default: the one named org.pinhead.0)",
+    },
+    Flag {
+        letter: None,
+        name: "run-dir",
+        value: Some("DIR"),
+        help: "where lock, pid, undo record and status are kept (default /run)",
+    },
+];
+
+/// The help text.
+pub fn help(program: &str) -> String {
+    let mut out = format!(
+        "Usage: {program} -c FILE [OPTIONS]\n\n\
+         Plugs and unplugs the CPUs and the memory of this guest by rules.\n\n"
+    );
+    for flag in &FLAGS {
+        let letter = flag.letter.map_or("    ".into(), |l| format!("-{l}, "));
+        let value = flag.value.map_or(String::new(), |v| format!(" {v}"));
+        let head = format!("  {letter}--{}{value}", flag.name);
+        let mut lines = flag.help.lines();
+        out.push_str(&format!("{head:<24}  {}\n", lines.next().unwrap_or_default()));
+        for line in lines {
+            out.push_str(&format!("{:<24}  {line}\n", ""));
+        }
+    }
+    out
+}
+
+/// Reads a command line, without the program's own name.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
+    let mut words = args;
+    let mut parser = Parser::default();
+    let mut any = false;
+    while let Some(word) = words.next() {
+        any = true;
+        let Some(text) = word.to_str() else {
+            return Command::Usage(format!("Unrecognized option: {}", word.to_string_lossy()));
+        };
+        let outcome = if text == "--" {
+            break;
+        } else if let Some(long) = text.strip_prefix("--") {
+            parser.long(long, &mut words)
+        } else if let Some(letters) = text.strip_prefix('-').filter(|l| !l.is_empty()) {
+            parser.letters(letters, &mut words)
+        } else {
+            // The original ignores words that are no options.
+            Ok(None)
+        };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(command)) => return command,
+            Err(message) => return Command::Usage(message),
+        }
+    }
+    if !any {
+        return Command::Help;
+    }
+    match parser.config.take() {
+        Some(config) => Command::Run(Args {
+            config,
+            foreground: parser.foreground,
+            verbose: parser.verbose,
+            dry_run: parser.dry_run,
+            root: parser.root.unwrap_or_else(|| "/".into()),
+            pace: parser.pace.unwrap_or(Pace::Fixed),
+            port: parser.port,
+            run_dir: parser.run_dir.unwrap_or_else(|| "/run".into()),
+        }),
+        None => Command::Usage("You have to specify a configuration file!".into()),
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    config: Option<PathBuf>,
+    foreground: bool,
+    verbose: bool,
+    dry_run: bool,
+    root: Option<PathBuf>,
+    pace: Option<Pace>,
+    port: Option<PathBuf>,
+    run_dir: Option<PathBuf>,
+}
+
+type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
+
+impl Parser {
+    /// A long option, or the start of one that is no other's, with or without `=`.
+    fn long(&mut self, text: &str, words: Words<'_>) -> Result<Option<Command>, String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(OsString::from(value))),
+            None => (text, None),
+        };
+        let mut fits = FLAGS.iter().filter(|f| f.name.starts_with(name));
+        let exact = FLAGS.iter().find(|f| f.name == name);
+        let flag = match (exact, fits.next(), fits.next()) {
+            (Some(flag), ..) | (None, Some(flag), None) => flag,
+            (None, Some(_), Some(_)) => return Err(format!("Option --{name} is ambiguous")),
+            (None, None, _) => return Err(format!("Unrecognized option: --{name}")),
+        };
+        if flag.value.is_none() && value.is_some() {
+            return Err(format!("Option --{} takes no value", flag.name));
+        }
+        self.flag(flag, value, words)
+    }
+
+    /// One or more letters; a value is the next word, as in the original, which does
+    /// not take `-cFILE`.
+    fn letters(&mut self, letters: &str, words: Words<'_>) -> Result<Option<Command>, String> {
+        for (index, letter) in letters.char_indices() {
+            // The original takes -m and does nothing.
+            if letter == 'm' {
+                continue;
+            }
+            let flag = FLAGS.iter().find(|f| f.letter == Some(letter));
+            let flag = flag.ok_or_else(|| format!("Unrecognized option: -{letter}"))?;
+            let rest = &letters[index + letter.len_utf8()..];
+            if flag.value.is_some() && !rest.is_empty() {
+                return Err(format!("Unrecognized option: {rest}"));
+            }
+            if let Some(command) = self.flag(flag, None, words)? {
+                return Ok(Some(command));
+            }
+        }
+        Ok(None)
+    }
+
+    fn flag(
+        &mut self,
+        flag: &Flag,
+        value: Option<OsString>,
+        words: Words<'_>,
+    ) -> Result<Option<Command>, String> {
+        let value = match flag.value {
+            None => OsString::new(),
+            Some(_) => value
+                .or_else(|| words.next())
+                .ok_or_else(|| format!("Option --{} needs a value", flag.name))?,
+        };
+        match flag.name {
+            "help" => return Ok(Some(Command::Help)),
+            "version" => return Ok(Some(Command::Version)),
+            "config" => self.config = Some(value.into()),
+            "foreground" => self.foreground = true,
+            "verbose" => self.verbose = true,
+            "dry-run" => self.dry_run = true,
+            "root" => self.root = Some(value.into()),
+            "port" => self.port = Some(value.into()),
+            "run-dir" => self.run_dir = Some(value.into()),
+            _ => {
+                self.pace = Some(match value.to_str() {
+                    Some("fixed") => Pace::Fixed,
+                    Some("adaptive") => Pace::Adaptive,
+                    Some("host") => Pace::Host,
+                    _ => return Err("--pace is one of fixed, adaptive, host".into()),
+                });
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str) -> Command {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn args(line: &str) -> Args {
+        match command(line) {
+            Command::Run(args) => args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_original_command_lines_work() {
+        for line in
+            ["-c x -f -V", "-fVc x", "--config x --foreground --verbose", "-c x --fore --verb"]
+        {
+            let args = args(line);
+            assert!(args.foreground && args.verbose && args.pace == Pace::Fixed, "{line}");
+            assert_eq!(args.config, PathBuf::from("x"));
+        }
+        assert_eq!(args("--config=/etc/cpuplugd.conf").config, PathBuf::from("/etc/cpuplugd.conf"));
+        assert!(!args("-c x").foreground);
+    }
+
+    #[test]
+    fn help_and_version_win_over_what_comes_later() {
+        assert_eq!(command(""), Command::Help);
+        assert_eq!(command("-h --nonsense"), Command::Help);
+        assert_eq!(command("-v"), Command::Version);
+        // `--ver` could be both.
+        assert!(matches!(command("--ver"), Command::Usage(m) if m.contains("ambiguous")));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let message = |line| match command(line) {
+            Command::Usage(message) => message,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(message("-f"), "You have to specify a configuration file!");
+        assert_eq!(message("-cfile"), "Unrecognized option: file");
+        assert_eq!(message("-x"), "Unrecognized option: -x");
+        assert_eq!(message("-c"), "Option --config needs a value");
+        assert_eq!(message("-c x --pace quick"), "--pace is one of fixed, adaptive, host");
+        assert_eq!(message("-c x --foreground=1"), "Option --foreground takes no value");
+    }
+
+    #[test]
+    fn every_option_is_in_the_help() {
+        let help = help("pinheadd");
+        assert!(FLAGS.iter().all(|f| help.contains(&format!("--{}", f.name))));
+        assert!(help.lines().all(|line| line.len() <= 100));
+    }
+}

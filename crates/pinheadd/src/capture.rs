@@ -1,0 +1,41 @@
+//! Files of this guest for its host, which explains rules with the guest's numbers.
+
+use crate::config::Loaded;
+use crate::link::Link;
+use kernfs::Root;
+use std::fs::File;
+use std::io::Read;
+use wire::{Capture, Chunk, MAX_CHUNK, Message};
+
+/// The longest file that is sent.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// Sends what was asked for, in pieces. A file that is not there is empty.
+pub fn answer(root: &Root, loaded: &Loaded, request: Capture, link: &mut Link) {
+    let text = match request.file.path() {
+        None => loaded.text.clone(),
+        Some(path) => {
+            let mut text = Vec::new();
+            if let Ok(file) = File::open(root.join(path))
+                && file.take(MAX_BYTES).read_to_end(&mut text).is_err()
+            {
+                text.clear();
+            }
+            text
+        }
+    };
+    let mut offset = 0;
+    loop {
+        let end = (offset + MAX_CHUNK).min(text.len());
+        let last = end == text.len();
+        let bytes = text[offset..end].to_vec();
+        let Capture { sequence, file } = request;
+        let chunk = Chunk { sequence, file, offset: offset as u32, last, bytes };
+        // A host that does not read gets half a file, and sees that the last piece is
+        // missing.
+        if link.send(&Message::Chunk(chunk)).is_err() || last {
+            return;
+        }
+        offset = end;
+    }
+}

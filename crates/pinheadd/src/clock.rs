@@ -1,0 +1,27 @@
+//! The only place where the daemon reads a clock.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Two clocks: one that never jumps, to pace by, and the one that `time` shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+impl Clock {
+    /// Starts to count.
+    pub fn new() -> Clock {
+        Clock { start: Instant::now() }
+    }
+
+    /// Milliseconds since the start.
+    pub fn ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Seconds since the epoch; 0 on a machine whose clock is before it.
+    pub fn epoch_s(&self) -> f64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+    }
+}

@@ -1,0 +1,414 @@
+//! The daemon: waits, looks, decides, acts, and puts back what it changed.
+
+use crate::args::{Args, Pace};
+use crate::clock::Clock;
+use crate::config::{Extras, Loaded, load};
+use crate::link::Link;
+use crate::look::Guest;
+use crate::notify::Notify;
+use crate::pace::{Pacer, Past, Wake};
+use crate::pressure::Triggers;
+use crate::say::{Topic, Voice, chain};
+use crate::status::StatusFile;
+use crate::sys::{self, Interest, Signal, Signals};
+use crate::{capture, config};
+use counters::Pages;
+use kernfs::Root;
+use plug::{CmmPool, UndoRecord, boot_id};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use wire::{Hello, Message, PoolKind, Pressure};
+
+/// How long a host has to say that it is there before the daemon starts without it.
+const WELCOME_MS: u64 = 1_500;
+/// How long the host has at the end to take the pool back.
+const FAREWELL_MS: u64 = 2_000;
+
+/// A start that failed, in words for the terminal.
+#[derive(Debug)]
+pub struct Failed(pub String);
+
+/// A running daemon.
+pub struct Daemon {
+    args: Args,
+    root: Root,
+    clock: Clock,
+    voice: Voice,
+    signals: Signals,
+    notify: Notify,
+    link: Option<Link>,
+    triggers: Triggers,
+    loaded: Loaded,
+    guest: Guest,
+    pacer: Pacer,
+    undo: Option<UndoRecord>,
+    status: StatusFile,
+}
+
+impl Daemon {
+    /// Finds out what there is to manage and loads the rules. Nothing is changed yet.
+    pub fn prepare(args: Args, mut voice: Voice, signals: Signals) -> Result<Daemon, Failed> {
+        let root = Root::at(&args.root);
+        let clock = Clock::new();
+        let mut link = match Link::open(&root, args.port.as_deref()) {
+            Ok(link) => link,
+            Err(error) if args.port.is_none() => {
+                voice.error(format_args!("The port to the host cannot be used: {error}"));
+                None
+            }
+            Err(error) => return Err(Failed(format!("Cannot open the port to the host: {error}"))),
+        };
+        let cmm = CmmPool::find(&root);
+        if let Some(open) = &mut link {
+            meet(open, &clock, &root, cmm.is_some());
+            if open.host.is_none() {
+                voice.info("There is a port, but no host answers on it");
+            }
+        }
+        let pool = cmm.is_some() || link.as_ref().is_some_and(Link::grants);
+        let loaded = load(&args.config, &root, pool, extras(&link, &voice), &voice)
+            .map_err(|refused| Failed(refused.0.join("\n")))?;
+        for conflict in plug::conflicts(&root, std::process::id()) {
+            voice.info(format_args!("Warning: {conflict}"));
+        }
+        let guest = Guest::new(&root, cmm, &loaded, args.dry_run, &mut voice)
+            .map_err(|error| Failed(chain(&*error)))?;
+        let pacer = pacer(&args, &loaded, &link, &clock);
+        let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
+        let triggers = Triggers::open(&root, args.pace);
+        let notify = Notify::from_env();
+        let undo = None;
+        Ok(Daemon {
+            args,
+            root,
+            clock,
+            voice,
+            signals,
+            notify,
+            link,
+            triggers,
+            loaded,
+            guest,
+            pacer,
+            undo,
+            status,
+        })
+    }
+
+    /// Remembers what was found, and brings CPUs and pool into the bounds of the rules.
+    pub fn start(&mut self) -> Result<(), Failed> {
+        if !self.args.dry_run {
+            self.remember().map_err(|error| Failed(chain(&error)))?;
+        }
+        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
+            // The first hello came before the rules were known.
+            let hello = hello(&self.root, &self.guest, &self.loaded, true);
+            let _ = link.send(&Message::Hello(hello));
+        }
+        self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.voice);
+        Ok(())
+    }
+
+    /// The voice, to turn it to syslog once the daemon is in the background.
+    pub fn voice(&mut self) -> &mut Voice {
+        &mut self.voice
+    }
+
+    fn undo_path(&self) -> PathBuf {
+        self.args.run_dir.join("pinheadd.undo")
+    }
+
+    /// Takes what an earlier daemon of this boot found at its start, if it could not
+    /// restore it, and what is there now otherwise.
+    fn remember(&mut self) -> Result<(), plug::Error> {
+        let path = self.undo_path();
+        let earlier = match UndoRecord::load(&self.root, &path) {
+            Ok(earlier) => earlier,
+            // One of another boot is of no use any more, a broken one never was.
+            Err(error) => {
+                self.voice.info(format_args!("{}; it is not used", chain(&error)));
+                None
+            }
+        };
+        let record = match earlier {
+            Some(record) => {
+                self.voice.info("An earlier daemon ended without restoring; its record is kept");
+                record
+            }
+            None => UndoRecord {
+                boot_id: boot_id(&self.root)?,
+                cpus: self.guest.online()?,
+                pool: self.guest.pool_size(self.link.as_mut()),
+            },
+        };
+        record.save(&path)?;
+        self.undo = Some(record);
+        Ok(())
+    }
+
+    /// Runs until a signal ends it, and restores.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        self.notify.say("READY=1");
+        self.voice.info(format_args!(
+            "Waiting {} intervals to accumulate history.",
+            self.loaded.program.intervals
+        ));
+        loop {
+            let now = self.clock.ms();
+            if now >= self.pacer.next_ms() {
+                self.look();
+                continue;
+            }
+            let mut timeout = self.pacer.next_ms() - now;
+            if let Some(watchdog) = self.notify.watchdog_ms() {
+                timeout = timeout.min(watchdog);
+                self.notify.say("WATCHDOG=1");
+            }
+            if self.wait(timeout)? {
+                break;
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Waits for whatever comes first. Says whether it is time to end.
+    fn wait(&mut self, timeout_ms: u64) -> std::io::Result<bool> {
+        let signals = Some((self.signals.as_raw_fd(), Interest::Input));
+        let port = self.link.as_ref().filter(|l| !l.closed);
+        let port = port.map(|l| (l.as_raw_fd(), Interest::Input));
+        let [cpu, memory] = self.triggers.files();
+        let [signal, host, cpu, memory] = sys::wait([signals, port, cpu, memory], timeout_ms)?;
+        if signal.ready {
+            while let Some(signal) = self.signals.next() {
+                match signal {
+                    Signal::End => return Ok(true),
+                    Signal::Reload => self.reload(),
+                }
+            }
+        }
+        if host.ready {
+            self.hear();
+        } else if host.closed {
+            self.lose_host("it closed the port");
+        }
+        for (seen, pressure) in [(cpu, Pressure::Cpu), (memory, Pressure::Memory)] {
+            if seen.closed {
+                // A trigger that fails once fails at every poll.
+                self.triggers.close(pressure);
+            } else if seen.ready {
+                self.need(pressure);
+            }
+        }
+        Ok(false)
+    }
+
+    fn look(&mut self) {
+        let now = self.clock.ms();
+        let epoch_s = self.clock.epoch_s();
+        let Daemon { guest, loaded, link, voice, .. } = self;
+        let outcome = guest.look(loaded, link.as_mut(), voice, epoch_s);
+        self.pacer.looked(outcome, now);
+        // Whether it has settled is part of what is told, so it is told last.
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        let status = self.guest.status(self.pacer.is_settled());
+        if let Err(error) = self.status.write(&status) {
+            self.voice.error_once(Topic::Status, error);
+        }
+        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
+            // What a full port loses, the next status says again.
+            let _ = link.send(&Message::Status(status));
+        }
+    }
+
+    fn hear(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(error) = link.receive() {
+            return self.lose_host(&error.to_string());
+        }
+        while let Some(message) = self.link.as_mut().and_then(Link::next) {
+            self.obey(message);
+        }
+    }
+
+    fn obey(&mut self, message: Message) {
+        let now = self.clock.ms();
+        let Some(link) = &mut self.link else { return };
+        match message {
+            Message::Look => self.woken(Wake::Host),
+            Message::Grant(grant) => {
+                link.balloon.granted(&grant);
+                if !grant.reason.is_empty() {
+                    let line = format!("The host granted {} pages: {}", grant.pages, grant.reason);
+                    self.voice.debug(line);
+                }
+            }
+            Message::Welcome(welcome) => {
+                let before = link.grants();
+                link.host = Some(welcome);
+                let hello = hello(&self.root, &self.guest, &self.loaded, true);
+                let _ = link.send(&Message::Hello(hello));
+                let regained = link.grants() != before;
+                self.pacer.set_hosted(welcome.paces, now);
+                if regained {
+                    // Memory management hangs on it: compile again for what is there now.
+                    self.reload();
+                }
+            }
+            Message::Capture(request) => capture::answer(&self.root, &self.loaded, request, link),
+            // The rest is said by guests only.
+            _ => {}
+        }
+    }
+
+    fn woken(&mut self, wake: Wake) {
+        let now = self.clock.ms();
+        if self.pacer.wake(wake, now) == Past::Forget {
+            self.guest.forget();
+        }
+    }
+
+    fn need(&mut self, pressure: Pressure) {
+        self.woken(Wake::Pressure);
+        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
+            let _ = link.send(&Message::Need(pressure));
+        }
+    }
+
+    fn lose_host(&mut self, why: &str) {
+        if let Some(link) = &mut self.link {
+            link.closed = true;
+            link.host = None;
+        }
+        self.voice.info(format_args!("The host is gone: {why}"));
+        let now = self.clock.ms();
+        self.pacer.set_hosted(false, now);
+    }
+
+    fn reload(&mut self) {
+        self.notify.say("RELOADING=1");
+        let pool = self.guest.has_cmm() || self.link.as_ref().is_some_and(Link::grants);
+        let extras = extras(&self.link, &self.voice);
+        match load(&self.args.config, &self.root, pool, extras, &self.voice) {
+            Ok(loaded) => match self.guest.renew(&self.root, &loaded) {
+                Ok(()) => {
+                    self.loaded = loaded;
+                    self.pacer = pacer(&self.args, &self.loaded, &self.link, &self.clock);
+                    self.voice.info("The rules were read again");
+                    let Daemon { guest, loaded, link, voice, .. } = self;
+                    guest.start(&loaded.program, link.as_mut(), voice);
+                }
+                Err(error) => {
+                    self.voice.error(format_args!("{}; the old rules stay", chain(&*error)));
+                }
+            },
+            Err(config::Refused(errors)) => {
+                errors.iter().for_each(|line| self.voice.error(line));
+                self.voice.error("The new rules are not taken: the old ones stay in force");
+            }
+        }
+        self.notify.say("READY=1");
+    }
+
+    /// Puts back what was found at the start.
+    fn end(&mut self) {
+        self.notify.say("STOPPING=1");
+        self.voice.info("shutting down");
+        let Some(undo) = self.undo.take() else { return };
+        let mut errors = self.guest.restore(&undo, self.link.as_mut());
+        if let Some(link) = self.link.as_mut().filter(|l| l.grants() && undo.pool.is_some()) {
+            let deadline = self.clock.ms() + FAREWELL_MS;
+            listen(link, &self.clock, deadline, |link| link.balloon.is_answered());
+            if !link.balloon.is_answered() {
+                self.voice.error("The host did not say that it took the pool back");
+            }
+            let _ = link.send(&Message::Bye);
+        }
+        if errors.is_empty() {
+            errors.extend(UndoRecord::remove(&self.undo_path()).err());
+        }
+        errors.iter().for_each(|error| self.voice.error(chain(error)));
+        self.status.remove();
+    }
+}
+
+fn extras(link: &Option<Link>, voice: &Voice) -> Extras {
+    Extras { status: link.is_some(), intervals: voice.shows_intervals() }
+}
+
+fn pacer(args: &Args, loaded: &Loaded, link: &Option<Link>, clock: &Clock) -> Pacer {
+    let now = clock.ms();
+    let Loaded { program, .. } = loaded;
+    let mut pacer = Pacer::new(args.pace, program.update, program.intervals, now);
+    let paces = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
+    pacer.set_hosted(paces && args.pace == Pace::Host, now);
+    pacer
+}
+
+/// Says hello and gives the host a moment to answer.
+fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
+    let boot = boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default();
+    let present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
+    let hello = Hello {
+        boot_id: boot,
+        cpus_present: present,
+        update_ms: 0,
+        pool: if cmm { PoolKind::Cmm } else { PoolKind::Host },
+        reply: false,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    if link.send(&Message::Hello(hello)).is_ok() {
+        listen(link, clock, clock.ms() + WELCOME_MS, |link| link.host.is_some());
+    }
+}
+
+fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
+    Hello {
+        boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
+        cpus_present: guest.present(),
+        update_ms: loaded.program.update.saturating_mul(1000).min(u64::from(u32::MAX)) as u32,
+        pool: guest.pool_kind(&loaded.program),
+        reply,
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+/// Listens to the host until something is so, or the time is over.
+fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&Link) -> bool) {
+    while !done(link) {
+        let Some(left) = deadline_ms.checked_sub(clock.ms()).filter(|ms| *ms > 0) else { return };
+        let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], left);
+        let usable = seen.is_ok_and(|[seen]| seen.ready || !seen.closed);
+        if !usable || link.receive().is_err() {
+            link.closed = true;
+            return;
+        }
+        while let Some(message) = link.next() {
+            match message {
+                Message::Welcome(welcome) => link.host = Some(welcome),
+                Message::Grant(grant) => link.balloon.granted(&grant),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The 16 bytes of a boot id as the kernel writes it.
+fn boot_bytes(id: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = id
+        .chars()
+        .filter(|c| *c != '-')
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    bytes.try_into().ok()
+}
+
+/// The size of a pool in words.
+pub fn changing(pages: Pages) -> String {
+    // Scripts look for this line.
+    format!("changing number of pages permanently reserved to {}", pages.0)
+}

@@ -1,0 +1,75 @@
+//! What `-V -f` shows of each interval: the original's lines, which people's scripts
+//! read.
+
+use crate::config::Loaded;
+use crate::sys::ctime;
+use counters::{Counter, CpuField, History, Pages};
+use std::io::Write;
+
+/// Shows the values of the newest row.
+pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>) {
+    let mut out = String::new();
+    write(&mut out, loaded, history, epoch_s, pool);
+    // A reader that has gone away is no reason to stop managing the guest.
+    let _ = std::io::stdout().lock().write_all(out.as_bytes());
+}
+
+fn write(out: &mut String, loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>) {
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    let now = |counter: Counter| {
+        let slot = loaded.counters.iter().position(|c| *c == counter);
+        slot.and_then(|slot| history.get(slot, 0)).unwrap_or(f64::NAN)
+    };
+    let delta = |counter: Counter| {
+        let slot = loaded.counters.iter().position(|c| *c == counter);
+        let pair = slot.and_then(|s| Some((history.get(s, 0)?, history.get(s, 1)?)));
+        pair.map_or(0.0, |(new, old)| new - old)
+    };
+    line("");
+    line("==================== New interval ====================");
+    let time = ctime(epoch_s);
+    line(&format!("Timestamp: {time}           ({epoch_s:.6} seconds since the Epoch)"));
+    let program = &loaded.program;
+    line(&format!("config update interval: {} seconds", program.update));
+    let seconds = delta(Counter::Time);
+    line(&format!("real update interval: {seconds:.6} seconds"));
+    let online = now(Counter::OnlineCpus);
+    if let Some(cpu) = &program.cpu {
+        line("-------------------- CPU --------------------");
+        line(&format!("cpu_min: {}", cpu.min));
+        line(&format!("cpu_max: {}", cpu.max));
+        line(&format!("loadavg: {:.6} ", now(Counter::LoadAvg)));
+        let total = delta(Counter::Cpu(CpuField::TotalTicks));
+        let total = if total == 0.0 { 1.0 } else { total };
+        for field in CpuField::ALL.iter().filter(|f| **f != CpuField::TotalTicks) {
+            let percent = delta(Counter::Cpu(*field)) / total * (100.0 * online);
+            line(&format!("{} percent = {percent:.6}", field.name()));
+        }
+        line(&format!("runnable_proc: {}", now(Counter::RunnableProc)));
+        line("---------------------------------------------");
+        line(&format!("onumcpus:   {online}"));
+        line("---------------------------------------------");
+    }
+    if let (Some(memory), Some(pool)) = (&program.memory, pool) {
+        line("------------------- Memory ------------------");
+        line(&format!("cmm_min: {}", memory.min));
+        line(&format!("cmm_max: {}", memory.max));
+        let rate = |a: &str, b: &str| {
+            let moved = delta(Counter::vmstat(a)) + delta(Counter::vmstat(b));
+            if seconds > 0.0 { moved / seconds } else { 0.0 }
+        };
+        line(&format!("swaprate: {:.6}", rate("pswpin", "pswpout")));
+        line(&format!("apcr: {:.6}", rate("pgpgin", "pgpgout")));
+        if let Ok(steps) = memory.steps(history) {
+            line(&format!("cmm_inc: {}", steps.inc));
+            line(&format!("cmm_dec: {}", steps.dec));
+        }
+        line(&format!("free memory: {:.6} MB", now(Counter::meminfo("MemFree")) / 1024.0));
+        line("---------------------------------------------");
+        line(&format!("cmm_pages: {}", pool.0));
+        line("---------------------------------------------");
+    }
+}

@@ -1,0 +1,157 @@
+//! The port to the host, and the pool that is the host's balloon.
+
+use counters::Pages;
+use kernfs::Root;
+use plug::{Error, Pool};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use wire::{Decoder, Grant, MAX_FRAME, Message, PORT, PoolRequest, Welcome};
+
+/// Ports that are looked at to find the one of our name.
+const MAX_PORTS: usize = 64;
+
+/// An open port.
+#[derive(Debug)]
+pub struct Link {
+    port: File,
+    path: PathBuf,
+    decoder: Decoder,
+    out: Vec<u8>,
+    /// What the host said of itself, once it has.
+    pub host: Option<Welcome>,
+    /// The balloon, as far as we know.
+    pub balloon: Balloon,
+    /// The host's side is closed: nothing to wait for until it comes back.
+    pub closed: bool,
+}
+
+/// What is known of the host's balloon.
+#[derive(Debug, Default)]
+pub struct Balloon {
+    sequence: u32,
+    /// The host's last word on its size.
+    granted: Option<Pages>,
+    /// The size that the guest's kernel counts, where it does.
+    counted: Option<Pages>,
+}
+
+impl Balloon {
+    /// Takes the host's answer. Older answers than the last request are stale.
+    pub fn granted(&mut self, grant: &Grant) {
+        if grant.sequence == 0 || grant.sequence == self.sequence {
+            self.granted = Some(Pages(grant.pages));
+        }
+    }
+
+    /// Takes the kernel's own count.
+    pub fn counted(&mut self, pages: Option<Pages>) {
+        self.counted = pages;
+    }
+
+    /// The size, by the kernel's count before the host's word: the guest is what
+    /// the rules are about.
+    pub fn size(&self) -> Option<Pages> {
+        self.counted.or(self.granted)
+    }
+
+    /// Whether the host has answered the last request.
+    pub fn is_answered(&self) -> bool {
+        self.granted.is_some()
+    }
+}
+
+impl Link {
+    /// Opens the port that was named, or the one that has our name. `None` where
+    /// there is none.
+    pub fn open(root: &Root, named: Option<&Path>) -> io::Result<Option<Link>> {
+        let Some(path) = named.map(Path::to_path_buf).or_else(|| find(root)) else {
+            return Ok(None);
+        };
+        let port =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        Ok(Some(Link {
+            port,
+            path,
+            decoder: Decoder::new(),
+            out: Vec::with_capacity(256),
+            host: None,
+            balloon: Balloon::default(),
+            closed: false,
+        }))
+    }
+
+    /// Sends a message. A port that is full loses it: the host is behind, and the
+    /// next status says all again.
+    pub fn send(&mut self, message: &Message) -> io::Result<()> {
+        self.out.clear();
+        wire::encode(message, &mut self.out);
+        let sent = self.port.write(&self.out)?;
+        if sent < self.out.len() {
+            // The rest of a frame that was begun is owed: half a frame would cost
+            // the host the next one too.
+            return self.port.write_all(&self.out[sent..]);
+        }
+        Ok(())
+    }
+
+    /// Takes what has come from the host.
+    pub fn receive(&mut self) -> io::Result<()> {
+        let mut buffer = [0; MAX_FRAME];
+        match self.port.read(&mut buffer) {
+            Ok(count) => self.decoder.feed(&buffer[..count]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    /// The next message from the host.
+    pub fn next(&mut self) -> Option<Message> {
+        self.decoder.next()
+    }
+
+    /// Whether the host answers requests for a pool.
+    pub fn grants(&self) -> bool {
+        self.host.is_some_and(|h| h.grants)
+    }
+}
+
+impl AsRawFd for Link {
+    fn as_raw_fd(&self) -> RawFd {
+        self.port.as_raw_fd()
+    }
+}
+
+impl Pool for Link {
+    fn size(&mut self) -> Result<Pages, Error> {
+        self.balloon.size().ok_or_else(|| Error::Read {
+            path: self.path.clone(),
+            source: io::Error::other("the host has not said how large the pool is"),
+        })
+    }
+
+    fn request(&mut self, size: Pages) -> Result<(), Error> {
+        self.balloon.sequence = self.balloon.sequence.wrapping_add(1).max(1);
+        let request = PoolRequest { sequence: self.balloon.sequence, pages: size.0 };
+        self.balloon.granted = None;
+        self.send(&Message::PoolRequest(request)).map_err(|source| Error::Write {
+            path: self.path.clone(),
+            value: format!("a request for {size}"),
+            source,
+        })
+    }
+}
+
+/// The port whose name is ours.
+fn find(root: &Root) -> Option<PathBuf> {
+    let ports = std::fs::read_dir(root.join("sys/class/virtio-ports")).ok()?;
+    let found = ports.take(MAX_PORTS).flatten().find(|port| {
+        let name = std::fs::read_to_string(port.path().join("name"));
+        name.is_ok_and(|name| name.trim_end() == PORT)
+    })?;
+    Some(root.join("dev").join(found.file_name()))
+}

@@ -1,0 +1,56 @@
+//! One daemon a guest: a lock that ends with its process, and the pid for scripts.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// Held as long as the daemon lives. The kernel lets go of it whatever happens, so a
+/// killed daemon is in nobody's way.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+    pid_path: PathBuf,
+    written: bool,
+}
+
+/// Takes the lock.
+pub fn take(run_dir: &Path) -> Result<Lock, String> {
+    let path = run_dir.join("pinheadd.lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = std::fs::read_to_string(run_dir.join("pinheadd.pid")).unwrap_or_default();
+            let who = match pid.trim() {
+                "" => String::new(),
+                pid => format!(" (process {pid})"),
+            };
+            return Err(format!("Another pinheadd is running{who}: it holds {}", path.display()));
+        }
+        Err(TryLockError::Error(e)) => {
+            return Err(format!("Cannot lock {}: {e}", path.display()));
+        }
+    }
+    Ok(Lock { _file: file, pid_path: run_dir.join("pinheadd.pid"), written: false })
+}
+
+impl Lock {
+    /// Writes the pid of the daemon, once it has its own.
+    pub fn write_pid(&mut self) -> Result<(), String> {
+        let text = format!("{}\n", std::process::id());
+        let path = &self.pid_path;
+        std::fs::write(path, text)
+            .map_err(|e| format!("Cannot write pid file {}: {e}", path.display()))?;
+        self.written = true;
+        Ok(())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.written {
+            // Nothing to do about one that is gone already.
+            let _ = std::fs::remove_file(&self.pid_path);
+        }
+    }
+}

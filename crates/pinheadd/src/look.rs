@@ -1,0 +1,451 @@
+//! One look at the guest: read, decide, act.
+
+use crate::config::{BALLOON, Loaded};
+use crate::daemon::changing;
+use crate::intervals;
+use crate::link::Link;
+use crate::pace::Outcome;
+use crate::say::{Topic, Voice, chain};
+use counters::{Counter, CpuField, History, PAGE_KIB, Pages};
+use kernfs::{Reader, Root};
+use plug::{CmmPool, CpuSet, Polarization, Pool, UndoRecord, guest_balloon};
+use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, World};
+use rules::{Fault, Program};
+use std::error::Error;
+use wire::{PoolKind, Status};
+
+/// The guest that the daemon runs in: what it reads of it and what it changes in it.
+pub struct Guest {
+    cpus: plug::Cpus,
+    present: u32,
+    /// Whether this machine can dispatch its CPUs vertically (s390x); then the CPUs
+    /// are not ours while it does.
+    polarized: bool,
+    polarization: Polarization,
+    /// The number of CPUs found at the start, to go back to when the machine turns
+    /// to vertical dispatching.
+    found: CpuSet,
+    cmm: Option<CmmPool>,
+    /// Whether the kernel takes the balloon out of MemTotal, which CMM never does.
+    total_shrinks: bool,
+    reader: Reader,
+    history: History,
+    slots: Slots,
+    dry_run: bool,
+    tally: Status,
+}
+
+/// Where in a row the daemon's own numbers are.
+struct Slots {
+    online: Option<usize>,
+    total: Option<usize>,
+    free: Option<usize>,
+    available: Option<usize>,
+    ticks: Option<[usize; CpuField::ALL.len()]>,
+    balloon: Option<[usize; 2]>,
+}
+
+impl Slots {
+    fn new(counters: &[Counter]) -> Slots {
+        let of = |counter: Counter| counters.iter().position(|c| *c == counter);
+        let mut ticks = [0; CpuField::ALL.len()];
+        let all = CpuField::ALL.iter().zip(&mut ticks);
+        let complete = all.into_iter().all(|(field, slot)| match of(Counter::Cpu(*field)) {
+            Some(found) => {
+                *slot = found;
+                true
+            }
+            None => false,
+        });
+        let [inflated, deflated] = BALLOON.map(|name| of(Counter::vmstat(name)));
+        Slots {
+            online: of(Counter::OnlineCpus),
+            total: of(Counter::meminfo("MemTotal")),
+            free: of(Counter::meminfo("MemFree")),
+            available: of(Counter::meminfo("MemAvailable")),
+            ticks: complete.then_some(ticks),
+            balloon: inflated.zip(deflated).map(|(a, b)| [a, b]),
+        }
+    }
+}
+
+impl Guest {
+    /// Looks at what there is. Nothing is changed.
+    pub fn new(
+        root: &Root,
+        cmm: Option<CmmPool>,
+        loaded: &Loaded,
+        dry_run: bool,
+        voice: &mut Voice,
+    ) -> Result<Guest, Box<dyn Error>> {
+        let cpus = plug::Cpus::new(root);
+        let present = cpus.present()?.len() as u32;
+        let polarization = cpus.polarization();
+        let polarized = polarization != Polarization::None;
+        if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
+            voice.info("The machine dispatches CPUs vertically: they are left alone");
+        }
+        let balloon = guest_balloon(root);
+        Ok(Guest {
+            found: cpus.online()?,
+            cpus,
+            present,
+            polarized,
+            polarization,
+            total_shrinks: cmm.is_none() && balloon.is_some_and(|b| !b.deflate_on_oom),
+            cmm,
+            reader: Reader::open(root, &loaded.counters)?,
+            history: History::new(loaded.counters.len(), loaded.program.intervals),
+            slots: Slots::new(&loaded.counters),
+            dry_run,
+            tally: Status { cpus_present: present, ..Status::default() },
+        })
+    }
+
+    /// Takes new rules: the old ones go on where that fails.
+    pub fn renew(&mut self, root: &Root, loaded: &Loaded) -> Result<(), Box<dyn Error>> {
+        let reader = Reader::open(root, &loaded.counters)?;
+        self.present = self.cpus.present()?.len() as u32;
+        self.reader = reader;
+        self.history = History::new(loaded.counters.len(), loaded.program.intervals);
+        self.slots = Slots::new(&loaded.counters);
+        Ok(())
+    }
+
+    /// Whether the kernel has a CMM pool.
+    pub fn has_cmm(&self) -> bool {
+        self.cmm.is_some()
+    }
+
+    /// CPUs present.
+    pub fn present(&self) -> u32 {
+        self.present
+    }
+
+    /// The CPUs that are online.
+    pub fn online(&self) -> Result<CpuSet, plug::Error> {
+        self.cpus.online()
+    }
+
+    /// How memory is given up under these rules.
+    pub fn pool_kind(&self, program: &Program) -> PoolKind {
+        match (&program.memory, &self.cmm) {
+            (None, _) => PoolKind::None,
+            (Some(_), Some(_)) => PoolKind::Cmm,
+            (Some(_), None) => PoolKind::Host,
+        }
+    }
+
+    /// The size of the pool, where there is one.
+    pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
+        match (&mut self.cmm, link) {
+            (Some(cmm), _) => cmm.size().ok(),
+            // A balloon whose size nobody has told yet was never asked for by us.
+            (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
+            (None, _) => None,
+        }
+    }
+
+    /// Forgets what was read: it is from before a long sleep.
+    pub fn forget(&mut self) {
+        self.history.clear();
+    }
+
+    /// Brings CPUs and pool into the bounds of the rules.
+    pub fn start(&mut self, program: &Program, mut link: Option<&mut Link>, voice: &mut Voice) {
+        let Ok(online) = self.cpus.online() else { return };
+        let pool = self.pool_size(link.as_deref_mut());
+        let world = self.world(program, online.len() as u32, pool);
+        let start = guest::start(program, world);
+        if let Some(wanted) = start.cpus {
+            self.come_to(wanted, online.len() as u32, voice);
+        }
+        if let Some(wanted) = start.pool.filter(|wanted| Some(*wanted) != pool) {
+            voice.debug("The pool is out of the bounds of the rules");
+            self.set_pool(wanted, pool.unwrap_or_default(), link, voice);
+        }
+    }
+
+    fn come_to(&mut self, wanted: u32, mut online: u32, voice: &mut Voice) {
+        while online != wanted {
+            let moved = match (self.dry_run, wanted > online) {
+                (true, _) => Ok(None),
+                (false, true) => self.cpus.plug_one(),
+                (false, false) => self.cpus.unplug_one(),
+            };
+            match moved {
+                Ok(Some(_)) if wanted > online => online += 1,
+                Ok(Some(_)) => online -= 1,
+                Ok(None) => return,
+                Err(error) => return voice.error_once(Topic::Cpu, chain(&error)),
+            }
+        }
+    }
+
+    fn world(&self, program: &Program, online: u32, pool: Option<Pages>) -> World {
+        let ours = program.cpu.is_some() && self.polarization.allows_plugging();
+        World {
+            cpus: ours.then_some(guest::Cpus { online, present: self.present }),
+            pool: pool.filter(|_| program.memory.is_some()),
+        }
+    }
+
+    /// Takes one look and does what the rules say.
+    pub fn look(
+        &mut self,
+        loaded: &Loaded,
+        mut link: Option<&mut Link>,
+        voice: &mut Voice,
+        epoch_s: f64,
+    ) -> Outcome {
+        let row = self.history.advance();
+        if let Err(error) = self.reader.read(epoch_s, row) {
+            // Missing data mean hold: the row was never there.
+            self.history.retract();
+            voice.error_once(Topic::Read, format_args!("{}: holding", chain(&error)));
+            return Outcome::Acted;
+        }
+        voice.works(Topic::Read);
+        self.count_balloon(link.as_deref_mut());
+        let pool = match &loaded.program.memory {
+            Some(_) => self.pool_size(link.as_deref_mut()),
+            None => None,
+        };
+        self.present_total(pool);
+        self.repolarize(&loaded.program, voice);
+        self.note(pool);
+        if voice.shows_intervals() {
+            intervals::show(loaded, &self.history, epoch_s, pool);
+        }
+        if !self.history.is_full() {
+            return Outcome::Gathering;
+        }
+        let online = self.tally.cpus_online;
+        let world = self.world(&loaded.program, online, pool);
+        let decision = guest::step(&loaded.program, &self.history, world);
+        let mut acted = false;
+        if let Some(cpu) = decision.cpu {
+            acted |= self.act_on_cpus(loaded, cpu, voice);
+        }
+        if let Some(memory) = decision.memory {
+            acted |= self.act_on_pool(loaded, memory, link, voice);
+        }
+        if acted { Outcome::Acted } else { Outcome::Still }
+    }
+
+    fn raw(&self, slot: Option<usize>) -> Option<f64> {
+        self.history.get(slot?, 0)
+    }
+
+    /// What the guest's kernel itself counts is the size of a balloon.
+    fn count_balloon(&mut self, link: Option<&mut Link>) {
+        if let (Some([inflated, deflated]), Some(link)) = (self.slots.balloon, link) {
+            let pages = self.raw(Some(inflated)).zip(self.raw(Some(deflated)));
+            link.balloon.counted(pages.map(|(up, down)| Pages((up - down).max(0.0) as u64)));
+        }
+    }
+
+    /// MemTotal means the same on every pool: all that the guest would have without
+    /// one. A balloon that may not deflate on its own is taken out of it.
+    fn present_total(&mut self, pool: Option<Pages>) {
+        if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
+            self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;
+        }
+    }
+
+    /// Lets go of the CPUs while the machine dispatches them vertically, and takes
+    /// them again when it does not any more, as the original does.
+    fn repolarize(&mut self, program: &Program, voice: &mut Voice) {
+        if !self.polarized || program.cpu.is_none() {
+            return;
+        }
+        let now = self.cpus.polarization();
+        let before = std::mem::replace(&mut self.polarization, now);
+        if now == before {
+            return;
+        }
+        if now == Polarization::Vertical {
+            voice.info("The machine now dispatches CPUs vertically: they are left alone");
+            if !self.dry_run {
+                for error in self.cpus.restore(&self.found) {
+                    voice.error(chain(&error));
+                }
+            }
+        } else if now.allows_plugging() {
+            voice.info("The machine no longer dispatches CPUs vertically: the rules go on");
+            self.start(program, None, voice);
+        }
+    }
+
+    /// Keeps what the status tells.
+    fn note(&mut self, pool: Option<Pages>) {
+        let kib = |value: Option<f64>| value.unwrap_or_default() as u64;
+        self.tally.sequence = self.tally.sequence.wrapping_add(1);
+        self.tally.mem_total_kib = kib(self.raw(self.slots.total));
+        self.tally.mem_free_kib = kib(self.raw(self.slots.free));
+        self.tally.mem_available_kib = kib(self.raw(self.slots.available));
+        self.tally.pool_pages = pool.unwrap_or_default().0;
+        self.tally.cpus_present = self.present;
+        self.tally.cpus_online = match self.raw(self.slots.online) {
+            Some(online) => online as u32,
+            None => self.cpus.online().map_or(self.tally.cpus_online, |c| c.len() as u32),
+        };
+        if let Some(ticks) = self.slots.ticks {
+            use CpuField::{Idle, Iowait, Irq, Nice, Softirq, Steal, System, User};
+            let history = &self.history;
+            let of = |field| kib(history.get(ticks[field as usize], 0));
+            // Guest time is in user and nice already.
+            self.tally.busy_ticks = [User, Nice, System, Irq, Softirq].map(of).iter().sum();
+            self.tally.idle_ticks = of(Idle) + of(Iowait);
+            self.tally.steal_ticks = of(Steal);
+        }
+    }
+
+    fn act_on_cpus(
+        &mut self,
+        loaded: &Loaded,
+        decided: Result<CpuDecision, Fault>,
+        voice: &mut Voice,
+    ) -> bool {
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(fault) => {
+                let line = loaded.fault("cpu", fault);
+                voice.error_once(Topic::Cpu, line);
+                return false;
+            }
+        };
+        let moved = match (decision.action, self.dry_run) {
+            (CpuAction::Hold, _) => {
+                voice.works(Topic::Cpu);
+                return false;
+            }
+            (action, true) => {
+                let online = self.tally.cpus_online;
+                voice.info(format_args!("dry run: {decision} ({online} online)"));
+                self.count(action);
+                return false;
+            }
+            (CpuAction::Plug, false) => self.cpus.plug_one(),
+            (CpuAction::Unplug, false) => self.cpus.unplug_one(),
+        };
+        match moved {
+            Ok(Some(cpu)) => {
+                let verb = match decision.action {
+                    CpuAction::Plug => "enabled",
+                    _ => "disabled",
+                };
+                voice.debug(format_args!("cpu{cpu} will be {verb}"));
+                voice.works(Topic::Cpu);
+                self.tally.reason = decision.to_string();
+                self.count(decision.action);
+                true
+            }
+            Ok(None) => {
+                let what = format!("{decision}, but no CPU of this guest can be changed");
+                voice.error_once(Topic::Cpu, what);
+                false
+            }
+            Err(error) => {
+                voice.error_once(Topic::Cpu, chain(&error));
+                false
+            }
+        }
+    }
+
+    fn count(&mut self, action: CpuAction) {
+        let (count, online) = (&mut self.tally, self.dry_run);
+        match action {
+            CpuAction::Plug => {
+                count.plugs += 1;
+                count.cpus_online += u32::from(!online);
+            }
+            CpuAction::Unplug => {
+                count.unplugs += 1;
+                count.cpus_online -= u32::from(!online);
+            }
+            CpuAction::Hold => {}
+        }
+    }
+
+    fn act_on_pool(
+        &mut self,
+        loaded: &Loaded,
+        decided: Result<PoolDecision, Fault>,
+        link: Option<&mut Link>,
+        voice: &mut Voice,
+    ) -> bool {
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(fault) => {
+                let line = loaded.fault("memory", fault);
+                voice.error_once(Topic::Memory, line);
+                return false;
+            }
+        };
+        if let Some(negative) = decision.negative {
+            let name = match decision.clause {
+                guest::Clause::Plug => "cmm_dec",
+                _ => "cmm_inc",
+            };
+            let line = format!("{name} went negative ({negative}), set it to 0.");
+            voice.error_once(Topic::Memory, line);
+        } else {
+            voice.works(Topic::Memory);
+        }
+        if decision.target == decision.current {
+            return false;
+        }
+        if self.dry_run {
+            voice.info(format_args!("dry run: {decision}"));
+            return false;
+        }
+        let changed = self.set_pool(decision.target, decision.current, link, voice);
+        if changed {
+            self.tally.reason = decision.to_string();
+        }
+        changed
+    }
+
+    fn set_pool(
+        &mut self,
+        wanted: Pages,
+        current: Pages,
+        link: Option<&mut Link>,
+        voice: &mut Voice,
+    ) -> bool {
+        if self.dry_run {
+            voice.info(format_args!("dry run: {}", changing(wanted)));
+            return false;
+        }
+        voice.debug(changing(wanted));
+        let done = match (&mut self.cmm, link) {
+            (Some(cmm), _) => cmm.request(wanted),
+            (None, Some(link)) => link.request(wanted),
+            (None, None) => return false,
+        };
+        if let Err(error) = done {
+            voice.error_once(Topic::Memory, chain(&error));
+            return false;
+        }
+        match wanted > current {
+            true => self.tally.grows += 1,
+            false => self.tally.shrinks += 1,
+        }
+        true
+    }
+
+    /// What is known and was done so far.
+    pub fn status(&self, settled: bool) -> Status {
+        Status { settled, ..self.tally.clone() }
+    }
+
+    /// Puts back what was found at the start.
+    pub fn restore(&mut self, undo: &UndoRecord, link: Option<&mut Link>) -> Vec<plug::Error> {
+        match (&mut self.cmm, link) {
+            (Some(cmm), _) => undo.undo(&self.cpus, Some(cmm)),
+            (None, Some(link)) if link.grants() => undo.undo(&self.cpus, Some(link)),
+            (None, _) => undo.undo(&self.cpus, None),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! When to look next: a pure step.
+//!
+//! ```text
+//!                 woken (host, pressure)            still
+//!     settled ───────────────────────────► awake ──────────► settled
+//!        │  sleeps: until woken (host),      looks every UPDATE
+//!        │  or for longer and longer         seconds, faster while the
+//!        └  (adaptive)                       history is being gathered
+//! ```
+//!
+//! With the fixed pace nothing of this happens: one look every UPDATE seconds.
+//! Times are milliseconds on a clock that never jumps.
+
+use crate::args::Pace;
+
+/// Looks without a change after which a guest counts as settled.
+const CALM: u32 = 5;
+/// The longest sleep of a settled daemon that nobody else wakes.
+const BACK_OFF_MS: u64 = 16_000;
+/// The longest sleep under a host, so that a lost message cannot silence it for ever.
+const HEARTBEAT_MS: u64 = 120_000;
+/// The shortest time between two looks while the history is gathered: shorter ones
+/// would measure the kernel's ticks rather than the load.
+const QUICK_MS: u64 = 200;
+
+/// What a look came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The history is not full yet, nothing was decided.
+    Gathering,
+    /// Nothing was to be done.
+    Still,
+    /// Something was done.
+    Acted,
+}
+
+/// What woke the daemon before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The host saw the guest's CPUs run.
+    Host,
+    /// Tasks wait for CPU or memory.
+    Pressure,
+}
+
+/// What to do about the rows that were read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// They count.
+    Keep,
+    /// They are from before a long sleep: a difference across it would hide what has
+    /// just begun.
+    Forget,
+}
+
+/// Knows when to look.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    pace: Pace,
+    /// Whether a host is there that wakes us.
+    hosted: bool,
+    update_ms: u64,
+    quick_ms: u64,
+    next_ms: u64,
+    last_ms: Option<u64>,
+    calm: u32,
+    settled: bool,
+}
+
+impl Pacer {
+    /// A pacer whose first look is now.
+    pub fn new(pace: Pace, update_s: u64, intervals: usize, now_ms: u64) -> Pacer {
+        let update_ms = update_s.saturating_mul(1000).max(1);
+        let rows = intervals as u64 + 1;
+        Pacer {
+            pace,
+            hosted: false,
+            update_ms,
+            quick_ms: (update_ms / rows).clamp(QUICK_MS.min(update_ms), update_ms),
+            next_ms: now_ms,
+            last_ms: None,
+            calm: 0,
+            settled: false,
+        }
+    }
+
+    /// A host is there, or not any more, that says when to look.
+    pub fn set_hosted(&mut self, hosted: bool, now_ms: u64) {
+        if self.hosted != hosted {
+            self.hosted = hosted;
+            self.calm = 0;
+            self.settled = false;
+            self.next_ms = self.next_ms.min(now_ms + self.update_ms);
+        }
+    }
+
+    /// When the next look is due.
+    pub fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
+    /// Whether nothing changes any more, as far as this guest can tell.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Something happened. Says what to do about the past; the look is due when
+    /// `next_ms` says so.
+    pub fn wake(&mut self, wake: Wake, now_ms: u64) -> Past {
+        if self.pace == Pace::Fixed {
+            return Past::Keep;
+        }
+        let last = self.last_ms.unwrap_or(now_ms);
+        let slept = now_ms.saturating_sub(last) > 2 * self.update_ms;
+        // A host may say so as often as it likes: not more than the rules ask for.
+        let soonest = match wake {
+            Wake::Host if !slept => last + self.update_ms,
+            _ => now_ms.max(last + self.quick_ms),
+        };
+        self.next_ms = self.next_ms.min(soonest.max(now_ms));
+        if wake == Wake::Pressure || slept {
+            self.settled = false;
+            self.calm = 0;
+        }
+        if slept { Past::Forget } else { Past::Keep }
+    }
+
+    /// A look was taken.
+    pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
+        self.last_ms = Some(now_ms);
+        if self.pace == Pace::Fixed {
+            // A fixed grid: a late look does not move those that follow, but those
+            // that were missed altogether are not made up for.
+            self.next_ms += self.update_ms;
+            if self.next_ms <= now_ms {
+                self.next_ms = now_ms + self.update_ms;
+            }
+            return;
+        }
+        match outcome {
+            Outcome::Gathering => {
+                self.next_ms = now_ms + self.quick_ms;
+                return;
+            }
+            Outcome::Still => self.calm = self.calm.saturating_add(1),
+            Outcome::Acted => self.calm = 0,
+        }
+        self.settled = self.calm >= CALM;
+        self.next_ms = now_ms + self.sleep_ms();
+    }
+
+    fn sleep_ms(&self) -> u64 {
+        if !self.settled {
+            return self.update_ms;
+        }
+        if self.pace == Pace::Host && self.hosted {
+            return HEARTBEAT_MS.max(self.update_ms);
+        }
+        let doublings = (self.calm - CALM + 1).min(10);
+        (self.update_ms << doublings).min(BACK_OFF_MS.max(self.update_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settle(pacer: &mut Pacer) -> u64 {
+        let mut looks = 0;
+        while !pacer.is_settled() {
+            let now = pacer.next_ms();
+            pacer.looked(Outcome::Still, now);
+            looks += 1;
+        }
+        looks
+    }
+
+    #[test]
+    fn the_fixed_pace_is_a_grid() {
+        let mut pacer = Pacer::new(Pace::Fixed, 1, 3, 50);
+        assert_eq!(pacer.next_ms(), 50);
+        pacer.looked(Outcome::Gathering, 53);
+        assert_eq!(pacer.next_ms(), 1050);
+        assert_eq!(pacer.wake(Wake::Host, 500), Past::Keep);
+        assert_eq!(pacer.next_ms(), 1050);
+        pacer.looked(Outcome::Still, 5000);
+        assert_eq!(pacer.next_ms(), 6000, "missed looks are not made up for");
+    }
+
+    #[test]
+    fn a_settled_guest_under_a_host_sleeps_until_it_is_told() {
+        let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
+        pacer.set_hosted(true, 0);
+        assert_eq!(settle(&mut pacer), u64::from(CALM));
+        let now = pacer.next_ms() - HEARTBEAT_MS;
+        assert!(HEARTBEAT_MS >= 60_000, "at most one look a minute");
+
+        let woken = now + 30_000;
+        assert_eq!(pacer.wake(Wake::Host, woken), Past::Forget);
+        assert_eq!(pacer.next_ms(), woken);
+        let mut at = woken;
+        for _ in 0..3 {
+            pacer.looked(Outcome::Gathering, at);
+            at = pacer.next_ms();
+        }
+        assert!(at - woken <= 1000, "the first decision comes within a second: {}", at - woken);
+    }
+
+    #[test]
+    fn a_busy_guest_is_looked_at_no_more_often_than_its_rules_ask_for() {
+        let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
+        pacer.set_hosted(true, 0);
+        settle(&mut pacer);
+        let last = pacer.last_ms.expect("it has looked");
+        assert_eq!(pacer.wake(Wake::Host, last + 250), Past::Keep);
+        assert_eq!(pacer.next_ms(), last + 1000);
+        pacer.looked(Outcome::Still, last + 1000);
+        assert!(pacer.is_settled(), "a look that changes nothing leaves it settled");
+    }
+
+    #[test]
+    fn alone_it_backs_off_and_pressure_wakes_it() {
+        let mut pacer = Pacer::new(Pace::Adaptive, 1, 3, 0);
+        settle(&mut pacer);
+        let mut gaps = Vec::new();
+        for _ in 0..6 {
+            let now = pacer.next_ms();
+            pacer.looked(Outcome::Still, now);
+            gaps.push(pacer.next_ms() - now);
+        }
+        assert_eq!(gaps, [4000, 8000, 16_000, 16_000, 16_000, 16_000]);
+        let now = pacer.next_ms() - 4000;
+        assert_eq!(pacer.wake(Wake::Pressure, now), Past::Forget);
+        assert_eq!(pacer.next_ms(), now);
+        assert!(!pacer.is_settled());
+    }
+
+    #[test]
+    fn without_its_host_it_goes_on_alone() {
+        let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
+        pacer.set_hosted(true, 0);
+        settle(&mut pacer);
+        let now = pacer.next_ms() - HEARTBEAT_MS;
+        pacer.set_hosted(false, now);
+        assert_eq!(pacer.next_ms(), now + 1000);
+    }
+}

@@ -1,0 +1,57 @@
+//! Pressure triggers: the kernel says when tasks start to wait, so that nobody has
+//! to ask an idle guest.
+
+use crate::args::Pace;
+use crate::sys::Interest;
+use kernfs::Root;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::{AsRawFd, RawFd};
+use wire::Pressure;
+
+/// Stalls of 100 ms within one second. Shorter ones come with every program start.
+const MEMORY: &str = "some 100000 1000000";
+/// Waits for a CPU of 300 ms within one second.
+const CPU: &str = "some 300000 1000000";
+
+/// The triggers that are set. They end with the daemon.
+#[derive(Debug, Default)]
+pub struct Triggers {
+    cpu: Option<File>,
+    memory: Option<File>,
+}
+
+impl Triggers {
+    /// Sets the triggers that a pace needs, where the kernel has them.
+    pub fn open(root: &Root, pace: Pace) -> Triggers {
+        let trigger = |name: &str, line: &str| {
+            let path = root.join("proc/pressure").join(name);
+            let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+            // The kernel wants the line with its closing zero.
+            file.write_all(format!("{line}\0").as_bytes()).ok()?;
+            Some(file)
+        };
+        match pace {
+            Pace::Fixed => Triggers::default(),
+            // A host sees virtual CPUs that run without waking anybody.
+            Pace::Host => Triggers { cpu: None, memory: trigger("memory", MEMORY) },
+            Pace::Adaptive => {
+                Triggers { cpu: trigger("cpu", CPU), memory: trigger("memory", MEMORY) }
+            }
+        }
+    }
+
+    /// What to wait for, CPU first.
+    pub fn files(&self) -> [Option<(RawFd, Interest)>; 2] {
+        [&self.cpu, &self.memory]
+            .map(|file| file.as_ref().map(|f| (f.as_raw_fd(), Interest::Priority)))
+    }
+
+    /// Gives a trigger up.
+    pub fn close(&mut self, pressure: Pressure) {
+        match pressure {
+            Pressure::Cpu => self.cpu = None,
+            Pressure::Memory => self.memory = None,
+        }
+    }
+}

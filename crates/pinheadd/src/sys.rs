@@ -1,0 +1,184 @@
+//! The system calls that the standard library does not have, and nothing else.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+
+/// A signal that the daemon obeys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM or SIGINT: restore and end.
+    End,
+    /// SIGHUP: read the rules again.
+    Reload,
+}
+
+/// The signals that the daemon obeys, as a file to wait on with the others.
+#[derive(Debug)]
+pub struct Signals(File);
+
+impl Signals {
+    /// Blocks the signals and collects them from now on.
+    pub fn new() -> io::Result<Signals> {
+        // SAFETY: the set is made by sigemptyset before it is read, and lives on
+        // this stack frame during all calls that get its address.
+        let fd = unsafe {
+            let mut set = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigemptyset(&mut set);
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(&mut set, signal);
+            }
+            if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else has it.
+        Ok(Signals(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// The next signal that has come, if one has.
+    pub fn next(&mut self) -> Option<Signal> {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        if self.0.read(&mut info).ok()? != info.len() {
+            return None;
+        }
+        // The number of the signal is the structure's first field.
+        match u32::from_ne_bytes([info[0], info[1], info[2], info[3]]) as i32 {
+            libc::SIGHUP => Some(Signal::Reload),
+            _ => Some(Signal::End),
+        }
+    }
+}
+
+impl AsRawFd for Signals {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// What to wait for on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes to read.
+    Input,
+    /// An exceptional condition, as a pressure trigger shows it.
+    Priority,
+}
+
+/// What was seen on a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// What was waited for is there.
+    pub ready: bool,
+    /// The other side is gone, or the file is of no use.
+    pub closed: bool,
+}
+
+/// Waits until a file is ready or the time is over. Returns one answer a file.
+pub fn wait<const N: usize>(
+    files: [Option<(RawFd, Interest)>; N],
+    timeout_ms: u64,
+) -> io::Result<[Ready; N]> {
+    let mut polled = files.map(|file| {
+        let (fd, events) = match file {
+            // A negative descriptor is passed over.
+            None => (-1, 0),
+            Some((fd, Interest::Input)) => (fd, libc::POLLIN),
+            Some((fd, Interest::Priority)) => (fd, libc::POLLPRI),
+        };
+        libc::pollfd { fd, events, revents: 0 }
+    });
+    let timeout = i32::try_from(timeout_ms).unwrap_or(i32::MAX);
+    // SAFETY: the array outlives the call and its length is given with it.
+    let found = unsafe { libc::poll(polled.as_mut_ptr(), N as libc::nfds_t, timeout) };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        return Ok([Ready::default(); N]);
+    }
+    Ok(polled.map(|p| Ready {
+        ready: p.revents & (libc::POLLIN | libc::POLLPRI) != 0,
+        closed: p.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
+    }))
+}
+
+/// The end of a pipe through which a daemon tells the one who started it how its
+/// start went.
+#[derive(Debug)]
+pub struct Starter(File);
+
+impl Starter {
+    /// Ends the wait of the one who started the daemon, with this exit code.
+    pub fn tell(self, code: u8) {
+        use std::io::Write;
+        let mut pipe = self.0;
+        // Nobody to tell is no reason to stop.
+        let _ = pipe.write_all(&[code]);
+    }
+}
+
+/// Goes on in the background: a new session, no terminal. Returns in the child; the
+/// parent waits for [`Starter::tell`] and exits with its code.
+pub fn detach() -> io::Result<Starter> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for the two descriptors that are written.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both descriptors are new and nobody else has them.
+    let (mut from, to) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    // SAFETY: the process has one thread, so the child may do whatever it likes.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(from);
+            // SAFETY: setsid has no arguments; the child of a fork leads no group.
+            if unsafe { libc::setsid() } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let null = File::options().read(true).write(true).open("/dev/null")?;
+            for fd in 0..=2 {
+                // SAFETY: both descriptors are open or replaced by an open one.
+                if unsafe { libc::dup2(null.as_raw_fd(), fd) } < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            Ok(Starter(to))
+        }
+        _ => {
+            drop(to);
+            let mut code = [1];
+            // A child that died without a word failed.
+            let told = from.read_exact(&mut code).is_ok();
+            std::process::exit(if told { i32::from(code[0]) } else { 1 });
+        }
+    }
+}
+
+/// A time as C's `ctime` writes it, in the local time zone, without the newline.
+pub fn ctime(epoch_s: f64) -> String {
+    // Its width is the C library's business, and musl's is about to change.
+    let time = epoch_s as i64 as _;
+    let mut text = [0 as libc::c_char; 64];
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: localtime_r fills the structure or returns null, strftime writes at
+    // most the given length with a zero at the end, or returns 0.
+    unsafe {
+        if libc::localtime_r(&time, parts.as_mut_ptr()).is_null() {
+            return String::new();
+        }
+        let format = c"%a %b %e %H:%M:%S %Y".as_ptr();
+        if libc::strftime(text.as_mut_ptr(), text.len(), format, parts.as_ptr()) == 0 {
+            return String::new();
+        }
+        CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
+    }
+}

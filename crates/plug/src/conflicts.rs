@@ -1,0 +1,286 @@
+//! What else in the guest has a say in its CPUs or its pool.
+//!
+//! Nothing found here stops the daemon: it is for `check` and for the log at the
+//! start. Each find is a sentence that says what it is and what to do about it.
+//! The work is bounded, for whoever can start processes or make cgroups in the
+//! guest decides how much there is to find.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use counters::Pages;
+use kernfs::{CpuList, Root, parse};
+
+use crate::cpus::Cpus;
+use crate::fsio;
+
+/// Processes that are looked at.
+const MAX_PROCESSES: usize = 4096;
+
+/// Pinned tasks, and cpusets, that are told one by one: who reads them all?
+const MAX_TOLD: usize = 16;
+
+/// How far below the root cgroup is looked, and how many groups are.
+const MAX_DEPTH: usize = 3;
+const MAX_GROUPS: usize = 1024;
+
+/// The processes that plug CPUs or move the pool, by the name that the kernel has.
+const MANAGERS: [&str; 2] = ["cpuplugd", "pinheadd"];
+
+/// One find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// A process may run on some of the CPUs only.
+    PinnedTask {
+        /// The process.
+        pid: u32,
+        /// Its name. Anybody may choose one.
+        name: String,
+        /// The CPUs.
+        cpus: CpuList,
+    },
+    /// Further processes are pinned.
+    MorePinnedTasks {
+        /// How many.
+        count: usize,
+    },
+    /// A cgroup has CPUs of its own.
+    Cpuset {
+        /// The group's directory, below the root.
+        group: PathBuf,
+        /// The CPUs, as they were set.
+        cpus: String,
+        /// Whether it is a group of the old hierarchy, which forgets CPUs.
+        is_v1: bool,
+    },
+    /// Further groups have.
+    MoreCpusets {
+        /// How many.
+        count: usize,
+    },
+    /// The kernel's CMM takes orders from another z/VM guest.
+    CmmSender {
+        /// The guest.
+        sender: String,
+    },
+    /// The CMM pool also holds pages on a timer.
+    CmmTimedPages {
+        /// How many.
+        pages: Pages,
+    },
+    /// Another daemon of this kind is running.
+    OtherManager {
+        /// The process.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// All that is found below `root`, for the process `own_pid`.
+pub fn conflicts(root: &Root, own_pid: u32) -> Vec<Conflict> {
+    let mut found = Vec::new();
+    processes(root, own_pid, &mut found);
+    cpusets(root, &mut found);
+    found.extend(cmm_sender(root));
+    found.extend(cmm_timed_pages(root));
+    found
+}
+
+struct Process {
+    pid: u32,
+    name: String,
+    cpus: CpuList,
+}
+
+fn processes(root: &Root, own_pid: u32, found: &mut Vec<Conflict>) {
+    let cpus = Cpus::new(root);
+    // Without knowing all CPUs nobody can be said to be kept from some.
+    let all = cpus.present().unwrap_or_default();
+    let online = cpus.online().unwrap_or_default();
+    let mut pinned = 0;
+    for process in pids(root).iter().filter_map(|pid| process(root, *pid)) {
+        let Process { pid, name, cpus } = process;
+        let is_manager = MANAGERS.contains(&name.as_str()) && pid != own_pid;
+        let is_pinned = pid != own_pid && is_pinned(&cpus, &all, &online);
+        if !(is_manager || is_pinned) || is_kernel_thread(root, pid) {
+            continue;
+        }
+        if is_manager {
+            found.push(Conflict::OtherManager { pid, name });
+            continue;
+        }
+        pinned += 1;
+        if pinned <= MAX_TOLD {
+            found.push(Conflict::PinnedTask { pid, name, cpus });
+        }
+    }
+    if pinned > MAX_TOLD {
+        found.push(Conflict::MorePinnedTasks { count: pinned - MAX_TOLD });
+    }
+}
+
+/// A task in a cpuset that nobody has narrowed is shown with exactly the CPUs
+/// online, since the kernel itself narrows it when a CPU goes. That is no pinning,
+/// and cannot be told from one to just these CPUs.
+fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
+    let lacks = |set: &CpuList| set.iter().any(|cpu| !cpus.contains(cpu));
+    let is_online_set =
+        !lacks(online) && cpus.iter().all(|c| online.contains(c) || !all.contains(c));
+    lacks(all) && !is_online_set
+}
+
+fn pids(root: &Root) -> Vec<u32> {
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
+    // Not the first of the entries, but of the numbers among them; /proc has about
+    // fifty others.
+    let entries = fsio::entries(&root.join("proc"), MAX_PROCESSES + 256);
+    let mut pids: Vec<u32> = entries.iter().filter_map(number).take(MAX_PROCESSES).collect();
+    pids.sort_unstable();
+    pids
+}
+
+/// `None`: the process has ended in the meantime.
+fn process(root: &Root, pid: u32) -> Option<Process> {
+    let status = fsio::read(&root.join(&format!("proc/{pid}/status"))).ok()?;
+    let field = |key: &[u8]| parse::lines(&status).find_map(|l| l.strip_prefix(key));
+    let name = String::from_utf8_lossy(field(b"Name:")?.trim_ascii()).into_owned();
+    let cpus = parse::cpulist::parse(field(b"Cpus_allowed_list:")?.trim_ascii()).ok()?;
+    Some(Process { pid, name, cpus })
+}
+
+/// The kernel pins many threads of its own, one to each CPU, and moves them when
+/// the CPU goes. They have no command line; nor have processes that have ended.
+fn is_kernel_thread(root: &Root, pid: u32) -> bool {
+    let cmdline = fsio::read(&root.join(&format!("proc/{pid}/cmdline")));
+    cmdline.is_ok_and(|cmdline| cmdline.is_empty())
+}
+
+fn cpusets(root: &Root, found: &mut Vec<Conflict>) {
+    let mut told = Vec::new();
+    let bases = [
+        ("sys/fs/cgroup", false),
+        ("sys/fs/cgroup/unified", false),
+        ("sys/fs/cgroup/cpuset", true),
+    ];
+    for (base, is_v1) in bases {
+        let base = root.join(base);
+        let marker = if is_v1 { "cpuset.cpus" } else { "cgroup.controllers" };
+        if !base.join(marker).exists() {
+            continue;
+        }
+        // In the old hierarchy each group has CPUs; one that has all of them is
+        // like one in the new hierarchy that has none of its own.
+        let of_root = if is_v1 { cpus_of(&base) } else { None };
+        for group in groups_below(&base) {
+            let Some(cpus) = cpus_of(&group) else { continue };
+            if of_root.as_ref() != Some(&cpus) {
+                let group = group.strip_prefix(root.path()).unwrap_or(&group).to_path_buf();
+                told.push(Conflict::Cpuset { group, cpus, is_v1 });
+            }
+        }
+    }
+    let more = told.len().saturating_sub(MAX_TOLD);
+    found.extend(told.into_iter().take(MAX_TOLD));
+    if more > 0 {
+        found.push(Conflict::MoreCpusets { count: more });
+    }
+}
+
+/// The groups below `base`, the near ones first.
+fn groups_below(base: &Path) -> Vec<PathBuf> {
+    let mut groups: Vec<PathBuf> = Vec::new();
+    let mut level = vec![base.to_path_buf()];
+    for _ in 0..MAX_DEPTH {
+        let mut next = Vec::new();
+        for dir in &level {
+            let room = MAX_GROUPS.saturating_sub(groups.len() + next.len());
+            // A group has about a hundred files beside its groups.
+            let mut entries = fsio::entries(dir, MAX_GROUPS + 256);
+            entries.sort_unstable();
+            next.extend(entries.into_iter().filter(|path| is_real_dir(path)).take(room));
+        }
+        groups.extend_from_slice(&next);
+        level = next;
+    }
+    groups
+}
+
+/// A link would lead out of the tree, or round in it.
+fn is_real_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|data| data.is_dir())
+}
+
+fn cpus_of(group: &Path) -> Option<String> {
+    let text = fsio::read(&group.join("cpuset.cpus")).ok()?;
+    let cpus = String::from_utf8_lossy(text.trim_ascii()).into_owned();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// The module names a sender even where none can be: only z/VM delivers messages.
+fn cmm_sender(root: &Root) -> Option<Conflict> {
+    let sender = fsio::read(&root.join("sys/module/cmm/parameters/sender")).ok()?;
+    let sender = String::from_utf8_lossy(sender.trim_ascii()).into_owned();
+    let system = fsio::read(&root.join("proc/sysinfo")).unwrap_or_default();
+    let under_zvm = system.windows(4).any(|word| word == b"z/VM");
+    let none = sender.is_empty() || sender == "(null)" || !under_zvm;
+    (!none).then_some(Conflict::CmmSender { sender })
+}
+
+fn cmm_timed_pages(root: &Root) -> Option<Conflict> {
+    let pages = fsio::read_number(&root.join("proc/sys/vm/cmm_timed_pages")).ok()?;
+    (pages > 0).then_some(Conflict::CmmTimedPages { pages: Pages(pages) })
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Conflict::PinnedTask { pid, name, cpus } => write!(
+                f,
+                "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use others that are \
+                 plugged, and loses its pinning when the last of them goes. Start it without \
+                 taskset, or keep CPU_MIN above them.",
+                name.escape_debug()
+            ),
+            Conflict::MorePinnedTasks { count } => {
+                write!(f, "{count} more processes are pinned to CPUs.")
+            }
+            Conflict::Cpuset { group, cpus, is_v1 } => {
+                let group = group.display().to_string();
+                let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
+                write!(f, "The cgroup /{group} is limited to CPUs {cpus}: ")?;
+                if *is_v1 {
+                    f.write_str(
+                        "as a group of the old hierarchy it loses each of them that goes \
+                         offline, for good. Use the unified hierarchy, or set it again after \
+                         each change.",
+                    )
+                } else {
+                    f.write_str(
+                        "it cannot use others that are plugged. Give it a weight (cpu.weight) \
+                         or a limit (cpu.max) in place of CPUs.",
+                    )
+                }
+            }
+            Conflict::MoreCpusets { count } => {
+                write!(f, "{count} more cgroups are limited to CPUs.")
+            }
+            Conflict::CmmSender { sender } => write!(
+                f,
+                "The kernel's CMM takes the pool's size from the z/VM guest {}: if VMRM manages \
+                 this guest, switch off memory management here or there.",
+                sender.escape_debug()
+            ),
+            Conflict::CmmTimedPages { pages } => write!(
+                f,
+                "CMM holds {pages} on a timer (cmm_timed_pages): somebody else fills the pool. \
+                 Find out who, and set it to 0."
+            ),
+            Conflict::OtherManager { pid, name } => write!(
+                f,
+                "Process {pid} ({}) plugs CPUs or moves the pool already: stop one of the two.",
+                name.escape_debug()
+            ),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Small files of /proc and /sys: read whole and bounded, written at once.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use kernfs::{CpuList, parse};
+
+use crate::error::Error;
+
+/// No attribute of sysfs is longer than a page of the largest size in use, and a
+/// list of CPUs or a process's status is far shorter.
+pub(crate) const MAX_BYTES: u64 = 64 * 1024;
+
+/// The bytes of a file, up to [`MAX_BYTES`].
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    let read = |path| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read(path).map_err(|source| Error::Read { path: path.into(), source })
+}
+
+/// Like [`read`], with `None` for a file that is not there.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that holds one number.
+pub(crate) fn read_number(path: &Path) -> Result<u64, Error> {
+    number(path, &read(path)?)
+}
+
+/// Reads the number that `bytes`, the text of the file at `path`, are.
+pub(crate) fn number(path: &Path, bytes: &[u8]) -> Result<u64, Error> {
+    let text = bytes.trim_ascii();
+    match parse::unsigned(text) {
+        Some((number, [])) => Ok(number),
+        _ => Err(Error::Malformed { path: path.into(), what: "holds no number" }),
+    }
+}
+
+/// A file that holds a list of CPUs.
+pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuList, Error> {
+    let list = parse::cpulist::parse(&read(path)?);
+    list.map_err(|bad| Error::Malformed { path: path.into(), what: bad.what })
+}
+
+/// Writes one number, as a shell's `echo` would: the file must be there already.
+pub(crate) fn write_number(path: &Path, number: u64) -> Result<(), Error> {
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+        // One write call: the kernel takes each as a value of its own.
+        file.write_all(format!("{number}\n").as_bytes())
+    };
+    write().map_err(|source| Error::Write { path: path.into(), value: number.to_string(), source })
+}
+
+/// The entries of a directory, at most `most` of them. A directory that cannot be
+/// read has none.
+pub(crate) fn entries(dir: &Path, most: usize) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).take(most).collect()
+}

@@ -1,0 +1,208 @@
+//! What was found at the start, kept where it outlives the daemon.
+//!
+//! A daemon that is killed cannot restore anything. So before its first change it
+//! saves a record; the next one that starts finds it and restores from it. The
+//! record is text:
+//!
+//! ```text
+//! pinhead-undo 1                                  format and version
+//! boot 0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44       the boot it belongs to
+//! cpus 0-1                                        the CPUs that were online
+//! pool 4096                                       the pool in pages; - if there was none
+//! end                                             nothing is missing
+//! ```
+//!
+//! It is written beside its place, forced to disk and renamed, so that a crash
+//! leaves the old record or the new one. A record that does not read to its last
+//! line is never acted on, not even in part.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use counters::Pages;
+use kernfs::Root;
+use kernfs::parse::{cpulist, unsigned};
+
+use crate::cpus::Cpus;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::{CpuSet, fsio};
+
+const HEAD: &str = "pinhead-undo 1";
+
+/// A boot id is a UUID of 36 characters.
+const MAX_BOOT_ID_BYTES: usize = 64;
+
+/// What to restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndoRecord {
+    /// The boot of the kernel that was changed: see [`boot_id`].
+    pub boot_id: String,
+    /// The CPUs that were online.
+    pub cpus: CpuSet,
+    /// The pool's size. `None` if there was no pool.
+    pub pool: Option<Pages>,
+}
+
+/// Why a text is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRecord {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Line {} {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for BadRecord {}
+
+/// The id of the running kernel's boot.
+pub fn boot_id(root: &Root) -> Result<String, Error> {
+    let path = root.join("proc/sys/kernel/random/boot_id");
+    let bytes = fsio::read(&path)?;
+    let id = boot_id_in(bytes.trim_ascii());
+    id.ok_or(Error::Malformed { path, what: "holds no boot id" })
+}
+
+fn boot_id_in(text: &[u8]) -> Option<String> {
+    let fits = !text.is_empty() && text.len() <= MAX_BOOT_ID_BYTES;
+    let clean = text.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    if fits && clean { String::from_utf8(text.to_vec()).ok() } else { None }
+}
+
+impl UndoRecord {
+    /// Reads the text of a record.
+    pub fn parse(text: &[u8]) -> Result<UndoRecord, BadRecord> {
+        // A list of CPUs is the only long thing in it. One byte less than what is
+        // read, so that a record that was cut by the reader is too long as well.
+        if text.len() as u64 >= fsio::MAX_BYTES {
+            return Err(BadRecord { line: 1, what: "is the first of too many" });
+        }
+        let mut lines = text.split(|b| *b == b'\n');
+        let mut number = 0;
+        let mut next = |key: &str, what| {
+            number += 1;
+            let bad = BadRecord { line: number, what };
+            let rest = lines.next().and_then(|line| line.strip_prefix(key.as_bytes()));
+            rest.map(|rest| (rest, bad)).ok_or(bad)
+        };
+        let (rest, bad) = next(HEAD, "does not say that this is an undo record, version 1")?;
+        ensure(rest.is_empty(), bad)?;
+        let (rest, bad) = next("boot ", "has no boot id")?;
+        let boot_id = boot_id_in(rest).ok_or(bad)?;
+        let (rest, bad) = next("cpus ", "has no list of CPUs")?;
+        let cpus = cpulist::parse(rest).map_err(|_| bad)?;
+        // To restore no CPU at all is nothing that was ever found.
+        ensure(!cpus.is_empty(), bad)?;
+        let (rest, bad) = next("pool ", "has no size of a pool")?;
+        let pool = match (rest, unsigned(rest)) {
+            (b"-", _) => None,
+            (_, Some((pages, []))) if pages < u64::MAX => Some(Pages(pages)),
+            _ => return Err(bad),
+        };
+        let (rest, bad) = next("end", "is not the record's end")?;
+        ensure(rest.is_empty(), bad)?;
+        let (rest, bad) = next("", "is missing its newline, or more follows")?;
+        ensure(rest.is_empty() && lines.next().is_none(), bad)?;
+        let record = UndoRecord { boot_id, cpus, pool };
+        // Only what this code would have written is taken: a text that means the
+        // same in other words (`1-1` for `1`) was written or changed by another.
+        let written = record.to_string();
+        let mut pairs = text.split(|b| *b == b'\n').zip(written.split('\n'));
+        match pairs.position(|(is, expect)| is != expect.as_bytes()) {
+            Some(at) => Err(BadRecord { line: at + 1, what: "is not written as it should be" }),
+            None => Ok(record),
+        }
+    }
+
+    /// The record at `path`, if there is one and it belongs to the running kernel.
+    /// A damaged one, or one of another boot, is an error: to be reported, and then
+    /// to be overwritten or removed.
+    pub fn load(root: &Root, path: &Path) -> Result<Option<UndoRecord>, Error> {
+        let Some(text) = fsio::read_if_there(path)? else { return Ok(None) };
+        let record = UndoRecord::parse(&text).map_err(|bad| Error::BadRecord {
+            path: path.into(),
+            line: bad.line,
+            what: bad.what,
+        })?;
+        if record.boot_id != boot_id(root)? {
+            return Err(Error::ForeignRecord { path: path.into(), boot_id: record.boot_id });
+        }
+        Ok(Some(record))
+    }
+
+    /// Saves it at `path`, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        let beside = beside(path);
+        let saved = self.save_by_rename(&beside, path);
+        if saved.is_err() {
+            // A half-written one is in nobody's way; the error that counts is told.
+            let _ = fs::remove_file(&beside);
+        }
+        let value = String::from("the undo record");
+        saved.map_err(|source| Error::Write { path: path.into(), value, source })
+    }
+
+    fn save_by_rename(&self, beside: &Path, path: &Path) -> io::Result<()> {
+        let mut file = File::create(beside)?;
+        file.write_all(self.to_string().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(beside, path)?;
+        // The new name is on disk only when its directory is.
+        match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the record after all was restored. That there is none is fine.
+    pub fn remove(path: &Path) -> Result<(), Error> {
+        match fs::remove_file(path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let value = String::from("the removal of the undo record");
+                Err(Error::Write { path: path.into(), value, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Restores what it says: memory first, for a guest short of it may not get
+    /// far enough to do the rest. Does what it can and gives back what it could not.
+    pub fn undo(&self, cpus: &Cpus, pool: Option<&mut dyn Pool>) -> Vec<Error> {
+        let mut errors = Vec::new();
+        if let (Some(size), Some(pool)) = (self.pool, pool) {
+            errors.extend(pool.request(size).err());
+        }
+        errors.extend(cpus.restore(&self.cpus));
+        errors
+    }
+}
+
+/// The text of the record.
+impl fmt::Display for UndoRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{HEAD}\nboot {}\ncpus {}\npool ", self.boot_id, self.cpus)?;
+        match self.pool {
+            Some(pages) => write!(f, "{}", pages.0)?,
+            None => f.write_str("-")?,
+        }
+        f.write_str("\nend\n")
+    }
+}
+
+fn ensure(holds: bool, bad: BadRecord) -> Result<(), BadRecord> {
+    if holds { Ok(()) } else { Err(bad) }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}

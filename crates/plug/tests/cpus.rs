@@ -1,0 +1,148 @@
+//! CPUs of a fake kernel come and go.
+
+use kernfs::testing::FakeKernel;
+use plug::{CpuSet, Cpus, Error, Polarization};
+
+fn set(cpus: &[u32]) -> CpuSet {
+    cpus.iter().copied().collect()
+}
+
+#[test]
+fn the_lowest_offline_cpu_is_plugged_until_there_is_none() {
+    let kernel = FakeKernel::new(2, 12);
+    let cpus = Cpus::new(&kernel.root());
+    // By number, not by name: cpu2 before cpu10.
+    for expect in 2..12 {
+        assert_eq!(cpus.plug_one().unwrap(), Some(expect));
+        kernel.settle();
+        assert_eq!(cpus.online().unwrap().len(), expect as usize + 1);
+    }
+    assert_eq!(cpus.plug_one().unwrap(), None);
+}
+
+#[test]
+fn the_highest_online_cpu_is_unplugged_and_one_always_stays() {
+    let kernel = FakeKernel::s390x(3, 4, 0);
+    let cpus = Cpus::new(&kernel.root());
+    for expect in [Some(2), Some(1), None, None] {
+        assert_eq!(cpus.unplug_one().unwrap(), expect);
+        kernel.settle();
+    }
+    assert_eq!(kernel.online(), [0]);
+}
+
+#[test]
+fn a_cpu_without_an_online_file_is_left_alone() {
+    let kernel = FakeKernel::new(3, 3);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.remove("sys/devices/system/cpu/cpu2/online");
+    assert_eq!(cpus.unplug_one().unwrap(), Some(1));
+    kernel.settle();
+    assert_eq!(cpus.unplug_one().unwrap(), None, "cpu0 and cpu2 cannot go");
+    assert_eq!(kernel.online(), [0, 2]);
+}
+
+#[test]
+fn a_cpu_that_is_not_configured_is_not_plugged() {
+    let kernel = FakeKernel::s390x(1, 4, 0);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.write_cpu(1, "configure", "0\n");
+    assert_eq!(cpus.plug_one().unwrap(), Some(2));
+    kernel.write_cpu(3, "configure", "0\n");
+    assert_eq!(cpus.plug_one().unwrap(), None);
+    // No such file: there is nothing to configure.
+    kernel.remove("sys/devices/system/cpu/cpu1/configure");
+    assert_eq!(cpus.plug_one().unwrap(), Some(1));
+}
+
+#[test]
+fn a_cpu_that_fails_does_not_stop_the_next() {
+    let kernel = FakeKernel::new(2, 4);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.break_file("sys/devices/system/cpu/cpu2/online");
+    assert_eq!(cpus.plug_one().unwrap(), Some(3));
+    // Now only the broken one is left, and that is told.
+    let error = cpus.plug_one().unwrap_err();
+    assert_eq!(error.path(), Some(&*kernel.path("sys/devices/system/cpu/cpu2/online")));
+    kernel.write_cpu(1, "online", "on\n");
+    kernel.write("sys/devices/system/cpu/online", "0-3\n");
+    assert_eq!(cpus.unplug_one().unwrap(), Some(3));
+    kernel.write("sys/devices/system/cpu/online", "0-2\n");
+    assert!(matches!(cpus.unplug_one(), Err(Error::Read { .. })), "cpu2 is met first");
+    kernel.write("sys/devices/system/cpu/online", "0-1\n");
+    assert!(matches!(cpus.unplug_one(), Err(Error::Malformed { .. })));
+}
+
+#[test]
+fn without_the_lists_nothing_is_touched() {
+    let kernel = FakeKernel::new(2, 4);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.write("sys/devices/system/cpu/present", "all\n");
+    let error = cpus.plug_one().unwrap_err();
+    let expect = kernel.path("sys/devices/system/cpu/present").display().to_string();
+    assert_eq!(error.to_string(), format!("{expect} is no list of CPUs"));
+    kernel.remove("sys/devices/system/cpu/online");
+    assert!(matches!(cpus.unplug_one(), Err(Error::Read { .. })));
+    assert_eq!(cpus.restore(&set(&[0])).len(), 1);
+    assert_eq!(kernel.read("sys/devices/system/cpu/cpu1/online"), "1\n");
+}
+
+#[test]
+fn exactly_the_set_that_was_is_restored() {
+    let kernel = FakeKernel::s390x(4, 6, 0);
+    let cpus = Cpus::new(&kernel.root());
+    for (wanted, expect) in
+        [(&[0, 5][..], &[0, 5][..]), (&[1, 2], &[1, 2]), (&[0, 1, 2, 3, 4, 5], &[0, 1, 2, 3, 4, 5])]
+    {
+        let errors = cpus.restore(&set(wanted));
+        assert!(errors.is_empty(), "{errors:?}");
+        kernel.settle();
+        assert_eq!(kernel.online(), expect);
+        assert_eq!(cpus.online().unwrap(), set(wanted));
+    }
+}
+
+#[test]
+fn what_cannot_be_restored_is_told_and_the_rest_is_done() {
+    let kernel = FakeKernel::s390x(3, 6, 0);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.break_file("sys/devices/system/cpu/cpu1/online");
+    kernel.break_file("sys/devices/system/cpu/cpu4/online");
+    // cpu9 has left the machine; cpu1 is to go and does not; cpu4 does not come.
+    let errors = cpus.restore(&set(&[0, 3, 4, 9]));
+    let paths: Vec<_> = errors.iter().map(|e| e.path().unwrap().to_path_buf()).collect();
+    let file = |cpu: u32| kernel.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
+    assert_eq!(paths, [file(4), file(9), file(1)]);
+    assert_eq!(kernel.read("sys/devices/system/cpu/cpu3/online"), "1\n");
+    assert_eq!(kernel.read("sys/devices/system/cpu/cpu2/online"), "0\n");
+    assert!(!file(9).exists(), "a write makes no file");
+}
+
+#[test]
+fn a_restore_never_takes_the_last_cpu() {
+    let kernel = FakeKernel::s390x(2, 2, 0);
+    let cpus = Cpus::new(&kernel.root());
+    let errors = cpus.restore(&set(&[7]));
+    assert!(matches!(errors[..], [Error::Write { .. }, Error::LastCpu { cpu: 0 }]), "{errors:?}");
+    assert_eq!(kernel.online(), [0]);
+}
+
+#[test]
+fn polarization_is_known_or_forbids_to_plug() {
+    let kernel = FakeKernel::new(1, 2);
+    let cpus = Cpus::new(&kernel.root());
+    assert_eq!(cpus.polarization(), Polarization::None);
+    let file = "sys/devices/system/cpu/dispatching";
+    for (text, expect, allows) in [
+        ("0\n", Polarization::Horizontal, true),
+        ("1\n", Polarization::Vertical, false),
+        ("2\n", Polarization::Unknown, false),
+        ("", Polarization::Unknown, false),
+    ] {
+        kernel.write(file, text);
+        assert_eq!(cpus.polarization(), expect, "{text:?}");
+        assert_eq!(cpus.polarization().allows_plugging(), allows, "{text:?}");
+    }
+    kernel.break_file(file);
+    assert_eq!(cpus.polarization(), Polarization::Unknown);
+}

@@ -1,0 +1,10 @@
+//! Decisions, and nothing else: pure steps from what was read to what to do.
+//!
+//! [`guest`] is the step that runs in every guest: rules over its own counters plug
+//! and unplug its CPUs and its memory. [`steady`] tries a rules file against a model
+//! of a guest under steady load, to find rules that plug and unplug in turn.
+
+#![forbid(unsafe_code)]
+
+pub mod guest;
+pub mod steady;

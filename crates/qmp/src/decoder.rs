@@ -1,0 +1,100 @@
+//! Bytes in, messages out.
+//!
+//! QEMU ends every message with CR LF and writes no raw newline inside one, so a line is a
+//! message. That also gives the point where to start afresh after rubbish.
+
+use crate::{Error, Message};
+
+/// The longest line that is kept. The longest one that our commands can cause is the answer to
+/// `query-cpus-fast`, about 300 bytes a CPU: 1 MiB holds the 248 CPUs of an s390x guest ten times
+/// over. Parsed JSON takes up to some thirty times its text, so this also bounds the memory that
+/// a hostile line can take for a moment.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+/// Splits a byte stream into lines and parses each as a [`Message`].
+///
+/// It is an iterator that may go on after `None`: `None` only means that no complete line is left
+/// until the next [`feed`](Self::feed). Take all messages after each feed, then it never holds
+/// more than one line and what was fed last.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    /// Where the first line that was not handed out yet starts.
+    start: usize,
+    /// Up to here the buffer is known to hold no newline after `start`, so that a long line fed
+    /// byte by byte is not searched from its start each time.
+    scanned: usize,
+    /// Set after a line grew too long: everything up to the next newline is thrown away.
+    skipping: bool,
+}
+
+impl Decoder {
+    /// A decoder at the start of a line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// How many bytes wait for their newline or for being taken.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// The range of the next complete line, without its newline, if there is one.
+    fn take_line(&mut self) -> Option<std::ops::Range<usize>> {
+        let found = self.buffer[self.scanned..].iter().position(|&byte| byte == b'\n');
+        let Some(distance) = found else {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            self.scanned = self.buffer.len();
+            return None;
+        };
+        let newline = self.scanned + distance;
+        let line = self.start..newline;
+        self.start = newline + 1;
+        self.scanned = self.start;
+        Some(line)
+    }
+
+    /// Forgets what is left of a line that is already lost.
+    fn drop_partial_line(&mut self) {
+        self.buffer.clear();
+        // A burst may have made the buffer large; an idle monitor should not keep it.
+        self.buffer.shrink_to(4096);
+        self.start = 0;
+        self.scanned = 0;
+    }
+}
+
+impl Iterator for Decoder {
+    type Item = Result<Message, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(line) = self.take_line() else {
+                if self.skipping {
+                    self.drop_partial_line();
+                } else if self.buffered_bytes() > MESSAGE_BYTES_MAX {
+                    self.skipping = true;
+                    self.drop_partial_line();
+                    return Some(Err(Error::TooLong { limit_bytes: MESSAGE_BYTES_MAX }));
+                }
+                return None;
+            };
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if line.len() > MESSAGE_BYTES_MAX {
+                return Some(Err(Error::TooLong { limit_bytes: MESSAGE_BYTES_MAX }));
+            }
+            let line = self.buffer[line].trim_ascii();
+            if !line.is_empty() {
+                return Some(Message::parse(line));
+            }
+        }
+    }
+}

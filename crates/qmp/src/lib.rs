@@ -1,0 +1,33 @@
+//! The QEMU machine protocol (QMP), without I/O.
+//!
+//! ```text
+//!   socket bytes ─► Decoder ─► Message ─┐
+//!                                       ├─ Client ─► Incoming (ready, reply, event)
+//!   socket bytes ◄─ Command::encode ◄───┘
+//! ```
+//!
+//! [`Decoder`] turns bytes into [`Message`]s and [`Client`] turns messages into answers to the
+//! [`Command`]s that were asked. Neither reads a socket, a clock or a thread: whoever owns the
+//! socket moves the bytes, so the same code serves a blocking test and an event loop with a
+//! hundred guests.
+//!
+//! QEMU is on our side of the fence, but a guest that breaks out of the emulation speaks with
+//! QEMU's voice. So bytes from the socket are bounded and checked like those of any stranger, and
+//! no byte sequence panics.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod command;
+mod decoder;
+mod error;
+mod message;
+
+pub use client::{Client, Incoming, PENDING_MAX, Ticket};
+pub use command::{Command, Reply, RunState, VCPUS_MAX, VcpuThread};
+pub use decoder::{Decoder, MESSAGE_BYTES_MAX};
+pub use error::Error;
+pub use message::{Failure, Message, Timestamp, Version};
+
+/// The JSON of answers and event data whose shape depends on the command or the event.
+pub use serde_json::Value;

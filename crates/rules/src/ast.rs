@@ -1,0 +1,228 @@
+//! The tree of an expression.
+
+use crate::diag::Span;
+use counters::{Counter, CpuField};
+
+/// A keyword without history: a value that is derived from two snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyword {
+    /// First field of /proc/loadavg.
+    LoadAvg,
+    /// Tasks that can run now.
+    RunnableProc,
+    /// CPUs online.
+    OnlineCpus,
+    /// A share of the CPU time of the last interval, in percent of one CPU.
+    Percent(CpuField),
+    /// Pages swapped in and out, a second.
+    SwapRate,
+    /// Blocks paged in and out, a second.
+    Apcr,
+    /// MemFree in MiB.
+    FreeMem,
+}
+
+impl Keyword {
+    /// The keyword of that name.
+    pub fn from_name(name: &str) -> Option<Keyword> {
+        match name {
+            "loadavg" => Some(Keyword::LoadAvg),
+            "runnable_proc" => Some(Keyword::RunnableProc),
+            "onumcpus" => Some(Keyword::OnlineCpus),
+            "swaprate" => Some(Keyword::SwapRate),
+            "apcr" => Some(Keyword::Apcr),
+            "freemem" => Some(Keyword::FreeMem),
+            "total_ticks" => None,
+            _ => CpuField::from_name(name).map(Keyword::Percent),
+        }
+    }
+
+    /// The rule language's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Keyword::LoadAvg => "loadavg",
+            Keyword::RunnableProc => "runnable_proc",
+            Keyword::OnlineCpus => "onumcpus",
+            Keyword::Percent(field) => field.name(),
+            Keyword::SwapRate => "swaprate",
+            Keyword::Apcr => "apcr",
+            Keyword::FreeMem => "freemem",
+        }
+    }
+
+    /// Whether the original computes it only together with its memory rules.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Keyword::SwapRate | Keyword::Apcr | Keyword::FreeMem)
+    }
+}
+
+/// A binary operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum BinaryOp {
+    Or,
+    And,
+    Less,
+    Greater,
+    LessEqual,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+impl BinaryOp {
+    /// The sign that stands in the file.
+    pub fn sign(self) -> &'static str {
+        match self {
+            BinaryOp::Or => "|",
+            BinaryOp::And => "&",
+            BinaryOp::Less => "<",
+            BinaryOp::Greater => ">",
+            BinaryOp::LessEqual => "<=",
+            BinaryOp::GreaterEqual => ">=",
+            BinaryOp::Equal => "==",
+            BinaryOp::NotEqual => "!=",
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+        }
+    }
+
+    /// Whether it yields a number, of two numbers.
+    pub fn is_arithmetic(self) -> bool {
+        self.binding() >= Binding::Add
+    }
+
+    /// Whether it compares two numbers.
+    pub fn is_comparison(self) -> bool {
+        self.binding() == Binding::Compare
+    }
+
+    pub(crate) fn binding(self) -> Binding {
+        match self {
+            BinaryOp::Or => Binding::Or,
+            BinaryOp::And => Binding::And,
+            BinaryOp::Add | BinaryOp::Subtract => Binding::Add,
+            BinaryOp::Multiply | BinaryOp::Divide => Binding::Multiply,
+            _ => Binding::Compare,
+        }
+    }
+}
+
+/// How tightly an operator binds, loosest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Binding {
+    None,
+    Or,
+    And,
+    Compare,
+    Add,
+    Multiply,
+}
+
+/// A function of the extended language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// The smallest reading of the last n intervals.
+    Min,
+    /// The largest reading of the last n intervals.
+    Max,
+    /// The mean reading of the last n intervals.
+    Avg,
+    /// The growth a second over the last n intervals.
+    Rate,
+    /// The growth over the last n intervals.
+    Delta,
+    /// Whether it held in each of the last n snapshots.
+    Over,
+}
+
+impl Function {
+    /// Every function, for lists in help and in messages.
+    pub const ALL: [Function; 6] = [
+        Function::Min,
+        Function::Max,
+        Function::Avg,
+        Function::Rate,
+        Function::Delta,
+        Function::Over,
+    ];
+
+    /// The word that stands in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Avg => "avg",
+            Function::Rate => "rate",
+            Function::Delta => "delta",
+            Function::Over => "over",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Function> {
+        Function::ALL.into_iter().find(|f| f.name() == name)
+    }
+}
+
+/// An expression and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it stands, without the parentheses around it.
+    pub span: Span,
+    /// Whether parentheses stand around it.
+    pub parenthesised: bool,
+}
+
+/// The kinds of expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// A constant.
+    Number(f64),
+    /// A counter, that many intervals ago.
+    Counter(Counter, u8),
+    /// A derived value of the current interval.
+    Keyword(Keyword),
+    /// A user variable, by its place in the file's list of variables.
+    Variable(usize),
+    /// `-x`.
+    Negate(Box<Expr>),
+    /// `!x`.
+    Not(Box<Expr>),
+    /// `x op y`.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `function(x, intervals)`.
+    Call(Function, Box<Expr>, u8),
+    /// What could not be parsed; a diagnostic tells why.
+    Broken,
+}
+
+impl Expr {
+    /// The direct sub-expressions.
+    pub fn children(&self) -> impl Iterator<Item = &Expr> {
+        let (a, b) = match &self.kind {
+            ExprKind::Negate(x) | ExprKind::Not(x) | ExprKind::Call(_, x, _) => (Some(&**x), None),
+            ExprKind::Binary(_, x, y) => (Some(&**x), Some(&**y)),
+            _ => (None, None),
+        };
+        a.into_iter().chain(b)
+    }
+
+    /// Whether the result is a truth value rather than a number, given which
+    /// variables are.
+    pub(crate) fn is_truth(&self, variable: &dyn Fn(usize) -> bool) -> bool {
+        match &self.kind {
+            ExprKind::Not(_) | ExprKind::Call(Function::Over, ..) => true,
+            ExprKind::Binary(op, ..) => !op.is_arithmetic(),
+            ExprKind::Variable(index) => variable(*index),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What is wrong with a rules file, and where.
+
+use std::fmt;
+
+/// A piece of the file, as byte offsets: `start` is in it, `end` is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// From `start` up to, not including, `end`.
+    pub fn new(start: usize, end: usize) -> Span {
+        // Rules files are bounded far below 4 GiB before they are parsed.
+        Span { start: start as u32, end: end.max(start) as u32 }
+    }
+
+    /// The smallest piece that holds both.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The file works, but probably not as meant.
+    Warning,
+    /// The file is refused.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+/// One thing to say about a rules file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Error or warning.
+    pub severity: Severity,
+    /// A stable short name, for scripts and for the manual.
+    pub code: &'static str,
+    /// The piece of the file that it is about.
+    pub span: Span,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// What stands at the underlined piece.
+    pub label: String,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            span,
+            message: message.into(),
+            label: String::new(),
+            help: None,
+        }
+    }
+
+    /// A warning, for this crate's checks and for those of the layers above.
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
+    }
+
+    /// Says what stands at the underlined piece.
+    pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
+        self.label = label.into();
+        self
+    }
+
+    /// Says what would be right.
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// Whether any of them refuses the file.
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
+}
+
+/// Line and column of a byte offset, both counted from 1; columns count bytes, as
+/// compilers' do for ASCII, which rules are.
+pub fn line_column(text: &[u8], offset: u32) -> (usize, usize) {
+    let before = &text[..text.len().min(offset as usize)];
+    let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+    let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    (line, before.len() - start + 1)
+}
+
+/// The one-line form, for logs: `file:line:column: error[code]: message; help`.
+pub fn one_line(file: &str, text: &[u8], diagnostic: &Diagnostic) -> String {
+    let (line, column) = line_column(text, diagnostic.span.start);
+    let Diagnostic { severity, code, message, help, .. } = diagnostic;
+    let mut out = format!("{file}:{line}:{column}: {severity}[{code}]: {message}");
+    if let Some(help) = help {
+        out.push_str("; ");
+        out.push_str(help);
+    }
+    out
+}

@@ -1,0 +1,87 @@
+//! Every variable, sub-expression and rule of a file with its value: what
+//! `pinhead explain` shows. The values come from the same code that decides.
+
+use crate::ast::{Expr, ExprKind};
+use crate::compile::{Machine, part};
+use crate::diag::Span;
+use crate::file::{Name, RuleFile};
+use crate::program::{Fault, Program};
+use counters::History;
+
+/// The value of a piece of a rule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A number.
+    Number(f64),
+    /// A truth value.
+    Truth(bool),
+    /// It has none in this interval.
+    Fault(Fault),
+    /// It was not asked for: its group is off, so its counters are not read.
+    Unread,
+}
+
+/// A piece of a rule with its value and its own pieces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Where it stands.
+    pub span: Span,
+    /// Its value.
+    pub value: Value,
+    /// The pieces that it is made of; none below numbers, counters and variables.
+    pub pieces: Vec<Piece>,
+}
+
+/// A file with its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The variables that are used, in the file's order.
+    pub variables: Vec<(String, Piece)>,
+    /// The rules and the sizes of the steps.
+    pub rules: Vec<(Name, Piece)>,
+}
+
+/// Evaluates every piece of a file over what was read.
+pub fn explain(
+    file: &RuleFile,
+    program: &Program,
+    machine: &Machine,
+    history: &History,
+) -> Explanation {
+    let explainer = Explainer { file, program, machine, history };
+    let variables = file.variables.iter().filter_map(|variable| {
+        let expr = variable.expr.as_ref()?;
+        Some((variable.name.clone(), explainer.piece(expr)))
+    });
+    let rules = file.rules().map(|(name, rule)| (name, explainer.piece(&rule.expr)));
+    Explanation { variables: variables.collect(), rules: rules.collect() }
+}
+
+struct Explainer<'a> {
+    file: &'a RuleFile,
+    program: &'a Program,
+    machine: &'a Machine,
+    history: &'a History,
+}
+
+impl Explainer<'_> {
+    fn piece(&self, expr: &Expr) -> Piece {
+        let pieces = expr
+            .children()
+            .filter(|child| !matches!(child.kind, ExprKind::Number(_)))
+            .map(|child| self.piece(child))
+            .collect();
+        Piece { span: expr.span, value: self.value(expr), pieces }
+    }
+
+    fn value(&self, expr: &Expr) -> Value {
+        let Some(part) = part(self.file, self.program, self.machine, expr) else {
+            return Value::Unread;
+        };
+        match part.code.run(self.history) {
+            Ok(value) if part.is_truth => Value::Truth(value != 0.0),
+            Ok(value) => Value::Number(value),
+            Err(fault) => Value::Fault(fault),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The rule language: text in, a program out.
+//!
+//! ```text
+//!   bytes ─► file (lines, settings) ─► parse (trees) ─► compile (types, flat code) ─► Program
+//!                     └────────── diagnostics, with spans ──────────┘            History ─► run
+//! ```
+//!
+//! The language is the one of IBM's `cpuplugd`, with its surprises; additions need
+//! LANGUAGE="2". Reading never fails and evaluation is bounded: no loops, no memory.
+
+#![forbid(unsafe_code)]
+
+mod ast;
+mod compile;
+mod diag;
+mod explain;
+mod file;
+mod lint;
+mod names;
+mod parse;
+mod presets;
+mod program;
+mod range;
+
+pub use ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
+pub use compile::{Machine, compile};
+pub use diag::{Diagnostic, Severity, Span, has_errors, line_column, one_line};
+pub use explain::{Explanation, Piece, Value, explain};
+pub use file::{Language, MAX_FILE, Name, RuleFile, RuleText, Setting, Variable, parse};
+pub use lint::lint;
+pub use parse::MAX_HISTORY;
+pub use presets::{PRESETS, Preset, preset};
+pub use program::{CpuRules, Fault, FaultKind, MemoryRules, Program, Steps};

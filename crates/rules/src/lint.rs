@@ -1,0 +1,242 @@
+//! What is allowed, but is probably not what its author means.
+
+use crate::ast::{BinaryOp, Expr, ExprKind, Keyword};
+use crate::diag::{Diagnostic, Span};
+use crate::file::{Name, RuleFile};
+use crate::range::{Outcome, Ranges};
+use counters::{Counter, CpuField};
+
+/// Looks a file through for what its author would want to hear of. The file has
+/// been parsed without errors.
+pub fn lint(file: &RuleFile) -> Vec<Diagnostic> {
+    let mut linter = Linter { file, found: Vec::new() };
+    for (name, rule) in file.rules() {
+        linter.rule(name, &rule.expr, rule.name);
+    }
+    linter.memory();
+    let mut found = linter.found;
+    found.sort_by_key(|d| (d.span.start, d.span.end));
+    found.dedup();
+    found
+}
+
+struct Linter<'a> {
+    file: &'a RuleFile,
+    found: Vec<Diagnostic>,
+}
+
+/// Whether an expression grows or falls with a part of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+impl Direction {
+    fn turned(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+impl Linter<'_> {
+    fn warn(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: &str) {
+        self.found.push(Diagnostic::warning(code, span, message).help(help));
+    }
+
+    fn rule(&mut self, name: Name, expr: &Expr, at: Span) {
+        let mut seen = vec![false; self.file.variables.len()];
+        self.walk(expr, &mut seen, &mut |linter, part| {
+            linter.precedence(part);
+            linter.group(name, part);
+            linter.division(part);
+        });
+        if name == Name::Hotplug {
+            self.steal(expr, Direction::Up);
+        }
+        let is_rule = !matches!(name, Name::CmmInc | Name::CmmDec);
+        if is_rule && !matches!(expr.kind, ExprKind::Number(_)) {
+            self.decided(name, expr, at);
+        }
+    }
+
+    /// Visits an expression and the variables that it uses, each once.
+    fn walk(&mut self, expr: &Expr, seen: &mut [bool], visit: &mut dyn FnMut(&mut Self, &Expr)) {
+        visit(self, expr);
+        if let ExprKind::Variable(index) = expr.kind
+            && !std::mem::replace(&mut seen[index], true)
+        {
+            let file = self.file;
+            if let Some(value) = &file.variables[index].expr {
+                self.walk(value, seen, visit);
+            }
+        }
+        for child in expr.children() {
+            self.walk(child, seen, visit);
+        }
+    }
+
+    fn precedence(&mut self, expr: &Expr) {
+        let (sign, operand, surprising) = match &expr.kind {
+            ExprKind::Negate(x) => ('-', x, [BinaryOp::Add, BinaryOp::Subtract]),
+            ExprKind::Not(x) => ('!', x, [BinaryOp::And, BinaryOp::Or]),
+            _ => return,
+        };
+        if let ExprKind::Binary(op, ..) = operand.kind
+            && surprising.contains(&op)
+            && !operand.parenthesised
+        {
+            let message = format!("This `{sign}` applies to all of what follows, not to one name");
+            let help = format!(
+                "that is the original daemon's order; write `{sign}(x {op} y)` to say so, or \
+                 `({sign}x) {op} y` for the other meaning",
+                op = op.sign()
+            );
+            self.found.push(
+                Diagnostic::warning("precedence", expr.span, message)
+                    .label(format!("read as `{sign}(...)` over all of this"))
+                    .help(help),
+            );
+        }
+    }
+
+    fn group(&mut self, name: Name, expr: &Expr) {
+        let is_cpu_rule = matches!(name, Name::Hotplug | Name::Hotunplug);
+        let ExprKind::Keyword(keyword) = expr.kind else { return };
+        match (is_cpu_rule, keyword.is_memory()) {
+            (true, true) => self.warn(
+                "other-group",
+                expr.span,
+                format!("`{}` belongs to the memory rules", keyword.name()),
+                "the original daemon shows a CPU rule its value of one interval ago, and 0 \
+                 where memory management is off",
+            ),
+            (false, false) => self.warn(
+                "other-group",
+                expr.span,
+                format!("`{}` belongs to the CPU rules", keyword.name()),
+                "the original daemon shows a memory rule 0 where CPU management is off; \
+                 cpustat. values are the same in both",
+            ),
+            _ => {}
+        }
+    }
+
+    fn division(&mut self, expr: &Expr) {
+        let ExprKind::Binary(BinaryOp::Divide, _, divisor) = &expr.kind else { return };
+        if let ExprKind::Binary(BinaryOp::Subtract, new, old) = &divisor.kind
+            && matches!(new.kind, ExprKind::Counter(Counter::Time, _))
+            && matches!(old.kind, ExprKind::Counter(Counter::Time, _))
+        {
+            self.warn(
+                "per-second",
+                divisor.span,
+                "A rate by the clock varies with the length of the interval and with steal",
+                "divide by the difference of cpustat.total_ticks instead",
+            );
+        }
+    }
+
+    /// Steal that makes HOTPLUG truer counts as load that a CPU more could carry.
+    fn steal(&mut self, expr: &Expr, direction: Direction) {
+        match &expr.kind {
+            ExprKind::Keyword(Keyword::Percent(CpuField::Steal))
+            | ExprKind::Counter(Counter::Cpu(CpuField::Steal), 0)
+                if direction == Direction::Up =>
+            {
+                self.warn(
+                    "steal-as-active",
+                    expr.span,
+                    "Stolen time counts as load here",
+                    "a CPU more makes steal worse: leave it out of HOTPLUG, or count it as idle",
+                );
+            }
+            ExprKind::Variable(index) => {
+                let file = self.file;
+                if let Some(value) = &file.variables[*index].expr {
+                    self.steal(value, direction);
+                }
+            }
+            ExprKind::Negate(x) | ExprKind::Not(x) => self.steal(x, direction.turned()),
+            ExprKind::Binary(op, x, y) => {
+                let (left, right) = match op {
+                    BinaryOp::Subtract
+                    | BinaryOp::Divide
+                    | BinaryOp::Greater
+                    | BinaryOp::GreaterEqual => (direction, direction.turned()),
+                    BinaryOp::Less | BinaryOp::LessEqual => (direction.turned(), direction),
+                    _ => (direction, direction),
+                };
+                self.steal(x, left);
+                self.steal(y, right);
+            }
+            ExprKind::Call(_, x, _) => self.steal(x, direction),
+            _ => {}
+        }
+    }
+
+    fn decided(&mut self, name: Name, expr: &Expr, at: Span) {
+        let (code, message) = match Ranges::new(self.file).truth(expr) {
+            Outcome::Never => ("never-true", format!("{} can never be true", name.name())),
+            Outcome::Always => ("always-true", format!("{} is always true", name.name())),
+            Outcome::Open => return,
+        };
+        let help = "compare with a value that the counters can reach; \"0\" says never on purpose";
+        self.found.push(
+            Diagnostic::warning(code, at.to(expr.span), message)
+                .label("whatever the counters show")
+                .help(help),
+        );
+    }
+
+    fn memory(&mut self) {
+        let file = self.file;
+        let names = [Name::Memplug, Name::Memunplug, Name::CmmInc];
+        let mut cached = None;
+        let mut shmem = false;
+        for rule in names.into_iter().filter_map(|name| file.rule(name)) {
+            let mut seen = vec![false; file.variables.len()];
+            self.walk(&rule.expr, &mut seen, &mut |_, part| {
+                if let ExprKind::Counter(Counter::Meminfo(name), _) = &part.kind {
+                    match &**name {
+                        "Cached" => cached = cached.or(Some(part.span)),
+                        "Shmem" => shmem = true,
+                        _ => {}
+                    }
+                }
+            });
+        }
+        if let Some(span) = cached.filter(|_| !shmem) {
+            self.warn(
+                "shared-in-cache",
+                span,
+                "Cached contains shared memory, which the kernel cannot drop",
+                "subtract meminfo.Shmem, or the pool takes what databases need",
+            );
+        }
+        let inc = file.rule(Name::CmmInc);
+        if let Some(inc) = inc
+            && matches!(inc.expr.kind, ExprKind::Number(n) if n > 0.0)
+        {
+            self.warn(
+                "fixed-inc",
+                inc.expr.span,
+                "The pool grows in fixed steps, also when little is left",
+                "make CMM_INC a share of what is free, such as meminfo.MemFree / 40",
+            );
+        }
+        if let Some(inc) = inc
+            && file.rule(Name::CmmDec).is_none()
+            && !matches!(inc.expr.kind, ExprKind::Number(_))
+        {
+            self.warn(
+                "no-dec",
+                inc.name,
+                "Without CMM_DEC the pool shrinks as slowly as it grows",
+                "set CMM_DEC to a large fixed step, such as meminfo.MemTotal / 40",
+            );
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The names that a misspelt one may have meant.
+
+/// How many names are offered.
+const OFFERED: usize = 3;
+/// Longer words are not compared: no counter has such a name, and the comparison
+/// takes time with the product of the lengths.
+const LONGEST: usize = 64;
+
+/// The known names nearest to `wanted`, nearest first; none if nothing is near.
+pub(crate) fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    if wanted.len() > LONGEST {
+        return Vec::new();
+    }
+    let limit = 1 + wanted.len() / 4;
+    let mut found: Vec<(usize, &str)> = known
+        .filter(|name| name.len() <= LONGEST)
+        .map(|name| (closeness(wanted, name), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    found.sort();
+    found.dedup();
+    found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
+}
+
+/// A wrong case alone is the nearest miss; a part of the name left out, as in
+/// `pgscan_direct_thr`, is a near one.
+fn closeness(wanted: &str, name: &str) -> usize {
+    if wanted.eq_ignore_ascii_case(name) {
+        return 0;
+    }
+    let edits = edits(wanted.as_bytes(), name.as_bytes());
+    let part = wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name));
+    if part { edits.min(2) } else { edits }
+}
+
+/// How many letters must be added, dropped, changed or swapped with their
+/// neighbour (the optimal string alignment distance).
+fn edits(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let change = last[j] + usize::from(!x.eq_ignore_ascii_case(y));
+            let mut best = change.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                best = best.min(before[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typing_errors_find_their_word() {
+        let known = ["MemFree", "MemTotal", "Cached", "SwapCached", "Shmem", "pgscan_direct"];
+        let near = |wanted| nearest(wanted, known.into_iter());
+        assert_eq!(near("Memfree"), ["MemFree"]);
+        assert_eq!(near("MemFre"), ["MemFree"]);
+        assert_eq!(near("MmeTotal"), ["MemTotal"]);
+        assert_eq!(near("pgscan_dirct"), ["pgscan_direct"]);
+        assert_eq!(near("loadavg"), Vec::<&str>::new());
+        assert_eq!(near(&"x".repeat(1000)), Vec::<&str>::new());
+    }
+}

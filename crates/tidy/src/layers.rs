@@ -1,0 +1,161 @@
+//! Which crate may use which.
+//!
+//! The table is the architecture, told by what must be absent: arrows go downwards only, the
+//! crates of layer 0 have nothing under them but each other and `std`, and the guest daemon
+//! stays small because it cannot take in what is not here.
+
+use serde_json::Value;
+
+/// What of ours a crate may use.
+#[derive(Clone, Copy)]
+pub enum Ours {
+    /// These crates.
+    Only(&'static [&'static str]),
+    /// Any crate: for the top of the house, and for what only tests.
+    Any,
+}
+
+/// What a crate may use.
+pub struct Crate {
+    /// Its name.
+    pub name: &'static str,
+    /// Crates of this workspace.
+    pub ours: Ours,
+    /// Crates of others.
+    pub others: &'static [&'static str],
+}
+
+/// A crate's row of the table.
+const fn row(name: &'static str, ours: Ours, others: &'static [&'static str]) -> Crate {
+    Crate { name, ours, others }
+}
+
+/// Crates that are there for tests: any crate's tests may use them.
+const FOR_TESTS: &[&str] = &["testkit"];
+
+/// All crates, from the bottom to the top.
+pub const CRATES: &[Crate] = &[
+    // Layer 0, pure: no I/O, no clock, no threads, no randomness.
+    row("counters", Ours::Only(&[]), &[]),
+    row("rules", Ours::Only(&["counters"]), &[]),
+    row("policy", Ours::Only(&["counters", "rules"]), &[]),
+    // Layer 1, the system.
+    row("kernfs", Ours::Only(&["counters"]), &[]),
+    row("plug", Ours::Only(&["counters", "kernfs"]), &[]),
+    row("wire", Ours::Only(&["counters"]), &[]),
+    row("qmp", Ours::Only(&[]), &["serde", "serde_json"]),
+    // Layer 2, real guests.
+    row("farm", Ours::Only(&["counters", "qmp", "wire"]), &["libc", "serde", "serde_json"]),
+    // Layer 3, the binaries. What the daemon links, a hundred guests load.
+    row(
+        "pinheadd",
+        Ours::Only(&["counters", "rules", "policy", "kernfs", "plug", "wire"]),
+        &["libc", "lexopt"],
+    ),
+    // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
+    row(
+        "pinhead",
+        Ours::Any,
+        &["annotate-snippets", "clap", "flate2", "libc", "serde", "serde_json"],
+    ),
+    // Tests.
+    row("testkit", Ours::Any, &["libc", "serde_json"]),
+    row("e2e", Ours::Any, &["libc", "serde_json"]),
+    row("bench", Ours::Any, &["libc", "serde_json"]),
+    row("fuzz_targets", Ours::Any, &[]),
+    row("tidy", Ours::Any, &["serde_json"]),
+];
+
+/// The complaints about what `cargo metadata --no-deps` says.
+pub fn complaints(metadata: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let name = text(&package["name"]);
+        let Some(row) = CRATES.iter().find(|row| row.name == name) else {
+            found.push(format!(
+                "crate {name} has no row in tidy's layers::CRATES: give it one that says what it \
+                 may use, and name it in the table of CONTRIBUTING.md"
+            ));
+            continue;
+        };
+        for dependency in list(&package["dependencies"]) {
+            let used = text(&dependency["name"]);
+            // A path means that it is in this workspace.
+            let is_ours = dependency["path"].is_string();
+            let for_tests = dependency["kind"] == "dev" && FOR_TESTS.contains(&used);
+            if is_ours && !for_tests && !may_use(row.ours, used) {
+                found.push(format!(
+                    "crate {name} uses {used}, which is not below it: move what it needs down, \
+                     or change tidy's layers::CRATES and say why"
+                ));
+            }
+            if !is_ours && !row.others.contains(&used) {
+                found.push(format!(
+                    "crate {name} takes in {used} from outside: do without it, or list it in \
+                     tidy's layers::CRATES and say why"
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn may_use(ours: Ours, used: &str) -> bool {
+    match ours {
+        Ours::Only(names) => names.contains(&used),
+        Ours::Any => true,
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(name: &str, dependency: Value, expected: Option<&str>) {
+        let metadata = json!({"packages": [{"name": name, "dependencies": [dependency]}]});
+        let found = complaints(&metadata);
+        match expected {
+            None => assert!(found.is_empty(), "{found:?}"),
+            Some(part) => assert!(found.len() == 1 && found[0].contains(part), "{found:?}"),
+        }
+    }
+
+    #[test]
+    fn arrows_go_downwards_only() {
+        check("rules", json!({"name": "counters", "path": "/c", "kind": null}), None);
+        check("counters", json!({"name": "rules", "path": "/r", "kind": null}), Some("not below"));
+        check("counters", json!({"name": "rules", "path": "/r", "kind": "dev"}), Some("not below"));
+        check("pinhead", json!({"name": "farm", "path": "/f", "kind": null}), None);
+    }
+
+    #[test]
+    fn others_are_listed() {
+        check("pinheadd", json!({"name": "libc", "kind": null}), None);
+        check("pinheadd", json!({"name": "serde", "kind": null}), Some("from outside"));
+        check("policy", json!({"name": "libc", "kind": "build"}), Some("from outside"));
+    }
+
+    #[test]
+    fn any_crates_tests_may_use_the_testkit() {
+        check("counters", json!({"name": "testkit", "path": "/t", "kind": "dev"}), None);
+        check(
+            "counters",
+            json!({"name": "testkit", "path": "/t", "kind": null}),
+            Some("not below"),
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_told_what_to_do() {
+        check("newcomer", json!({"name": "libc"}), Some("give it one"));
+    }
+}

@@ -1,0 +1,23 @@
+//! Checks of the source tree itself: the layers, the text, the links.
+//!
+//! Nothing links this crate; its tests are what it is for (`cargo test -p tidy`, which is also
+//! in `make lint` and `make test`):
+//!
+//! - `tests/layers.rs`: each crate depends on what the table in [`layers`] lets it, and on
+//!   nothing else; what others wrote comes from a registry and on our terms, [`packages`];
+//! - `tests/text.rs`: what rustfmt and clippy do not look at, [`text`];
+//! - `tests/links.rs`: a Markdown link to a file leads to one, [`links`].
+//!
+//! A check is a pure function from text to complaints, so that its own tests can show it a
+//! tree that breaks it; [`tree`] alone reads files. Where a check allows exceptions, each
+//! stands in a table with its reason, and an exception that nothing needs any more is itself
+//! a complaint.
+
+#![forbid(unsafe_code)]
+
+pub mod layers;
+pub mod lexer;
+pub mod links;
+pub mod packages;
+pub mod text;
+pub mod tree;

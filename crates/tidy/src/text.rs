@@ -1,0 +1,206 @@
+//! What rustfmt and clippy do not look at.
+
+use crate::lexer::code_only;
+use crate::tree::File;
+
+/// Lines in a Rust file, and columns in a line of Rust or of a script.
+const LINES_MAX: usize = 500;
+const COLUMNS_MAX: usize = 100;
+
+/// A file that is excepted from one check, and why.
+pub type Exception = (&'static str, &'static str);
+
+/// Rust files that may be longer than 500 lines.
+pub const LONG: &[Exception] = &[];
+
+/// Rust files that may say `unsafe`.
+pub const UNSAFE: &[Exception] = &[
+    ("crates/farm/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
+    ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
+];
+
+/// Tests that may sleep instead of waiting for what they wait for.
+pub const SLEEPING: &[Exception] = &[];
+
+/// What no Rust code of ours holds, and what to do instead.
+const BANNED: &[(&str, &str)] = &[
+    ("todo!", "finish it, or return an error that says what is not there"),
+    ("unimplemented!", "finish it, or return an error that says what is not there"),
+    ("dbg!", "remove it"),
+    ("#[ignore", "mend the test or remove it: nobody runs what is ignored"),
+];
+
+/// All complaints about the files' text.
+pub fn complaints(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        found.extend(layout(file));
+        if file.path.ends_with(".rs") {
+            found.extend(code(file));
+        }
+    }
+    found.extend(needless(files, "LONG", LONG, is_long));
+    found.extend(needless(files, "UNSAFE", UNSAFE, |file| first_unsafe(file).is_some()));
+    found.extend(needless(files, "SLEEPING", SLEEPING, |file| first_sleep(file).is_some()));
+    found
+}
+
+/// Tabs, ends of lines and of the file, and the width of what is neither prose nor a table.
+fn layout(file: &File) -> Vec<String> {
+    let File { path, text } = file;
+    let mut found = Vec::new();
+    for (line, at) in text.lines().zip(1..) {
+        if line.contains('\t') && !path.ends_with("Makefile") {
+            found.push(format!("{path}:{at}: a tab: use spaces"));
+        }
+        if line.ends_with(char::is_whitespace) {
+            found.push(format!("{path}:{at}: white space at the end"));
+        }
+        let columns = line.chars().count();
+        if columns > COLUMNS_MAX && !path.ends_with(".md") && !path.ends_with(".toml") {
+            found.push(format!("{path}:{at}: {columns} columns; {COLUMNS_MAX} fit"));
+        }
+    }
+    if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
+        found.push(format!("{path}: ends with exactly one line end, please"));
+    }
+    found
+}
+
+fn code(file: &File) -> Vec<String> {
+    let path = &file.path;
+    let code = code_only(&file.text);
+    let mut found = Vec::new();
+    for (line, at) in code.lines().zip(1..) {
+        for (banned, instead) in BANNED {
+            if line.contains(banned) {
+                found.push(format!("{path}:{at}: `{banned}`: {instead}"));
+            }
+        }
+    }
+    if is_long(file) && !excepted(LONG, path) {
+        found.push(format!("{path}: more than {LINES_MAX} lines: split it by its jobs"));
+    }
+    if let Some(at) = first_unsafe(file)
+        && !excepted(UNSAFE, path)
+    {
+        found
+            .push(format!("{path}:{at}: unsafe code: list it in tidy's text::UNSAFE, or avoid it"));
+    }
+    if let Some(at) = first_sleep(file)
+        && !excepted(SLEEPING, path)
+    {
+        found.push(format!("{path}:{at}: a test sleeps: wait for the condition instead"));
+    }
+    if is_crate_root(path) && !file.text.starts_with("//!") {
+        found.push(format!("{path}: a crate begins with what it is for (`//!`)"));
+    }
+    found
+}
+
+fn is_long(file: &File) -> bool {
+    file.text.lines().count() > LINES_MAX
+}
+
+fn is_crate_root(path: &str) -> bool {
+    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
+}
+
+/// The line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another word.
+fn first_unsafe(file: &File) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let says = |line: &str| line.split(|c| !is_word(c)).any(|word| word == "unsafe");
+    code_only(&file.text).lines().position(says).map(|line| line + 1)
+}
+
+/// The line of the first sleep in a test: anywhere under `tests`, or below the line that
+/// opens the tests of a module, which stand at its end.
+fn first_sleep(file: &File) -> Option<usize> {
+    let mut in_tests = file.path.contains("/tests/") || file.path.ends_with("/tests.rs");
+    for (line, at) in code_only(&file.text).lines().zip(1..) {
+        in_tests |= line.contains("#[cfg(test)]");
+        if in_tests && line.contains("thread::sleep") {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn excepted(exceptions: &[Exception], path: &str) -> bool {
+    exceptions.iter().any(|(excepted, _)| *excepted == path)
+}
+
+/// Exceptions whose file is gone or does not need them.
+fn needless(
+    files: &[File],
+    table: &str,
+    exceptions: &[Exception],
+    needs: impl Fn(&File) -> bool,
+) -> Vec<String> {
+    let needed = |path: &str| files.iter().any(|file| file.path == path && needs(file));
+    exceptions
+        .iter()
+        .filter(|(path, _)| !needed(path))
+        .map(|(path, _)| format!("{path}: no longer needs its place in tidy's text::{table}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        let file = file(path, text);
+        let mut found = layout(&file);
+        found.extend(code(&file));
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, part) in found.iter().zip(expected) {
+            assert!(found.contains(part), "{found:?} should say {part:?}");
+        }
+    }
+
+    #[test]
+    fn a_tidy_file_passes() {
+        check("a/src/lib.rs", "//! A.\n#![forbid(unsafe_code)]\n// todo! unsafe\n", &[]);
+    }
+
+    #[test]
+    fn layout_is_checked() {
+        check("a.rs", "a\tb\n", &["a.rs:1: a tab"]);
+        check("a.rs", "a \n", &["a.rs:1: white space"]);
+        check("a.rs", "a", &["exactly one line end"]);
+        check("a.rs", "a\n\n", &["exactly one line end"]);
+        check("a.rs", &format!("b\n{}\n", "é".repeat(101)), &["a.rs:2: 101 columns"]);
+        check("a.rs", &format!("{}\n", "é".repeat(100)), &[]);
+    }
+
+    #[test]
+    fn code_is_checked() {
+        check("a.rs", "f(todo!());\n", &["a.rs:1: `todo!`"]);
+        check("a.rs", "\n#[ignore = \"slow\"]\n", &["a.rs:2: `#[ignore`"]);
+        check("a.rs", "fn f() {\n  unsafe { g() }\n}\n", &["a.rs:2: unsafe code"]);
+        check("a/src/main.rs", "fn main() {}\n", &["what it is for"]);
+        check("a.rs", &"b\n".repeat(501), &["more than 500 lines"]);
+        check("a.rs", &"b\n".repeat(500), &[]);
+    }
+
+    #[test]
+    fn only_tests_may_not_sleep() {
+        check("a/src/b.rs", "std::thread::sleep(d);\n", &[]);
+        check("a/src/b.rs", "#[cfg(test)]\nthread::sleep(d);\n", &["a/src/b.rs:2: a test sleeps"]);
+        check("a/tests/b.rs", "thread::sleep(d);\n", &["a/tests/b.rs:1: a test sleeps"]);
+    }
+
+    #[test]
+    fn an_exception_must_be_needed() {
+        let files = [file("a.rs", "unsafe {}\n"), file("b.rs", "c\n")];
+        let table = [("a.rs", ""), ("b.rs", ""), ("gone.rs", "")];
+        let found = needless(&files, "UNSAFE", &table, |file| first_unsafe(file).is_some());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("b.rs") && found[1].starts_with("gone.rs"), "{found:?}");
+    }
+}

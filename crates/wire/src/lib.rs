@@ -1,0 +1,37 @@
+//! What a guest and its host say to each other over virtio-serial.
+//!
+//! Bytes in, messages out, and back; no I/O. Both ends may start, stop and restart
+//! at any time on a port that stays open, so that a stream may begin in the middle
+//! of a frame: the decoder looks for the next whole one and counts what it threw
+//! away. Everything that a guest sends is hostile: lengths are bounded before a byte
+//! is kept, numbers are taken as they are and judged by the reader.
+//!
+//! ```text
+//!   offset 0  u16  magic 0x9D1E, big-endian like all numbers here
+//!          2  u8   kind of the message
+//!          3  u8   version of the format, 1
+//!          4  u16  length of the body, at most MAX_BODY
+//!          6  u16  check of the six bytes before it
+//!          8  u32  CRC-32 (IEEE) of kind, version, length and body
+//!         12  ...  body
+//! ```
+//!
+//! The header has a check of its own so that a frame whose body is broken is thrown
+//! away whole: no byte is summed twice, however a guest arranges its garbage.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod frame;
+mod message;
+
+pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
+pub use message::{
+    Capture, Chunk, File, Grant, Hello, MAX_CHUNK, MAX_TEXT, Message, PoolKind, PoolRequest,
+    Pressure, Status, Welcome,
+};
+
+/// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
+pub const PORT: &str = "org.pinhead.0";
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u8 = 1;
