@@ -19,11 +19,13 @@
 
 mod apt;
 mod arch;
+mod clock;
 mod console;
 mod cpio;
 mod ctl;
 mod deadline;
 mod error;
+pub mod fleet;
 mod image;
 mod kernel;
 mod monitor;
@@ -35,6 +37,7 @@ mod sys;
 
 pub use apt::{Cache, GuestPackages};
 pub use arch::{Accel, Arch, WhyEmulation, probe_kvm};
+pub use clock::Clock;
 pub use console::{CONSOLE_BYTES_MAX, Console};
 pub use cpio::Archive;
 pub use ctl::{Ctl, OUTPUT_BYTES_MAX, Output};

@@ -164,7 +164,13 @@ impl GuestSpec {
         option("-initrd", self.image.initramfs.clone().into());
         option("-append", self.kernel_command_line().into());
         option("-mon", "chardev=qmp,mode=control".into());
-        let balloon = "deflate-on-oom=on,free-page-reporting=on";
+        // A guest of the ccw transport waits for ever for the acknowledgement of a page report
+        // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
+        // 84 of 90 MiB were gone within seconds.
+        let balloon = match arch {
+            Arch::X86_64 => "deflate-on-oom=on,free-page-reporting=on",
+            Arch::S390x => "deflate-on-oom=on,free-page-reporting=off",
+        };
         option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
         option("-device", format!("virtio-serial-{bus},id=serial0").into());
         option("-device", serial_port("port", "org.pinhead.0"));
@@ -252,7 +258,7 @@ mod tests {
         for part in [
             "-machine q35,hpet=off,smbus=off,sata=off -accel tcg,thread=multi,tb-size=8 -cpu max",
             "-smp 2 -m 96M",
-            "virtio-balloon-pci,id=balloon0,deflate-on-oom=on",
+            "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
             "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
             "panic=-1 pinhead.name=g1 pinhead.ctl=1 pinhead.args=-f,/etc/rules -mon",
         ] {
@@ -260,6 +266,7 @@ mod tests {
         }
         let s390x = words(Arch::S390x).join(" ");
         assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
+        assert!(s390x.contains("free-page-reporting=off"));
         assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
     }
 

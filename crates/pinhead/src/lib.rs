@@ -2,7 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod cli;
 pub mod conform;
 mod error;
+pub mod escape;
+pub mod explain;
+pub mod machine;
+pub mod presets;
+pub mod rulesfile;
+pub mod up;
 
 pub use error::Error;

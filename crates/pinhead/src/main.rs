@@ -1,10 +1,75 @@
-//! temporary
-fn main() {
-    let r =
-        pinhead::conform::run(std::path::Path::new(&std::env::args().nth(1).unwrap_or_default()))
-            .expect("x");
-    for d in &r.differences {
-        println!("{d}");
+//! `pinhead`: parses the command line, runs the command, maps errors to exit codes.
+
+use clap::Parser;
+use pinhead::check::{self, Against};
+use pinhead::cli::{CheckArgs, Cli, Command, ConformArgs, Format};
+use pinhead::{Error, conform, explain, presets, up};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check(args) => run_check(&args),
+        Command::Conform(args) => run_conform(&args),
+        Command::Presets(args) => presets::show(args.name.as_deref()).and_then(|text| print(&text)),
+        Command::Explain(args) => {
+            explain::run(&args).and_then(|explained| print(&explained.show(args.format)))
+        }
+        Command::Up(args) => up::run(&args).map(|()| ExitCode::SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                text.push_str(&format!(": {cause}"));
+                source = cause.source();
+            }
+            eprintln!("pinhead: {text}");
+            ExitCode::from(2)
+        }
     }
-    println!("conform: {} of {} scenarios agree", r.agree, r.total);
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<ExitCode, Error> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(e) => Err(Error::Message(format!("Cannot write the answer: {e}"))),
+    }
+}
+
+fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
+    let against = match (&args.root, args.no_machine) {
+        (_, true) => Against::Nothing,
+        (Some(root), false) => Against::Machine(kernfs::Root::at(root)),
+        (None, false) => Against::Machine(kernfs::Root::default()),
+    };
+    let all: Vec<check::Checked> =
+        args.files.iter().map(|path| check::file(path, &against)).collect::<Result<_, _>>()?;
+    match args.format {
+        Format::Json => print(&format!("{:#}\n", check::to_json(&all)))?,
+        Format::Text => {
+            let color = std::io::stdout().is_terminal();
+            let text: String = all.iter().map(|checked| check::render(checked, color)).collect();
+            print(&text)?
+        }
+    };
+    let refused = all.iter().any(|checked| checked.count(rules::Severity::Error) > 0);
+    Ok(ExitCode::from(u8::from(refused)))
+}
+
+fn run_conform(args: &ConformArgs) -> Result<ExitCode, Error> {
+    let report = conform::run(&args.file)?;
+    let mut text = String::new();
+    for difference in &report.differences {
+        text.push_str(difference);
+        text.push('\n');
+    }
+    let conform::Report { agree, total, .. } = report;
+    text.push_str(&format!("conform: {agree} of {total} scenarios agree\n"));
+    print(&text)?;
+    Ok(ExitCode::from(u8::from(agree != total)))
 }

@@ -319,7 +319,8 @@ impl Daemon {
         self.voice.info("shutting down");
         let Some(undo) = self.undo.take() else { return };
         let mut errors = self.guest.restore(&undo, self.link.as_mut());
-        if let Some(link) = self.link.as_mut().filter(|l| l.grants() && undo.pool.is_some()) {
+        let asked = undo.pool.is_some() && !self.guest.has_cmm();
+        if let Some(link) = self.link.as_mut().filter(|l| asked && l.grants()) {
             let deadline = self.clock.ms() + FAREWELL_MS;
             listen(link, &self.clock, deadline, |link| link.balloon.is_answered());
             if !link.balloon.is_answered() {

@@ -83,10 +83,31 @@ fn a_cpu_never_seen_before_brings_nothing_until_its_second_reading() {
 fn the_fields_of_a_change_stay_within_the_time_that_passed() {
     let readings = [
         stat((100, 900), &[(0, 50, 500), (3, 50, 400)]),
-        // cpu3 left, and cpu0's numbers leap: one second is 100 ticks and 2 of slack.
-        stat((100, 900), &[(0, 5050, 499)]),
+        // cpu3 left, cpu0 was late: one second is 100 ticks and 2 of slack.
+        stat((100, 900), &[(0, 950, 499)]),
     ];
     assert_eq!(run(&readings)[1], (202, 900));
+}
+
+#[test]
+fn a_leap_in_a_change_is_nobodys_work() {
+    let readings = [
+        stat((100, 900), &[(0, 50, 500), (3, 50, 400)]),
+        stat((100, 900), &[(0, 60, 590)]),
+        // cpu3's timer started anywhere.
+        stat((407_125_408_613, 990), &[(0, 65, 680), (3, 407_125_408_563, 10)]),
+    ];
+    assert_eq!(run(&readings), [(100, 900), (110, 990), (115, 1080)]);
+}
+
+#[test]
+fn a_cpu_that_left_and_came_back_unnoticed_is_noticed_by_its_leap() {
+    let readings = [
+        stat((200, 60_000), &[(0, 100, 30_000), (1, 100, 30_000)]),
+        stat((407_125_408_713, 60_170), &[(0, 110, 30_090), (1, 407_125_408_603, 30_080)]),
+        stat((407_125_408_733, 60_350), &[(0, 120, 30_180), (1, 407_125_408_613, 30_170)]),
+    ];
+    assert_eq!(run(&readings), [(200, 60_000), (210, 60_170), (230, 60_350)]);
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! Files of a guest, put together from their pieces.
+
+use wire::{Chunk, File};
+
+/// The longest file that is taken from a guest.
+const FILE_MAX: usize = 64 * 1024;
+/// A daemon that is stuck does not answer.
+const PATIENCE_MS: u64 = 5_000;
+/// Files that may be on their way from one guest at once: all that there are, twice.
+const OPEN_MAX: usize = 2 * File::ALL.len();
+
+/// A file of a guest, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The number of the request.
+    pub sequence: u32,
+    /// Which file.
+    pub file: File,
+    /// Its text; `None` if it did not come whole or in time.
+    pub bytes: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    sequence: u32,
+    file: File,
+    bytes: Vec<u8>,
+    since_ms: u64,
+}
+
+/// The files that are on their way from one guest.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    open: Vec<Open>,
+    last: u32,
+}
+
+impl Captures {
+    /// Begins a file; `None` while too many are on their way.
+    pub(crate) fn begin(&mut self, file: File, now_ms: u64) -> Option<u32> {
+        if self.open.len() >= OPEN_MAX {
+            return None;
+        }
+        self.last = self.last.wrapping_add(1);
+        let open = Open { sequence: self.last, file, bytes: Vec::new(), since_ms: now_ms };
+        self.open.push(open);
+        Some(self.last)
+    }
+
+    /// Takes a piece. Pieces come in order; one that does not fit ends its file.
+    pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
+        let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
+        let open = &mut self.open[place];
+        let fits = chunk.file == open.file
+            && chunk.offset as usize == open.bytes.len()
+            && open.bytes.len() + chunk.bytes.len() <= FILE_MAX;
+        if fits {
+            open.bytes.extend_from_slice(&chunk.bytes);
+            if !chunk.last {
+                return None;
+            }
+        }
+        let open = self.open.swap_remove(place);
+        let bytes = fits.then_some(open.bytes);
+        Some(Captured { sequence: open.sequence, file: open.file, bytes })
+    }
+
+    /// Gives up what has taken too long.
+    pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Captured> {
+        let late = |o: &Open| now_ms.saturating_sub(o.since_ms) > PATIENCE_MS;
+        let place = self.open.iter().position(late)?;
+        let open = self.open.swap_remove(place);
+        Some(Captured { sequence: open.sequence, file: open.file, bytes: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(sequence: u32, offset: u32, last: bool, bytes: &[u8]) -> Chunk {
+        Chunk { sequence, file: File::Stat, offset, last, bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn pieces_make_a_file_and_misfits_end_it() {
+        let mut captures = Captures::default();
+        let first = captures.begin(File::Stat, 0).unwrap();
+        assert_eq!(captures.take(&chunk(first, 0, false, b"ab")), None);
+        let done = captures.take(&chunk(first, 2, true, b"c")).unwrap();
+        assert_eq!(done.bytes.as_deref(), Some(&b"abc"[..]));
+
+        let second = captures.begin(File::Stat, 0).unwrap();
+        assert_eq!(captures.take(&chunk(99, 0, true, b"not asked for")), None);
+        let broken = captures.take(&chunk(second, 7, true, b"c")).unwrap();
+        assert_eq!(broken.bytes, None);
+        assert_eq!(captures.take(&chunk(second, 0, true, b"too late")), None);
+    }
+
+    #[test]
+    fn an_endless_or_a_silent_guest_is_given_up() {
+        let mut captures = Captures::default();
+        let first = captures.begin(File::Stat, 0).unwrap();
+        let mut at = 0;
+        let broken = loop {
+            if let Some(done) = captures.take(&chunk(first, at, false, &[0; 2048])) {
+                break done;
+            }
+            at += 2048;
+        };
+        assert_eq!((broken.bytes, at as usize), (None, FILE_MAX));
+
+        captures.begin(File::Stat, 0).unwrap();
+        assert_eq!(captures.expire(PATIENCE_MS), None);
+        assert!(captures.expire(PATIENCE_MS + 1).is_some_and(|c| c.bytes.is_none()));
+        while captures.begin(File::Stat, 0).is_some() {}
+        assert_eq!(captures.open.len(), OPEN_MAX);
+    }
+}

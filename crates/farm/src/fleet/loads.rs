@@ -1,0 +1,73 @@
+//! Loads that come and go, so that there is something to see.
+
+/// What a guest does beside its daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Load {
+    /// Nothing at all.
+    Idle,
+    /// Busy loops for a while, then nothing for a while.
+    Cpu,
+    /// Memory in use for a while, then given back.
+    Memory,
+}
+
+impl Load {
+    /// The load of the guest of this number: the first is busy, the second fills its
+    /// memory, the third does nothing, and so on.
+    pub fn of(guest: usize) -> Load {
+        match guest % 3 {
+            0 => Load::Cpu,
+            1 => Load::Memory,
+            _ => Load::Idle,
+        }
+    }
+}
+
+/// The script that makes the load in a guest of this size; `None` for an idle one.
+pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
+    // A shell's loop keeps one CPU busy. Two thirds of the CPUs are enough to see the
+    // others stay offline.
+    let loops = (cpus * 2).div_ceil(3);
+    match load {
+        Load::Idle => None,
+        Load::Cpu => Some(format!(
+            "sleep 10\n\
+             while :; do\n\
+             \x20   pids=\n\
+             \x20   for n in $(seq {loops}); do (while :; do :; done) & pids=\"$pids $!\"; done\n\
+             \x20   sleep 12\n\
+             \x20   kill $pids\n\
+             \x20   wait $pids 2> /dev/null\n\
+             \x20   sleep 18\n\
+             done\n"
+        )),
+        // Pages with different content, so that nothing can share them away.
+        Load::Memory => {
+            let mib = memory_mib / 2;
+            Some(format!(
+                "sleep 25\n\
+                 while :; do\n\
+                 \x20   dd if=/dev/urandom of=/dev/shm/load bs=64k count={} 2> /dev/null\n\
+                 \x20   sleep 5\n\
+                 \x20   rm -f /dev/shm/load\n\
+                 \x20   sleep 25\n\
+                 done\n",
+                mib * 16
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_take_turns_and_fit_the_guest() {
+        let loads: Vec<Load> = (0..4).map(Load::of).collect();
+        assert_eq!(loads, [Load::Cpu, Load::Memory, Load::Idle, Load::Cpu]);
+        assert_eq!(load_script(Load::Idle, 4, 256), None);
+        assert!(load_script(Load::Cpu, 4, 256).is_some_and(|s| s.contains("$(seq 3)")));
+        assert!(load_script(Load::Memory, 4, 256).is_some_and(|s| s.contains("count=2048")));
+    }
+}

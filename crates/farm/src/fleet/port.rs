@@ -1,0 +1,167 @@
+//! The host's end of a daemon's port: bounded in both directions.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::PollFlags;
+use wire::{Decoder, Dropped, Message};
+
+/// Bytes a second that a guest may say; a status is 150, and comes once a second.
+const BYTES_A_SECOND: u64 = 32 * 1024;
+/// Bytes that a guest may say at once: all its captured files fit.
+const BURST: u64 = 256 * 1024;
+/// Bytes that wait for a guest that does not read. What comes on top is not said: each
+/// message stands for itself, and the next one is as good.
+const OUT_MAX: usize = 16 * 1024;
+/// Bytes taken from one guest in one turn, so that the others have theirs.
+const TURN: usize = 8 * 1024;
+
+/// A port and what is on its way through it.
+#[derive(Debug)]
+pub(crate) struct Port {
+    stream: UnixStream,
+    decoder: Decoder,
+    out: Vec<u8>,
+    budget: u64,
+    refilled_ms: u64,
+    /// Messages that were not said because the guest does not read.
+    pub(crate) unsaid: u64,
+    /// Turns in which the guest's budget was used up.
+    pub(crate) floods: u64,
+}
+
+impl Port {
+    pub(crate) fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
+        stream.set_nonblocking(true)?;
+        Ok(Port {
+            stream,
+            decoder: Decoder::new(),
+            out: Vec::new(),
+            budget: BURST,
+            refilled_ms: now_ms,
+            unsaid: 0,
+            floods: 0,
+        })
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// What to wait for: a guest without a budget is not listened to, and whatever it
+    /// says waits in its own memory.
+    pub(crate) fn flags(&self) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        if self.budget > 0 {
+            flags |= PollFlags::IN;
+        }
+        if !self.out.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        flags
+    }
+
+    /// Gives the guest what the time that has passed is worth.
+    pub(crate) fn refill(&mut self, now_ms: u64) {
+        let passed = now_ms.saturating_sub(self.refilled_ms);
+        self.refilled_ms = now_ms;
+        self.budget = BURST.min(self.budget + passed * BYTES_A_SECOND / 1000);
+    }
+
+    /// Takes what the guest has said, within its budget.
+    pub(crate) fn receive(&mut self) -> io::Result<()> {
+        let mut buffer = [0; TURN];
+        let room = TURN.min(usize::try_from(self.budget).unwrap_or(TURN));
+        if room == 0 {
+            return Ok(());
+        }
+        let count = match self.stream.read(&mut buffer[..room]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(e) if is_passing(&e) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        self.budget -= count as u64;
+        self.floods += u64::from(self.budget == 0);
+        self.decoder.feed(&buffer[..count]);
+        Ok(())
+    }
+
+    /// The next message that the guest has said.
+    pub(crate) fn next(&mut self) -> Option<Message> {
+        self.decoder.next()
+    }
+
+    /// What it said that was no message.
+    pub(crate) fn dropped(&self) -> Dropped {
+        self.decoder.dropped()
+    }
+
+    /// Says something to the guest, now or when it reads.
+    pub(crate) fn say(&mut self, message: &Message) -> io::Result<()> {
+        if self.out.len() >= OUT_MAX {
+            self.unsaid += 1;
+            return Ok(());
+        }
+        wire::encode(message, &mut self.out);
+        self.send()
+    }
+
+    /// Hands over what waits for the guest, as much as it takes.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(e) if is_passing(&e) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing to read or no room to write, for now.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_taken_within_its_budget_and_costs_only_itself() {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        let mut port = Port::new(host, 0).unwrap();
+        let mut taken = 0;
+        while port.flags().contains(PollFlags::IN) {
+            while guest.write(&[0x9D; 4096]).is_ok() {}
+            let before = port.budget;
+            port.receive().unwrap();
+            taken += before - port.budget;
+            assert_eq!(port.next(), None);
+        }
+        assert_eq!(taken, BURST);
+        assert_eq!(port.floods, 1);
+        assert!(port.dropped().bytes >= BURST - 1);
+        // After its time it is heard again, in the middle of what it said.
+        port.refill(1000);
+        assert_eq!(port.budget, BYTES_A_SECOND);
+    }
+
+    #[test]
+    fn a_guest_that_does_not_read_is_not_waited_for() {
+        let (_guest, host) = UnixStream::pair().unwrap();
+        let mut port = Port::new(host, 0).unwrap();
+        for _ in 0..1_000_000 {
+            port.say(&Message::Look).unwrap();
+            if port.unsaid > 0 {
+                break;
+            }
+        }
+        assert!(port.unsaid > 0, "it must not be kept for ever");
+        assert!(port.out.len() <= OUT_MAX + wire::MAX_FRAME);
+    }
+}

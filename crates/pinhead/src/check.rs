@@ -1,0 +1,175 @@
+//! `pinhead check`: errors and warnings, for people and for programs.
+
+use crate::rulesfile::{self, RulesText};
+use crate::{Error, machine};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use kernfs::Root;
+use policy::steady::{self, Oscillation};
+use rules::{Diagnostic, Machine, Name, RuleFile, Severity, line_column};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What was found in one file.
+#[derive(Debug)]
+pub struct Checked {
+    /// The file.
+    pub rules: RulesText,
+    /// What there is to say, in the file's order.
+    pub found: Vec<Diagnostic>,
+}
+
+impl Checked {
+    /// How many of a severity there are.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.found.iter().filter(|d| d.severity == severity).count()
+    }
+}
+
+/// Against what to check.
+#[derive(Clone, Debug)]
+pub enum Against {
+    /// The language alone.
+    Nothing,
+    /// The machine below this root.
+    Machine(Root),
+}
+
+/// Checks one file.
+pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
+    let rules = rulesfile::read(path)?;
+    let machine = match against {
+        Against::Nothing => Machine::default(),
+        Against::Machine(root) => machine::of(root)?,
+    };
+    let found = text(&rules.text, &machine);
+    Ok(Checked { rules, found })
+}
+
+/// Checks a text.
+pub fn text(text: &[u8], machine: &Machine) -> Vec<Diagnostic> {
+    let (file, mut found) = rules::parse(text);
+    let parsed = !rules::has_errors(&found);
+    let (program, more) = rules::compile(&file, machine);
+    found.extend(more);
+    if parsed {
+        found.extend(rules::lint(&file));
+        if let Some(program) = program {
+            let present = machine.cpus_present.unwrap_or(4).clamp(2, 16);
+            found.extend(steady::cpu(&program, present).and_then(|o| swinging_cpus(&file, o)));
+            found.extend(steady::memory(&program).and_then(|o| swinging_pool(&file, o)));
+        }
+    }
+    found.sort_by_key(|d| (d.span.start, d.span.end, d.severity));
+    found.dedup();
+    found
+}
+
+fn swinging_cpus(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
+    let rule = file.rule(Name::Hotunplug)?;
+    let message = format!(
+        "HOTPLUG and HOTUNPLUG take turns: at a steady load of {:.2} CPUs they change direction \
+         {} times in {} intervals",
+        o.load, o.reversals, o.intervals
+    );
+    Some(
+        Diagnostic::warning("oscillation", rule.name.to(rule.expr.span), message)
+            .label("undoes what HOTPLUG did")
+            .help("widen the distance between the two limits, or average over more intervals"),
+    )
+}
+
+fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
+    let rule = file.rule(Name::Memunplug)?;
+    let message = format!(
+        "MEMPLUG and MEMUNPLUG take turns: with {:.0} % of the memory in use they change \
+         direction {} times in {} intervals",
+        o.load * 100.0,
+        o.reversals,
+        o.intervals
+    );
+    Some(
+        Diagnostic::warning("oscillation", rule.name.to(rule.expr.span), message)
+            .label("takes what MEMPLUG has to give back")
+            .help("stop unplugging earlier, or make CMM_INC a share of what is free"),
+    )
+}
+
+/// The findings as compilers show them.
+pub fn render(checked: &Checked, color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    // Spans count bytes; a byte that is no text stays one byte.
+    let source: String = checked
+        .rules
+        .text
+        .iter()
+        .map(|&b| {
+            if b.is_ascii() && (b == b'\n' || b == b'\t' || !b.is_ascii_control()) {
+                char::from(b)
+            } else {
+                '?'
+            }
+        })
+        .collect();
+    let mut out = String::new();
+    for diagnostic in &checked.found {
+        let end = (diagnostic.span.end as usize).min(source.len());
+        let start = (diagnostic.span.start as usize).min(end);
+        let level = match diagnostic.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let annotation = AnnotationKind::Primary.span(start..end).label(&diagnostic.label);
+        let snippet = Snippet::source(&source).path(&checked.rules.name).annotation(annotation);
+        let title = level.primary_title(&diagnostic.message).id(diagnostic.code);
+        let mut report = vec![title.element(snippet)];
+        if let Some(help) = &diagnostic.help {
+            report.push(Group::with_title(Level::HELP.secondary_title(help)));
+        }
+        out.push_str(&renderer.render(&report));
+        out.push_str("\n\n");
+    }
+    let (errors, warnings) = (checked.count(Severity::Error), checked.count(Severity::Warning));
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let verdict = match (errors, warnings) {
+        (0, 0) => "no errors, no warnings".to_owned(),
+        _ => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
+    };
+    out.push_str(&format!("{}: {verdict}\n", checked.rules.name));
+    out
+}
+
+/// The findings of all files as one JSON object.
+pub fn to_json(all: &[Checked]) -> Value {
+    let files: Vec<Value> = all
+        .iter()
+        .map(|checked| {
+            let text = &checked.rules.text;
+            let found: Vec<Value> = checked
+                .found
+                .iter()
+                .map(|d| {
+                    let (line, column) = line_column(text, d.span.start);
+                    let (end_line, end_column) = line_column(text, d.span.end);
+                    json!({
+                        "severity": d.severity.to_string(),
+                        "code": d.code,
+                        "message": d.message,
+                        "label": d.label,
+                        "help": d.help,
+                        "line": line,
+                        "column": column,
+                        "end_line": end_line,
+                        "end_column": end_column,
+                    })
+                })
+                .collect();
+            json!({
+                "file": checked.rules.name,
+                "errors": checked.count(Severity::Error),
+                "warnings": checked.count(Severity::Warning),
+                "diagnostics": found,
+            })
+        })
+        .collect();
+    json!({ "files": files })
+}

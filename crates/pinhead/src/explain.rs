@@ -1,0 +1,318 @@
+//! `pinhead explain`: every value that a rules file sees, and what follows.
+
+use crate::cli::{ExplainArgs, Format};
+use crate::rulesfile::{self, RulesText};
+use crate::up::control;
+use crate::{Error, escape, machine};
+use counters::{History, Pages};
+use kernfs::{Reader, Root};
+use plug::{CmmPool, Cpus, Pool};
+use policy::guest::{self, World};
+use rules::{Explanation, Machine, Piece, Program, RuleFile, Span, Value};
+use serde_json::{Value as Json, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What there is to tell about a file.
+pub struct Explained {
+    rules: RulesText,
+    explanation: Explanation,
+    verdicts: Vec<String>,
+    seen: String,
+}
+
+/// Reads as many snapshots as the rules look back to, and evaluates everything.
+pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
+    let rules = rulesfile::read(&args.file)?;
+    let (file, mut found) = rules::parse(&rules.text);
+    let trees = Trees::open(args)?;
+    let machine = machine::of(&trees.first()?)?;
+    let (program, more) = rules::compile(&file, &machine);
+    found.extend(more);
+    found.retain(|d| d.severity == rules::Severity::Error);
+    let Some(program) = program.filter(|_| found.is_empty()) else {
+        let checked = crate::check::Checked { rules, found };
+        return Err(Error::Message(crate::check::render(&checked, false)));
+    };
+    let (history, world, seen) = gather(&program, trees, args)?;
+    let explanation = rules::explain(&file, &program, &machine, &history);
+    let verdicts = verdicts(&program, &history, world, &machine, &file);
+    Ok(Explained { rules, explanation, verdicts, seen })
+}
+
+/// Where the snapshots come from.
+enum Trees {
+    /// The machine itself, looked at again and again.
+    Live(Root),
+    /// One captured tree: nothing changes in it.
+    Still(Root),
+    /// Captured trees, oldest first.
+    Series(Vec<PathBuf>),
+    /// A running guest: each look is a tree of its own.
+    Guest { name: String, dir: TempDir },
+}
+
+impl Trees {
+    fn open(args: &ExplainArgs) -> Result<Trees, Error> {
+        if let Some(name) = &args.guest {
+            let dir = TempDir::new()?;
+            fetch(name, &dir.0.join("0"))?;
+            return Ok(Trees::Guest { name: name.clone(), dir });
+        }
+        let Some(root) = &args.root else { return Ok(Trees::Live(Root::default())) };
+        if root.join("proc").is_dir() {
+            return Ok(Trees::Still(Root::at(root)));
+        }
+        let series: Vec<PathBuf> = (0..)
+            .map(|n| root.join(n.to_string()))
+            .take_while(|d| d.join("proc").is_dir())
+            .collect();
+        if series.is_empty() {
+            let root = root.display();
+            return Err(Error::Message(format!(
+                "{root} is no captured tree: it has neither proc/ nor 0/proc/"
+            )));
+        }
+        Ok(Trees::Series(series))
+    }
+
+    fn first(&self) -> Result<Root, Error> {
+        Ok(match self {
+            Trees::Live(root) | Trees::Still(root) => root.clone(),
+            Trees::Series(all) => Root::at(&all[0]),
+            Trees::Guest { dir, .. } => Root::at(dir.0.join("0")),
+        })
+    }
+}
+
+/// A directory that goes with its owner.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> Result<TempDir, Error> {
+        let name = format!("pinhead-explain-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // Ours alone: a directory that is there already may be somebody's trap.
+        std::fs::create_dir(&path).map_err(|e| Error::read(&path, e))?;
+        Ok(TempDir(path))
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes the files of a running guest as a tree.
+fn fetch(guest: &str, dir: &Path) -> Result<(), Error> {
+    for (name, text) in control::capture(guest)? {
+        // Names come from this program's own table, by way of a socket: no others.
+        if !wire::File::ALL.iter().any(|f| f.path() == Some(&name)) {
+            continue;
+        }
+        let path = dir.join(&name);
+        let parent = path.parent().unwrap_or(dir);
+        std::fs::create_dir_all(parent)
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|e| Error::read(&path, e))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the time of a look is what `time` shows")]
+fn epoch_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+fn gather(
+    program: &Program,
+    trees: Trees,
+    args: &ExplainArgs,
+) -> Result<(History, World, String), Error> {
+    let mut history = History::new(program.counters.len(), program.intervals);
+    let looks = program.intervals + 1;
+    let pause = Duration::from_millis(args.interval.unwrap_or(program.update * 1000));
+    let update = program.update as f64;
+    let (world, seen) = match trees {
+        Trees::Live(root) => {
+            let mut reader = Reader::open(&root, &program.counters)?;
+            for look in 0..looks {
+                if look > 0 {
+                    std::thread::sleep(pause);
+                }
+                reader.read(epoch_s(), history.advance())?;
+            }
+            (world(&root), format!("this machine, {looks} looks {} ms apart", pause.as_millis()))
+        }
+        Trees::Still(root) => {
+            let mut reader = Reader::open(&root, &program.counters)?;
+            for look in 0..looks {
+                reader.read(look as f64 * update, history.advance())?;
+            }
+            let root_name = root.path().display().to_string();
+            (world(&root), format!("{root_name}, one tree: nothing changes between two looks"))
+        }
+        Trees::Series(all) => {
+            if all.len() < looks {
+                let message = format!(
+                    "The rules look at {looks} snapshots, but there are only {}: 0 to {}",
+                    all.len(),
+                    all.len() - 1
+                );
+                return Err(Error::Message(message));
+            }
+            let last = &all[all.len() - looks..];
+            for (look, dir) in last.iter().enumerate() {
+                let root = Root::at(dir);
+                Reader::open(&root, &program.counters)?
+                    .read(look as f64 * update, history.advance())?;
+            }
+            let newest = &last[looks - 1];
+            (world(&Root::at(newest)), format!("{}, {looks} trees up to it", newest.display()))
+        }
+        Trees::Guest { name, dir } => {
+            let mut newest = dir.0.join("0");
+            for look in 0..looks {
+                if look > 0 {
+                    std::thread::sleep(pause);
+                    newest = dir.0.join(look.to_string());
+                    fetch(&name, &newest)?;
+                }
+                Reader::open(&Root::at(&newest), &program.counters)?
+                    .read(epoch_s(), history.advance())?;
+            }
+            let name = escape::plain(&name, 64);
+            (world(&Root::at(&newest)), format!("guest {name}, {looks} looks"))
+        }
+    };
+    Ok((history, world, seen))
+}
+
+fn world(root: &Root) -> World {
+    let cpus = Cpus::new(root);
+    let counts = cpus.online().ok().zip(cpus.present().ok());
+    let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
+    World {
+        cpus: counts.map(|(online, present)| guest::Cpus {
+            online: online.len() as u32,
+            present: present.len() as u32,
+        }),
+        // Without a pool of its own: what would be asked of the host, from nothing.
+        pool: Some(pool.unwrap_or(Pages(0))),
+    }
+}
+
+fn verdicts(
+    program: &Program,
+    history: &History,
+    world: World,
+    machine: &Machine,
+    file: &RuleFile,
+) -> Vec<String> {
+    let _ = (machine, file);
+    let decision = guest::step(program, history, world);
+    let mut out = Vec::new();
+    match decision.cpu {
+        Some(Ok(cpu)) => out.push(format!("CPU: {cpu}")),
+        Some(Err(fault)) => out.push(format!("CPU: holds, the rules have no value: {fault}")),
+        None => out.push("CPU: not managed by this file".into()),
+    }
+    match decision.memory {
+        Some(Ok(memory)) => out.push(format!("Memory: {memory}")),
+        Some(Err(fault)) => out.push(format!("Memory: holds, the rules have no value: {fault}")),
+        None => out.push("Memory: not managed by this file".into()),
+    }
+    out
+}
+
+impl Explained {
+    /// In the format that was asked for.
+    pub fn show(&self, format: Format) -> String {
+        match format {
+            Format::Text => self.text(),
+            Format::Json => format!("{:#}\n", self.json()),
+        }
+    }
+
+    fn piece_text(&self, span: Span) -> String {
+        let text = self.rules.text.get(span.start as usize..span.end as usize).unwrap_or_default();
+        escape::plain(&String::from_utf8_lossy(text), 200)
+    }
+
+    fn text(&self) -> String {
+        let mut out = format!("{} on {}\n\nVariables\n", self.rules.name, self.seen);
+        for (name, piece) in &self.explanation.variables {
+            let _ = writeln!(out, "  {name} = {}", show(piece.value));
+            let _ = writeln!(out, "      {}", self.piece_text(piece.span));
+        }
+        out.push_str("\nRules\n");
+        for (name, piece) in &self.explanation.rules {
+            let _ = writeln!(out, "  {} = {}", name.name(), show(piece.value));
+            self.tree(&mut out, piece, 2);
+        }
+        out.push_str("\nNow\n");
+        for verdict in &self.verdicts {
+            let _ = writeln!(out, "  {verdict}");
+        }
+        out
+    }
+
+    fn tree(&self, out: &mut String, piece: &Piece, depth: usize) {
+        let indent = "  ".repeat(depth);
+        let _ = writeln!(out, "{indent}{} = {}", self.piece_text(piece.span), show(piece.value));
+        for part in &piece.pieces {
+            self.tree(out, part, depth + 1);
+        }
+    }
+
+    fn json(&self) -> Json {
+        let piece = |name: &str, piece: &Piece| {
+            let mut value = self.piece_json(piece);
+            value["name"] = json!(name);
+            value
+        };
+        let variables = self.explanation.variables.iter().map(|(n, p)| piece(n, p));
+        let rules = self.explanation.rules.iter().map(|(n, p)| piece(n.name(), p));
+        json!({
+            "file": self.rules.name,
+            "machine": self.seen,
+            "variables": variables.collect::<Vec<_>>(),
+            "rules": rules.collect::<Vec<_>>(),
+            "now": self.verdicts,
+        })
+    }
+
+    fn piece_json(&self, piece: &Piece) -> Json {
+        let value = match piece.value {
+            Value::Number(number) => json!(number),
+            Value::Truth(truth) => json!(truth),
+            Value::Fault(_) | Value::Unread => Json::Null,
+        };
+        let fault = match piece.value {
+            Value::Fault(fault) => json!(fault.to_string()),
+            _ => Json::Null,
+        };
+        let pieces: Vec<Json> = piece.pieces.iter().map(|p| self.piece_json(p)).collect();
+        json!({
+            "text": self.piece_text(piece.span),
+            "value": value,
+            "fault": fault,
+            "pieces": pieces,
+        })
+    }
+}
+
+fn show(value: Value) -> String {
+    match value {
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            format!("{number:.0}")
+        }
+        Value::Number(number) => format!("{number:.6}"),
+        Value::Truth(true) => "TRUE".into(),
+        Value::Truth(false) => "false".into(),
+        Value::Fault(fault) => format!("no value: {fault}"),
+        Value::Unread => "not read: its group is off".into(),
+    }
+}

@@ -1,0 +1,26 @@
+//! The machine that a rules file is looked at for: this one, or a captured tree.
+
+use counters::{Counter, Kib};
+use kernfs::{Reader, Root};
+use plug::{CmmPool, Cpus, guest_balloon};
+use rules::Machine;
+
+/// What the machine below a root has.
+pub fn of(root: &Root) -> Result<Machine, kernfs::Error> {
+    let names = kernfs::kernel_names(root)?;
+    let mut total = [f64::NAN];
+    let read = Reader::open(root, &[Counter::meminfo("MemTotal")])
+        .and_then(|mut reader| reader.read(0.0, &mut total));
+    Ok(Machine {
+        names: Some(names),
+        cpus_present: Cpus::new(root).present().ok().map(|cpus| cpus.len() as u32),
+        memory: read.is_ok().then_some(Kib(total[0] as u64)),
+        // A machine that has neither may be the host of one that has.
+        pool: None,
+    })
+}
+
+/// Whether the machine itself has a pool: CMM, or a balloon that its host may grant.
+pub fn has_pool(root: &Root) -> bool {
+    CmmPool::find(root).is_some() || guest_balloon(root).is_some()
+}

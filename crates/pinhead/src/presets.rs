@@ -1,0 +1,24 @@
+//! `pinhead presets`: the published configurations.
+
+use crate::Error;
+use crate::rulesfile::find_preset;
+use rules::PRESETS;
+use std::fmt::Write as _;
+
+/// The list, or one of them as a rules file.
+pub fn show(name: Option<&str>) -> Result<String, Error> {
+    match name {
+        Some(name) => find_preset(name).map(|preset| preset.text()).ok_or_else(|| {
+            let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+            Error::Message(format!("There is no preset {name}; there are {}", names.join(", ")))
+        }),
+        None => {
+            let mut out = String::new();
+            for preset in &PRESETS {
+                let _ = writeln!(out, "{:<14} {}", preset.name, preset.summary);
+            }
+            out.push_str("\nThe whole file: pinhead presets NAME\n");
+            Ok(out)
+        }
+    }
+}

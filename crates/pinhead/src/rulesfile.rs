@@ -1,0 +1,41 @@
+//! Rules files by path or by the name of a preset.
+
+use crate::Error;
+use std::io::Read;
+use std::path::Path;
+
+/// A rules file as text, and what to call it in messages.
+#[derive(Clone, Debug)]
+pub struct RulesText {
+    /// The path, or the preset's name in angle brackets.
+    pub name: String,
+    /// The bytes.
+    pub text: Vec<u8>,
+}
+
+/// Reads a rules file. A name that is no file may be a preset's.
+pub fn read(path: &Path) -> Result<RulesText, Error> {
+    let preset = path.to_str().and_then(find_preset);
+    if let (Some(preset), false) = (preset, path.exists()) {
+        let name = format!("<{}>", preset.name);
+        return Ok(RulesText { name, text: preset.text().into_bytes() });
+    }
+    let mut text = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(rules::MAX_FILE as u64 + 1).read_to_end(&mut text))
+        .map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => Error::Message(format!(
+                "There is no file {0}, and no preset of that name; `pinhead presets` lists them",
+                path.display()
+            )),
+            _ => Error::read(path, source),
+        })?;
+    Ok(RulesText { name: path.display().to_string(), text })
+}
+
+/// The preset of a name; the study's own way to write it (`memory 4`) is fine too.
+pub fn find_preset(name: &str) -> Option<&'static rules::Preset> {
+    let dashed = name.trim().to_ascii_lowercase().replace([' ', '_'], "-");
+    let long = dashed.strip_prefix("mem-").map(|rest| format!("memory-{rest}"));
+    rules::preset(&long.unwrap_or(dashed))
+}

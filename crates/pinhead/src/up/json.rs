@@ -1,0 +1,30 @@
+//! The object that ends `pinhead up --format json`.
+
+use farm::fleet::Member;
+use serde_json::{Value, json};
+
+/// What each guest did.
+pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64, accel: &str) -> Value {
+    let guests: Vec<Value> = members.map(guest).collect();
+    json!({ "seconds": seconds, "accelerator": accel, "guests": guests })
+}
+
+fn guest(member: &Member) -> Value {
+    let spec = member.spec();
+    let tally = member.tally();
+    // What a guest never told is null and not 0.
+    let online = tally.cpus_online;
+    json!({
+        "name": spec.name,
+        "arch": spec.image.arch.name(),
+        "cpus_present": member.status().map_or(spec.cpus, |s| s.cpus_present),
+        "cpus_online_min": online.map(|(min, _)| min),
+        "cpus_online_max": online.map(|(_, max)| max),
+        "cpu_plugs": tally.plugs,
+        "cpu_unplugs": tally.unplugs,
+        "pool_pages_max": tally.pool_pages_max,
+        "pool_grows": tally.grows,
+        "pool_shrinks": tally.shrinks,
+        "state": member.state().word(),
+    })
+}

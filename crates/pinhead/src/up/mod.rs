@@ -1,0 +1,164 @@
+//! `pinhead up`: real guests, started, paced, granted their pools, and shown.
+
+pub mod control;
+mod json;
+pub mod setup;
+mod table;
+
+use crate::cli::{UpArgs, UpFormat};
+use crate::{Error, escape};
+use control::Control;
+use farm::fleet::{Event, Fleet, Floor, State};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{IsTerminal, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// How often the table is drawn on a terminal, and where it is only written down.
+const REDRAW_MS: u64 = 1_000;
+const REWRITE_MS: u64 = 5_000;
+
+/// Runs guests until the time is over or somebody ends it. Every guest ends with it.
+pub fn run(args: &UpArgs) -> Result<(), Error> {
+    // Before the first guest: whoever interrupts must find everything ready to end.
+    let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+    let quiet = args.format == UpFormat::Json;
+    let say = |line: &str| {
+        if !quiet {
+            println!("{line}");
+        }
+    };
+    let setup = setup::prepare(args, say)?;
+    say(&format!(
+        "Starting {} guests of {} CPUs and {} MiB: {}",
+        args.guests, args.cpus, args.memory, setup.accel
+    ));
+    let accel = setup.accel.to_string();
+    let boots = std::thread::available_parallelism().map_or(2, usize::from);
+    let mut fleet = Fleet::new(setup.specs, Floor::default(), boots);
+    let outcome = watch(&mut fleet, args, signals);
+    let seconds = fleet.now_ms() as f64 / 1000.0;
+    if outcome.is_ok() && quiet {
+        println!("{}", json::report(fleet.members().iter(), seconds, &accel));
+    }
+    let told = quiet.then_some(()).map_or_else(|| failures(&fleet), |()| String::new());
+    drop(fleet);
+    if !told.is_empty() {
+        eprint!("{told}");
+    }
+    outcome
+}
+
+fn signals() -> std::io::Result<UnixStream> {
+    let (receiver, sender) = UnixStream::pair()?;
+    receiver.set_nonblocking(true)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+    }
+    Ok(receiver)
+}
+
+fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<(), Error> {
+    let mut control = Control::open().ok();
+    let mut screen = Screen::new(args.format);
+    let end_ms = args.seconds.map_or(u64::MAX, |s| s.saturating_mul(1000));
+    loop {
+        let mut others = vec![signals.as_fd()];
+        others.extend(control.as_ref().map(Control::as_fd));
+        let (ready, events) = fleet.turn(&others, screen.next_ms.min(end_ms))?;
+        for event in events {
+            match event {
+                Event::Captured { guest, captured } => {
+                    if let Some(control) = &mut control {
+                        control.captured(guest, captured);
+                    }
+                }
+                Event::Up(_) | Event::Ended(_) => screen.next_ms = 0,
+            }
+        }
+        if let (Some(control), Some(true)) = (&mut control, ready.get(1)) {
+            control.accept(fleet);
+        }
+        screen.show(fleet);
+        let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
+        let all_ended = fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)));
+        if interrupted || all_ended || fleet.now_ms() >= end_ms {
+            return Ok(());
+        }
+    }
+}
+
+/// What a person sees while the guests run.
+struct Screen {
+    format: UpFormat,
+    terminal: bool,
+    next_ms: u64,
+    drawn_lines: usize,
+}
+
+impl Screen {
+    fn new(format: UpFormat) -> Screen {
+        let terminal = std::io::stdout().is_terminal();
+        Screen { format, terminal, next_ms: 0, drawn_lines: 0 }
+    }
+
+    fn show(&mut self, fleet: &Fleet) {
+        let now = fleet.now_ms();
+        if self.format == UpFormat::Json {
+            self.next_ms = u64::MAX;
+            return;
+        }
+        if now < self.next_ms {
+            return;
+        }
+        self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
+        let (columns, lines) = size();
+        let mut text = table::draw(fleet.members().iter(), columns);
+        let mut out = String::new();
+        if self.terminal {
+            // More guests than lines: those that fit, and how many do not.
+            let room = lines.saturating_sub(3).max(3);
+            let count = text.lines().count();
+            if count > room {
+                text = text.lines().take(room).map(|line| format!("{line}\n")).collect();
+                text.push_str(&format!("... and {} more\n", count - room));
+            }
+            text.push_str(&format!("{} s; Ctrl-C ends all guests\n", now / 1000));
+            if self.drawn_lines > 0 {
+                out.push_str(&format!("\x1b[{}A", self.drawn_lines));
+            }
+            self.drawn_lines = text.lines().count();
+            // Each line is cleared to its end, so that a shorter one leaves nothing.
+            out.extend(text.lines().map(|line| format!("{line}\x1b[K\n")));
+            out.push_str("\x1b[J");
+        } else {
+            out = format!("{} s\n{text}\n", now / 1000);
+        }
+        // A terminal that has gone away sends SIGHUP, which ends us.
+        let _ = std::io::stdout().write_all(out.as_bytes());
+        let _ = std::io::stdout().flush();
+    }
+}
+
+fn size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => (usize::from(size.ws_col), usize::from(size.ws_row)),
+        _ => (100, 40),
+    }
+}
+
+/// How guests ended that were not ended by us, with their last words.
+fn failures(fleet: &Fleet) -> String {
+    let mut out = String::new();
+    for member in fleet.members() {
+        if let State::Ended(reason) = member.state() {
+            let console = String::from_utf8_lossy(member.console());
+            out.push_str(&format!("{}: {}\n", member.spec().name, escape::plain(reason, 400)));
+            let words: Vec<&str> = console.lines().rev().take(5).collect();
+            for line in words.iter().rev() {
+                out.push_str(&format!("  console: {}\n", escape::plain(line, 160)));
+            }
+        }
+    }
+    out
+}
