@@ -15,13 +15,37 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod frames;
+mod host;
+mod input;
+mod kernel;
+mod procfs;
+mod qmp;
+mod reader;
+mod rules_file;
 
 /// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
 /// with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: &[Target] = &[("history", counter::history), ("retired", counter::retired)];
+pub const TARGETS: &[Target] = &[
+    ("cpu_list", procfs::cpu_list),
+    ("frames", frames::frames),
+    ("history", counter::history),
+    ("proc_loadavg", procfs::loadavg),
+    ("proc_meminfo", procfs::meminfo),
+    ("proc_pressure", procfs::pressure),
+    ("proc_stat", procfs::stat),
+    ("proc_vmstat", procfs::vmstat),
+    ("qmp", qmp::qmp),
+    ("reader", reader::reader),
+    ("retired", counter::retired),
+    ("rules_file", rules_file::rules_file),
+    ("schedstat", host::schedstat),
+    ("steady", rules_file::steady),
+    ("undo_record", host::undo_record),
+];
 
 /// What the target of that name does.
 pub fn named(name: &str) -> Option<fn(&[u8])> {

@@ -18,7 +18,7 @@ const CALM: u32 = 5;
 /// The longest sleep of a settled daemon that nobody else wakes.
 const BACK_OFF_MS: u64 = 16_000;
 /// The longest sleep under a host, so that a lost message cannot silence it for ever.
-const HEARTBEAT_MS: u64 = 120_000;
+const HEARTBEAT_MS: u64 = 90_000;
 /// The shortest time between two looks while the history is gathered: shorter ones
 /// would measure the kernel's ticks rather than the load.
 const QUICK_MS: u64 = 200;
@@ -63,6 +63,8 @@ pub struct Pacer {
     quick_ms: u64,
     next_ms: u64,
     last_ms: Option<u64>,
+    /// The rows that were read reach back over a long sleep.
+    stale: bool,
     calm: u32,
     settled: bool,
 }
@@ -79,6 +81,7 @@ impl Pacer {
             quick_ms: (update_ms / rows).clamp(QUICK_MS.min(update_ms), update_ms),
             next_ms: now_ms,
             last_ms: None,
+            stale: false,
             calm: 0,
             settled: false,
         }
@@ -111,7 +114,7 @@ impl Pacer {
             return Past::Keep;
         }
         let last = self.last_ms.unwrap_or(now_ms);
-        let slept = now_ms.saturating_sub(last) > 2 * self.update_ms;
+        let slept = self.stale || self.is_long(last, now_ms);
         // A host may say so as often as it likes: not more than the rules ask for.
         let soonest = match wake {
             Wake::Host if !slept => last + self.update_ms,
@@ -122,12 +125,21 @@ impl Pacer {
             self.settled = false;
             self.calm = 0;
         }
-        if slept { Past::Forget } else { Past::Keep }
+        if slept {
+            self.stale = false;
+            return Past::Forget;
+        }
+        Past::Keep
+    }
+
+    /// Whether so much time is more than a busy guest's looks are apart.
+    fn is_long(&self, from_ms: u64, to_ms: u64) -> bool {
+        to_ms.saturating_sub(from_ms) > 2 * self.update_ms
     }
 
     /// A look was taken.
     pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
-        self.last_ms = Some(now_ms);
+        let last = self.last_ms.replace(now_ms).unwrap_or(now_ms);
         if self.pace == Pace::Fixed {
             // A fixed grid: a late look does not move those that follow, but those
             // that were missed altogether are not made up for.
@@ -137,14 +149,15 @@ impl Pacer {
             }
             return;
         }
-        match outcome {
-            Outcome::Gathering => {
-                self.next_ms = now_ms + self.quick_ms;
-                return;
-            }
-            Outcome::Still => self.calm = self.calm.saturating_add(1),
-            Outcome::Acted => self.calm = 0,
+        if outcome == Outcome::Gathering {
+            self.next_ms = now_ms + self.quick_ms;
+            return;
         }
+        self.stale |= self.is_long(last, now_ms);
+        self.calm = match outcome {
+            Outcome::Still => self.calm.saturating_add(1),
+            _ => 0,
+        };
         self.settled = self.calm >= CALM;
         self.next_ms = now_ms + self.sleep_ms();
     }
@@ -204,6 +217,20 @@ mod tests {
             at = pacer.next_ms();
         }
         assert!(at - woken <= 1000, "the first decision comes within a second: {}", at - woken);
+    }
+
+    /// A look out of turn, by the heartbeat, must not make the next load wait until
+    /// the rows from before it have gone.
+    #[test]
+    fn a_load_that_starts_after_a_heartbeat_is_answered_as_fast() {
+        let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
+        pacer.set_hosted(true, 0);
+        settle(&mut pacer);
+        let heartbeat = pacer.next_ms();
+        pacer.looked(Outcome::Still, heartbeat);
+        assert_eq!(pacer.wake(Wake::Host, heartbeat + 300), Past::Forget);
+        assert_eq!(pacer.next_ms(), heartbeat + 300);
+        assert_eq!(pacer.wake(Wake::Host, heartbeat + 310), Past::Keep, "once is enough");
     }
 
     #[test]

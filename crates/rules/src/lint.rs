@@ -54,7 +54,8 @@ impl Linter<'_> {
             linter.division(part);
         });
         if name == Name::Hotplug {
-            self.steal(expr, Direction::Up);
+            let mut seen = vec![[false; 2]; self.file.variables.len()];
+            self.steal(expr, Direction::Up, &mut seen);
         }
         let is_rule = !matches!(name, Name::CmmInc | Name::CmmDec);
         if is_rule && !matches!(expr.kind, ExprKind::Number(_)) {
@@ -140,7 +141,8 @@ impl Linter<'_> {
     }
 
     /// Steal that makes HOTPLUG truer counts as load that a CPU more could carry.
-    fn steal(&mut self, expr: &Expr, direction: Direction) {
+    /// A variable is followed once in each direction: that is all it can add.
+    fn steal(&mut self, expr: &Expr, direction: Direction, seen: &mut [[bool; 2]]) {
         match &expr.kind {
             ExprKind::Keyword(Keyword::Percent(CpuField::Steal))
             | ExprKind::Counter(Counter::Cpu(CpuField::Steal), 0)
@@ -155,11 +157,13 @@ impl Linter<'_> {
             }
             ExprKind::Variable(index) => {
                 let file = self.file;
-                if let Some(value) = &file.variables[*index].expr {
-                    self.steal(value, direction);
+                if let Some(value) = &file.variables[*index].expr
+                    && !std::mem::replace(&mut seen[*index][direction as usize], true)
+                {
+                    self.steal(value, direction, seen);
                 }
             }
-            ExprKind::Negate(x) | ExprKind::Not(x) => self.steal(x, direction.turned()),
+            ExprKind::Negate(x) | ExprKind::Not(x) => self.steal(x, direction.turned(), seen),
             ExprKind::Binary(op, x, y) => {
                 let (left, right) = match op {
                     BinaryOp::Subtract
@@ -169,10 +173,10 @@ impl Linter<'_> {
                     BinaryOp::Less | BinaryOp::LessEqual => (direction.turned(), direction),
                     _ => (direction, direction),
                 };
-                self.steal(x, left);
-                self.steal(y, right);
+                self.steal(x, left, seen);
+                self.steal(y, right, seen);
             }
-            ExprKind::Call(_, x, _) => self.steal(x, direction),
+            ExprKind::Call(_, x, _) => self.steal(x, direction, seen),
             _ => {}
         }
     }

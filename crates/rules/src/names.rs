@@ -14,6 +14,8 @@ pub(crate) fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) ->
     let limit = 1 + wanted.len() / 4;
     let mut found: Vec<(usize, &str)> = known
         .filter(|name| name.len() <= LONGEST)
+        // Letters too many or too few are edits each: most names need no comparison.
+        .filter(|name| name.len().abs_diff(wanted.len()) <= limit || is_part(wanted, name))
         .map(|name| (closeness(wanted, name), name))
         .filter(|(distance, _)| *distance <= limit)
         .collect();
@@ -29,8 +31,11 @@ fn closeness(wanted: &str, name: &str) -> usize {
         return 0;
     }
     let edits = edits(wanted.as_bytes(), name.as_bytes());
-    let part = wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name));
-    if part { edits.min(2) } else { edits }
+    if is_part(wanted, name) { edits.min(2) } else { edits }
+}
+
+fn is_part(wanted: &str, name: &str) -> bool {
+    wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name))
 }
 
 /// How many letters must be added, dropped, changed or swapped with their

@@ -59,6 +59,11 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// How many bytes wait for the rest of their frame or for being taken.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     /// What was thrown away so far.
     pub fn dropped(&self) -> Dropped {
         self.dropped
@@ -247,7 +252,7 @@ mod tests {
         let mut decoder = Decoder::new();
         for _ in 0..1000 {
             assert_eq!(decode(&mut decoder, &[0x9D; 4096]), []);
-            assert!(decoder.buffer.len() - decoder.start <= MAX_FRAME);
+            assert!(decoder.buffered_bytes() <= MAX_FRAME);
         }
         assert!(decoder.dropped().bytes > 4_000_000);
         let seen = decode(&mut decoder, &stream());

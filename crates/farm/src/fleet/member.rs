@@ -72,6 +72,7 @@ pub(crate) struct Open {
     pub(crate) qmp: UnixStream,
     pub(crate) port: Port,
     client: qmp::Client,
+    ctl: Option<UnixStream>,
 }
 
 impl Open {
@@ -157,6 +158,11 @@ impl Member {
         self.open.as_ref().map(|open| open.process.id())
     }
 
+    /// Its control port, for a test to give commands through; only once.
+    pub fn take_ctl(&mut self) -> Option<UnixStream> {
+        self.open.as_mut()?.ctl.take()
+    }
+
     /// What its daemon said of itself.
     pub fn hello(&self) -> Option<&Hello> {
         self.hello.as_ref()
@@ -209,7 +215,8 @@ impl Member {
                 guest.qmp.set_nonblocking(true)?;
                 let port = Port::new(guest.port, now_ms)?;
                 let (process, console, qmp) = (guest.process, guest.console, guest.qmp);
-                Ok(Open { process, console, qmp, port, client: qmp::Client::new() })
+                let (client, ctl) = (qmp::Client::new(), guest.ctl);
+                Ok(Open { process, console, qmp, port, client, ctl })
             };
             ready().map_err(|e| e.to_string())
         });

@@ -20,9 +20,10 @@ pub use capture::Captured;
 pub use grant::Floor;
 pub use loads::{Load, load_script};
 pub use member::{Member, State, Tally};
-pub use vcpu::Usage;
+pub use vcpu::{Usage, parse_schedstat};
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -76,6 +77,11 @@ impl Fleet {
     /// The guests, in the order they were given.
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// The control port of a guest that was started with one; only once.
+    pub fn take_ctl(&mut self, guest: usize) -> Option<UnixStream> {
+        self.members.get_mut(guest)?.take_ctl()
     }
 
     /// Milliseconds since the fleet was made.

@@ -1,0 +1,129 @@
+//! The command line and the environment.
+
+use crate::error::Error;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Usage: bench [--seconds N]
+
+Measures the guest daemon on this machine and prints each figure beside its promise.
+
+  --seconds N  how long the daemon is watched, 10 at least (default 60)
+
+Environment:
+  PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
+  ORIGINAL           IBM's cpuplugd, built for this machine, to measure beside ours; this
+                     needs root, for a mount namespace in which it cannot change anything
+
+The exit status is 0 when all could be measured, whether or not a promise is kept.
+";
+
+/// The first word of a process that only reads files: see [`crate::baseline`].
+pub const PREADS: &str = "--preads";
+
+/// The shortest time that gives two windows to compare.
+const MIN_SECONDS: u64 = 10;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Args {
+    /// How long the processes are watched.
+    pub seconds: u64,
+    /// Where the daemons are, by architecture.
+    pub guest_dir: PathBuf,
+    /// The original daemon, if it is here.
+    pub original: Option<PathBuf>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Print the help.
+    Help,
+    /// Be the process that the daemon is compared with.
+    Preads(Vec<PathBuf>),
+    /// Measure.
+    Measure(Args),
+}
+
+/// Reads the command line of this process.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Error> {
+    parse_with(words, |name| std::env::var_os(name))
+}
+
+fn parse_with(
+    mut words: impl Iterator<Item = OsString>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Command, Error> {
+    let mut seconds = 60;
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("-h" | "--help") => return Ok(Command::Help),
+            Some(PREADS) => return Ok(Command::Preads(words.map(PathBuf::from).collect())),
+            Some("--seconds") => {
+                let number = words.next().and_then(|n| n.to_str()?.parse().ok());
+                let number = number.filter(|n| *n >= MIN_SECONDS);
+                let least = format!("--seconds needs a number, {MIN_SECONDS} at least");
+                seconds = number.ok_or(Error::Usage(least))?;
+            }
+            _ => {
+                let word = word.to_string_lossy();
+                return Err(Error::Usage(format!("No such option: {word}; try --help")));
+            }
+        }
+    }
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let guest_dir = set("PINHEAD_GUEST_DIR").ok_or_else(|| {
+        Error::Usage(
+            "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
+        )
+    })?;
+    Ok(Command::Measure(Args { seconds, guest_dir, original: set("ORIGINAL") }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(line: &str, variables: &[(&str, &str)]) -> Result<Command, Error> {
+        parse_with(line.split_whitespace().map(OsString::from), |name| {
+            let found = variables.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn the_environment_says_what_is_measured() {
+        let guest = ("PINHEAD_GUEST_DIR", "/g");
+        let expected = Args { seconds: 60, guest_dir: "/g".into(), original: None };
+        // A variable that is set to nothing is as good as not set.
+        let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
+        assert_eq!(found, Command::Measure(expected.clone()));
+        let found = command("--seconds 12", &[guest, ("ORIGINAL", "/o")]).unwrap();
+        let expected = Args { seconds: 12, original: Some("/o".into()), ..expected };
+        assert_eq!(found, Command::Measure(expected));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, part) in [
+            ("--seconds", "10 at least"),
+            ("--seconds 9", "10 at least"),
+            ("--quick", "No such option: --quick"),
+            ("", "PINHEAD_GUEST_DIR"),
+        ] {
+            match command(line, &[]) {
+                Err(Error::Usage(message)) => assert!(message.contains(part), "{message}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_hidden_word_takes_all_that_follows() {
+        let files = vec![PathBuf::from("/a"), PathBuf::from("--help")];
+        assert_eq!(command("--preads /a --help", &[]).unwrap(), Command::Preads(files));
+    }
+}

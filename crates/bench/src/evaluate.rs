@@ -1,0 +1,124 @@
+//! What the rules themselves cost: compiled once, asked once an interval.
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::stats::summary;
+use crate::table::{Figure, Row};
+use counters::{Counter, CpuField, History, Pages};
+use policy::guest::{Clause, Cpus, Decision, World, step};
+use rules::{Machine, Program};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Turns in a batch: enough that reading the clock twice is nothing beside them.
+const TURNS: u32 = 200;
+/// Batches: their median leaves out those in which somebody else had the CPU.
+const BATCHES: usize = 500;
+
+/// The figures.
+pub fn rows() -> Result<Vec<Row>, Error> {
+    let text = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?.text();
+    let program = compile(&text)?;
+    let history = history(&program);
+    let world =
+        World { cpus: Some(Cpus { online: ONLINE, present: ONLINE }), pool: Some(Pages(0)) };
+    if !asks_all_rules(&step(&program, &history, world)) {
+        return Err(Error::Preset("decides without asking all of its rules"));
+    }
+    let evaluation = micros(TURNS, || {
+        black_box(step(black_box(&program), black_box(&history), black_box(world)));
+    })?;
+    let start = micros(TURNS / 20, || {
+        black_box(compile(black_box(&text)).is_ok());
+    })?;
+    Ok(vec![evaluation.promised("evaluation of the default preset", 2.0), {
+        let rules = text.len();
+        start.plain("reading and compiling the default preset").note(&format!("{rules} bytes"))
+    }])
+}
+
+/// The time of one turn, in microseconds.
+struct Micros {
+    median: f64,
+    least: f64,
+}
+
+impl Micros {
+    fn promised(&self, name: &str, at_most: f64) -> Row {
+        let figure = Figure { value: self.median, digits: 2, unit: " µs" };
+        Row::promised(name, figure, at_most).note(&self.note())
+    }
+
+    fn plain(&self, name: &str) -> Row {
+        Row::plain(name, &format!("{:.1} µs", self.median)).note(&self.note())
+    }
+
+    fn note(&self) -> String {
+        format!("median of {BATCHES} batches; the fastest: {:.2} µs", self.least)
+    }
+}
+
+fn micros(turns: u32, mut turn: impl FnMut()) -> Result<Micros, Error> {
+    let mut batch = || -> Duration {
+        let start = now();
+        (0..turns).for_each(|_| turn());
+        now() - start
+    };
+    // The first one meets cold caches.
+    batch();
+    let times = (0..BATCHES).map(|_| batch().as_secs_f64() * 1e6 / f64::from(turns));
+    let all = summary(times).ok_or(Error::Preset("takes no time"))?;
+    Ok(Micros { median: all.median, least: all.least })
+}
+
+fn compile(text: &str) -> Result<Program, Error> {
+    let (file, _) = rules::parse(text.as_bytes());
+    rules::compile(&file, &Machine::default()).0.ok_or(Error::Preset("does not compile"))
+}
+
+/// Neither rule of a group is true: only then both were asked.
+fn asks_all_rules(decision: &Decision) -> bool {
+    let cpu = decision.cpu.and_then(Result::ok);
+    let memory = decision.memory.and_then(Result::ok);
+    cpu.is_some_and(|d| d.clause == Clause::Neither)
+        && memory.is_some_and(|d| d.clause == Clause::Neither)
+}
+
+const ONLINE: u32 = 2;
+
+/// A full history of two CPUs that are half busy, with little memory free.
+fn history(program: &Program) -> History {
+    let mut history = History::new(program.counters.len(), program.intervals);
+    for row in 0..=program.intervals {
+        let seconds = row as f64;
+        for (value, counter) in history.advance().iter_mut().zip(&program.counters) {
+            *value = match counter {
+                Counter::Cpu(CpuField::TotalTicks) => 10_000.0 + 200.0 * seconds,
+                Counter::Cpu(CpuField::User | CpuField::Idle) => 5_000.0 + 100.0 * seconds,
+                Counter::OnlineCpus => f64::from(ONLINE),
+                Counter::Time => seconds,
+                Counter::Meminfo(name) => match &**name {
+                    "MemTotal" => 1_000_000.0,
+                    "Cached" => 30_000.0,
+                    _ => 10_000.0,
+                },
+                _ => 0.0,
+            };
+        }
+    }
+    history
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_makes_the_default_preset_ask_all_its_rules() {
+        let program = compile(&rules::PRESETS[0].text()).unwrap();
+        let world = World { cpus: Some(Cpus { online: 2, present: 2 }), pool: Some(Pages(0)) };
+        let history = history(&program);
+        assert!(history.is_full());
+        assert!(asks_all_rules(&step(&program, &history, world)));
+    }
+}

@@ -1,0 +1,127 @@
+//! What the kernel has counted for a process.
+
+use crate::error::Error;
+use std::fs;
+use std::ops::Sub;
+use std::path::{Path, PathBuf};
+
+/// What a process has used so far, in all its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// How often it was put on a CPU: also after another process had pushed it off.
+    pub dispatches: u64,
+    /// How often it went to sleep by itself, and so was woken since.
+    pub sleeps: u64,
+}
+
+impl Sub for Used {
+    type Output = Used;
+
+    fn sub(self, before: Used) -> Used {
+        Used {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            dispatches: self.dispatches.saturating_sub(before.dispatches),
+            sleeps: self.sleeps.saturating_sub(before.sleeps),
+        }
+    }
+}
+
+/// Reads what a process has used.
+pub fn used(pid: u32) -> Result<Used, Error> {
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
+    let mut sum = Used::default();
+    for entry in fs::read_dir(&tasks).map_err(|e| Error::file(&tasks, e))? {
+        let task = entry.map_err(|e| Error::file(&tasks, e))?.path();
+        let schedstat = of_file(&task.join("schedstat"), "three numbers", schedstat)?;
+        let what = "voluntary_ctxt_switches";
+        let sleeps = of_file(&task.join("status"), what, |text| field(text, what))?;
+        let [cpu_ns, _waited_ns, dispatches] = schedstat;
+        sum.cpu_ns += cpu_ns;
+        sum.dispatches += dispatches;
+        sum.sleeps += sleeps;
+    }
+    Ok(sum)
+}
+
+/// The memory of a process that is resident, in KiB. Not from its `status`, whose
+/// figure some kernels count in batches that are larger than our daemon.
+pub fn resident_kib(pid: u32) -> Result<u64, Error> {
+    of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss", |t| field(t, "Rss"))
+}
+
+/// The files below one of the directories that a process has open, each once, in the
+/// order of their descriptors.
+pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
+    let dir = PathBuf::from(format!("/proc/{pid}/fd"));
+    let mut open = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(|e| Error::file(&dir, e))? {
+        let link = entry.map_err(|e| Error::file(&dir, e))?;
+        let number = link.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
+        // A descriptor may be closed again while we look.
+        if let (Some(number), Ok(path)) = (number, fs::read_link(link.path()))
+            && below.iter().any(|dir| path.starts_with(dir))
+        {
+            open.push((number, path));
+        }
+    }
+    open.sort();
+    let mut files: Vec<PathBuf> = Vec::new();
+    for (_, path) in open {
+        if !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn of_file<T>(
+    path: &Path,
+    what: &'static str,
+    find: impl Fn(&str) -> Option<T>,
+) -> Result<T, Error> {
+    let text = fs::read_to_string(path).map_err(|e| Error::file(path, e))?;
+    find(&text).ok_or_else(|| Error::Content { path: path.into(), what })
+}
+
+/// Time on a CPU, time in a run queue, and times that it was dispatched.
+fn schedstat(text: &str) -> Option<[u64; 3]> {
+    let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+/// The number after `name:` at the start of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedstat_is_three_numbers() {
+        assert_eq!(schedstat("4910083 2826510 57\n"), Some([4_910_083, 2_826_510, 57]));
+        assert_eq!(schedstat("4910083 2826510\n"), None);
+        assert_eq!(schedstat("a 1 2\n"), None);
+    }
+
+    #[test]
+    fn a_field_is_a_whole_name_at_the_start_of_a_line() {
+        let text = "nonvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t57\n";
+        assert_eq!(field(text, "voluntary_ctxt_switches"), Some(57));
+        let text = "00400000-7ffc32414000 ---p 0 [rollup]\nRss:                 676 kB\n";
+        assert_eq!(field(text, "Rss"), Some(676));
+        assert_eq!(field(text, "Pss"), None);
+        assert_eq!(field("Rss_Dirty: 4 kB\n", "Rss"), None);
+    }
+
+    #[test]
+    fn counters_that_went_back_differ_by_nothing() {
+        let before = Used { cpu_ns: 10, dispatches: 2, sleeps: 2 };
+        let after = Used { cpu_ns: 25, dispatches: 1, sleeps: 3 };
+        assert_eq!(after - before, Used { cpu_ns: 15, dispatches: 0, sleeps: 1 });
+    }
+}

@@ -1,0 +1,222 @@
+//! The running daemon against bare reads of its files, and against the original.
+//!
+//! ```text
+//!   second:     |daemon      |preads      |original    |daemon ...
+//!   phase:       0            1/3          2/3
+//! ```
+//!
+//! All run at the same time on the same CPU, once a second and as far from each other
+//! as they can be: each finds the CPU and its caches as another left them. What each has
+//! used is taken at the same moments; each window gives one ratio, the median counts.
+
+use crate::args::{Args, PREADS};
+use crate::clock::{now, sleep_until};
+use crate::error::Error;
+use crate::meter::Used;
+use crate::original;
+use crate::scene::Scene;
+use crate::stats::{Summary, summary};
+use crate::subject::Subject;
+use crate::table::{Figure, Row, Table};
+use kernfs::Root;
+use plug::Cpus;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The promises.
+const PREADS_RATIO: f64 = 1.25;
+const ORIGINAL_RATIO: f64 = 0.5;
+const RESIDENT_KIB: f64 = 1024.0;
+const WAKE_UPS: f64 = 1.05;
+
+/// One window, in seconds and so in intervals.
+const WINDOW_S: u64 = 5;
+/// Until the history of everybody is full, with a few intervals more.
+const WARM_UP: Duration = Duration::from_millis(9_850);
+
+/// Measures, and adds the figures.
+pub fn measure(args: &Args, cpu: usize, table: &mut Table) {
+    let online = Cpus::new(&Root::default()).online().map_err(Error::Cpus);
+    let scene = online.and_then(|online| Scene::new(online.len()));
+    table.section("the running daemon", scene.and_then(|scene| run(args, cpu, &scene)));
+    table.section("elsewhere", Ok(elsewhere()));
+}
+
+/// What this machine is not for.
+fn elsewhere() -> Vec<Row> {
+    vec![
+        Row::skipped("resident memory, s390x", "only a guest can tell: docs/benchmarks.md"),
+        Row::skipped(
+            "wake-ups a minute of an idle guest under a host",
+            "only a guest and its host can tell: `cargo test -p e2e`",
+        ),
+    ]
+}
+
+fn run(args: &Args, cpu: usize, scene: &Scene) -> Result<Vec<Row>, Error> {
+    let program = args.guest_dir.join("x86_64/pinheadd");
+    let start = now();
+    let mut daemon = Subject::start("daemon", &mut daemon(&program, scene), &scene.log("daemon"))?;
+
+    // Two of them half a second apart, three of them a third.
+    let apart_ms = if args.original.is_some() { 333 } else { 500 };
+    sleep_until(start + Duration::from_millis(1_000 + apart_ms));
+    let root = scene.root();
+    let files = daemon.open_files(&[Path::new("/proc"), Path::new("/sys"), &root])?;
+    let preads = &mut preads(&files)?;
+    let mut preads = Subject::start("preads", preads, &scene.log("preads"))?;
+
+    sleep_until(start + Duration::from_millis(1_000 + 2 * apart_ms));
+    let mut original = args.original.as_deref().map(|program| {
+        let mut command = original::command(program, &scene.rules());
+        Subject::start("original", &mut command, &scene.log("original"))
+    });
+
+    let mut all = vec![&mut daemon, &mut preads];
+    if let Some(Ok(original)) = &mut original {
+        all.push(original);
+    }
+    let windows = watch(&mut all, start + WARM_UP, args.seconds / WINDOW_S)?;
+
+    let list = files.iter().map(|f| short(f, &root)).collect::<Vec<_>>().join(" ");
+    let row = ratio("CPU time against bare preads", &windows, 1, PREADS_RATIO)?
+        .note(&format!("read by both: {list}"))
+        .note(&format!("all on CPU {cpu}, at the same time"));
+    let mut rows = vec![row];
+    let name = "CPU time against the original";
+    rows.push(match &original {
+        None => Row::skipped(name, "ORIGINAL does not say where IBM's cpuplugd is"),
+        Some(Err(error)) => Row::failed(name, error),
+        Some(Ok(_)) => ratio(name, &windows, 2, ORIGINAL_RATIO)?,
+    });
+    let resident = Figure { value: daemon.resident_kib()? as f64, digits: 0, unit: " KiB" };
+    rows.push(Row::promised("resident memory, x86_64", resident, RESIDENT_KIB));
+    if let Some(Ok(original)) = &mut original {
+        let resident = format!("{} KiB", original.resident_kib()?);
+        rows.push(Row::plain("resident memory of the original", &resident));
+    }
+    rows.push(wake_ups(&windows));
+    Ok(rows)
+}
+
+fn daemon(program: &Path, scene: &Scene) -> Command {
+    let mut command = Command::new(program);
+    command.args(["--foreground", "--dry-run", "--pace", "fixed", "--config"]).arg(scene.rules());
+    command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.run_dir());
+    command
+}
+
+fn preads(files: &[PathBuf]) -> Result<Command, Error> {
+    let us = Path::new("/proc/self/exe");
+    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
+    let mut command = Command::new(us);
+    command.arg(PREADS).args(files);
+    Ok(command)
+}
+
+/// What each subject used in each window.
+fn watch(
+    subjects: &mut [&mut Subject],
+    start: Instant,
+    windows: u64,
+) -> Result<Vec<Vec<Used>>, Error> {
+    let mut sample = |at: Instant| -> Result<Vec<Used>, Error> {
+        sleep_until(at);
+        subjects.iter_mut().map(|subject| subject.used()).collect()
+    };
+    let mut before = sample(start)?;
+    let mut all = Vec::new();
+    for window in 1..=windows {
+        let after = sample(start + Duration::from_secs(window * WINDOW_S))?;
+        all.push(after.iter().zip(&before).map(|(after, before)| *after - *before).collect());
+        before = after;
+    }
+    Ok(all)
+}
+
+/// The daemon's CPU time over that of another, by windows.
+fn ratio(name: &str, windows: &[Vec<Used>], other: usize, at_most: f64) -> Result<Row, Error> {
+    let of = |value: &dyn Fn(&[Used]) -> f64| {
+        summary(windows.iter().map(|window| value(window)))
+            .ok_or_else(|| Error::Content { path: "schedstat".into(), what: "time on a CPU" })
+    };
+    let micros = |index: usize| {
+        of(&move |window: &[Used]| window[index].cpu_ns as f64 / 1e3 / WINDOW_S as f64)
+    };
+    let Summary { median, least, most, count } =
+        of(&|window| window[0].cpu_ns as f64 / window[other].cpu_ns as f64)?;
+    let (ours, theirs) = (micros(0)?, micros(other)?);
+    Ok(Row::promised(name, Figure { value: median, digits: 2, unit: "x" }, at_most)
+        .note(&format!("median of {count} windows of {WINDOW_S} s, from {least:.2}x to {most:.2}x"))
+        .note(&format!(
+            "an interval: the daemon {:.0} µs ({:.0}-{:.0}), the other {:.0} µs ({:.0}-{:.0})",
+            ours.median, ours.least, ours.most, theirs.median, theirs.least, theirs.most
+        )))
+}
+
+fn wake_ups(windows: &[Vec<Used>]) -> Row {
+    let intervals = windows.len() as f64 * WINDOW_S as f64;
+    let sum = |index: usize, of: fn(&Used) -> u64| {
+        windows.iter().map(|window| of(&window[index]) as f64).sum::<f64>() / intervals
+    };
+    let value = sum(0, |used| used.sleeps);
+    let dispatches = sum(0, |used| used.dispatches);
+    let bare = sum(1, |used| used.sleeps);
+    Row::promised(
+        "wake-ups an interval, --pace fixed",
+        Figure { value, digits: 2, unit: "" },
+        WAKE_UPS,
+    )
+    .note(&format!(
+        "in {intervals} intervals; dispatches: {dispatches:.2}; bare preads wake up {bare:.2} times"
+    ))
+}
+
+/// A file without the directory that stands for `/`.
+fn short(path: &Path, root: &Path) -> String {
+    match path.strip_prefix(root) {
+        Ok(below) => format!("{} (a plain file)", below.display()),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(cpu_ns: u64, dispatches: u64, sleeps: u64) -> Used {
+        Used { cpu_ns, dispatches, sleeps }
+    }
+
+    #[test]
+    fn the_ratio_is_the_median_of_the_windows() {
+        let windows = [
+            vec![used(500_000, 5, 5), used(500_000, 5, 5)],
+            vec![used(600_000, 5, 5), used(500_000, 5, 5)],
+            // Somebody else's burst.
+            vec![used(900_000, 9, 5), used(100_000, 5, 5)],
+        ];
+        let mut table = Table::new();
+        table.section("", Ok(vec![ratio("r", &windows, 1, 1.25).unwrap()]));
+        let text = table.text();
+        assert!(text.starts_with("r  1.20x  <= 1.25x  PASS\n"), "{text}");
+        assert!(text.contains("from 1.00x to 9.00x"), "{text}");
+        assert!(text.contains("the daemon 120 µs (100-180), the other 100 µs (20-100)"), "{text}");
+    }
+
+    #[test]
+    fn a_process_that_used_nothing_was_not_measured() {
+        let windows = [vec![used(500_000, 5, 5), used(0, 0, 0)]];
+        assert!(ratio("r", &windows, 1, 1.25).is_err());
+    }
+
+    #[test]
+    fn wake_ups_are_sleeps_and_not_dispatches() {
+        let windows = [vec![used(1, 9, 5), used(1, 5, 5)], vec![used(1, 5, 6), used(1, 5, 5)]];
+        let mut table = Table::new();
+        table.section("", Ok(vec![wake_ups(&windows)]));
+        assert!(table.text().contains("1.10  <= 1.05  MISS"), "{}", table.text());
+        assert!(table.text().contains("dispatches: 1.40"), "{}", table.text());
+    }
+}

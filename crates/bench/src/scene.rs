@@ -1,0 +1,140 @@
+//! What the daemon is shown: this machine, as a guest that has a pool.
+//!
+//! A machine without a CMM pool would turn the memory rules off, and the daemon would
+//! read less than in a guest. So its root is a directory with links to the real files
+//! and one plain file for the pool. The bounds are what is there already: the rules are
+//! asked at each look, but there is never anything to do.
+
+use crate::error::Error;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A directory of our own that goes when this does.
+#[derive(Debug)]
+pub struct Scene {
+    dir: PathBuf,
+}
+
+impl Scene {
+    /// Puts all that is needed into a new directory, for a machine with so many CPUs
+    /// online.
+    pub fn new(online: usize) -> Result<Scene, Error> {
+        let dir = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
+        let scene = Scene { dir };
+        let root = scene.root();
+        for new in [root.join("proc/sys/vm"), scene.run_dir()] {
+            fs::create_dir_all(&new).map_err(|e| Error::file(&new, e))?;
+        }
+        for name in ["proc/stat", "proc/loadavg", "proc/meminfo", "proc/vmstat", "sys"] {
+            let link = root.join(name);
+            symlink(Path::new("/").join(name), &link).map_err(|e| Error::file(&link, e))?;
+        }
+        write(&root.join("proc/sys/vm/cmm_pages"), "0\n")?;
+        write(&scene.rules(), &rules(online)?)?;
+        Ok(scene)
+    }
+
+    /// What stands for `/`.
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    /// For the daemon's lock and status.
+    pub fn run_dir(&self) -> PathBuf {
+        self.dir.join("run")
+    }
+
+    /// The rules file.
+    pub fn rules(&self) -> PathBuf {
+        self.dir.join("rules.conf")
+    }
+
+    /// Where a process's complaints go.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.log"))
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // Nothing to do about one that is gone already.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(|e| Error::file(path, e))
+}
+
+/// The default preset with bounds that leave everything as it is.
+///
+/// Its counters of direct scans get the names that today's kernels have, which the
+/// original knows no answer for. Ours answers the old names by reading the same line.
+fn rules(online: usize) -> Result<String, Error> {
+    let default = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?;
+    let mut text = default.text();
+    let cpus = format!("CPU_MIN=\"{online}\"");
+    let mut changes = vec![
+        ("CPU_MIN=\"1\"".to_owned(), cpus.clone()),
+        ("CPU_MAX=\"0\"".to_owned(), cpus.replace("MIN", "MAX")),
+        ("CMM_MAX=\"1245184\"".to_owned(), "CMM_MAX=\"0\"".to_owned()),
+    ];
+    for age in [0, 1] {
+        let zone = |zone: &str| format!("vmstat.pgscan_direct_{zone}[{age}]");
+        let old = ["dma", "normal", "movable"].map(zone).join(" + ");
+        changes.push((old, format!("vmstat.pgscan_direct[{age}]")));
+    }
+    for (old, new) in changes {
+        if !text.contains(&old) {
+            return Err(Error::Preset("is not written as the benchmark expects"));
+        }
+        text = text.replace(&old, &new);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counters::{Counter, KernelNames};
+    use rules::{Machine, Program};
+
+    /// The program for a kernel without counters of single zones.
+    fn program(text: &str) -> Program {
+        let names = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect();
+        let names = KernelNames {
+            meminfo: names(&["MemTotal", "MemFree", "Cached", "Shmem"]),
+            vmstat: names(&["pgscan_direct", "pgscan_kswapd"]),
+            psi: true,
+        };
+        let (file, _) = rules::parse(text.as_bytes());
+        let machine = Machine { names: Some(names), pool: Some(true), ..Machine::default() };
+        rules::compile(&file, &machine).0.unwrap()
+    }
+
+    #[test]
+    fn the_rules_read_what_the_preset_reads_and_can_change_nothing() {
+        let ours = program(&rules(3).unwrap());
+        let preset = program(&rules::PRESETS[0].text());
+        let sorted = |program: &Program| {
+            let mut names: Vec<String> = program.counters.iter().map(Counter::to_string).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(sorted(&ours), sorted(&preset));
+        assert_eq!((ours.intervals, ours.update), (preset.intervals, 1));
+        let (cpu, memory) = (ours.cpu.unwrap(), ours.memory.unwrap());
+        assert_eq!((cpu.min, cpu.max, memory.min, memory.max), (3, 3, 0, 0));
+    }
+
+    #[test]
+    fn the_scene_goes_with_its_value() {
+        let scene = Scene::new(2).unwrap();
+        let (dir, root) = (scene.dir.clone(), scene.root());
+        assert_eq!(fs::read_link(root.join("sys")).unwrap(), Path::new("/sys"));
+        assert!(root.join("proc/sys/vm/cmm_pages").is_file());
+        drop(scene);
+        assert!(!dir.exists());
+    }
+}

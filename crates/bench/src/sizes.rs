@@ -1,0 +1,21 @@
+//! The size of the daemon's file, which a guest keeps on its disk or in its memory.
+
+use crate::error::Error;
+use crate::table::{Figure, Row};
+use std::path::Path;
+
+/// The most that one may have.
+const PROMISE_BYTES: f64 = 1_048_576.0;
+
+/// The size for each architecture.
+pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
+    ["x86_64", "s390x"]
+        .iter()
+        .map(|arch| {
+            let path = guest_dir.join(arch).join("pinheadd");
+            let found = std::fs::metadata(&path).map_err(|e| Error::file(&path, e))?;
+            let figure = Figure { value: found.len() as f64, digits: 0, unit: " bytes" };
+            Ok(Row::promised(&format!("binary, {arch}"), figure, PROMISE_BYTES))
+        })
+        .collect()
+}

@@ -1,0 +1,52 @@
+//! The system calls that the standard library does not have, and nothing else.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+/// Holds this process, and all that it starts from now on, on the last CPU that it may
+/// use. Returns its number.
+pub fn pin() -> io::Result<usize> {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: a set of CPUs is plain bits, for which all zeroes is the empty set.
+    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+    // SAFETY: the set is as long as it is said to be and outlives the call.
+    if unsafe { libc::sched_getaffinity(0, size, &mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let all = 0..libc::CPU_SETSIZE as usize;
+    // SAFETY: every number is below the size of the set.
+    let last = all.rev().find(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) });
+    let last = last.ok_or(io::ErrorKind::NotFound)?;
+    // SAFETY: as above; the number was found in the set.
+    let done = unsafe {
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(last, &mut set);
+        libc::sched_setaffinity(0, size, &set)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(last)
+}
+
+/// Starts a process that does not outlive this one, however this one ends.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    // SAFETY: between fork and exec one system call is made, which takes numbers only
+    // and neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        });
+    }
+    command.spawn()
+}
+
+/// Asks a child to end.
+pub fn ask_to_end(child: &Child) {
+    // SAFETY: the number is that of our own child. It has not been waited for, so no
+    // other process can have got the number.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}

@@ -1,0 +1,180 @@
+//! What is printed: each figure beside its promise.
+
+use crate::error::{Error, chain};
+
+/// How a figure stands to its promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Miss,
+    /// Nothing was promised.
+    None,
+    /// It was not asked for.
+    Skipped,
+    /// It could not be measured.
+    Failed,
+}
+
+impl Verdict {
+    fn text(self) -> &'static str {
+        match self {
+            Verdict::Pass => "PASS",
+            Verdict::Miss => "MISS",
+            Verdict::None => "-",
+            Verdict::Skipped => "skip",
+            Verdict::Failed => "FAIL",
+        }
+    }
+}
+
+/// A figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    name: String,
+    value: String,
+    promise: String,
+    verdict: Verdict,
+    notes: Vec<String>,
+}
+
+/// A number with as many digits as tell something, and its unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The number.
+    pub value: f64,
+    /// Digits after the point.
+    pub digits: usize,
+    /// What stands after it.
+    pub unit: &'static str,
+}
+
+impl Figure {
+    fn text(self) -> String {
+        format!("{:.*}{}", self.digits, self.value, self.unit)
+    }
+}
+
+impl Row {
+    /// A figure that is promised to be at most so much, in the same unit.
+    pub fn promised(name: &str, figure: Figure, at_most: f64) -> Row {
+        // The whole number counts, not the digits that are shown.
+        let kept = figure.value <= at_most;
+        let promise = format!("<= {}", Figure { value: at_most, ..figure }.text());
+        let verdict = if kept { Verdict::Pass } else { Verdict::Miss };
+        Row { promise, verdict, ..Row::plain(name, &figure.text()) }
+    }
+
+    /// A figure about which nothing is promised.
+    pub fn plain(name: &str, value: &str) -> Row {
+        Row {
+            name: name.into(),
+            value: value.into(),
+            promise: String::new(),
+            verdict: Verdict::None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Something that is not measured here, and why.
+    pub fn skipped(name: &str, why: &str) -> Row {
+        Row { verdict: Verdict::Skipped, ..Row::plain(name, "") }.note(why)
+    }
+
+    /// Something that should have been measured and was not.
+    pub fn failed(name: &str, error: &Error) -> Row {
+        Row { verdict: Verdict::Failed, ..Row::plain(name, "") }.note(&chain(error))
+    }
+
+    /// Adds a line about how it was measured.
+    pub fn note(mut self, note: &str) -> Row {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// All figures of a run.
+#[derive(Debug)]
+pub struct Table {
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// A table without a figure.
+    pub fn new() -> Table {
+        Table { rows: Vec::new() }
+    }
+
+    /// Adds figures that were measured together, or the one line that says why not.
+    pub fn section(&mut self, name: &str, rows: Result<Vec<Row>, Error>) {
+        match rows {
+            Ok(rows) => self.rows.extend(rows),
+            Err(error) => self.rows.push(Row::failed(name, &error)),
+        }
+    }
+
+    /// Whether all that was to be measured was.
+    pub fn is_complete(&self) -> bool {
+        self.rows.iter().all(|row| row.verdict != Verdict::Failed)
+    }
+
+    /// The table as it is printed.
+    pub fn text(&self) -> String {
+        let width = |of: fn(&Row) -> &str| {
+            self.rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0)
+        };
+        let (name, value) = (width(|r| &r.name), width(|r| &r.value));
+        let promise = width(|r| &r.promise);
+        let mut text = String::new();
+        for row in &self.rows {
+            let Row { name: n, value: v, promise: p, verdict, notes } = row;
+            let verdict = verdict.text();
+            text.push_str(&format!("{n:<name$}  {v:>value$}  {p:>promise$}  {verdict}\n"));
+            for note in notes {
+                text.push_str(&format!("    {note}\n"));
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64) -> Figure {
+        Figure { value, digits: 2, unit: "x" }
+    }
+
+    #[test]
+    fn a_miss_is_told_even_where_the_digits_shown_hide_it() {
+        assert_eq!(Row::promised("a", figure(1.25), 1.25).verdict, Verdict::Pass);
+        let row = Row::promised("a", figure(1.2501), 1.25);
+        assert_eq!((row.verdict, row.value.as_str()), (Verdict::Miss, "1.25x"));
+    }
+
+    #[test]
+    fn the_columns_stand_below_each_other() {
+        let mut table = Table::new();
+        let rows = vec![
+            Row::promised("cpu", figure(0.5), 12.0).note("how"),
+            Row::skipped("memory", "not here"),
+        ];
+        table.section("all", Ok(rows));
+        let lines = [
+            "cpu     0.50x  <= 12.00x  PASS",
+            "    how",
+            "memory                    skip",
+            "    not here",
+        ];
+        assert_eq!(table.text().lines().collect::<Vec<_>>(), lines);
+        assert!(table.is_complete());
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_told() {
+        let mut table = Table::new();
+        table.section("cpu", Err(Error::Preset("is gone")));
+        assert!(table.text().ends_with("FAIL\n    The default preset is gone\n"));
+        assert!(!table.is_complete());
+    }
+}

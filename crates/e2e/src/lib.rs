@@ -1,0 +1,285 @@
+//! Real guests for the end-to-end tests: booted in QEMU, driven through a shell on a
+//! control port, watched by a real fleet.
+//!
+//! Every wait is for a condition, with a deadline. What a guest said on its console
+//! is shown when a test fails.
+
+#![forbid(unsafe_code)]
+
+use farm::fleet::{Fleet, Floor, State, Tally};
+use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::Status;
+
+/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How a guest is, as its host sees it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Booting, up, ended.
+    pub state: State,
+    /// What its daemon said last.
+    pub status: Option<Status>,
+    /// What it did so far.
+    pub tally: Tally,
+    /// The process of its QEMU.
+    pub pid: Option<u32>,
+    /// Bytes of its port that were no message, and times that it was over its budget.
+    pub misbehaviour: (u64, u64),
+    /// CPU time of the thread that looks after all guests, so far.
+    pub host_cpu: Duration,
+    console: String,
+}
+
+#[derive(Default)]
+struct Shared {
+    seen: Vec<Seen>,
+    ctl: Vec<Option<UnixStream>>,
+}
+
+/// Emulated guests share the machine's two cores: one fleet at a time, so that none is
+/// slow for a reason that its test does not know.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A fleet that is looked after by a thread of its own.
+pub struct Host {
+    _alone: MutexGuard<'static, ()>,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    stop: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A guest of a host, with a shell.
+pub struct Guest<'a> {
+    host: &'a Host,
+    index: usize,
+    shell: Ctl,
+}
+
+/// How a guest is started.
+pub struct Plan {
+    /// Its architecture.
+    pub arch: Arch,
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// The words of the daemon's command line; none for a guest without a daemon.
+    pub daemon: Option<&'static str>,
+    /// The rules file, at /etc/pinhead.conf.
+    pub rules: String,
+    /// More files.
+    pub files: Vec<GuestFile>,
+}
+
+impl Plan {
+    /// A guest of four CPUs with the default preset.
+    pub fn new(arch: Arch, daemon: &'static str) -> Plan {
+        let rules = rules::preset("default").map(|preset| preset.text()).unwrap_or_default();
+        Plan { arch, cpus: 4, memory_mib: 256, daemon: Some(daemon), rules, files: Vec::new() }
+    }
+}
+
+/// The guests' daemons, as `make build` leaves them.
+pub fn daemon_dir() -> PathBuf {
+    let named = std::env::var_os("PINHEAD_GUEST_DIR").map(PathBuf::from);
+    named.unwrap_or_else(|| {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        target.unwrap_or_else(|| root.join("target")).join("guest")
+    })
+}
+
+impl Host {
+    /// Starts guests.
+    pub fn start(plans: &[Plan]) -> Host {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
+        let specs = plans.iter().enumerate().map(|(n, plan)| spec(n, plan, &cache)).collect();
+        let fleet = Fleet::new(specs, Floor::default(), plans.len());
+        let shared = Arc::new((Mutex::new(Shared::default()), Condvar::new()));
+        let (stop, stopped) = UnixStream::pair().unwrap_or_else(|e| panic!("{e}"));
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || run(fleet, &theirs, &stopped));
+        Host { _alone: alone, shared, stop, thread: Some(thread) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How a guest is now.
+    pub fn seen(&self, index: usize) -> Seen {
+        self.lock().seen.get(index).cloned().unwrap_or_else(|| panic!("no guest {index} yet"))
+    }
+
+    /// Waits until a guest is so, and says how long it took. Fails with what the guest
+    /// was instead.
+    pub fn until(
+        &self,
+        index: usize,
+        what: &str,
+        limit: Duration,
+        so: impl Fn(&Seen) -> bool,
+    ) -> Duration {
+        let deadline = Deadline::after(limit);
+        let mut shared = self.lock();
+        loop {
+            if shared.seen.get(index).is_some_and(&so) {
+                return deadline.elapsed();
+            }
+            let Some(left) = deadline.remaining() else {
+                let seen = shared.seen.get(index);
+                let console = seen.map_or("", |s| s.console.as_str());
+                panic!(
+                    "not within {limit:?}: {what}\n{:#?}\n--- console\n{console}",
+                    seen.map(|s| (&s.state, &s.status, &s.tally))
+                );
+            };
+            let waited = self.shared.1.wait_timeout(shared, left);
+            shared = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The shell of a guest, once it has booted.
+    pub fn guest(&self, index: usize) -> Guest<'_> {
+        self.until(index, "the guest has booted", PATIENCE, |s| s.console.contains(" is up"));
+        let ctl = self.lock().ctl.get_mut(index).and_then(Option::take);
+        let stream = ctl.unwrap_or_else(|| panic!("guest {index} has no control port left"));
+        Guest { host: self, index, shell: Ctl::new(stream) }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.stop.write_all(b"x");
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if std::thread::panicking() {
+            for seen in &self.lock().seen {
+                eprintln!("--- {:?} {:?}\n{}", seen.state, seen.status, seen.console);
+            }
+        }
+    }
+}
+
+fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
+    let daemon = daemon_dir().join(plan.arch.name()).join("pinheadd");
+    assert!(daemon.is_file(), "no {}: `make build` makes it", daemon.display());
+    let file = |path: &str, text: &str| GuestFile {
+        path: path.into(),
+        mode: 0o644,
+        bytes: text.as_bytes().to_vec(),
+    };
+    let mut files = plan.files.clone();
+    files.push(file("/etc/pinhead.conf", &plan.rules));
+    // A guest that starts its daemon later has one that only says its version.
+    files.push(file("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
+    let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
+    GuestSpec {
+        name: format!("g{}", number + 1),
+        accel: probe_kvm(plan.arch),
+        cpus: plan.cpus,
+        memory_mib: plan.memory_mib,
+        translation_mib: 32,
+        image: image.unwrap_or_else(|e| panic!("{e}")),
+        kernel_args: Vec::new(),
+        ctl: true,
+    }
+}
+
+fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream) {
+    loop {
+        let until_ms = fleet.now_ms() + 100;
+        let turn = fleet.turn(&[stopped.as_fd()], until_ms);
+        let (ready, _) = turn.unwrap_or_else(|e| panic!("{e}"));
+        if ready[0] {
+            return;
+        }
+        let mut shared_now = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in 0..fleet.members().len() {
+            if shared_now.ctl.len() <= index {
+                shared_now.ctl.push(None);
+            }
+            if let Some(ctl) = fleet.take_ctl(index) {
+                shared_now.ctl[index] = Some(ctl);
+            }
+        }
+        shared_now.seen = fleet
+            .members()
+            .iter()
+            .map(|member| {
+                let (dropped, floods) = member.misbehaviour();
+                Seen {
+                    state: member.state().clone(),
+                    status: member.status().cloned(),
+                    tally: *member.tally(),
+                    pid: member.pid(),
+                    misbehaviour: (dropped.bytes, floods),
+                    host_cpu: own_cpu_time(),
+                    console: String::from_utf8_lossy(member.console()).into_owned(),
+                }
+            })
+            .collect();
+        drop(shared_now);
+        shared.1.notify_all();
+    }
+}
+
+/// CPU time of the thread that asks.
+fn own_cpu_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let run_ns = text.split_ascii_whitespace().next().and_then(|field| field.parse().ok());
+    Duration::from_nanos(run_ns.unwrap_or(0))
+}
+
+impl Guest<'_> {
+    /// Runs one line in the guest's shell and returns what it printed.
+    pub fn sh(&mut self, line: &str) -> String {
+        let outcome = self.shell.succeed(line, Deadline::after(PATIENCE));
+        outcome.unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    /// A number that the guest's shell prints.
+    pub fn number(&mut self, line: &str) -> u64 {
+        let text = self.sh(line);
+        text.trim().parse().unwrap_or_else(|e| panic!("{line}: {text:?}: {e}"))
+    }
+
+    /// How many CPUs are online, by the guest's own word.
+    pub fn online(&mut self) -> u64 {
+        self.number("grep -c ^processor /proc/cpuinfo || grep -c ^cpu[0-9] /proc/stat")
+    }
+
+    /// Waits until the daemon's last word is so.
+    pub fn until(&self, what: &str, limit: Duration, so: impl Fn(&Status) -> bool) -> Duration {
+        self.host.until(self.index, what, limit, |seen| seen.status.as_ref().is_some_and(&so))
+    }
+
+    /// How the guest is now.
+    pub fn seen(&self) -> Seen {
+        self.host.seen(self.index)
+    }
+
+    /// Waits until a command of the guest prints what is wanted. Each try is a look of
+    /// its own: the guest itself has nothing to wait on.
+    pub fn until_sh(&mut self, line: &str, limit: Duration, so: impl Fn(&str) -> bool) -> Duration {
+        let deadline = Deadline::after(limit);
+        loop {
+            let text = self.sh(line);
+            if so(text.trim()) {
+                return deadline.elapsed();
+            }
+            assert!(deadline.remaining().is_some(), "not within {limit:?}: {line}: {text}");
+            self.sh("usleep 100000");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A guest that misbehaves on its port harms neither the host nor the other guests.
+
+use e2e::{Guest, Host, PATIENCE, Plan};
+use farm::{Arch, Deadline, GuestFile};
+use std::time::Duration;
+use wire::{Hello, Message, PoolKind, PoolRequest, Status};
+
+const PORT: &str = "/dev/virtio-ports/org.pinhead.0";
+/// The share of a core that the host may spend on a flood, in percent.
+const SHARE: u32 = 10;
+
+/// Frames that are well made and say nonsense.
+fn nonsense() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for n in 0..200_u32 {
+        let hello = Hello {
+            boot_id: [0xFF; 16],
+            cpus_present: u32::MAX,
+            update_ms: 0,
+            pool: PoolKind::Host,
+            reply: false,
+            version: "\x1b[2J".into(),
+        };
+        let status = Status {
+            sequence: n,
+            cpus_online: u32::MAX,
+            pool_pages: u64::MAX,
+            plugs: u32::MAX,
+            settled: true,
+            reason: "\x1b]0;owned\x07".into(),
+            ..Status::default()
+        };
+        let request = PoolRequest { sequence: n, pages: u64::MAX };
+        for message in
+            [Message::Hello(hello), Message::Status(status), Message::PoolRequest(request)]
+        {
+            wire::encode(&message, &mut bytes);
+        }
+    }
+    bytes
+}
+
+/// The neighbour is served while the other guest does its worst.
+fn is_served(neighbour: &mut Guest<'_>) {
+    neighbour.until("the neighbour has one CPU", PATIENCE, |s| s.cpus_online == 1);
+    neighbour.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
+    neighbour.until("the neighbour gets a CPU", Duration::from_secs(20), |s| s.cpus_online > 1);
+    neighbour.sh("kill $(cat /run/busy)");
+}
+
+#[test]
+fn garbage_floods_and_silence_harm_nobody_else() {
+    let mut hostile = Plan::new(Arch::X86_64, "");
+    hostile.daemon = None;
+    hostile.cpus = 1;
+    hostile.files.push(GuestFile { path: "/etc/nonsense".into(), mode: 0o644, bytes: nonsense() });
+    let good = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace fixed");
+    let host = Host::start(&[hostile, good]);
+    let mut guest = host.guest(0);
+    let mut neighbour = host.guest(1);
+    neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);
+    let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
+
+    // Each of them until the host has put its foot down once more. The guest never
+    // reads what it is answered.
+    for attack in [
+        format!("cat /dev/urandom > {PORT}"),
+        format!("yes $(printf \"\\235\\036\") > {PORT}"),
+        format!("while :; do cat /etc/nonsense; done > {PORT}"),
+    ] {
+        let (before, began) = (host.seen(0).misbehaviour.1, neighbour.seen().host_cpu);
+        let clock = Deadline::after(PATIENCE);
+        guest.sh(&format!("sh -c '{attack}' > /dev/null 2>&1 & echo $! > /run/attack"));
+        host.until(0, "a flood is noticed", PATIENCE, |s| s.misbehaviour.1 > before);
+        is_served(&mut neighbour);
+        if attack.contains("nonsense") {
+            // What came before it has to be heard first, at the rate that is allowed.
+            host.until(0, "its frames are heard", PATIENCE, |s| s.status.is_some());
+        }
+        let (lasted, spent) = (clock.elapsed(), neighbour.seen().host_cpu - began);
+        println!("{attack}: {spent:?} of the host's CPU in {lasted:?}");
+        assert!(spent < lasted * SHARE / 100, "{spent:?} in {lasted:?}");
+        guest.sh("kill $(cat /run/attack); killall cat yes 2> /dev/null; true");
+    }
+
+    let seen = host.seen(0);
+    let status = seen.status.as_ref();
+    assert!(status.is_some_and(|s| s.cpus_online == 1), "it has one CPU, whatever it says");
+    assert!(status.is_some_and(|s| s.pool_pages <= 256 * 256), "no more than it has");
+    // It asked for everything; its floor stayed with it, and it still lives.
+    assert_eq!(guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"), total);
+    assert!(guest.number("awk '/^MemAvailable/ {print $2}' /proc/meminfo") > 1024);
+}

@@ -1,0 +1,103 @@
+//! The main job on real guests: CPUs and memory come and go by rule.
+
+use e2e::{Guest, Host, PATIENCE, Plan};
+use farm::Arch;
+use std::time::Duration;
+
+const ALONE: &str = "-f -c /etc/pinhead.conf --pace fixed";
+
+/// One CPU busy, by a shell that only turns round.
+const BUSY: &str = "(while :; do :; done) > /dev/null 2>&1 & echo $! >> /run/busy;";
+
+fn seconds(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+/// Idle, three busy loops, idle again, with the default preset.
+fn cpus_follow_the_load(arch: Arch) {
+    let host = Host::start(&[Plan::new(arch, ALONE)]);
+    let mut guest = host.guest(0);
+    guest.until("the daemon sees four CPUs", PATIENCE, |s| s.cpus_present == 4);
+    let down = guest.until("idle: one CPU", seconds(10), |s| s.cpus_online == 1);
+    assert_eq!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
+
+    guest.sh(&BUSY.repeat(3));
+    let up = guest.until("three busy loops: three CPUs", seconds(8), |s| s.cpus_online >= 3);
+    assert_ne!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
+
+    guest.sh("kill $(cat /run/busy)");
+    let idle = guest.until("idle again: one CPU", seconds(15), |s| s.cpus_online == 1);
+    println!("{}: down {down:?}, up {up:?}, down again {idle:?}", arch.name());
+}
+
+#[test]
+fn x86_64_cpus_follow_the_load() {
+    cpus_follow_the_load(Arch::X86_64);
+}
+
+#[test]
+fn s390x_cpus_follow_the_load() {
+    cpus_follow_the_load(Arch::S390x);
+}
+
+/// The pool grows while idle; whoever needs the memory then gets it.
+fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
+    let host = Host::start(&[Plan::new(arch, ALONE)]);
+    let mut guest = host.guest(0);
+    let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
+    guest.until("idle: half of the guest is in the pool", seconds(90), |s| {
+        s.pool_pages * 4 > total / 2
+    });
+    let pool = pool_of(&mut guest);
+    assert!(pool * 4 > total / 3, "the guest's own count is {pool} pages of {total} KiB");
+    assert_eq!(
+        guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"),
+        total,
+        "a pool does not change MemTotal"
+    );
+
+    // A program that really touches two thirds of the guest.
+    let mib = total / 1024 * 2 / 3;
+    let touched = guest.sh(&format!("head -c {mib}m /dev/zero | tail -c {mib}m | wc -c"));
+    assert_eq!(touched.trim(), (mib << 20).to_string(), "it got all that it asked for");
+    let after = guest.seen().tally;
+    assert!(after.shrinks > 0 || pool_of(&mut guest) < pool, "{after:?}");
+    assert!(pool_of(&mut guest) < pool, "the pool has shrunk from {pool} pages");
+    let killed = guest.sh("dmesg | grep -ci 'out of memory\\|oom-kill' || true");
+    assert_eq!(killed.trim(), "0", "nobody was killed for memory");
+}
+
+#[test]
+fn x86_64_memory_follows_the_need() {
+    memory_follows_the_need(Arch::X86_64, |guest| {
+        guest.number(
+            "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} END {print i-d}' \
+             /proc/vmstat",
+        )
+    });
+}
+
+#[test]
+fn s390x_memory_follows_the_need() {
+    memory_follows_the_need(Arch::S390x, |guest| guest.number("cat /proc/sys/vm/cmm_pages"));
+}
+
+/// cpu0 is a CPU like the others where the kernel lets it go.
+#[test]
+fn s390x_cpu0_can_go_offline() {
+    let host = Host::start(&[Plan::new(Arch::S390x, ALONE)]);
+    let mut guest = host.guest(0);
+    guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
+    assert_eq!(guest.sh("cat /sys/devices/system/cpu/cpu0/online").trim(), "1");
+    // With another one online, the daemon gives up whichever has the highest number:
+    // with cpu0 offline it must still find its way.
+    guest.sh("echo 1 > /sys/devices/system/cpu/cpu3/online");
+    guest.sh("echo 0 > /sys/devices/system/cpu/cpu0/online");
+    guest.sh(&BUSY.repeat(3));
+    guest.until("three busy loops: three CPUs", PATIENCE, |s| s.cpus_online >= 3);
+    assert_eq!(
+        guest.sh("cat /sys/devices/system/cpu/cpu0/online").trim(),
+        "1",
+        "cpu0 is the first to come back"
+    );
+}

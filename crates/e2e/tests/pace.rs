@@ -1,0 +1,64 @@
+//! Idle costs nothing, and a load is answered at once all the same.
+
+use e2e::{Host, PATIENCE, Plan};
+use farm::Arch;
+use std::time::Duration;
+
+/// A settled guest under a host is looked at once a minute at most, and the daemon is
+/// not dispatched for anything else; a load that starts is answered within 2 s.
+#[test]
+fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    // A pool that is soon as large as it may be: the guest settles in seconds.
+    plan.rules = plan.rules.replace("CMM_MAX=\"1245184\"", "CMM_MAX=\"8000\"");
+    assert!(plan.rules.contains("CMM_MAX=\"8000\""));
+    let host = Host::start(&[plan]);
+    let mut guest = host.guest(0);
+    guest.until("it has settled", PATIENCE, |s| s.settled);
+
+    const DISPATCHES: &str = "cut -d' ' -f3 /proc/$(pidof pinheadd)/schedstat";
+    let dispatches = guest.number(DISPATCHES);
+    let asked = guest.seen().status.map_or(0, |s| s.sequence);
+    // The question itself may have woken it: then it looks until it has settled again.
+    let mut last = asked;
+    let mut next_look = || {
+        let slept = guest.until("the next look", PATIENCE, |s| s.sequence > last);
+        last = guest.seen().status.map_or(last, |s| s.sequence);
+        slept
+    };
+    let slept = (0..12).map(|_| next_look()).find(|slept| *slept >= Duration::from_secs(60));
+    println!("slept for {slept:?}");
+    assert!(slept.is_some(), "an idle guest was woken again and again");
+
+    let before = guest.seen();
+    let (looks, plugs) = before.status.map_or((0, 0), |s| (s.sequence - asked, s.plugs));
+    guest.sh("for n in 1 2 3; do (while :; do :; done) > /dev/null 2>&1 & done; \
+         cut -d' ' -f3 /proc/$(pidof pinheadd)/schedstat > /run/dispatches");
+    let answered = guest.until("a CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
+    println!("a load was answered after {answered:?}");
+    // One dispatch a look, and a few for the questions themselves.
+    let used = guest.number("cat /run/dispatches") - dispatches;
+    println!("{used} dispatches in {looks} looks");
+    assert!(used <= u64::from(looks) + 6, "{used} dispatches in {looks} looks");
+}
+
+/// What the daemon keeps in memory, by the guest's own word. VmRSS of a 6.1 kernel
+/// lags behind by what each CPU has not added up yet; the sum over the maps does not.
+fn resident_kib(arch: Arch) -> u64 {
+    let host = Host::start(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
+    let mut guest = host.guest(0);
+    guest.until("it has decided", PATIENCE, |s| s.unplugs > 0 && s.grows > 0);
+    let kib = guest.number("awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup");
+    println!("{}: the daemon keeps {kib} KiB", arch.name());
+    kib
+}
+
+#[test]
+fn x86_64_the_daemon_is_small() {
+    assert!(resident_kib(Arch::X86_64) <= 1024);
+}
+
+#[test]
+fn s390x_the_daemon_is_small() {
+    assert!(resident_kib(Arch::S390x) <= 1024);
+}

@@ -1,0 +1,161 @@
+//! Targets for the parsers of `kernfs`, one a file.
+
+use counters::{Counter, PsiField, PsiLine};
+use kernfs::parse::table::skip_lines;
+use kernfs::parse::{cpulist, loadavg as load, pressure as psi, stat as cpus};
+use kernfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
+
+use crate::input::{Dice, texts};
+use crate::kernel::{self, Files};
+
+/// A list of CPUs: it ascends, is as long as it was counted, and is read again as it was.
+pub(crate) fn cpu_list(data: &[u8]) {
+    let list = cpulist::parse(data);
+    assert_eq!(cpulist::count(data), list.as_ref().map(|list| list.len() as u32).map_err(|e| *e));
+    let Ok(list) = list else { return };
+    let numbers: Vec<u32> = list.iter().collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b));
+    assert!(numbers.last().is_none_or(|last| *last < MAX_CPUS && list.contains(*last)));
+    assert_eq!(cpulist::parse(list.to_string().as_bytes()), Ok(list));
+}
+
+/// /proc/loadavg: no number is negative or none at all, and a plain one is read exactly.
+pub(crate) fn loadavg(data: &[u8]) {
+    let Ok(found) = load::parse(data) else { return };
+    assert!(found.one_minute.is_finite() && found.one_minute >= 0.0, "{found:?}");
+    let first = data.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+    // Fifteen digits fit a double without loss, so that both ways must agree.
+    let plain = first.iter().all(|b| b.is_ascii_digit() || *b == b'.') && first.len() <= 15;
+    let decimals = first.iter().rposition(|b| *b == b'.').map_or(0, |dot| first.len() - dot - 1);
+    if let (true, Ok(text)) = (plain && decimals <= 9, std::str::from_utf8(first))
+        && let Ok(expected) = text.parse::<f64>()
+    {
+        assert_eq!(found.one_minute, expected);
+    }
+}
+
+/// A file of /proc/pressure: each number is one, and is found under its name.
+pub(crate) fn pressure(data: &[u8]) {
+    let Ok(found) = psi::parse(data) else { return };
+    for (line, fields) in [(PsiLine::Some, found.some), (PsiLine::Full, found.full)] {
+        let starts = format!("{} ", line.name());
+        let is_there = kernfs::parse::lines(data).any(|l| l.starts_with(starts.as_bytes()));
+        assert_eq!(fields.is_some(), is_there, "{line:?}");
+        for (place, field) in PsiField::ALL.iter().enumerate() {
+            assert_eq!(found.get(line, *field), fields.map(|fields| fields[place]));
+        }
+        assert!(fields.into_iter().flatten().all(|value| value.is_finite() && value >= 0.0));
+    }
+}
+
+/// /proc/stat, as it is read and, text by text, as the clock takes it.
+pub(crate) fn stat(data: &[u8]) {
+    let mut dice = Dice::new(data);
+    let mut clock = CpuClock::default();
+    let mut last: Option<(cpus::Stat, cpus::Ticks)> = None;
+    for text in texts(data) {
+        let mut stat = cpus::Stat::default();
+        let whole = cpus::parse(text, true, &mut stat);
+        beginnings(text, &stat, whole);
+        if whole.is_err() {
+            continue;
+        }
+        assert!(stat.cpus.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(stat.cpus.last().is_none_or(|(id, _)| *id < MAX_CPUS));
+        let ticks = stat.cpus.iter().map(|(_, ticks)| ticks).chain([&stat.all]).flatten();
+        assert!(ticks.copied().all(|ticks| ticks >= 0));
+
+        let seconds = dice.of(&[0.0, 1.0, 2.0, 3600.0, -1.0, 1e300, f64::NAN, f64::INFINITY]);
+        let now = *clock.advance(&stat, seconds);
+        if let Some((before, then)) = last {
+            let same = before.cpus.iter().map(|c| c.0).eq(stat.cpus.iter().map(|c| c.0));
+            assert!(same || then.iter().zip(&now).all(|(then, now)| then <= now), "{stat:?}");
+        }
+        last = Some((stat, now));
+    }
+}
+
+/// The beginning of a file says what the whole says, or that it must see more.
+fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, kernfs::parse::Malformed>) {
+    for end in (0..text.len()).step_by(text.len() / 32 + 1) {
+        let mut part = cpus::Stat::default();
+        match cpus::parse(&text[..end], false, &mut part) {
+            Ok(false) => {}
+            Ok(true) => assert_eq!((&part, Ok(true)), (stat, whole), "at {end}"),
+            Err(error) => assert_eq!(Err(error), whole, "at {end}"),
+        }
+    }
+}
+
+/// /proc/meminfo.
+pub(crate) fn meminfo(data: &[u8]) {
+    let wanted = ["MemFree", "Active(anon)", "SwapFree"];
+    table(ProcFile::Meminfo, b':', &wanted, Counter::meminfo, data);
+}
+
+/// /proc/vmstat.
+pub(crate) fn vmstat(data: &[u8]) {
+    let wanted = ["pswpin", "nr_free_pages", "pgsteal_direct"];
+    table(ProcFile::Vmstat, b' ', &wanted, Counter::vmstat, data);
+}
+
+/// Readings of a table, one after the other by the same reader, which remembers where the
+/// lines stood: each number is what a line of that name says in the text of that moment.
+fn table(
+    file: ProcFile,
+    separator: u8,
+    wanted: &[&str],
+    counter: fn(&str) -> Counter,
+    data: &[u8],
+) {
+    let Some((first, data)) = data.split_first() else { return };
+    let counters: Vec<Counter> = wanted.iter().map(|name| counter(name)).collect();
+    let source = Files::new(usize::from(*first) + 1);
+    let Ok(mut reader) = Reader::with_source(source, &counters) else {
+        panic!("the sample of {file:?} lacks what it is a sample of");
+    };
+    let mut row = vec![f64::NAN; wanted.len()];
+    for text in texts(data) {
+        reader.source_mut().put(file, text);
+        lines_are_skipped(text, u32::from(*first) % 8);
+        let names = names_of(reader.source_mut()).map(|names| names.meminfo.len());
+        assert!(names.is_ok_and(|count| count <= text.len().max(kernel::SAMPLE_LINES)));
+        match reader.read(0.0, &mut row) {
+            Ok(()) => {
+                for (name, number) in wanted.iter().zip(&row) {
+                    let said = said(text, name, separator);
+                    assert!(said.contains(number), "{name} is {number}, not of {said:?}");
+                }
+            }
+            Err(error) => kernel::names_its_file(&error, &[file]),
+        }
+    }
+}
+
+/// What the lines of a name say.
+fn said(text: &[u8], name: &str, separator: u8) -> Vec<f64> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let values = lines.filter_map(|line| {
+        let (next, rest) = line.strip_prefix(name.as_bytes())?.split_first()?;
+        let digits = rest.iter().skip_while(|b| matches!(b, b' ' | b'\t'));
+        let digits: String =
+            digits.take_while(|b| b.is_ascii_digit()).map(|b| char::from(*b)).collect();
+        // Digits without an end are as many as a u64 can hold.
+        let number = digits.parse::<u64>().unwrap_or(u64::MAX);
+        (*next == separator && !digits.is_empty()).then_some(number as f64)
+    });
+    values.collect()
+}
+
+/// The search by words of eight bytes finds what one byte by byte finds.
+fn lines_are_skipped(text: &[u8], count: u32) {
+    for from in [0, 1, text.len() / 2, text.len(), text.len() + 1] {
+        let rest = text.get(from..);
+        let ends = rest.into_iter().flatten().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let expected = match count {
+            0 => rest.map(|_| from),
+            _ => ends.map(|(at, _)| from + at + 1).nth(count as usize - 1),
+        };
+        assert_eq!(skip_lines(text, from, count), expected, "{count} from {from}");
+    }
+}

@@ -1,0 +1,67 @@
+//! The target for `qmp`: what QEMU, or a guest that has broken out of it, says.
+
+use std::collections::HashSet;
+
+use qmp::{Client, Command, Decoder, Error, Incoming, MESSAGE_BYTES_MAX, Message};
+
+use crate::input::Cut;
+
+/// Any stream in any pieces, to the decoder alone and to a client that has asked for everything.
+pub(crate) fn qmp(data: &[u8]) {
+    let cut = Cut::new(data);
+    let pieces = cut.pieces(cut.stream);
+    assert_eq!(decode(&[cut.stream]), decode(&pieces), "in pieces");
+    converse(&pieces);
+}
+
+fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
+    let mut decoder = Decoder::new();
+    let mut found = Vec::new();
+    for piece in pieces {
+        decoder.feed(piece);
+        found.extend(decoder.by_ref());
+        assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
+    }
+    // Errors are shown to people, whatever is quoted in them.
+    for error in found.iter().filter_map(|result| result.as_ref().err()) {
+        assert!(!error.to_string().is_empty());
+    }
+    found
+}
+
+fn converse(pieces: &[&[u8]]) {
+    let commands = [
+        Command::QueryStatus,
+        Command::QueryCpusFast,
+        Command::QueryBalloon,
+        Command::Balloon { value_bytes: u64::MAX },
+        Command::SetStatsInterval { device_path: "/\"\n".into(), interval_seconds: 1 },
+        Command::SystemPowerdown,
+        Command::Quit,
+    ];
+    let mut client = Client::new();
+    let asked = commands.len();
+    let tickets = commands.map(|command| client.ask(command));
+    let mut open: HashSet<_> = tickets.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(open.len(), asked);
+    let mut ready = false;
+    for piece in pieces {
+        client.feed(piece);
+        while let Some(incoming) = client.poll() {
+            match incoming {
+                Ok(Incoming::Ready(_)) => {
+                    assert!(!ready, "ready twice");
+                    ready = true;
+                }
+                Ok(Incoming::Reply { ticket, .. }) => {
+                    assert!(open.remove(&ticket), "{ticket:?} was not open");
+                }
+                Ok(Incoming::Event { .. }) | Err(_) => {}
+            }
+        }
+        // The other end cannot make us say anything twice, nor a command before its time.
+        let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
+        assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
+        assert!(client.output().is_empty() || client.output().ends_with(b"\n"));
+    }
+}

@@ -1,0 +1,167 @@
+//! `pinhead up` as a person runs it: what it shows, and that nothing is left behind.
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use farm::{Deadline, wait_for_exit};
+
+/// Emulated guests share two cores: one `up` at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+const PATIENCE: Duration = Duration::from_secs(180);
+
+struct Up {
+    child: Child,
+    dir: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Starts `pinhead up` with a directory for temporary files of its own.
+fn up(args: &str) -> Up {
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = std::env::temp_dir().join(format!("pinhead-up-test-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory of our own");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pinhead"));
+    command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
+    if std::env::var_os("PINHEAD_GUEST_DIR").is_none() {
+        let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest");
+        command.env("PINHEAD_GUEST_DIR", guest);
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    Up { child, dir, _alone: alone }
+}
+
+impl Up {
+    /// The QEMUs that it has started.
+    fn qemus(&self) -> Vec<u32> {
+        let all = std::fs::read_dir("/proc").expect("/proc");
+        let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        let ours = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // pid (name) state ppid: the name may hold anything, even parentheses.
+            let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+            let parent = after.split_ascii_whitespace().nth(1);
+            parent.and_then(|p| p.parse().ok()) == Some(self.child.id())
+        };
+        pids.filter(ours).collect()
+    }
+
+    /// Waits until a condition holds, by looking again and again.
+    fn until(&mut self, what: &str, mut so: impl FnMut(&mut Up) -> bool) {
+        let deadline = Deadline::after(PATIENCE);
+        while !so(self) {
+            let ended = self.child.try_wait().expect("its state");
+            assert!(ended.is_none(), "it ended before {what}");
+            assert!(deadline.remaining().is_some(), "never {what}");
+            // Waits for its end, which does not come, instead of sleeping.
+            let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
+        }
+    }
+
+    fn explain(&self) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pinhead"));
+        command.args("explain default --guest g1 --interval 300".split(' '));
+        command.env("TMPDIR", &self.dir).output().expect("explain runs")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
+        assert!(done.success());
+    }
+
+    fn output(&mut self) -> String {
+        let mut text = String::new();
+        let mut out = self.child.stdout.take().expect("its output");
+        out.read_to_string(&mut text).expect("text");
+        text
+    }
+
+    fn nothing_is_left(&self, qemus: &[u32]) {
+        for pid in qemus {
+            assert!(wait_for_exit(*pid, Duration::from_secs(10)).expect("its end"), "{pid} lives");
+        }
+        let left: Vec<_> = std::fs::read_dir(&self.dir).expect("the directory").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// One run: both directions within a minute, a guest explained while it runs, another
+/// whose QEMU crashes, and the object at the end.
+#[test]
+fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
+    let mut up = up("--guests 2 --for 60 --format json");
+    up.until("two guests run", |up| up.qemus().len() == 2);
+    let qemus = up.qemus();
+    up.until("a guest can be explained", |up| up.explain().status.success());
+    let explained = String::from_utf8(up.explain().stdout).expect("text");
+    for part in ["guest g1", "HOTPLUG = ", "CP_ActiveAVG = ", "meminfo.MemFree = ", "CPU: "] {
+        assert!(explained.contains(part), "{part} is not in\n{explained}");
+    }
+    // The second QEMU has the higher number: processes are numbered in turn.
+    let second = qemus.iter().max().expect("two of them").to_string();
+    assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
+
+    let text = up.output();
+    assert!(up.child.wait().expect("its end").success());
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let guests = report["guests"].as_array().expect("guests");
+    assert_eq!(guests.len(), 2);
+    let (g1, g2) = (&guests[0], &guests[1]);
+    assert_eq!(
+        (&g1["name"], &g1["arch"], &g1["state"]),
+        (&"g1".into(), &"x86_64".into(), &"up".into())
+    );
+    assert_eq!((&g1["cpus_present"], &g1["cpus_online_min"]), (&4.into(), &1.into()));
+    assert!(g1["cpus_online_max"].as_u64() >= Some(3), "{g1}");
+    assert!(g1["cpu_plugs"].as_u64() >= Some(1) && g1["cpu_unplugs"].as_u64() >= Some(4), "{g1}");
+    assert!(g1["pool_grows"].as_u64() >= Some(1) && g1["pool_pages_max"].as_u64() > Some(1000));
+    assert!(g1["pool_shrinks"].is_u64(), "{g1}");
+    assert_eq!(g2["state"], "ended", "{g2}");
+    up.nothing_is_left(&qemus);
+}
+
+#[test]
+fn whatever_ends_it_nothing_is_left_behind() {
+    for signal in ["TERM", "INT", "KILL"] {
+        let mut up = up("--guests 2 --idle");
+        up.until("two guests run", |up| up.qemus().len() == 2);
+        let qemus = up.qemus();
+        up.signal(signal);
+        let status = up.child.wait().expect("its end");
+        assert_eq!(status.success(), signal != "KILL", "{signal}");
+        up.nothing_is_left(&qemus);
+        let shown = up.output();
+        assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_with_a_reason() {
+    let refused = |args: &str| {
+        let program = env!("CARGO_BIN_EXE_pinhead");
+        let output = Command::new(program).arg("up").args(args.split(' ')).output();
+        let output = output.expect("it runs");
+        assert!(!output.status.success(), "{args}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    assert!(refused("--rules no-such-preset").contains("`pinhead presets` lists them"));
+    assert!(refused("--guests 0").contains("--guests"));
+    assert!(refused("--arch vax").contains("s390x"));
+    let file = std::env::temp_dir().join(format!("pinhead-bad-rules-{}", std::process::id()));
+    std::fs::write(&file, "UPDATE=\"1\"\nHOTPLUG=\"idel > 1\"\n").expect("a file");
+    let text = refused(&format!("--rules {}", file.display()));
+    std::fs::remove_file(&file).expect("its end");
+    assert!(text.contains("did you mean `idle`?"), "{text}");
+}

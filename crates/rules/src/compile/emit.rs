@@ -1,0 +1,209 @@
+//! Steps for an expression: what is a number is used as one, what is true or false too.
+
+use super::Compiler;
+use crate::ast::{BinaryOp, Expr, ExprKind, Function};
+use crate::diag::{Diagnostic, Span};
+use crate::program::{Code, Op, STACK};
+use counters::Counter;
+
+/// The most steps of one expression. Variables are copied into each place that uses
+/// them, so that a short file could grow without bound; the default preset has 170.
+pub(super) const MAX_OPS: usize = 16_384;
+
+/// What an expression is used as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    Number,
+    Truth,
+}
+
+#[derive(Default)]
+pub(super) struct Emitter {
+    ops: Vec<Op>,
+    spans: Vec<Span>,
+    depth: usize,
+    deepest: usize,
+}
+
+impl Emitter {
+    pub(super) fn push(&mut self, op: Op, span: Span) {
+        if self.ops.len() <= MAX_OPS {
+            self.ops.push(op);
+            self.spans.push(span);
+        }
+        match op {
+            Op::Const(_) | Op::Load { .. } => self.depth += 1,
+            Op::Negate | Op::Not | Op::Truth | Op::OneIfZero => {}
+            _ => self.depth = self.depth.saturating_sub(1),
+        }
+        self.deepest = self.deepest.max(self.depth);
+    }
+
+    /// Points an earlier skip to the next step.
+    fn land(&mut self, skip: usize) {
+        let target = self.ops.len() as u16;
+        match self.ops.get_mut(skip) {
+            Some(Op::SkipIfFalse(to) | Op::SkipIfTrue(to)) => *to = target,
+            _ => debug_assert!(self.ops.len() > MAX_OPS, "only a skip has a target"),
+        }
+    }
+}
+
+impl Compiler<'_> {
+    pub(super) fn is_truth(&self, expr: &Expr) -> bool {
+        let variable = |index: usize| {
+            let value = self.file.variables.get(index).and_then(|v| v.expr.as_ref());
+            value.is_some_and(|expr| self.is_truth(expr))
+        };
+        expr.is_truth(&variable)
+    }
+
+    pub(super) fn code(&mut self, expr: &Expr, want: Want) -> Code {
+        let mut out = Emitter::default();
+        self.visited = 0;
+        self.emit(&mut out, expr, want, 0);
+        if out.deepest > STACK {
+            let message = "The expression is nested too deeply";
+            self.found.push(Diagnostic::error("too-deep", expr.span, message));
+        }
+        Code { ops: out.ops.into(), spans: out.spans.into() }
+    }
+
+    /// Emits an expression as it was `shift` intervals ago.
+    fn emit(&mut self, out: &mut Emitter, expr: &Expr, want: Want, shift: u8) {
+        self.visited += 1;
+        if self.visited > MAX_OPS || out.ops.len() > MAX_OPS {
+            return;
+        }
+        let span = expr.span;
+        match &expr.kind {
+            // Through a variable the place that is wrong is inside it.
+            ExprKind::Variable(index) => {
+                let value = self.file.variables.get(*index).and_then(|v| v.expr.as_ref());
+                if let Some(value) = value {
+                    self.emit(out, value, want, shift);
+                }
+                return;
+            }
+            _ if want == Want::Number && self.is_truth(expr) => {
+                self.found.push(truth_as_number(expr));
+                return;
+            }
+            ExprKind::Number(value) => out.push(Op::Const(*value), span),
+            ExprKind::Counter(counter, age) => {
+                self.load(out, counter, age.saturating_add(shift), span)
+            }
+            ExprKind::Keyword(keyword) => self.keyword(out, *keyword, shift, span),
+            ExprKind::Negate(x) => {
+                self.emit(out, x, Want::Number, shift);
+                out.push(Op::Negate, span);
+            }
+            ExprKind::Not(x) => {
+                self.emit(out, x, Want::Truth, shift);
+                out.push(Op::Not, span);
+            }
+            ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), x, y) => {
+                self.emit(out, x, Want::Truth, shift);
+                let skip = out.ops.len();
+                out.push(
+                    if *op == BinaryOp::And { Op::SkipIfFalse(0) } else { Op::SkipIfTrue(0) },
+                    span,
+                );
+                self.emit(out, y, Want::Truth, shift);
+                out.land(skip);
+            }
+            ExprKind::Binary(op, x, y) => {
+                self.emit(out, x, Want::Number, shift);
+                self.emit(out, y, Want::Number, shift);
+                out.push(operation(*op), span);
+            }
+            ExprKind::Call(function, x, n) => self.call(out, *function, x, *n, shift, span),
+            ExprKind::Broken => {}
+        }
+        let number = !self.is_truth(expr);
+        if want == Want::Truth && number {
+            out.push(Op::Truth, span);
+        }
+    }
+
+    fn call(
+        &mut self,
+        out: &mut Emitter,
+        function: Function,
+        x: &Expr,
+        n: u8,
+        shift: u8,
+        span: Span,
+    ) {
+        match function {
+            Function::Delta | Function::Rate => {
+                self.emit(out, x, Want::Number, shift);
+                self.emit(out, x, Want::Number, shift.saturating_add(n));
+                out.push(Op::Subtract, span);
+                if function == Function::Rate {
+                    self.load(out, &Counter::Time, shift, span);
+                    self.load(out, &Counter::Time, shift.saturating_add(n), span);
+                    out.push(Op::Subtract, span);
+                    out.push(Op::Divide, span);
+                }
+            }
+            Function::Min | Function::Max | Function::Avg => {
+                self.emit(out, x, Want::Number, shift);
+                for age in 1..n {
+                    self.emit(out, x, Want::Number, shift.saturating_add(age));
+                    let fold = match function {
+                        Function::Min => Op::Min,
+                        Function::Max => Op::Max,
+                        _ => Op::Add,
+                    };
+                    out.push(fold, span);
+                }
+                if function == Function::Avg {
+                    out.push(Op::Const(f64::from(n)), span);
+                    out.push(Op::Divide, span);
+                }
+            }
+            Function::Over => {
+                let mut skips = Vec::new();
+                for age in 0..n {
+                    self.emit(out, x, Want::Truth, shift.saturating_add(age));
+                    if age + 1 < n {
+                        skips.push(out.ops.len());
+                        out.push(Op::SkipIfFalse(0), span);
+                    }
+                }
+                for skip in skips {
+                    out.land(skip);
+                }
+            }
+        }
+    }
+}
+
+fn truth_as_number(expr: &Expr) -> Diagnostic {
+    let what = match &expr.kind {
+        ExprKind::Not(_) => "A negation with `!`",
+        ExprKind::Binary(op, ..) if op.is_comparison() => "A comparison",
+        ExprKind::Call(..) => "The result of `over`",
+        _ => "The result of `&` or `|`",
+    };
+    Diagnostic::error("type", expr.span, format!("{what} cannot be calculated with"))
+        .label("true or false, but used as a number")
+        .help("check the parentheses, also behind a unary `-` or `!`")
+}
+
+fn operation(op: BinaryOp) -> Op {
+    match op {
+        BinaryOp::Less => Op::Less,
+        BinaryOp::Greater => Op::Greater,
+        BinaryOp::LessEqual => Op::LessEqual,
+        BinaryOp::GreaterEqual => Op::GreaterEqual,
+        BinaryOp::Equal => Op::Equal,
+        BinaryOp::NotEqual => Op::NotEqual,
+        BinaryOp::Add => Op::Add,
+        BinaryOp::Subtract => Op::Subtract,
+        BinaryOp::Multiply => Op::Multiply,
+        // And and Or were turned into skips.
+        BinaryOp::Divide | BinaryOp::And | BinaryOp::Or => Op::Divide,
+    }
+}

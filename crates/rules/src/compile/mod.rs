@@ -1,0 +1,241 @@
+//! From trees to flat code: types are checked, names become numbers.
+//!
+//! ```text
+//!   RuleFile ─► here (what is on, the bounds) ─► emit (steps, types) ─► load (counters)
+//! ```
+
+mod emit;
+mod load;
+
+use crate::ast::Expr;
+use crate::diag::{Diagnostic, Severity, Span, has_errors};
+use crate::file::{Name, RuleFile, RuleText};
+use crate::program::{Code, CpuRules, MemoryRules, Program};
+use counters::{Counter, KernelNames, Kib, PAGE_KIB};
+use emit::{MAX_OPS, Want};
+use std::cmp::Reverse;
+
+/// The machine that a rules file is to run on, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The counters that its kernel has; `None` if that is not known.
+    pub names: Option<KernelNames>,
+    /// The CPUs that are present.
+    pub cpus_present: Option<u32>,
+    /// All the memory there is, the pool included.
+    pub memory: Option<Kib>,
+    /// Whether it has a pool that memory can be given to.
+    pub pool: Option<bool>,
+}
+
+/// Compiles a file for a machine. There is a program only where no error is found.
+pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
+    let mut compiler =
+        Compiler { file, machine, counters: Vec::new(), deepest: 0, visited: 0, found: Vec::new() };
+    let program = compiler.program();
+    let mut found = compiler.found;
+    // What one group is warned of may refuse the other: the error stands for both.
+    found.sort_by_key(|d| (d.span.start, d.span.end, Reverse(d.severity)));
+    found.dedup_by(|later, first| later.span == first.span && later.message == first.message);
+    once_a_name(&mut found);
+    (program.filter(|_| !has_errors(&found)), found)
+}
+
+/// Leaves one warning for each retired counter, at its first place: a rule names it
+/// once for each interval that it looks back, which is no news the second time.
+fn once_a_name(found: &mut Vec<Diagnostic>) {
+    let mut told = Vec::new();
+    found.retain(|d| {
+        let again = d.code == load::RETIRED && told.contains(&d.message);
+        if d.code == load::RETIRED && !again {
+            told.push(d.message.clone());
+        }
+        !again
+    });
+}
+
+/// A piece of a rule, compiled on its own.
+pub(crate) struct Part {
+    pub(crate) code: Code,
+    /// Whether it is true or false rather than a number.
+    pub(crate) is_truth: bool,
+}
+
+/// Compiles one expression of a file against the counters of its program, to show
+/// the value of a piece of a rule. `None` where the piece needs another counter.
+pub(crate) fn part(
+    file: &RuleFile,
+    program: &Program,
+    machine: &Machine,
+    expr: &Expr,
+) -> Option<Part> {
+    let counters = program.counters.clone();
+    let known = counters.len();
+    let mut compiler =
+        Compiler { file, machine, counters, deepest: 0, visited: 0, found: Vec::new() };
+    let is_truth = compiler.is_truth(expr);
+    let code = compiler.code(expr, if is_truth { Want::Truth } else { Want::Number });
+    let usable = compiler.counters.len() == known && !has_errors(&compiler.found);
+    usable.then_some(Part { code, is_truth })
+}
+
+struct Compiler<'a> {
+    file: &'a RuleFile,
+    machine: &'a Machine,
+    counters: Vec<Counter>,
+    /// The largest age that a step loads.
+    deepest: usize,
+    /// Expressions visited for the current rule, also those that emit nothing.
+    visited: usize,
+    found: Vec<Diagnostic>,
+}
+
+impl Compiler<'_> {
+    fn program(&mut self) -> Option<Program> {
+        let at = Span::new(0, 1);
+        let update = self.file.setting(Name::Update);
+        if update.is_none() {
+            let error = Diagnostic::error("update", at, "UPDATE is not set")
+                .help("UPDATE=\"1\" looks once a second");
+            self.found.push(error);
+        }
+        let (cpu_on, memory_on) = (self.cpu_on(), self.memory_on());
+        if !cpu_on && !memory_on {
+            let message = "Neither CPU nor memory management has all that it needs";
+            self.found.push(Diagnostic::error("nothing-to-do", at, message));
+        }
+        let cpu = self.group(cpu_on, Self::cpu);
+        let memory = self.group(memory_on, Self::memory);
+        let intervals = usize::from(self.file.history).max(self.deepest);
+        let update = update?.value;
+        Some(Program {
+            update,
+            counters: std::mem::take(&mut self.counters),
+            intervals,
+            cpu,
+            memory,
+        })
+    }
+
+    /// Compiles a group; one that is off is checked too, but asks for no counters.
+    fn group<T>(&mut self, on: bool, compile: fn(&mut Self) -> Option<T>) -> Option<T> {
+        let (counters, deepest, before) = (self.counters.clone(), self.deepest, self.found.len());
+        let group = compile(self);
+        if on {
+            return group;
+        }
+        (self.counters, self.deepest) = (counters, deepest);
+        for found in &mut self.found[before..] {
+            if found.code == "unknown-counter" {
+                found.severity = Severity::Warning;
+            }
+        }
+        None
+    }
+
+    fn missing(&mut self, group: &str, names: &[Name]) -> bool {
+        let missing: Vec<&str> = names
+            .iter()
+            .filter(|n| self.file.setting(**n).is_none() && self.file.rule(**n).is_none())
+            .map(|n| n.name())
+            .collect();
+        if missing.is_empty() {
+            return false;
+        }
+        let verb = if missing.len() == 1 { "is" } else { "are" };
+        let message = format!("{group} management is off: {} {verb} not set", missing.join(", "));
+        self.found.push(Diagnostic::warning("group-off", Span::new(0, 1), message));
+        true
+    }
+
+    fn cpu_on(&mut self) -> bool {
+        use Name::{CpuMax, CpuMin, Hotplug, Hotunplug};
+        let on = !self.missing("CPU", &[CpuMin, CpuMax, Hotplug, Hotunplug]);
+        let (Some(min), Some(max)) = (self.file.setting(CpuMin), self.file.setting(CpuMax)) else {
+            return false;
+        };
+        if min.value > u64::from(u32::MAX) {
+            let error = Diagnostic::error("number", min.span, "There are not so many CPUs");
+            self.found.push(error);
+        }
+        if max.value != 0 && max.value < min.value {
+            let message = format!("CPU_MAX {} is below CPU_MIN {}", max.value, min.value);
+            let error = Diagnostic::error("cpu-bounds", max.span, message)
+                .help("CPU_MAX=\"0\" means all CPUs that are present");
+            self.found.push(error);
+        }
+        if let Some(present) = self.machine.cpus_present.filter(|_| on)
+            && u64::from(present) < min.value
+        {
+            let message = format!("CPU_MIN is {}, but {present} CPUs are present", min.value);
+            self.found.push(Diagnostic::error("cpu-bounds", min.span, message));
+        }
+        on
+    }
+
+    fn memory_on(&mut self) -> bool {
+        use Name::{CmmInc, CmmMax, CmmMin, Memplug, Memunplug};
+        let on = !self.missing("Memory", &[CmmMin, CmmMax, CmmInc, Memplug, Memunplug]);
+        let (Some(min), Some(max)) = (self.file.setting(CmmMin), self.file.setting(CmmMax)) else {
+            return false;
+        };
+        if self.machine.pool == Some(false) {
+            let message = "Memory management is off: this guest has no pool to give memory to";
+            let at = Span::new(0, 1);
+            self.found.push(Diagnostic::warning("no-pool", at, message));
+            return false;
+        }
+        if max.value < min.value {
+            let message = format!(
+                "Memory management is off: CMM_MAX {} is below CMM_MIN {}",
+                max.value, min.value
+            );
+            self.found.push(Diagnostic::warning("group-off", max.span, message));
+            return false;
+        }
+        if let Some(memory) = self.machine.memory.filter(|_| on)
+            && max.value > memory.pages().0
+        {
+            let message = format!(
+                "CMM_MAX is {} pages ({} MiB), more than the {} MiB that this guest has",
+                max.value,
+                max.value / (1024 / PAGE_KIB),
+                memory.0 / 1024
+            );
+            let help = "the rules alone bound the pool; memory less 256 MiB is a usual maximum";
+            self.found.push(Diagnostic::warning("cmm-max", max.span, message).help(help));
+        }
+        on
+    }
+
+    fn cpu(&mut self) -> Option<CpuRules> {
+        let hotplug = self.rule(Name::Hotplug, Want::Truth);
+        let hotunplug = self.rule(Name::Hotunplug, Want::Truth);
+        // A maximum beyond all machines is none, as in the original.
+        let bound = |name| self.file.setting(name).map(|s| s.value.min(u32::MAX.into()) as u32);
+        let (min, max) = (bound(Name::CpuMin)?, bound(Name::CpuMax)?);
+        Some(CpuRules { min, max, hotplug: hotplug?, hotunplug: hotunplug? })
+    }
+
+    fn memory(&mut self) -> Option<MemoryRules> {
+        let memplug = self.rule(Name::Memplug, Want::Truth);
+        let memunplug = self.rule(Name::Memunplug, Want::Truth);
+        let inc = self.rule(Name::CmmInc, Want::Number);
+        let dec = self.rule(Name::CmmDec, Want::Number);
+        let bound = |name| self.file.setting(name).map(|s| s.value);
+        let (min, max) = (bound(Name::CmmMin)?, bound(Name::CmmMax)?);
+        Some(MemoryRules { min, max, memplug: memplug?, memunplug: memunplug?, inc: inc?, dec })
+    }
+
+    fn rule(&mut self, name: Name, want: Want) -> Option<Code> {
+        let RuleText { expr, name: span } = self.file.rule(name)?;
+        let code = self.code(expr, want);
+        if code.ops.len() > MAX_OPS || self.visited > MAX_OPS {
+            let message = format!("{} needs more than {MAX_OPS} steps", name.name());
+            let error = Diagnostic::error("too-large", *span, message)
+                .help("variables are copied into each place that uses them; use fewer");
+            self.found.push(error);
+        }
+        Some(code)
+    }
+}

@@ -1,0 +1,122 @@
+//! Lines: comments, continued lines, names and values, the language.
+
+use super::{FileReader, Language, MAX_LINE, Name, Text};
+use crate::diag::{Diagnostic, Span};
+
+impl FileReader {
+    /// Reads the line at `at`, with those that continue it; returns where the next starts.
+    pub(super) fn line(&mut self, text: &[u8], mut at: usize) -> usize {
+        let mut line = Text::starting(at);
+        let comment = text[at] == b'#';
+        let extended = self.file.language == Language::Extended;
+        let mut in_quotes = false;
+        loop {
+            let end = text[at..].iter().position(|&b| b == b'\n').map_or(text.len(), |n| at + n);
+            if end - at > MAX_LINE {
+                let message = format!("The line has more than {MAX_LINE} characters");
+                let help = "put parts of a long rule into variables of their own";
+                self.error("line-too-long", Span::new(at + MAX_LINE, end), message, help);
+                return end + 1;
+            }
+            let whole = &text[at..end];
+            let trimmed = whole.trim_ascii_end();
+            let continued = extended && !comment && trimmed.ends_with(b"\\");
+            let content = if continued { &trimmed[..trimmed.len() - 1] } else { whole };
+            for (offset, &byte) in content.iter().enumerate() {
+                in_quotes ^= byte == b'"';
+                if extended && byte == b'#' && !in_quotes {
+                    break;
+                }
+                // The white space of C: a vertical tab is one too.
+                if !byte.is_ascii_whitespace() && byte != 0x0b {
+                    line.push(byte, at + offset);
+                }
+            }
+            at = end + 1;
+            if !continued || at >= text.len() {
+                break;
+            }
+        }
+        if !comment {
+            self.assignment(&line);
+        }
+        at
+    }
+
+    fn assignment(&mut self, line: &Text) {
+        let Some(equals) = line.bytes.iter().position(|&b| b == b'=') else {
+            if line.len() > 0 && line.byte(0) != b'#' {
+                let warning = Diagnostic::warning(
+                    "ignored-line",
+                    line.all(),
+                    "A line without `=` is ignored",
+                )
+                .help("a comment starts with `#` in the first column");
+                self.diagnostics.push(warning);
+            }
+            return;
+        };
+        let name_span = line.span(0, equals.max(1));
+        let name = line.str(0, equals).to_string();
+        let quote = |b: &u8| *b == b'"';
+        let open = line.bytes[equals..].iter().position(quote).map(|n| equals + n);
+        let close = line.bytes.iter().rposition(quote);
+        let (Some(open), Some(close)) = (open, close) else {
+            return self.unquoted(line, equals, &name);
+        };
+        if close <= open {
+            let span = line.span(open, open + 1);
+            self.error("quotes", span, "The value has no closing quote", "end the value with `\"`");
+            return;
+        }
+        if open > equals + 1 {
+            let span = line.span(equals + 1, open);
+            let message = "What stands between `=` and the first quote is ignored";
+            self.diagnostics.push(Diagnostic::warning("ignored-text", span, message));
+        }
+        let value = line.cut(open + 1, close);
+        let first = std::mem::replace(&mut self.first, false);
+        if name == "LANGUAGE" && self.language(first, name_span, &value) {
+            return;
+        }
+        match Name::from_text(&name) {
+            Some(name) if name.is_expression() => self.rule(name, name_span, value),
+            Some(name) => self.number(name, name_span, &value),
+            None => self.variable(name, name_span, value),
+        }
+    }
+
+    fn unquoted(&mut self, line: &Text, equals: usize, name: &str) {
+        let span = line.span(equals, line.len());
+        let message = format!("The value of `{name}` has no quotes");
+        let value: String = line.bytes[equals + 1..].iter().map(|&b| char::from(b)).collect();
+        let help = match line.byte(0) {
+            b'#' => "a comment starts with `#` in the first column; this `#` does not".into(),
+            _ => format!("write {name}=\"{}\"", value.trim_matches('"').escape_default()),
+        };
+        self.error("quotes", span, message, &help);
+    }
+
+    /// Whether it chose the language. Anywhere but first it is what it always was in
+    /// the original: a variable like any other.
+    fn language(&mut self, first: bool, name: Span, value: &Text) -> bool {
+        match (first, value.bytes.as_slice()) {
+            (true, b"2") => self.file.language = Language::Extended,
+            (true, b"1") => {}
+            (true, digits) if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
+                let help = "1 is the original's language, 2 has pinhead's additions";
+                self.error("language", value.all(), "There is no such LANGUAGE", help);
+            }
+            (true, _) => return false,
+            (false, _) => {
+                let message = "LANGUAGE is not the first setting, so it chooses nothing";
+                let warning = Diagnostic::warning("language", name, message)
+                    .label("read as a variable")
+                    .help("move it above all other settings");
+                self.diagnostics.push(warning);
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,200 @@
+//! From the text of a rules file to its settings, variables and rules.
+//!
+//! The layout of the file is the original daemon's: one `name="value"` a line, all
+//! white space dropped, the value between the first and the last quote. Reading
+//! never fails; what is wrong is in the diagnostics, and what is usable beside it
+//! is still there, so that one run tells of several mistakes.
+//!
+//! ```text
+//!   bytes ─► lines (name, value) ─► settings (numbers, texts kept) ─► uses (trees of what
+//!                                                                     the rules reach)
+//! ```
+
+mod lines;
+mod settings;
+mod text;
+mod uses;
+
+use crate::ast::Expr;
+use crate::diag::{Diagnostic, Span};
+
+pub(crate) use text::Text;
+
+/// The longest line, as in the original.
+pub const MAX_LINE: usize = 2048;
+/// The longest name of a user variable, as in the original.
+pub const MAX_NAME: usize = 128;
+/// The room for all names and values of user variables, as in the original, which
+/// keeps them in one buffer with two bytes beside each pair and two for itself.
+pub const MAX_VARIABLES: usize = 4096;
+/// A larger file is no rules file. The original has no such bound, but reads it
+/// whole into the same buffers.
+pub const MAX_FILE: usize = 1 << 20;
+
+/// Which language a file is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// The original daemon's.
+    Original,
+    /// With pinhead's additions; the file says LANGUAGE="2" first.
+    Extended,
+}
+
+/// A whole number that a file sets, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The number.
+    pub value: u64,
+    /// Where the number stands.
+    pub span: Span,
+}
+
+/// A rule, or the size of a step, and where its name stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleText {
+    /// The expression.
+    pub expr: Expr,
+    /// Where the name stands.
+    pub name: Span,
+}
+
+/// A variable of the user's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Where its name stands.
+    pub span: Span,
+    /// What it stands for; `None` as long as no rule uses it, and never parsed then.
+    pub expr: Option<Expr>,
+    text: Text,
+    /// How deep the tree of the value is, as soon as it is there.
+    levels: usize,
+}
+
+macro_rules! predefined {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// The names that the language itself knows on the left of `=`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum Name { $($variant),+ }
+
+        impl Name {
+            /// All of them.
+            pub const ALL: &'static [Name] = &[$(Name::$variant),+];
+
+            /// As it is written by convention.
+            pub fn name(self) -> &'static str {
+                match self { $(Name::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+predefined! {
+    Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG", Memunplug = "MEMUNPLUG",
+    CmmInc = "CMM_INC", CmmDec = "CMM_DEC", Update = "UPDATE", CpuMin = "CPU_MIN",
+    CpuMax = "CPU_MAX", CmmMin = "CMM_MIN", CmmMax = "CMM_MAX",
+}
+
+impl Name {
+    /// How many of them are expressions; they come first.
+    pub const EXPRESSIONS: usize = 6;
+
+    fn is_expression(self) -> bool {
+        (self as usize) < Name::EXPRESSIONS
+    }
+
+    fn from_text(text: &str) -> Option<Name> {
+        Name::ALL.iter().copied().find(|n| n.name().eq_ignore_ascii_case(text))
+    }
+}
+
+/// What a rules file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleFile {
+    /// The language it is in.
+    pub language: Language,
+    /// The user's variables, in the file's order.
+    pub variables: Vec<Variable>,
+    /// The largest history index of all that was parsed.
+    pub history: u8,
+    settings: [Option<Setting>; Name::ALL.len()],
+    rules: [Option<RuleText>; Name::EXPRESSIONS],
+}
+
+impl RuleFile {
+    /// The number that a setting has.
+    pub fn setting(&self, name: Name) -> Option<Setting> {
+        self.settings[name as usize]
+    }
+
+    /// The expression that a rule has.
+    pub fn rule(&self, name: Name) -> Option<&RuleText> {
+        self.rules.get(name as usize)?.as_ref()
+    }
+
+    /// All rules that are set, in a fixed order.
+    pub fn rules(&self) -> impl Iterator<Item = (Name, &RuleText)> {
+        Name::ALL.iter().filter_map(|name| Some((*name, self.rule(*name)?)))
+    }
+}
+
+/// Reads a rules file. Always returns what could be read; the file is usable only
+/// if no diagnostic is an error.
+pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
+    let mut reader = FileReader {
+        file: RuleFile {
+            language: Language::Original,
+            variables: Vec::new(),
+            history: 1,
+            settings: [None; Name::ALL.len()],
+            rules: [const { None }; Name::EXPRESSIONS],
+        },
+        pending: Vec::new(),
+        room: 2,
+        first: true,
+        diagnostics: Vec::new(),
+    };
+    if text.len() > MAX_FILE {
+        let message = format!("The file is larger than {MAX_FILE} bytes: it is no rules file");
+        reader.diagnostics.push(Diagnostic::error("too-large", Span::new(0, 1), message));
+        return (reader.file, reader.diagnostics);
+    }
+    let mut at = 0;
+    while at < text.len() {
+        at = reader.line(text, at);
+    }
+    reader.expressions();
+    reader.diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
+    reader.diagnostics.dedup();
+    (reader.file, reader.diagnostics)
+}
+
+/// A rule whose expression waits until all variables are known.
+struct Pending {
+    name: Name,
+    span: Span,
+    value: Text,
+    /// How many variables stand above it.
+    variables: usize,
+}
+
+struct FileReader {
+    file: RuleFile,
+    pending: Vec<Pending>,
+    /// Bytes used in the original's buffer for variables.
+    room: usize,
+    first: bool,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl FileReader {
+    fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: &str) {
+        let mut error = Diagnostic::error(code, span, message);
+        if !help.is_empty() {
+            error.help = Some(help.into());
+        }
+        self.diagnostics.push(error);
+    }
+}

@@ -1,0 +1,268 @@
+//! From the text of one value to a tree.
+//!
+//! The grammar is the original daemon's, and so are its surprises: a unary `-` or
+//! `!` takes all that binds tighter than the operator on its left. The parser
+//! never fails: what it cannot read becomes a `Broken` leaf and a diagnostic.
+
+mod operands;
+
+use crate::ast::{BinaryOp, Binding, Expr, ExprKind};
+use crate::diag::{Diagnostic, Span};
+use crate::file::{Language, Text};
+
+pub(crate) use operands::quoted;
+
+/// The most intervals that a rule may look back.
+pub const MAX_HISTORY: u8 = 100;
+/// The deepest nesting of parentheses and signs. The parser and the type check
+/// recurse; the original recurses without a bound and dies of it.
+const MAX_DEPTH: usize = 100;
+/// The deepest tree, with the variables in it: whatever comes later recurses over it.
+/// A chain of operators is as deep as it is long.
+pub(crate) const MAX_LEVELS: usize = 500;
+
+/// Finds the user variable of a name, as it is visible where the text stands.
+pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Visible;
+
+/// What a name is where it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visible {
+    /// No variable has that name.
+    No,
+    /// The variable of that number.
+    Yes(usize),
+    /// The variable is defined, but only further down.
+    Later(Span),
+}
+
+pub(crate) struct Parser<'a> {
+    text: &'a Text,
+    at: usize,
+    depth: usize,
+    operators: usize,
+    language: Language,
+    lookup: Lookup<'a>,
+    variables: &'a [&'a str],
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// The largest history index seen.
+    pub(crate) history: u8,
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(
+        text: &'a Text,
+        language: Language,
+        lookup: Lookup<'a>,
+        variables: &'a [&'a str],
+    ) -> Parser<'a> {
+        Parser {
+            text,
+            at: 0,
+            depth: 0,
+            operators: 0,
+            language,
+            lookup,
+            variables,
+            diagnostics: Vec::new(),
+            history: 0,
+        }
+    }
+
+    /// The whole text as one expression.
+    pub(crate) fn whole(&mut self) -> Expr {
+        let expr = self.expression(Binding::None);
+        if self.at < self.text.len() && self.diagnostics.is_empty() {
+            let span = self.text.span(self.at, self.at + 1);
+            let found = char::from(self.text.byte(self.at));
+            let mut error = Diagnostic::error(
+                "syntax",
+                span,
+                format!("`{found}` cannot follow a complete expression"),
+            )
+            .label("expected an operator or the end of the expression");
+            error.help = self.operator_help(found);
+            self.diagnostics.push(error);
+        }
+        expr
+    }
+
+    fn operator_help(&self, found: char) -> Option<String> {
+        let help = match found {
+            '=' | '!' if self.language == Language::Original => {
+                "`<=`, `>=`, `==` and `!=` need LANGUAGE=\"2\" as the first setting of the file"
+            }
+            ')' => "remove it, or add the `(` that it should close",
+            '[' => "only cpustat., meminfo., vmstat. names and time have a history",
+            '.' => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
+            _ => return None,
+        };
+        Some(help.into())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        (self.at < self.text.len()).then(|| self.text.byte(self.at))
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn broken(&mut self, error: Diagnostic) -> Expr {
+        let span = error.span;
+        // One syntax error an expression: what follows it would be guesses.
+        if self.diagnostics.is_empty() {
+            self.diagnostics.push(error);
+        }
+        self.at = self.text.len();
+        Expr { kind: ExprKind::Broken, span, parenthesised: false }
+    }
+
+    fn expression(&mut self, left: Binding) -> Expr {
+        if self.depth == MAX_DEPTH {
+            let span = self.text.span(self.at, self.at + 1);
+            let message = format!("The expression is nested deeper than {MAX_DEPTH} levels");
+            return self.broken(Diagnostic::error("too-deep", span, message));
+        }
+        self.depth += 1;
+        let start = self.at;
+        let mut expr = self.operand(left);
+        while let Some((op, length)) = self.operator() {
+            if left >= op.binding() {
+                break;
+            }
+            self.operators += 1;
+            if self.operators > MAX_LEVELS {
+                let span = self.text.span(self.at, self.at + length);
+                let message = format!("The expression has more than {MAX_LEVELS} operators");
+                return self.broken(Diagnostic::error("too-deep", span, message));
+            }
+            self.at += length;
+            let right = self.expression(op.binding());
+            // With the parentheses around both sides, which their own spans leave out.
+            let span = self.text.span(start, self.at);
+            let kind = ExprKind::Binary(op, Box::new(expr), Box::new(right));
+            expr = Expr { kind, span, parenthesised: false };
+        }
+        self.depth -= 1;
+        expr
+    }
+
+    fn operator(&self) -> Option<(BinaryOp, usize)> {
+        let next = (self.at + 1 < self.text.len()).then(|| self.text.byte(self.at + 1));
+        if self.language == Language::Extended && next == Some(b'=') {
+            match self.peek()? {
+                b'<' => return Some((BinaryOp::LessEqual, 2)),
+                b'>' => return Some((BinaryOp::GreaterEqual, 2)),
+                b'=' => return Some((BinaryOp::Equal, 2)),
+                b'!' => return Some((BinaryOp::NotEqual, 2)),
+                _ => {}
+            }
+        }
+        let op = match self.peek()? {
+            b'|' => BinaryOp::Or,
+            b'&' => BinaryOp::And,
+            b'<' => BinaryOp::Less,
+            b'>' => BinaryOp::Greater,
+            b'+' => BinaryOp::Add,
+            b'-' => BinaryOp::Subtract,
+            b'*' => BinaryOp::Multiply,
+            b'/' => BinaryOp::Divide,
+            _ => return None,
+        };
+        Some((op, 1))
+    }
+
+    fn operand(&mut self, left: Binding) -> Expr {
+        let start = self.at;
+        match self.peek() {
+            Some(b'-') if self.digit_at(self.at + 1) => {
+                self.at += 1;
+                self.number(start)
+            }
+            Some(sign @ (b'-' | b'!')) => {
+                self.at += 1;
+                let operand = Box::new(self.expression(left));
+                let span = self.text.span(start, self.at);
+                let kind = match sign {
+                    b'-' => ExprKind::Negate(operand),
+                    _ => ExprKind::Not(operand),
+                };
+                Expr { kind, span, parenthesised: false }
+            }
+            Some(b'0'..=b'9') => self.number(start),
+            Some(b'(') => {
+                self.at += 1;
+                let mut expr = self.expression(Binding::None);
+                if !self.eat(b')') {
+                    let span = self.text.span(start, start + 1);
+                    let error =
+                        Diagnostic::error("syntax", span, "This parenthesis is never closed")
+                            .label("opened here")
+                            .help("add the missing `)`");
+                    return self.broken(error);
+                }
+                expr.parenthesised = true;
+                expr
+            }
+            Some(b) if b.is_ascii_alphabetic() || b == b'_' => self.name(),
+            Some(b) => {
+                let span = self.text.span(start, start + 1);
+                let shown = char::from(b).escape_default();
+                let message = format!("An operand is expected, not `{shown}`");
+                let mut error = Diagnostic::error("syntax", span, message)
+                    .label("expected a number, a name, `(`, `-` or `!`");
+                error.help = match b {
+                    b'=' => self.operator_help('='),
+                    b'&' | b'|' => Some(format!("one `{shown}` is the whole operator")),
+                    _ => None,
+                };
+                self.broken(error)
+            }
+            None => {
+                let span = self.text.end();
+                let error = Diagnostic::error("syntax", span, "The expression ends too early")
+                    .label("expected a number, a name, `(`, `-` or `!`");
+                self.broken(error)
+            }
+        }
+    }
+
+    fn digit_at(&self, at: usize) -> bool {
+        at < self.text.len() && self.text.byte(at).is_ascii_digit()
+    }
+
+    fn digits(&mut self) {
+        while self.digit_at(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// Digits, an optional fraction, an optional exponent; a sign may stand at `start`.
+    fn number(&mut self, start: usize) -> Expr {
+        self.digits();
+        if self.eat(b'.') {
+            self.digits();
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            let signed =
+                self.at + 1 < self.text.len() && matches!(self.text.byte(self.at + 1), b'+' | b'-');
+            if self.digit_at(self.at + 1 + usize::from(signed)) {
+                self.at += 1 + usize::from(signed);
+                self.digits();
+            }
+        }
+        let span = self.text.span(start, self.at);
+        match self.text.str(start, self.at).parse::<f64>() {
+            Ok(value) if value.is_finite() => {
+                Expr { kind: ExprKind::Number(value), span, parenthesised: false }
+            }
+            _ => {
+                let error = Diagnostic::error("number", span, "The number is too large")
+                    .help("numbers reach up to about 1.8e308");
+                self.broken(error)
+            }
+        }
+    }
+}
