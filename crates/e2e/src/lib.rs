@@ -140,7 +140,7 @@ impl Host {
                 let console = seen.map_or("", |s| s.console.as_str());
                 panic!(
                     "not within {limit:?}: {what}\n{:#?}\n--- console\n{console}",
-                    seen.map(|s| (&s.state, &s.status, &s.tally))
+                    seen.map(|s| (&s.state, &s.status, &s.tally, s.misbehaviour))
                 );
             };
             let waited = self.shared.1.wait_timeout(shared, left);

@@ -8,7 +8,8 @@ fn plan(arch: Arch) -> Plan {
     Plan { daemon: None, ..Plan::new(arch, "") }
 }
 
-const START: &str = "/sbin/pinheadd -f -c /etc/pinhead.conf --pace fixed > /run/log 2>&1 < /dev/null & \
+const START: &str = "/sbin/pinheadd -f -c /etc/pinhead.conf --pace fixed \
+                     > /run/log 2>&1 < /dev/null & \
      echo $! > /run/pid";
 
 fn online(guest: &mut Guest<'_>) -> String {

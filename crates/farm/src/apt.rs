@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   CACHE/lock                 one process at a time fetches
-//!   CACHE/apt/ARCH/            apt's state while it fetches for that architecture: the system's own
+//!   CACHE/apt/ARCH/            apt's state while it fetches for that one: the system's own
 //!                              is neither used nor changed, and no privilege is needed
 //!   CACHE/packages/ARCH/       the packages, unpacked; there or not there, never half there
 //! ```
@@ -90,7 +90,34 @@ impl Cache {
         find_parts(arch, &unpacked)
     }
 
+    /// One package, unpacked in a directory of its own: from the cache or else from Debian.
+    pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
+        let unpacked = self.root.join("packages").join(format!("{}-{name}", arch.name()));
+        if !unpacked.is_dir() {
+            let _lock = self.lock()?;
+            if !unpacked.is_dir() {
+                self.unpack(arch, &unpacked, |_, _| Ok(vec![name.to_owned()]), |_| Ok(()))?;
+            }
+        }
+        Ok(unpacked)
+    }
+
     fn fetch(&self, arch: Arch, unpacked: &Path) -> Result<(), Error> {
+        let names = |apt: &Apt, update_stderr: &str| {
+            Ok(vec![apt.real_kernel(update_stderr)?, "busybox-static".to_owned()])
+        };
+        self.unpack(arch, unpacked, names, |tree| find_parts(arch, tree).map(drop))
+    }
+
+    /// Fetches the packages of these names, and unpacks them where they belong once they are
+    /// whole. The caller holds the lock.
+    fn unpack(
+        &self,
+        arch: Arch,
+        unpacked: &Path,
+        names: impl Fn(&Apt, &str) -> Result<Vec<String>, Error>,
+        whole: impl Fn(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let state = self.root.join("apt").join(arch.name());
         let apt = Apt::prepare(&state, arch)?;
         // The lock is held, so a directory of that name is what a killed process left.
@@ -100,14 +127,14 @@ impl Cache {
         create_dir(&tree)?;
 
         let update_stderr = apt.update()?;
-        let kernel = apt.real_kernel(&update_stderr)?;
-        apt.download(&[&kernel, "busybox-static"], &scratch, &update_stderr)?;
+        let names = names(&apt, &update_stderr)?;
+        apt.download(&names, &scratch, &update_stderr)?;
         for deb in debs(&scratch)? {
             let mut unpack = Command::new("dpkg-deb");
             run(unpack.arg("-x").arg(deb).arg(&tree), "it belongs to dpkg; is this Debian?")?;
         }
         // Only what is whole gets the final name.
-        find_parts(arch, &tree)?;
+        whole(&tree)?;
         fs::rename(&tree, unpacked).file("create", unpacked)?;
         remove_dir(&scratch)?;
         // Lists of tens of megabytes that nobody will ask again.
@@ -199,7 +226,7 @@ impl Apt {
         }
     }
 
-    fn download(&self, packages: &[&str], into: &Path, update_stderr: &str) -> Result<(), Error> {
+    fn download(&self, packages: &[String], into: &Path, update_stderr: &str) -> Result<(), Error> {
         let mut download = self.command("apt-get");
         download.args(["-qq", "download"]).args(packages).current_dir(into);
         match run(&mut download, NOT_DEBIAN) {

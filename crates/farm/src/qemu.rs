@@ -266,7 +266,8 @@ mod tests {
             "-smp 2 -m 96M",
             "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
             "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
-            "panic=-1 mitigations=off skew_tick=1 pinhead.name=g1 pinhead.ctl=1 pinhead.args=-f,/etc/rules -mon",
+            "panic=-1 mitigations=off skew_tick=1 pinhead.name=g1 pinhead.ctl=1",
+            "pinhead.args=-f,/etc/rules -mon",
         ] {
             assert!(x86.contains(part), "{part} not in {x86}");
         }

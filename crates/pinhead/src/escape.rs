@@ -14,7 +14,13 @@ pub fn plain(text: &str, width: usize) -> String {
 /// Control characters move cursors; the format characters of Unicode turn the
 /// direction of writing and hide text.
 fn is_plain(c: char) -> bool {
-    let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let hides = matches!(
+        c,
+        '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    );
     !c.is_control() && !hides
 }
 

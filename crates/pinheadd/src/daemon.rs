@@ -75,7 +75,8 @@ impl Daemon {
             .map_err(|error| Failed(chain(&*error)))?;
         let pacer = pacer(&args, &loaded, &link, &clock);
         let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
-        let triggers = Triggers::open(&root, args.pace);
+        let paced = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
+        let triggers = Triggers::open(&root, args.pace, paced);
         let notify = Notify::from_env();
         let undo = None;
         Ok(Daemon {
@@ -253,6 +254,7 @@ impl Daemon {
                 let _ = link.send(&Message::Hello(hello));
                 let regained = link.grants() != before;
                 self.pacer.set_hosted(welcome.paces, now);
+                self.triggers = Triggers::open(&self.root, self.args.pace, welcome.paces);
                 if regained {
                     // Memory management hangs on it: compile again for what is there now.
                     self.reload();
@@ -286,6 +288,8 @@ impl Daemon {
         self.voice.info(format_args!("The host is gone: {why}"));
         let now = self.clock.ms();
         self.pacer.set_hosted(false, now);
+        // Nobody else sees its CPUs run any more.
+        self.triggers = Triggers::open(&self.root, self.args.pace, false);
     }
 
     fn reload(&mut self) {
@@ -317,6 +321,7 @@ impl Daemon {
     fn end(&mut self) {
         self.notify.say("STOPPING=1");
         self.voice.info("shutting down");
+        self.status.remove();
         let Some(undo) = self.undo.take() else { return };
         let mut errors = self.guest.restore(&undo, self.link.as_mut());
         let asked = undo.pool.is_some() && !self.guest.has_cmm();
@@ -332,7 +337,6 @@ impl Daemon {
             errors.extend(UndoRecord::remove(&self.undo_path()).err());
         }
         errors.iter().for_each(|error| self.voice.error(chain(error)));
-        self.status.remove();
     }
 }
 

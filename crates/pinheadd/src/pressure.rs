@@ -22,8 +22,9 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Sets the triggers that a pace needs, where the kernel has them.
-    pub fn open(root: &Root, pace: Pace) -> Triggers {
+    /// Sets the triggers that a pace needs, where the kernel has them. `paced` says
+    /// whether there is a host that wakes us.
+    pub fn open(root: &Root, pace: Pace, paced: bool) -> Triggers {
         let trigger = |name: &str, line: &str| {
             let path = root.join("proc/pressure").join(name);
             let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
@@ -34,8 +35,8 @@ impl Triggers {
         match pace {
             Pace::Fixed => Triggers::default(),
             // A host sees virtual CPUs that run without waking anybody.
-            Pace::Host => Triggers { cpu: None, memory: trigger("memory", MEMORY) },
-            Pace::Adaptive => {
+            Pace::Host if paced => Triggers { cpu: None, memory: trigger("memory", MEMORY) },
+            Pace::Host | Pace::Adaptive => {
                 Triggers { cpu: trigger("cpu", CPU), memory: trigger("memory", MEMORY) }
             }
         }

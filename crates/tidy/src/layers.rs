@@ -45,18 +45,19 @@ pub const CRATES: &[Crate] = &[
     row("wire", Ours::Only(&["counters"]), &[]),
     row("qmp", Ours::Only(&[]), &["serde", "serde_json"]),
     // Layer 2, real guests.
-    row("farm", Ours::Only(&["counters", "qmp", "wire"]), &["libc", "serde", "serde_json"]),
+    row("farm", Ours::Only(&["counters", "qmp", "wire"]), &["libc", "rustix"]),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
     row(
         "pinheadd",
         Ours::Only(&["counters", "rules", "policy", "kernfs", "plug", "wire"]),
-        &["libc", "lexopt"],
+        &["libc"],
     ),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
     row(
         "pinhead",
         Ours::Any,
-        &["annotate-snippets", "clap", "flate2", "libc", "serde", "serde_json"],
+        // flate2 for recorded scenarios, which are shipped compressed.
+        &["annotate-snippets", "clap", "flate2", "rustix", "serde", "serde_json", "signal-hook"],
     ),
     // Tests.
     row("testkit", Ours::Any, &["libc", "serde_json"]),

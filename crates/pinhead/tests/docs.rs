@@ -1,0 +1,274 @@
+//! What is written about pinhead is checked against pinhead: options, codes, names, numbers
+//! and the tests that promises point to. Whoever changes one hears here of the other.
+
+use clap::CommandFactory;
+use counters::CpuField;
+use pinhead::cli::Cli;
+use rules::{Function, Name, PRESETS};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// The Rust files below a directory of the tree.
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every piece between backticks, outside of blocks of code.
+fn quoted(markdown: &str) -> Vec<&str> {
+    let prose = markdown.split("```").step_by(2);
+    prose.flat_map(|part| part.split('`').skip(1).step_by(2)).collect()
+}
+
+/// The first column of a table's rows, where it is a piece between backticks. The rows are
+/// those between the heading and the next one.
+fn first_column<'a>(markdown: &'a str, heading: &str) -> BTreeSet<&'a str> {
+    let start = markdown.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+    let section = &markdown[start + heading.len() + 1..];
+    let section = &section[..section.find("\n## ").unwrap_or(section.len())];
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split('`').next()).collect()
+}
+
+fn assert_same(what: &str, documented: &BTreeSet<&str>, real: &BTreeSet<&str>) {
+    let missing: Vec<_> = real.difference(documented).collect();
+    let stale: Vec<_> = documented.difference(real).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "{what}: missing {missing:?}, stale {stale:?}");
+}
+
+/// What stands in quotes behind each of these beginnings.
+fn literals<'a>(text: &'a str, beginnings: &[&str]) -> Vec<&'a str> {
+    let places = |start: &&str| {
+        let parts = text.split(*start).skip(1);
+        parts.filter_map(|rest| rest.split('"').next()).collect::<Vec<_>>()
+    };
+    beginnings.iter().flat_map(places).collect()
+}
+
+#[test]
+fn every_diagnostics_code_is_in_the_manual_and_no_other() {
+    let mut files = vec![root().join("crates/pinhead/src/check.rs")];
+    rust_files(&root().join("crates/rules/src"), &mut files);
+    let mut sources = String::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a source");
+        // Without white space, so that it does not matter how rustfmt broke the lines.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        sources.extend(code.split_whitespace());
+    }
+    // The ways in which the sources write a code: the first argument of a diagnostic, the
+    // second of `cut`, a pair of code and message, a constant.
+    let ways = ["error(\"", "warning(\"", "warn(\"", "self.cut(expr,\"", "constRETIRED:&str=\""];
+    let mut real: BTreeSet<&str> = literals(&sources, &ways).into_iter().collect();
+    let pairs = sources.match_indices("\",format!(").filter_map(|(at, _)| {
+        let (before, code) = sources[..at].rsplit_once('"')?;
+        before.ends_with("=>(").then_some(code)
+    });
+    real.extend(pairs);
+    assert!(real.len() >= 35, "the sources are no longer read rightly: {real:?}");
+    let manual = read("docs/rules-language.md");
+    assert_same("codes", &first_column(&manual, "## Diagnostics"), &real);
+}
+
+#[test]
+fn the_manual_knows_every_word_of_the_language() {
+    let manual = read("docs/rules-language.md");
+    let page = read("man/pinheadd.conf.5");
+    let quoted = quoted(&manual).join(" ");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let words: BTreeSet<&str> = quoted.split(|c| !is_word(c)).collect();
+    let page: BTreeSet<&str> = page.split(|c| !is_word(c)).collect();
+    let settings = Name::ALL.iter().map(|n| n.name());
+    let fields = CpuField::ALL.iter().map(|f| f.name());
+    let functions = Function::ALL.iter().map(|f| f.name());
+    let keywords = ["loadavg", "runnable_proc", "onumcpus", "freemem", "swaprate", "apcr"];
+    for word in settings.chain(fields).chain(functions).chain(keywords) {
+        assert!(words.contains(word), "docs/rules-language.md does not know {word}");
+        assert!(page.contains(word), "man/pinheadd.conf.5 does not know {word}");
+    }
+    for preset in &PRESETS {
+        assert!(words.contains(preset.name), "no preset {}", preset.name);
+    }
+}
+
+/// The rules files in a document, for the reader to copy, do what they are shown for.
+#[test]
+fn the_manuals_examples_are_without_errors() {
+    let manual = read("docs/rules-language.md");
+    let page = read("man/pinheadd.conf.5");
+    let example = page.split(".nf\n").nth(1).and_then(|rest| rest.split(".fi").next());
+    let of_page = example.expect("an example").replace("\\-", "-");
+    let blocks = manual.split("```").skip(1).step_by(2);
+    let examples: Vec<&str> = blocks.filter(|b| b.contains("UPDATE=")).collect();
+    assert_eq!(examples.len(), 2);
+    for text in examples.into_iter().chain([of_page.as_str()]) {
+        let text = text.trim_start_matches('\n');
+        let found = pinhead::check::text(text.as_bytes(), &rules::Machine::default());
+        assert!(!rules::has_errors(&found), "{found:#?}\n{text}");
+    }
+    assert_eq!(read("packaging/pinheadd.conf"), PRESETS[0].text(), "pinhead presets default");
+}
+
+/// A manual page as it is read: without the escapes of its hyphens.
+fn page(path: &str) -> String {
+    read(path).replace("\\-", "-")
+}
+
+/// The long options that a page explains: the words with two hyphens in its tagged lines.
+fn options(page: &str) -> BTreeSet<&str> {
+    let lines: Vec<&str> = page.lines().collect();
+    let tags = lines.windows(2).filter(|pair| pair[0] == ".TP").map(|pair| pair[1]);
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let words = tags.flat_map(|tag| tag.split(move |c| !is_word(c)));
+    words.filter(|word| word.starts_with("--")).collect()
+}
+
+#[test]
+fn the_page_of_pinhead_has_its_commands_and_options() {
+    let (page, readme) = (page("man/pinhead.1"), read("README.md"));
+    let mut cli = Cli::command();
+    cli.build();
+    let mut real = BTreeSet::new();
+    for command in cli.get_subcommands() {
+        let name = command.get_name();
+        assert!(page.contains(&format!("\n.SS pinhead {name}\n")), "man/pinhead.1: {name}");
+        assert!(readme.contains(&format!("**`pinhead {name}`**")), "README.md: {name}");
+        real.extend(command.get_arguments().filter_map(|a| a.get_long()));
+    }
+    real.extend(["help", "version"]);
+    let with_hyphens: Vec<String> = real.iter().map(|name| format!("--{name}")).collect();
+    let real = with_hyphens.iter().map(String::as_str).collect();
+    assert_same("man/pinhead.1", &options(&page), &real);
+}
+
+#[test]
+fn the_page_of_the_daemon_has_its_options() {
+    let source = read("crates/pinheadd/src/args.rs");
+    let flags = source.split("const FLAGS").nth(1).and_then(|rest| rest.split("];").next());
+    let names: Vec<String> = literals(flags.expect("the table of options"), &["name: \""])
+        .into_iter()
+        .map(|name| format!("--{name}"))
+        .collect();
+    assert!(names.len() >= 10, "{names:?}");
+    let real = names.iter().map(String::as_str).collect();
+    let page = page("man/pinheadd.8");
+    assert_same("man/pinheadd.8", &options(&page), &real);
+    let unit = read("packaging/pinheadd.service");
+    for line in ["Type=notify", "WatchdogSec=", "pinheadd -f -c /etc/pinheadd.conf"] {
+        assert!(unit.contains(line), "packaging/pinheadd.service: {line}");
+    }
+    // The status file's lines, in the text that writes them: `name={value}`.
+    let writer = read("crates/pinheadd/src/status.rs");
+    let before = writer.match_indices("={").map(|(at, _)| &writer[..at]);
+    let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+    let keys: Vec<&str> = before.filter_map(|text| text.rsplit(|c| !is_word(c)).next()).collect();
+    assert!(keys.len() >= 9, "{keys:?}");
+    for key in keys {
+        // A line end in the text is written `\n`, whose letter is no part of the name.
+        let key = key.strip_prefix('n').filter(|_| !page.contains(key)).unwrap_or(key);
+        assert!(page.contains(key), "man/pinheadd.8 does not know {key}");
+    }
+}
+
+/// `crates/x/tests/y.rs::name` in a document is a test that is there.
+#[test]
+fn tests_that_promises_name_exist() {
+    for (document, fewest) in [("ARCHITECTURE.md", 30), ("SPECIFICATION.md", 20)] {
+        let text = read(document);
+        let named: Vec<(&str, &str)> = quoted(&text)
+            .into_iter()
+            .filter(|piece| piece.starts_with("crates/"))
+            .filter_map(|piece| piece.split_once("::"))
+            .collect();
+        assert!(named.len() >= fewest, "{document} names {} tests", named.len());
+        for (file, test) in named {
+            let source = read(file);
+            let is_there = source.contains(&format!("#[test]\nfn {test}("))
+                || source.contains(&format!("#[test]\n    fn {test}("));
+            assert!(is_there, "{document}: {file} has no test {test}");
+        }
+    }
+}
+
+#[test]
+fn the_code_map_has_every_crate() {
+    let map = read("ARCHITECTURE.md");
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        let in_map = map.contains(&format!("| [`{name}`](crates/{name}/src/"));
+        assert!(in_map, "ARCHITECTURE.md has no row for {name}");
+    }
+}
+
+#[test]
+fn make_has_the_targets_that_are_named() {
+    let makefile = read("Makefile");
+    let mut named = 0;
+    for document in ["README.md", "CONTRIBUTING.md", "SPECIFICATION.md", "docs/benchmarks.md"] {
+        let text = read(document);
+        let blocks = text.split("```").skip(1).step_by(2).flat_map(str::lines);
+        let commands = quoted(&text).into_iter().chain(blocks);
+        for command in commands.filter_map(|piece| piece.strip_prefix("make ")) {
+            let target = command.split([' ', '`']).next().unwrap_or_default();
+            let is_there = makefile.lines().any(|l| l.starts_with(&format!("{target}:")));
+            assert!(is_there || target == "GROUP", "{document}: no target {target}");
+            named += 1;
+        }
+    }
+    assert!(named >= 6, "only {named} targets are named");
+}
+
+/// Numbers of the protocol that the document repeats.
+#[test]
+fn the_protocol_is_as_described() {
+    use wire::{Capture, Chunk, File, Grant, Hello, Message, PoolKind, PoolRequest, Pressure};
+    let (boot_id, version, bytes) = ([0; 16], String::new(), Vec::new());
+    let (cpus_present, update_ms, reply) = (1, 1000, false);
+    let pool = PoolKind::None;
+    let hello = Hello { boot_id, cpus_present, update_ms, pool, reply, version };
+    let (sequence, pages, offset, last, file) = (0, 0, 0, true, File::Stat);
+    let welcome = wire::Welcome { memory_pages: 0, grants: true, paces: true };
+    let all = [
+        ("Hello", Message::Hello(hello)),
+        ("Status", Message::Status(wire::Status::default())),
+        ("PoolRequest", Message::PoolRequest(PoolRequest { sequence, pages })),
+        ("Need", Message::Need(Pressure::Cpu)),
+        ("Chunk", Message::Chunk(Chunk { sequence, file, offset, last, bytes })),
+        ("Bye", Message::Bye),
+        ("Welcome", Message::Welcome(welcome)),
+        ("Grant", Message::Grant(Grant { sequence, pages, reason: String::new() })),
+        ("Look", Message::Look),
+        ("Capture", Message::Capture(Capture { sequence, file })),
+    ];
+    let text = read("docs/protocol.md");
+    for (name, message) in all {
+        let mut frame = Vec::new();
+        wire::encode(&message, &mut frame);
+        let from = if frame[2] < 64 { "guest" } else { "host" };
+        let row = format!("| {} | {name} | {from} |", frame[2]);
+        assert!(text.contains(&row), "docs/protocol.md has no row {row}");
+        assert!(frame.starts_with(&[0x9D, 0x1E]) && text.contains("magic, 0x9D1E"));
+        assert!(text.contains(&format!("| version, {} |", frame[3])));
+    }
+    let thousands = |n: usize| format!("{},{:03}", n / 1000, n % 1000);
+    for number in [wire::MAX_BODY, wire::MAX_CHUNK] {
+        assert!(text.contains(&thousands(number)), "docs/protocol.md does not say {number}");
+    }
+    assert!(text.contains(&format!("`{}`", wire::PORT)));
+    assert!(read("SPECIFICATION.md").contains(&thousands(wire::MAX_FRAME)));
+}
