@@ -8,7 +8,7 @@ use counters::{History, Pages};
 use kernfs::{Reader, Root};
 use plug::{CmmPool, Cpus, Pool};
 use policy::guest::{self, World};
-use rules::{Explanation, Machine, Piece, Program, RuleFile, Span, Value};
+use rules::{Explanation, Piece, Program, Span, Value};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     };
     let (history, world, seen) = gather(&program, trees, args)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
-    let verdicts = verdicts(&program, &history, world, &machine, &file);
+    let verdicts = verdicts(&program, &history, world);
     Ok(Explained { rules, explanation, verdicts, seen })
 }
 
@@ -109,7 +109,8 @@ impl Drop for TempDir {
 fn fetch(guest: &str, dir: &Path) -> Result<(), Error> {
     for (name, text) in control::capture(guest)? {
         // Names come from this program's own table, by way of a socket: no others.
-        if !wire::File::ALL.iter().any(|f| f.path() == Some(&name)) {
+        let known = wire::File::ALL.iter().any(|f| f.path() == Some(&name));
+        if !known && name != control::POOL {
             continue;
         }
         let path = dir.join(&name);
@@ -204,14 +205,7 @@ fn world(root: &Root) -> World {
     }
 }
 
-fn verdicts(
-    program: &Program,
-    history: &History,
-    world: World,
-    machine: &Machine,
-    file: &RuleFile,
-) -> Vec<String> {
-    let _ = (machine, file);
+fn verdicts(program: &Program, history: &History, world: World) -> Vec<String> {
     let decision = guest::step(program, history, world);
     let mut out = Vec::new();
     match decision.cpu {

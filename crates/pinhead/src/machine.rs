@@ -2,7 +2,7 @@
 
 use counters::{Counter, Kib};
 use kernfs::{Reader, Root};
-use plug::{CmmPool, Cpus, guest_balloon};
+use plug::Cpus;
 use rules::Machine;
 
 /// What the machine below a root has.
@@ -18,9 +18,4 @@ pub fn of(root: &Root) -> Result<Machine, kernfs::Error> {
         // A machine that has neither may be the host of one that has.
         pool: None,
     })
-}
-
-/// Whether the machine itself has a pool: CMM, or a balloon that its host may grant.
-pub fn has_pool(root: &Root) -> bool {
-    CmmPool::find(root).is_some() || guest_balloon(root).is_some()
 }

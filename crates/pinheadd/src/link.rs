@@ -32,6 +32,10 @@ pub struct Link {
 #[derive(Debug, Default)]
 pub struct Balloon {
     sequence: u32,
+    /// The size that was asked for last.
+    asked: Pages,
+    /// The most that the host gives, once it gave less than was asked for.
+    cap: Option<Pages>,
     /// The host's last word on its size.
     granted: Option<Pages>,
     /// The size that the guest's kernel counts, where it does.
@@ -42,7 +46,19 @@ impl Balloon {
     /// Takes the host's answer. Older answers than the last request are stale.
     pub fn granted(&mut self, grant: &Grant) {
         if grant.sequence == 0 || grant.sequence == self.sequence {
-            self.granted = Some(Pages(grant.pages));
+            let granted = Pages(grant.pages);
+            self.granted = Some(granted);
+            // A change that nobody asked for may mean that more is to be had again.
+            self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
+        }
+    }
+
+    /// What of a wish is worth a request: nothing, where the host has said that it
+    /// gives no more than there is.
+    pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
+        match self.cap {
+            Some(cap) if wanted > cap => cap.max(current),
+            _ => wanted,
         }
     }
 
@@ -138,6 +154,7 @@ impl Pool for Link {
         self.balloon.sequence = self.balloon.sequence.wrapping_add(1).max(1);
         let request = PoolRequest { sequence: self.balloon.sequence, pages: size.0 };
         self.balloon.granted = None;
+        self.balloon.asked = size;
         self.send(&Message::PoolRequest(request)).map_err(|source| Error::Write {
             path: self.path.clone(),
             value: format!("a request for {size}"),
@@ -154,4 +171,24 @@ fn find(root: &Root) -> Option<PathBuf> {
         name.is_ok_and(|name| name.trim_end() == PORT)
     })?;
     Some(root.join("dev").join(found.file_name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_does_not_give_is_not_asked_for_again() {
+        let grant = |sequence, pages| Grant { sequence, pages, reason: String::new() };
+        let mut balloon = Balloon { sequence: 7, asked: Pages(100), ..Balloon::default() };
+        assert_eq!(balloon.reachable(Pages(100), Pages(50)), Pages(100));
+        balloon.granted(&grant(6, 10));
+        assert!(!balloon.is_answered(), "an answer to an older request is stale");
+        balloon.granted(&grant(7, 80));
+        assert_eq!(balloon.reachable(Pages(100), Pages(50)), Pages(80));
+        assert_eq!(balloon.reachable(Pages(100), Pages(80)), Pages(80), "nothing to ask for");
+        assert_eq!(balloon.reachable(Pages(60), Pages(80)), Pages(60), "less is always given");
+        balloon.granted(&grant(0, 80));
+        assert_eq!(balloon.reachable(Pages(100), Pages(80)), Pages(100));
+    }
 }

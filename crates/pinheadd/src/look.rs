@@ -33,6 +33,8 @@ pub struct Guest {
     slots: Slots,
     dry_run: bool,
     tally: Status,
+    /// The size that the pool was last asked to have.
+    asked: Option<Pages>,
 }
 
 /// Where in a row the daemon's own numbers are.
@@ -99,6 +101,7 @@ impl Guest {
             slots: Slots::new(&loaded.counters),
             dry_run,
             tally: Status { cpus_present: present, ..Status::default() },
+            asked: None,
         })
     }
 
@@ -213,6 +216,7 @@ impl Guest {
         };
         self.present_total(pool);
         self.repolarize(&loaded.program, voice);
+        let mut acted = self.notice_loss(pool, voice);
         self.note(pool);
         if voice.shows_intervals() {
             intervals::show(loaded, &self.history, epoch_s, pool);
@@ -223,7 +227,6 @@ impl Guest {
         let online = self.tally.cpus_online;
         let world = self.world(&loaded.program, online, pool);
         let decision = guest::step(&loaded.program, &self.history, world);
-        let mut acted = false;
         if let Some(cpu) = decision.cpu {
             acted |= self.act_on_cpus(loaded, cpu, voice);
         }
@@ -275,6 +278,23 @@ impl Guest {
             voice.info("The machine no longer dispatches CPUs vertically: the rules go on");
             self.start(program, None, voice);
         }
+    }
+
+    /// Notices that the kernel took pages back by itself, as CMM and a balloon that may
+    /// deflate do before anybody is killed for memory. Says whether it did.
+    fn notice_loss(&mut self, pool: Option<Pages>, voice: &Voice) -> bool {
+        let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
+        let before = Pages(self.tally.pool_pages);
+        // A pool on its way to a smaller size that was asked for is above that size.
+        if pool >= before || pool >= asked {
+            return false;
+        }
+        let taken = format!("memory ran out: the kernel took {} pages back", before.0 - pool.0);
+        voice.debug(&taken);
+        self.tally.reason = taken;
+        self.tally.shrinks += 1;
+        self.asked = Some(pool);
+        true
     }
 
     /// Keeps what the status tells.
@@ -393,14 +413,18 @@ impl Guest {
         } else {
             voice.works(Topic::Memory);
         }
-        if decision.target == decision.current {
+        let target = match (&self.cmm, &link) {
+            (None, Some(link)) => link.balloon.reachable(decision.target, decision.current),
+            _ => decision.target,
+        };
+        if target == decision.current {
             return false;
         }
         if self.dry_run {
             voice.info(format_args!("dry run: {decision}"));
             return false;
         }
-        let changed = self.set_pool(decision.target, decision.current, link, voice);
+        let changed = self.set_pool(target, decision.current, link, voice);
         if changed {
             self.tally.reason = decision.to_string();
         }
@@ -428,6 +452,7 @@ impl Guest {
             voice.error_once(Topic::Memory, chain(&error));
             return false;
         }
+        self.asked = Some(wanted);
         match wanted > current {
             true => self.tally.grows += 1,
             false => self.tally.shrinks += 1,

@@ -15,6 +15,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
+/// The name under which an answer has the size of the pool, whichever kind it is.
+pub const POOL: &str = "proc/sys/vm/cmm_pages";
 /// The beginning of the sockets' names; the process id follows.
 const PREFIX: &str = "pinhead/up/";
 /// The longest request.
@@ -82,7 +84,7 @@ impl Control {
     }
 
     /// Takes a file that a guest has sent, or has failed to send.
-    pub fn captured(&mut self, guest: usize, captured: Captured) {
+    pub fn captured(&mut self, fleet: &Fleet, guest: usize, captured: Captured) {
         let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
         let Some(place) = self.waiting.iter().position(asked) else { return };
         let waiting = &mut self.waiting[place];
@@ -93,7 +95,10 @@ impl Control {
             waiting.files.insert(name.into(), Value::String(text));
         }
         if waiting.missing.is_empty() {
-            let waiting = self.waiting.swap_remove(place);
+            let mut waiting = self.waiting.swap_remove(place);
+            let status = fleet.members().get(guest).and_then(|member| member.status());
+            let pool = format!("{}\n", status.map_or(0, |s| s.pool_pages));
+            waiting.files.insert(POOL.into(), Value::String(pool));
             answer(&waiting.stream, &json!({ "files": waiting.files }));
         }
     }

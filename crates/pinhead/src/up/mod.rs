@@ -70,7 +70,7 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
             match event {
                 Event::Captured { guest, captured } => {
                     if let Some(control) = &mut control {
-                        control.captured(guest, captured);
+                        control.captured(fleet, guest, captured);
                     }
                 }
                 Event::Up(_) | Event::Ended(_) => screen.next_ms = 0,
