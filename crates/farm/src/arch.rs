@@ -79,6 +79,8 @@ pub enum WhyEmulation {
     NoProcessorSupport,
     /// The device cannot be opened: it is missing or this user may not use it.
     DeviceClosed,
+    /// A guest was started with KVM and did not say a word: the device is there, but of no use.
+    KvmSilent,
     /// The caller asked for it.
     Asked,
 }
@@ -95,6 +97,9 @@ impl fmt::Display for Accel {
             }
             Accel::Emulation(WhyEmulation::DeviceClosed) => {
                 "software emulation (/dev/kvm cannot be opened)"
+            }
+            Accel::Emulation(WhyEmulation::KvmSilent) => {
+                "software emulation (with KVM the guest did not say a word)"
             }
             Accel::Emulation(WhyEmulation::Asked) => "software emulation (as asked)",
         })

@@ -216,12 +216,12 @@ impl Daemon {
 
     fn tell(&mut self) {
         let status = self.guest.status(self.pacer.is_settled());
-        if let Err(error) = self.status.write(&status) {
+        if let Err(error) = self.status.write(status) {
             self.voice.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
             // What a full port loses, the next status says again.
-            let _ = link.send(&Message::Status(status));
+            let _ = link.send(&Message::Status(status.clone()));
         }
     }
 

@@ -461,8 +461,9 @@ impl Guest {
     }
 
     /// What is known and was done so far.
-    pub fn status(&self, settled: bool) -> Status {
-        Status { settled, ..self.tally.clone() }
+    pub fn status(&mut self, settled: bool) -> &Status {
+        self.tally.settled = settled;
+        &self.tally
     }
 
     /// Puts back what was found at the start.

@@ -33,12 +33,13 @@ fn parentheses_and_signs_are_bounded() {
 #[test]
 fn a_chain_of_operators_is_bounded() {
     let chain = |n: usize| format!("1{}", "+1".repeat(n));
-    assert_eq!(value("", &chain(499)), "500");
-    assert_eq!(value("", &chain(500)), "error[too-deep] 1");
-    assert_eq!(value("", &chain(501)), "error[too-deep] +");
+    // All that fits a line of the original.
+    assert_eq!(value("", &chain(1000)), "1001");
+    let variable = format!("v=\"{}\"\n", chain(600));
+    assert_eq!(codes(&file(&variable, &format!("v{}", "+1".repeat(600)))), ["too-deep"]);
     // Ands and ors keep no more on the stack than sums do.
-    assert_eq!(value("", &format!("1{}", "&1".repeat(499))), "true");
-    assert_eq!(value("", &format!("0{}", "|0".repeat(499))), "false");
+    assert_eq!(value("", &format!("1{}", "&1".repeat(1000))), "true");
+    assert_eq!(value("", &format!("0{}", "|0".repeat(1000))), "false");
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn variables_within_variables_add_up() {
     assert_eq!(value(&lines, "v10 + 1"), "282");
     assert_eq!(codes(&file(&lines, "v59 + 1")), ["too-deep"]);
     // The first use is not deep, the second one is.
-    let deep = format!("v10 > 0 & v10{} > 0", "+1".repeat(300));
+    let deep = format!("v10 > 0 & v10{} > 0", "+1".repeat(1000));
     assert_eq!(codes(&file(&lines, &deep)), ["too-deep"]);
     let fits = format!("v10 > 0 & v10{} > 0", "+1".repeat(150));
     assert_eq!(value(&lines, &fits), "true");

@@ -11,58 +11,16 @@ use super::Event;
 use super::capture::{Captured, Captures};
 use super::grant::{Floor, decide, kept_bytes};
 use super::port::{Port, is_passing};
+use super::state::{State, Tally};
 use super::vcpu::{Usage, Vcpus};
-use crate::{CONSOLE_BYTES_MAX, GuestSpec, Process};
+use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, Process, WhyEmulation};
 
 /// More of one CPU than this is a load and not a kernel that turns over in its sleep.
 const BUSY_PERCENT: f64 = 10.0;
+/// A kernel on a KVM that works has long said something by then, if only that it is up.
+const KVM_SILENCE_MS: u64 = 20_000;
 /// How often the usage that people see is taken.
 const USAGE_MS: u64 = 1_000;
-
-/// How a guest is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It waits for its turn to boot.
-    Waiting,
-    /// It boots.
-    Booting,
-    /// Its daemon has said hello.
-    Up,
-    /// It was up, and its daemon has said good-bye.
-    Unmanaged,
-    /// Its QEMU has ended; the reason is in words.
-    Ended(String),
-}
-
-impl State {
-    /// One word for it.
-    pub fn word(&self) -> &'static str {
-        match self {
-            State::Waiting => "waiting",
-            State::Booting => "booting",
-            State::Up => "up",
-            State::Unmanaged => "unmanaged",
-            State::Ended(_) => "ended",
-        }
-    }
-}
-
-/// What a guest did over its life, as its daemon told it and within what is possible.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// The fewest and the most CPUs that were online.
-    pub cpus_online: Option<(u32, u32)>,
-    /// CPUs plugged.
-    pub plugs: u32,
-    /// CPUs unplugged.
-    pub unplugs: u32,
-    /// The largest pool, in pages.
-    pub pool_pages_max: u64,
-    /// Times the pool grew.
-    pub grows: u32,
-    /// Times the pool shrank.
-    pub shrinks: u32,
-}
 
 /// The connections of a guest whose QEMU runs.
 #[derive(Debug)]
@@ -113,6 +71,7 @@ pub struct Member {
     granted_pages: u64,
     captures: Captures,
     captured: Vec<Captured>,
+    started_ms: u64,
     came_up: bool,
     ended: bool,
 }
@@ -138,6 +97,7 @@ impl Member {
             granted_pages: 0,
             captures: Captures::default(),
             captured: Vec::new(),
+            started_ms: 0,
             came_up: false,
             ended: false,
         }
@@ -209,6 +169,7 @@ impl Member {
 
     pub(crate) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
+        self.started_ms = now_ms;
         let started = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
             let ready = || -> std::io::Result<Open> {
                 guest.console.set_nonblocking(true)?;
@@ -435,6 +396,14 @@ impl Member {
 
     /// What has to be looked at again and again, four times a second.
     pub(crate) fn tick(&mut self, now_ms: u64) {
+        let waited_ms = now_ms.saturating_sub(self.started_ms);
+        if self.is_booting() && is_mute(self.spec.accel, self.console.len(), waited_ms) {
+            // The old QEMU ends with its connections.
+            self.open = None;
+            self.vcpus = Vcpus::default();
+            self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
+            return self.start(now_ms);
+        }
         let Some(open) = &mut self.open else { return };
         open.port.refill(now_ms);
         while let Some(late) = self.captures.expire(now_ms) {
@@ -474,5 +443,23 @@ impl Member {
     /// How it gives up memory, as its daemon said.
     pub fn pool_kind(&self) -> PoolKind {
         self.hello.as_ref().map_or(PoolKind::None, |h| h.pool)
+    }
+}
+
+/// Whether a guest runs on a KVM that is there and does not work, as on some nested hosts.
+fn is_mute(accel: Accel, console_bytes: usize, waited_ms: u64) -> bool {
+    accel == Accel::Kvm && console_bytes == 0 && waited_ms >= KVM_SILENCE_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_guest_on_kvm_that_says_nothing_is_started_again() {
+        assert!(is_mute(Accel::Kvm, 0, KVM_SILENCE_MS));
+        assert!(!is_mute(Accel::Kvm, 0, KVM_SILENCE_MS - 1));
+        assert!(!is_mute(Accel::Kvm, 1, u64::MAX));
+        assert!(!is_mute(Accel::Emulation(WhyEmulation::KvmSilent), 0, u64::MAX));
     }
 }

@@ -14,12 +14,14 @@ mod grant;
 mod loads;
 mod member;
 mod port;
+mod state;
 mod vcpu;
 
 pub use capture::Captured;
 pub use grant::Floor;
 pub use loads::{Load, load_script};
-pub use member::{Member, State, Tally};
+pub use member::Member;
+pub use state::{State, Tally};
 pub use vcpu::{Usage, parse_schedstat};
 
 use std::os::fd::{AsFd, BorrowedFd};

@@ -4,9 +4,9 @@ use farm::fleet::Member;
 use serde_json::{Value, json};
 
 /// What each guest did.
-pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64, accel: &str) -> Value {
+pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64) -> Value {
     let guests: Vec<Value> = members.map(guest).collect();
-    json!({ "seconds": seconds, "accelerator": accel, "guests": guests })
+    json!({ "seconds": seconds, "guests": guests })
 }
 
 fn guest(member: &Member) -> Value {
@@ -17,6 +17,7 @@ fn guest(member: &Member) -> Value {
     json!({
         "name": spec.name,
         "arch": spec.image.arch.name(),
+        "accelerator": spec.accel.to_string(),
         "cpus_present": member.status().map_or(spec.cpus, |s| s.cpus_present),
         "cpus_online_min": online.map(|(min, _)| min),
         "cpus_online_max": online.map(|(_, max)| max),

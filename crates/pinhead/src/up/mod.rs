@@ -33,13 +33,12 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
         "Starting {} guests of {} CPUs and {} MiB: {}",
         args.guests, args.cpus, args.memory, setup.accel
     ));
-    let accel = setup.accel.to_string();
     let boots = std::thread::available_parallelism().map_or(2, usize::from);
     let mut fleet = Fleet::new(setup.specs, Floor::default(), boots);
     let outcome = watch(&mut fleet, args, signals);
     let seconds = fleet.now_ms() as f64 / 1000.0;
     if outcome.is_ok() && quiet {
-        println!("{}", json::report(fleet.members().iter(), seconds, &accel));
+        println!("{}", json::report(fleet.members().iter(), seconds));
     }
     let told = quiet.then_some(()).map_or_else(|| failures(&fleet), |()| String::new());
     drop(fleet);

@@ -2,6 +2,7 @@
 
 use crate::escape::plain;
 use farm::fleet::{Member, State};
+use farm::{Accel, WhyEmulation};
 use std::fmt::Write as _;
 
 /// The narrowest table that is drawn.
@@ -38,6 +39,9 @@ fn row(member: &Member) -> String {
     };
     let last = match member.state() {
         State::Ended(reason) => reason.clone(),
+        State::Booting if spec.accel == Accel::Emulation(WhyEmulation::KvmSilent) => {
+            format!("again, by {}", spec.accel)
+        }
         _ => reason,
     };
     format!(

@@ -18,8 +18,9 @@ pub const MAX_HISTORY: u8 = 100;
 /// recurse; the original recurses without a bound and dies of it.
 const MAX_DEPTH: usize = 100;
 /// The deepest tree, with the variables in it: whatever comes later recurses over it.
-/// A chain of operators is as deep as it is long.
-pub(crate) const MAX_LEVELS: usize = 500;
+/// A chain of operators is as deep as it is long, and a line that the original takes has
+/// room for some thousand of them.
+pub(crate) const MAX_LEVELS: usize = 1100;
 
 /// Finds the user variable of a name, as it is visible where the text stands.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Visible;

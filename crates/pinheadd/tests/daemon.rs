@@ -1,0 +1,137 @@
+//! The daemon as a process, on a kernel made of plain files.
+
+use kernfs::testing::FakeKernel;
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// A daemon that does not answer within this time never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Rules that always want one CPU less, and one page more in the pool.
+const SHRINKING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
+                         HOTUNPLUG=\"1\"\nCMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nCMM_INC=\"1\"\n\
+                         MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\n";
+
+fn dir(kernel: &FakeKernel) -> PathBuf {
+    kernel.root().path().to_path_buf()
+}
+
+fn daemon(kernel: &FakeKernel, rules: &str, words: &[&str]) -> Command {
+    kernel.write("rules.conf", rules);
+    let dir = dir(kernel);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pinheadd"));
+    command.arg("-c").arg(dir.join("rules.conf"));
+    command.arg("--root").arg(&dir).arg("--run-dir").arg(&dir);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// What it says until something is in it.
+fn hear(out: &mut ChildStdout, so: impl Fn(&str) -> bool) -> String {
+    let mut said = String::new();
+    while !so(&said) {
+        let mut buffer = [0; 512];
+        let count = out.read(&mut buffer).expect("its words");
+        assert!(count > 0, "it ended: {said}");
+        said.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    said
+}
+
+/// Ends it as an administrator does. It ends well.
+fn stop(mut child: Child) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().expect("kill").success());
+    assert!(child.wait().expect("its end").success());
+}
+
+/// Every file below a directory, to see what has changed.
+fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut open = vec![dir.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let content = std::fs::read(&path).unwrap_or_default();
+                all.push((path, content));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_its_place_and_what_would_be_right() {
+    let kernel = FakeKernel::new(2, 4);
+    let rules = SHRINKING.replace("HOTPLUG=\"0\"", "HOTPLUG=\"meminfo.MemFre > 1\"");
+    let output = daemon(&kernel, &rules, &["-f"]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(text.contains("rules.conf:4:10: error[unknown-counter]"), "{text}");
+    assert!(text.contains("did you mean `MemFree`?"), "{text}");
+    assert!(!dir(&kernel).join("pinheadd.undo").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_dry_run_decides_and_changes_nothing() {
+    let kernel = FakeKernel::new(2, 4);
+    kernel.write("proc/sys/vm/cmm_pages", "0\n");
+    let mut command = daemon(&kernel, SHRINKING, &["-f", "--dry-run"]);
+    let before = tree(&dir(&kernel));
+    let mut child = command.spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    let said = hear(&mut out, |said| said.matches("dry run: MEMUNPLUG").count() == 2);
+    assert!(said.contains("dry run: HOTUNPLUG is true: one CPU less"), "{said}");
+    stop(child);
+    let after = tree(&dir(&kernel));
+    let changed = after.iter().filter(|file| !before.contains(file));
+    let names: Vec<_> = changed.filter_map(|(path, _)| path.file_name()?.to_str()).collect();
+    assert_eq!(names, ["pinheadd.lock"]);
+}
+
+#[test]
+fn the_service_manager_is_told_and_its_watchdog_is_fed() {
+    let kernel = FakeKernel::new(2, 4);
+    kernel.write("proc/sys/vm/cmm_pages", "7\n");
+    let path = dir(&kernel).join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let mut command = daemon(&kernel, SHRINKING, &["-f"]);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    let child = command.spawn().expect("it starts");
+    let next = || {
+        let mut buffer = [0; 256];
+        let count = socket.recv(&mut buffer).expect("a word in time");
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    };
+    assert_eq!(next(), "READY=1");
+    for _ in 0..4 {
+        assert_eq!(next(), "WATCHDOG=1");
+    }
+    stop(child);
+    let last = std::iter::from_fn(|| Some(next())).find(|word| word != "WATCHDOG=1");
+    assert_eq!(last.as_deref(), Some("STOPPING=1"));
+    assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "7\n", "the pool is as it was found");
+    assert!(!dir(&kernel).join("pinheadd.undo").exists());
+}
+
+#[test]
+fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
+    let kernel = FakeKernel::new(2, 4);
+    kernel.write("sys/devices/system/cpu/dispatching", "1\n");
+    kernel.write("proc/sys/vm/cmm_pages", "0\n");
+    let mut child = daemon(&kernel, SHRINKING, &["-f", "-V"]).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    let changed = "changing number of pages permanently reserved to 1";
+    let said = hear(&mut out, |said| said.contains(changed));
+    assert!(said.contains("they are left alone"), "{said}");
+    assert!(!said.contains("will be disabled"), "{said}");
+    stop(child);
+}
