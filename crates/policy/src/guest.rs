@@ -198,9 +198,9 @@ impl fmt::Display for CpuDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.clause, self.bound) {
             (Clause::Plug, Some(_)) => "HOTPLUG is true, but CPU_MAX is reached",
-            (Clause::Plug, None) => "HOTPLUG is true: one CPU more",
+            (Clause::Plug, None) => "HOTPLUG: one CPU more",
             (Clause::Unplug, Some(_)) => "HOTUNPLUG is true, but CPU_MIN is reached",
-            (Clause::Unplug, None) => "HOTUNPLUG is true: one CPU less",
+            (Clause::Unplug, None) => "HOTUNPLUG: one CPU less",
             (Clause::Neither, _) => "neither HOTPLUG nor HOTUNPLUG is true",
         })
     }
@@ -210,8 +210,8 @@ impl fmt::Display for PoolDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (self.current.0, self.target.0);
         match self.clause {
-            Clause::Plug => write!(f, "MEMPLUG is true: pool {from} -> {to} pages")?,
-            Clause::Unplug => write!(f, "MEMUNPLUG is true: pool {from} -> {to} pages")?,
+            Clause::Plug => write!(f, "MEMPLUG: pool {from} -> {to} pages")?,
+            Clause::Unplug => write!(f, "MEMUNPLUG: pool {from} -> {to} pages")?,
             Clause::Neither => f.write_str("neither MEMPLUG nor MEMUNPLUG is true")?,
         }
         match self.bound {

@@ -173,7 +173,7 @@ mod tests {
                 cpus_online: 2,
                 pool_pages: u64::MAX,
                 settled: true,
-                reason: "HOTUNPLUG is true: one CPU less".into(),
+                reason: "HOTUNPLUG: one CPU less".into(),
                 ..Status::default()
             }),
             Message::PoolRequest(PoolRequest { sequence: 1, pages: 4096 }),

@@ -187,6 +187,14 @@ impl Member {
         }
     }
 
+    /// Starts it again without KVM. The old QEMU ends with its connections.
+    fn emulate(&mut self, now_ms: u64) {
+        self.open = None;
+        self.vcpus = Vcpus::default();
+        self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
+        self.start(now_ms);
+    }
+
     pub(crate) fn kill(&mut self) {
         if let Some(open) = &mut self.open {
             // Its end is seen on its connections.
@@ -205,6 +213,11 @@ impl Member {
     /// A connection is closed: QEMU has ended, or is about to.
     fn closed(&mut self) {
         let Some(open) = &mut self.open else { return };
+        // A QEMU that cannot use KVM after all ends before its guest says a word.
+        if self.state == State::Booting && self.spec.accel == Accel::Kvm && self.console.is_empty()
+        {
+            return self.emulate(self.started_ms);
+        }
         // It is of no use without its connections, whatever it still does.
         let status = open.process.kill();
         let words = open.process.stderr();
@@ -398,11 +411,7 @@ impl Member {
     pub(crate) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         if self.is_booting() && is_mute(self.spec.accel, self.console.len(), waited_ms) {
-            // The old QEMU ends with its connections.
-            self.open = None;
-            self.vcpus = Vcpus::default();
-            self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
-            return self.start(now_ms);
+            return self.emulate(now_ms);
         }
         let Some(open) = &mut self.open else { return };
         open.port.refill(now_ms);

@@ -30,7 +30,7 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
     };
     let setup = setup::prepare(args, say)?;
     say(&format!(
-        "Starting {} guests of {} CPUs and {} MiB: {}",
+        "Starting {} guests of {} CPUs and {} MiB:\n  {}",
         args.guests, args.cpus, args.memory, setup.accel
     ));
     let boots = std::thread::available_parallelism().map_or(2, usize::from);
