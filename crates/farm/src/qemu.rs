@@ -15,6 +15,9 @@ use crate::{Accel, Arch, Error, Image};
 /// Where the balloon is in QEMU's object tree, for its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
 
+/// What QEMU calls the daemon's port in its events.
+pub(crate) const DAEMON_PORT: &str = "daemon-port";
+
 /// A guest's name is also its host name, for which Linux has room for 64 bytes with the zero.
 pub const NAME_BYTES_MAX: usize = 63;
 
@@ -173,9 +176,9 @@ impl GuestSpec {
         };
         option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
         option("-device", format!("virtio-serial-{bus},id=serial0").into());
-        option("-device", serial_port("port", "org.pinhead.0"));
+        option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
         if self.ctl {
-            option("-device", serial_port("ctl", "org.pinhead.ctl.0"));
+            option("-device", serial_port("ctl", "org.pinhead.ctl.0", "ctl-port"));
         }
         match arch {
             Arch::X86_64 => option("-serial", "chardev:console".into()),
@@ -210,8 +213,8 @@ impl GuestSpec {
     }
 }
 
-fn serial_port(chardev: &str, name: &str) -> OsString {
-    format!("virtserialport,bus=serial0.0,chardev={chardev},name={name}").into()
+fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
+    format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
 }
 
 impl Guest {

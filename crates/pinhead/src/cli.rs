@@ -79,7 +79,7 @@ pub struct UpArgs {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cpus: u32,
     /// Memory of each guest, in MiB
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(64..=65_536))]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(128..=65_536))]
     pub memory: u64,
     /// When the daemons look
     #[arg(long, value_enum, default_value = "host")]

@@ -5,6 +5,7 @@
 //! the readers, the compiler and the step that the daemon itself uses.
 
 use crate::error::Error;
+use crate::escape;
 use counters::{History, Pages};
 use kernfs::{Reader, Texts, names_of};
 use policy::guest::{self, CpuAction, Cpus, World};
@@ -13,6 +14,9 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+
+/// The longest difference that is told.
+const DIFFERENCE_MAX: usize = 2000;
 
 /// One recorded scenario.
 #[derive(Debug, Deserialize)]
@@ -76,8 +80,14 @@ pub fn run(path: &Path) -> Result<Report, Error> {
         report.total += 1;
         match scenario.run() {
             Ok(()) => report.agree += 1,
-            Err(difference) => report.differences.push(format!("{}: {difference}", scenario.id)),
+            Err(difference) => {
+                let line = format!("{}: {difference}", scenario.id);
+                report.differences.push(escape::plain(&line, DIFFERENCE_MAX));
+            }
         }
+    }
+    if report.total == 0 {
+        return Err(Error::Message(format!("{} has no scenario in it", path.display())));
     }
     Ok(report)
 }

@@ -196,9 +196,9 @@ fn world(root: &Root) -> World {
     let counts = cpus.online().ok().zip(cpus.present().ok());
     let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
     World {
-        cpus: counts.map(|(online, present)| guest::Cpus {
-            online: online.len() as u32,
-            present: present.len() as u32,
+        // A machine that dispatches vertically keeps its CPUs to itself.
+        cpus: counts.filter(|_| cpus.polarization().allows_plugging()).map(|(online, present)| {
+            guest::Cpus { online: online.len() as u32, present: present.len() as u32 }
         }),
         // Without a pool of its own: what would be asked of the host, from nothing.
         pool: Some(pool.unwrap_or(Pages(0))),
@@ -211,7 +211,7 @@ fn verdicts(program: &Program, history: &History, world: World) -> Vec<String> {
     match decision.cpu {
         Some(Ok(cpu)) => out.push(format!("CPU: {cpu}")),
         Some(Err(fault)) => out.push(format!("CPU: holds, the rules have no value: {fault}")),
-        None => out.push("CPU: not managed by this file".into()),
+        None => out.push("CPU: not managed by this file, or dispatched by the machine".into()),
     }
     match decision.memory {
         Some(Ok(memory)) => out.push(format!("Memory: {memory}")),

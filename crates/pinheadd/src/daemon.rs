@@ -11,12 +11,12 @@ use crate::pressure::Triggers;
 use crate::say::{Topic, Voice, chain};
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
+use crate::undo::Undo;
 use crate::{capture, config};
 use counters::Pages;
 use kernfs::Root;
 use plug::{CmmPool, UndoRecord, boot_id};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use wire::{Hello, Message, PoolKind, Pressure};
 
 /// How long a host has to say that it is there before the daemon starts without it.
@@ -41,7 +41,6 @@ pub struct Daemon {
     loaded: Loaded,
     guest: Guest,
     pacer: Pacer,
-    undo: Option<UndoRecord>,
     status: StatusFile,
 }
 
@@ -66,8 +65,14 @@ impl Daemon {
             }
         }
         let pool = cmm.is_some() || link.as_ref().is_some_and(Link::grants);
-        let loaded = load(&args.config, &root, pool, extras(&link, &voice), &voice)
-            .map_err(|refused| Failed(refused.0.join("\n")))?;
+        let loaded = load(&args.config, &root, pool, extras(&link, &voice), &voice);
+        let loaded = loaded.map_err(|refused| {
+            if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
+                // The host has been greeted: it must not take this guest for a managed one.
+                let _ = link.send(&Message::Bye);
+            }
+            Failed(refused.0.join("\n"))
+        })?;
         for conflict in plug::conflicts(&root, std::process::id()) {
             voice.info(format_args!("Warning: {conflict}"));
         }
@@ -78,7 +83,6 @@ impl Daemon {
         let paced = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
         let triggers = Triggers::open(&root, args.pace, paced);
         let notify = Notify::from_env();
-        let undo = None;
         Ok(Daemon {
             args,
             root,
@@ -91,7 +95,6 @@ impl Daemon {
             loaded,
             guest,
             pacer,
-            undo,
             status,
         })
     }
@@ -115,14 +118,10 @@ impl Daemon {
         &mut self.voice
     }
 
-    fn undo_path(&self) -> PathBuf {
-        self.args.run_dir.join("pinheadd.undo")
-    }
-
     /// Takes what an earlier daemon of this boot found at its start, if it could not
     /// restore it, and what is there now otherwise.
     fn remember(&mut self) -> Result<(), plug::Error> {
-        let path = self.undo_path();
+        let path = self.args.run_dir.join("pinheadd.undo");
         let earlier = match UndoRecord::load(&self.root, &path) {
             Ok(earlier) => earlier,
             // One of another boot is of no use any more, a broken one never was.
@@ -136,14 +135,11 @@ impl Daemon {
                 self.voice.info("An earlier daemon ended without restoring; its record is kept");
                 record
             }
-            None => UndoRecord {
-                boot_id: boot_id(&self.root)?,
-                cpus: self.guest.online()?,
-                pool: self.guest.pool_size(self.link.as_mut()),
-            },
+            None => {
+                UndoRecord { boot_id: boot_id(&self.root)?, cpus: self.guest.online()?, pool: None }
+            }
         };
-        record.save(&path)?;
-        self.undo = Some(record);
+        self.guest.undo = Some(Undo::keep(record, path)?);
         Ok(())
     }
 
@@ -204,7 +200,18 @@ impl Daemon {
         Ok(false)
     }
 
+    /// A host that is gone may have come back, or another in its place.
+    fn find_host(&mut self) {
+        let Some(link) = self.link.as_mut().filter(|l| l.closed) else { return };
+        let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
+        if seen.is_ok_and(|[seen]| !seen.closed) {
+            link.reopened();
+            let _ = link.send(&Message::Hello(hello(&self.root, &self.guest, &self.loaded, false)));
+        }
+    }
+
     fn look(&mut self) {
+        self.find_host();
         let now = self.clock.ms();
         let epoch_s = self.clock.epoch_s();
         let Daemon { guest, loaded, link, voice, .. } = self;
@@ -322,19 +329,26 @@ impl Daemon {
         self.notify.say("STOPPING=1");
         self.voice.info("shutting down");
         self.status.remove();
-        let Some(undo) = self.undo.take() else { return };
-        let mut errors = self.guest.restore(&undo, self.link.as_mut());
-        let asked = undo.pool.is_some() && !self.guest.has_cmm();
+        if let Some(undo) = self.guest.undo.take() {
+            self.put_back(&undo);
+        }
+        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
+            let _ = link.send(&Message::Bye);
+        }
+    }
+
+    fn put_back(&mut self, undo: &Undo) {
+        let (mut errors, mut pool_is_owed) = self.guest.restore(undo, self.link.as_mut());
+        let asked = undo.record.pool.is_some() && !self.guest.has_cmm();
         if let Some(link) = self.link.as_mut().filter(|l| asked && l.grants()) {
             let deadline = self.clock.ms() + FAREWELL_MS;
             listen(link, &self.clock, deadline, |link| link.balloon.is_answered());
-            if !link.balloon.is_answered() {
-                self.voice.error("The host did not say that it took the pool back");
-            }
-            let _ = link.send(&Message::Bye);
+            pool_is_owed = !link.balloon.is_answered();
         }
-        if errors.is_empty() {
-            errors.extend(UndoRecord::remove(&self.undo_path()).err());
+        if pool_is_owed {
+            self.voice.error("No host took the pool back: the next daemon will try again");
+        } else if errors.is_empty() {
+            errors.extend(undo.forget().err());
         }
         errors.iter().for_each(|error| self.voice.error(chain(error)));
     }

@@ -7,14 +7,21 @@ use counters::{Counter, CpuField, History, Pages};
 use std::io::Write;
 
 /// Shows the values of the newest row.
-pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>) {
+pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>, present: u32) {
     let mut out = String::new();
-    write(&mut out, loaded, history, epoch_s, pool);
+    write(&mut out, loaded, history, epoch_s, pool, present);
     // A reader that has gone away is no reason to stop managing the guest.
     let _ = std::io::stdout().lock().write_all(out.as_bytes());
 }
 
-fn write(out: &mut String, loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>) {
+fn write(
+    out: &mut String,
+    loaded: &Loaded,
+    history: &History,
+    epoch_s: f64,
+    pool: Option<Pages>,
+    present: u32,
+) {
     let mut line = |text: &str| {
         out.push_str(text);
         out.push('\n');
@@ -31,7 +38,8 @@ fn write(out: &mut String, loaded: &Loaded, history: &History, epoch_s: f64, poo
     line("");
     line("==================== New interval ====================");
     let time = ctime(epoch_s);
-    line(&format!("Timestamp: {time}           ({epoch_s:.6} seconds since the Epoch)"));
+    // On two lines: the original prints what `ctime` returns, which ends one.
+    line(&format!("Timestamp: {time}\n           ({epoch_s:.6} seconds since the Epoch)"));
     let program = &loaded.program;
     line(&format!("config update interval: {} seconds", program.update));
     let seconds = delta(Counter::Time);
@@ -40,7 +48,8 @@ fn write(out: &mut String, loaded: &Loaded, history: &History, epoch_s: f64, poo
     if let Some(cpu) = &program.cpu {
         line("-------------------- CPU --------------------");
         line(&format!("cpu_min: {}", cpu.min));
-        line(&format!("cpu_max: {}", cpu.max));
+        // 0 stands for all that are present, and is shown as their number.
+        line(&format!("cpu_max: {}", if cpu.max == 0 { present } else { cpu.max }));
         line(&format!("loadavg: {:.6} ", now(Counter::LoadAvg)));
         let total = delta(Counter::Cpu(CpuField::TotalTicks));
         let total = if total == 0.0 { 1.0 } else { total };
@@ -48,6 +57,7 @@ fn write(out: &mut String, loaded: &Loaded, history: &History, epoch_s: f64, poo
             let percent = delta(Counter::Cpu(*field)) / total * (100.0 * online);
             line(&format!("{} percent = {percent:.6}", field.name()));
         }
+        line(&format!("numcpus {present}"));
         line(&format!("runnable_proc: {}", now(Counter::RunnableProc)));
         line("---------------------------------------------");
         line(&format!("onumcpus:   {online}"));

@@ -117,12 +117,20 @@ impl Link {
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; MAX_FRAME];
         match self.port.read(&mut buffer) {
+            // A port whose host is gone can always be read, and has nothing.
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => self.decoder.feed(&buffer[..count]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
         Ok(())
+    }
+
+    /// The host's side is open again: what was half said before is void.
+    pub fn reopened(&mut self) {
+        self.closed = false;
+        self.decoder = Decoder::new();
     }
 
     /// The next message from the host.

@@ -6,9 +6,10 @@ use crate::intervals;
 use crate::link::Link;
 use crate::pace::Outcome;
 use crate::say::{Topic, Voice, chain};
+use crate::undo::Undo;
 use counters::{Counter, CpuField, History, PAGE_KIB, Pages};
 use kernfs::{Reader, Root};
-use plug::{CmmPool, CpuSet, Polarization, Pool, UndoRecord, guest_balloon};
+use plug::{CmmPool, CpuSet, Polarization, Pool, guest_balloon};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, World};
 use rules::{Fault, Program};
 use std::error::Error;
@@ -35,6 +36,8 @@ pub struct Guest {
     tally: Status,
     /// The size that the pool was last asked to have.
     asked: Option<Pages>,
+    /// What is to be put back; nothing in a dry run.
+    pub undo: Option<Undo>,
 }
 
 /// Where in a row the daemon's own numbers are.
@@ -102,6 +105,7 @@ impl Guest {
             dry_run,
             tally: Status { cpus_present: present, ..Status::default() },
             asked: None,
+            undo: None,
         })
     }
 
@@ -219,7 +223,7 @@ impl Guest {
         let mut acted = self.notice_loss(pool, voice);
         self.note(pool);
         if voice.shows_intervals() {
-            intervals::show(loaded, &self.history, epoch_s, pool);
+            intervals::show(loaded, &self.history, epoch_s, pool, self.present);
         }
         if !self.history.is_full() {
             return Outcome::Gathering;
@@ -340,10 +344,9 @@ impl Guest {
                 voice.works(Topic::Cpu);
                 return false;
             }
-            (action, true) => {
+            (_, true) => {
                 let online = self.tally.cpus_online;
                 voice.info(format_args!("dry run: {decision} ({online} online)"));
-                self.count(action);
                 return false;
             }
             (CpuAction::Plug, false) => self.cpus.plug_one(),
@@ -374,15 +377,14 @@ impl Guest {
     }
 
     fn count(&mut self, action: CpuAction) {
-        let (count, online) = (&mut self.tally, self.dry_run);
         match action {
             CpuAction::Plug => {
-                count.plugs += 1;
-                count.cpus_online += u32::from(!online);
+                self.tally.plugs += 1;
+                self.tally.cpus_online += 1;
             }
             CpuAction::Unplug => {
-                count.unplugs += 1;
-                count.cpus_online -= u32::from(!online);
+                self.tally.unplugs += 1;
+                self.tally.cpus_online -= 1;
             }
             CpuAction::Hold => {}
         }
@@ -442,6 +444,11 @@ impl Guest {
             voice.info(format_args!("dry run: {}", changing(wanted)));
             return false;
         }
+        let kept = self.undo.as_mut().map_or(Ok(()), |undo| undo.before_pool_changes(current));
+        if let Err(error) = kept {
+            voice.error_once(Topic::Memory, chain(&error));
+            return false;
+        }
         voice.debug(changing(wanted));
         let done = match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.request(wanted),
@@ -466,12 +473,14 @@ impl Guest {
         &self.tally
     }
 
-    /// Puts back what was found at the start.
-    pub fn restore(&mut self, undo: &UndoRecord, link: Option<&mut Link>) -> Vec<plug::Error> {
+    /// Puts back what was found at the start. Says what could not be, and whether the
+    /// pool had to be left as it is because there is nobody to give it back.
+    pub fn restore(&mut self, undo: &Undo, link: Option<&mut Link>) -> (Vec<plug::Error>, bool) {
+        let record = &undo.record;
         match (&mut self.cmm, link) {
-            (Some(cmm), _) => undo.undo(&self.cpus, Some(cmm)),
-            (None, Some(link)) if link.grants() => undo.undo(&self.cpus, Some(link)),
-            (None, _) => undo.undo(&self.cpus, None),
+            (Some(cmm), _) => (record.undo(&self.cpus, Some(cmm)), false),
+            (None, Some(link)) if link.grants() => (record.undo(&self.cpus, Some(link)), false),
+            (None, _) => (record.undo(&self.cpus, None), record.pool.is_some()),
         }
     }
 }

@@ -24,6 +24,7 @@ mod pressure;
 mod say;
 mod status;
 mod sys;
+mod undo;
 
 use args::{Args, Command};
 use daemon::{Daemon, Failed};
@@ -44,7 +45,6 @@ fn main() -> ExitCode {
             "\n"
         )),
         Command::Usage(message) => {
-            // The original says so on its standard output; scripts read both.
             eprintln!("{message}\nTry '{program} --help' for more information.");
             ExitCode::FAILURE
         }

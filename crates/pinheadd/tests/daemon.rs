@@ -135,3 +135,38 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     assert!(!said.contains("will be disabled"), "{said}");
     stop(child);
 }
+
+/// A port without a host can always be read and has nothing: a daemon that kept on
+/// reading would keep a CPU busy for ever.
+#[test]
+fn a_port_without_a_host_costs_nothing() {
+    let kernel = FakeKernel::new(2, 4);
+    kernel.write("proc/sys/vm/cmm_pages", "0\n");
+    kernel.write("port", "");
+    let port = dir(&kernel).join("port");
+    let words = ["-f", "-V", "--port", port.to_str().expect("a path")];
+    let mut child = daemon(&kernel, SHRINKING, &words).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    let said = hear(&mut out, |said| said.matches("New interval").count() == 3);
+    assert!(said.contains("no host answers on it"), "{said}");
+    let path = format!("/proc/{}/schedstat", child.id());
+    let text = std::fs::read_to_string(path).expect("its run time");
+    let run_ns: u64 = text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    assert!(run_ns < 400_000_000, "{run_ns} ns of CPU in two seconds");
+    stop(child);
+}
+
+/// Whoever else manages the pool finds it as they left it, as long as the rules did not
+/// change it.
+#[test]
+fn a_pool_that_was_not_changed_is_not_put_back() {
+    let kernel = FakeKernel::new(2, 4);
+    kernel.write("proc/sys/vm/cmm_pages", "100\n");
+    let rules = SHRINKING.replace("MEMUNPLUG=\"1\"", "MEMUNPLUG=\"0\"");
+    let mut child = daemon(&kernel, &rules, &["-f", "-V"]).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    hear(&mut out, |said| said.contains("cmm_pages: 100"));
+    kernel.write("proc/sys/vm/cmm_pages", "500\n");
+    stop(child);
+    assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "500\n");
+}

@@ -10,10 +10,12 @@ use wire::{Grant, Hello, Message, PoolKind, PoolRequest, Status, Welcome};
 use super::Event;
 use super::capture::{Captured, Captures};
 use super::grant::{Floor, decide, kept_bytes};
+use super::open::{CONSOLE_BURST, CONSOLE_READ, Open};
 use super::port::{Port, is_passing};
 use super::state::{State, Tally};
 use super::vcpu::{Usage, Vcpus};
-use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, Process, WhyEmulation};
+use crate::qemu::DAEMON_PORT;
+use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
 
 /// More of one CPU than this is a load and not a kernel that turns over in its sleep.
 const BUSY_PERCENT: f64 = 10.0;
@@ -21,26 +23,6 @@ const BUSY_PERCENT: f64 = 10.0;
 const KVM_SILENCE_MS: u64 = 20_000;
 /// How often the usage that people see is taken.
 const USAGE_MS: u64 = 1_000;
-
-/// The connections of a guest whose QEMU runs.
-#[derive(Debug)]
-pub(crate) struct Open {
-    process: Process,
-    pub(crate) console: UnixStream,
-    pub(crate) qmp: UnixStream,
-    pub(crate) port: Port,
-    client: qmp::Client,
-    ctl: Option<UnixStream>,
-}
-
-impl Open {
-    pub(crate) fn qmp_flags(&self) -> PollFlags {
-        match self.client.output().is_empty() {
-            true => PollFlags::IN,
-            false => PollFlags::IN | PollFlags::OUT,
-        }
-    }
-}
 
 /// A balloon command that QEMU has not answered yet.
 #[derive(Debug)]
@@ -177,7 +159,9 @@ impl Member {
                 let port = Port::new(guest.port, now_ms)?;
                 let (process, console, qmp) = (guest.process, guest.console, guest.qmp);
                 let (client, ctl) = (qmp::Client::new(), guest.ctl);
-                Ok(Open { process, console, qmp, port, client, ctl })
+                let console_budget = CONSOLE_BURST;
+                let refilled_ms = now_ms;
+                Ok(Open { process, console, qmp, port, client, ctl, console_budget, refilled_ms })
             };
             ready().map_err(|e| e.to_string())
         });
@@ -235,6 +219,8 @@ impl Member {
         match open.console.read(&mut buffer) {
             Ok(0) => self.closed(),
             Ok(count) => {
+                let cost = CONSOLE_READ.max(count as u64);
+                open.console_budget = open.console_budget.saturating_sub(cost);
                 self.console.extend_from_slice(&buffer[..count]);
                 let extra = self.console.len().saturating_sub(CONSOLE_BYTES_MAX);
                 self.console.drain(..extra);
@@ -257,7 +243,14 @@ impl Member {
             match incoming {
                 Ok(Incoming::Ready(_)) => self.vcpus_asked = self.ask(Command::QueryCpusFast),
                 Ok(Incoming::Reply { ticket, outcome }) => self.answered(ticket, outcome, now_ms),
-                Ok(Incoming::Event { .. }) => {}
+                Ok(Incoming::Event { name, data, .. }) => {
+                    let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
+                    let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
+                    if name == "VSERPORT_CHANGE" && ours && closed && self.state == State::Up {
+                        // However its daemon ended: nobody manages this guest now.
+                        self.state = State::Unmanaged;
+                    }
+                }
                 // QEMU's own nonsense cannot be mended from here; the next line may be fine.
                 Err(_) => {}
             }
@@ -414,7 +407,7 @@ impl Member {
             return self.emulate(now_ms);
         }
         let Some(open) = &mut self.open else { return };
-        open.port.refill(now_ms);
+        open.refill(now_ms);
         while let Some(late) = self.captures.expire(now_ms) {
             self.captured.push(late);
         }

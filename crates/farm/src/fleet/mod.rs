@@ -13,6 +13,7 @@ mod capture;
 mod grant;
 mod loads;
 mod member;
+mod open;
 mod port;
 mod state;
 mod vcpu;
@@ -160,7 +161,7 @@ impl Fleet {
         for (index, member) in self.members.iter().enumerate() {
             let Some(open) = member.open() else { continue };
             let channels = [
-                (open.console.as_fd(), Channel::Console, PollFlags::IN),
+                (open.console.as_fd(), Channel::Console, open.console_flags()),
                 (open.qmp.as_fd(), Channel::Qmp, open.qmp_flags()),
                 (open.port.as_fd(), Channel::Port, open.port.flags()),
             ];

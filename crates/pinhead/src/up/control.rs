@@ -168,6 +168,10 @@ type Files = Vec<(String, String)>;
 
 fn ask(name: &str, guest: &str) -> std::io::Result<Result<Files, String>> {
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    if !is_ours(&stream) {
+        // Anybody can take such a name: only our own guests are believed.
+        return Ok(Err(format!("{name} belongs to another user")));
+    }
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut to = &stream;
     to.write_all(format!("{}\n", json!({ "capture": guest })).as_bytes())?;

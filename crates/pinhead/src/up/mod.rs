@@ -20,8 +20,6 @@ const REWRITE_MS: u64 = 5_000;
 
 /// Runs guests until the time is over or somebody ends it. Every guest ends with it.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
-    // Before the first guest: whoever interrupts must find everything ready to end.
-    let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
     let quiet = args.format == UpFormat::Json;
     let say = |line: &str| {
         if !quiet {
@@ -29,6 +27,9 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
         }
     };
     let setup = setup::prepare(args, say)?;
+    // Before the first guest: whoever interrupts must find everything ready to end. Up to
+    // here a signal ends us by itself, and there is nothing to leave behind.
+    let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
     say(&format!(
         "Starting {} guests of {} CPUs and {} MiB:\n  {}",
         args.guests, args.cpus, args.memory, setup.accel
@@ -40,12 +41,18 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
     if outcome.is_ok() && quiet {
         println!("{}", json::report(fleet.members().iter(), seconds));
     }
-    let told = quiet.then_some(()).map_or_else(|| failures(&fleet), |()| String::new());
+    let told = failures(&fleet);
+    let all_ended = all_ended(&fleet);
     drop(fleet);
-    if !told.is_empty() {
-        eprint!("{told}");
+    eprint!("{told}");
+    match all_ended && outcome.is_ok() {
+        true => Err(Error::Message("All guests have ended by themselves".into())),
+        false => outcome,
     }
-    outcome
+}
+
+fn all_ended(fleet: &Fleet) -> bool {
+    fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)))
 }
 
 fn signals() -> std::io::Result<UnixStream> {
@@ -78,10 +85,9 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
         if let (Some(control), Some(true)) = (&mut control, ready.get(1)) {
             control.accept(fleet);
         }
-        screen.show(fleet);
+        let watched = screen.show(fleet);
         let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
-        let all_ended = fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)));
-        if interrupted || all_ended || fleet.now_ms() >= end_ms {
+        if interrupted || !watched || all_ended(fleet) || fleet.now_ms() >= end_ms {
             return Ok(());
         }
     }
@@ -101,14 +107,15 @@ impl Screen {
         Screen { format, terminal, next_ms: 0, drawn_lines: 0 }
     }
 
-    fn show(&mut self, fleet: &Fleet) {
+    /// Draws when it is time to. Says whether there is still somebody to draw for.
+    fn show(&mut self, fleet: &Fleet) -> bool {
         let now = fleet.now_ms();
         if self.format == UpFormat::Json {
             self.next_ms = u64::MAX;
-            return;
+            return true;
         }
         if now < self.next_ms {
-            return;
+            return true;
         }
         self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
         let (columns, lines) = size();
@@ -133,9 +140,8 @@ impl Screen {
         } else {
             out = format!("{} s\n{text}\n", now / 1000);
         }
-        // A terminal that has gone away sends SIGHUP, which ends us.
-        let _ = std::io::stdout().write_all(out.as_bytes());
-        let _ = std::io::stdout().flush();
+        let written = std::io::stdout().write_all(out.as_bytes());
+        written.and_then(|()| std::io::stdout().flush()).is_ok()
     }
 }
 

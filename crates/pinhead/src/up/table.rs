@@ -6,7 +6,7 @@ use farm::{Accel, WhyEmulation};
 use std::fmt::Write as _;
 
 /// The narrowest table that is drawn.
-const NARROWEST: usize = 60;
+const NARROWEST: usize = 20;
 
 /// The table of all guests.
 pub fn draw<'a>(members: impl Iterator<Item = &'a Member>, width: usize) -> String {
