@@ -8,9 +8,10 @@ use rustix::event::PollFlags;
 use wire::{Grant, Hello, Message, PoolKind, PoolRequest, Status, Welcome};
 
 use super::Event;
+use super::budget::Budget;
 use super::capture::{Captured, Captures};
 use super::grant::{Floor, decide, kept_bytes};
-use super::open::{CONSOLE_BURST, CONSOLE_READ, Open};
+use super::open::{CONSOLE_A_SECOND, CONSOLE_BURST, CONSOLE_READ, Open};
 use super::port::{Port, is_passing};
 use super::state::{State, Tally};
 use super::vcpu::{Usage, Vcpus};
@@ -159,9 +160,8 @@ impl Member {
                 let port = Port::new(guest.port, now_ms)?;
                 let (process, console, qmp) = (guest.process, guest.console, guest.qmp);
                 let (client, ctl) = (qmp::Client::new(), guest.ctl);
-                let console_budget = CONSOLE_BURST;
-                let refilled_ms = now_ms;
-                Ok(Open { process, console, qmp, port, client, ctl, console_budget, refilled_ms })
+                let console_budget = Budget::new(CONSOLE_A_SECOND, CONSOLE_BURST, now_ms);
+                Ok(Open { process, console, qmp, port, client, ctl, console_budget })
             };
             ready().map_err(|e| e.to_string())
         });
@@ -219,8 +219,7 @@ impl Member {
         match open.console.read(&mut buffer) {
             Ok(0) => self.closed(),
             Ok(count) => {
-                let cost = CONSOLE_READ.max(count as u64);
-                open.console_budget = open.console_budget.saturating_sub(cost);
+                open.console_budget.spend(CONSOLE_READ.max(count as u64));
                 self.console.extend_from_slice(&buffer[..count]);
                 let extra = self.console.len().saturating_sub(CONSOLE_BYTES_MAX);
                 self.console.drain(..extra);

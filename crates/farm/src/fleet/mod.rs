@@ -9,6 +9,7 @@
 //! A guest's bytes are taken within a budget; a guest that does not read loses what
 //! is said to it; a guest that ends is a state, not an error.
 
+mod budget;
 mod capture;
 mod grant;
 mod loads;

@@ -4,13 +4,14 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
 
+use super::budget::Budget;
 use super::port::Port;
 use crate::Process;
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
 /// by one, and each of them wakes us.
-const CONSOLE_A_SECOND: u64 = 16 * 1024;
+pub(crate) const CONSOLE_A_SECOND: u64 = 16 * 1024;
 pub(crate) const CONSOLE_BURST: u64 = 256 * 1024;
 pub(crate) const CONSOLE_READ: u64 = 256;
 
@@ -23,20 +24,17 @@ pub(crate) struct Open {
     pub(crate) port: Port,
     pub(crate) client: qmp::Client,
     pub(crate) ctl: Option<UnixStream>,
-    pub(crate) console_budget: u64,
-    pub(crate) refilled_ms: u64,
+    pub(crate) console_budget: Budget,
 }
 
 impl Open {
     /// A console that has said too much is not listened to for a while.
     pub(crate) fn console_flags(&self) -> PollFlags {
-        if self.console_budget > 0 { PollFlags::IN } else { PollFlags::empty() }
+        if self.console_budget.left() > 0 { PollFlags::IN } else { PollFlags::empty() }
     }
 
     pub(crate) fn refill(&mut self, now_ms: u64) {
-        let passed = now_ms.saturating_sub(std::mem::replace(&mut self.refilled_ms, now_ms));
-        let earned = passed * CONSOLE_A_SECOND / 1000;
-        self.console_budget = CONSOLE_BURST.min(self.console_budget + earned);
+        self.console_budget.refill(now_ms);
         self.port.refill(now_ms);
     }
 

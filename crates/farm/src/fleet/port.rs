@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 use wire::{Decoder, Dropped, Message};
 
+use super::budget::Budget;
+
 /// Bytes a second that a guest may say; a status is 150, and comes once a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
 /// Bytes that a guest may say at once: all its captured files fit.
@@ -23,8 +25,7 @@ pub(crate) struct Port {
     stream: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
-    budget: u64,
-    refilled_ms: u64,
+    budget: Budget,
     /// Messages that were not said because the guest does not read.
     pub(crate) unsaid: u64,
     /// Turns in which the guest's budget was used up.
@@ -38,8 +39,7 @@ impl Port {
             stream,
             decoder: Decoder::new(),
             out: Vec::new(),
-            budget: BURST,
-            refilled_ms: now_ms,
+            budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
             unsaid: 0,
             floods: 0,
         })
@@ -53,7 +53,7 @@ impl Port {
     /// says waits in its own memory.
     pub(crate) fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
-        if self.budget > 0 {
+        if self.budget.left() > 0 {
             flags |= PollFlags::IN;
         }
         if !self.out.is_empty() {
@@ -64,15 +64,13 @@ impl Port {
 
     /// Gives the guest what the time that has passed is worth.
     pub(crate) fn refill(&mut self, now_ms: u64) {
-        let passed = now_ms.saturating_sub(self.refilled_ms);
-        self.refilled_ms = now_ms;
-        self.budget = BURST.min(self.budget + passed * BYTES_A_SECOND / 1000);
+        self.budget.refill(now_ms);
     }
 
     /// Takes what the guest has said, within its budget.
     pub(crate) fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; TURN];
-        let room = TURN.min(usize::try_from(self.budget).unwrap_or(TURN));
+        let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
         if room == 0 {
             return Ok(());
         }
@@ -82,8 +80,8 @@ impl Port {
             Err(e) if is_passing(&e) => return Ok(()),
             Err(e) => return Err(e),
         };
-        self.budget -= count as u64;
-        self.floods += u64::from(self.budget == 0);
+        self.budget.spend(count as u64);
+        self.floods += u64::from(self.budget.left() == 0);
         self.decoder.feed(&buffer[..count]);
         Ok(())
     }
@@ -138,9 +136,9 @@ mod tests {
         let mut taken = 0;
         while port.flags().contains(PollFlags::IN) {
             while guest.write(&[0x9D; 4096]).is_ok() {}
-            let before = port.budget;
+            let before = port.budget.left();
             port.receive().unwrap();
-            taken += before - port.budget;
+            taken += before - port.budget.left();
             assert_eq!(port.next(), None);
         }
         assert_eq!(taken, BURST);
@@ -148,7 +146,7 @@ mod tests {
         assert!(port.dropped().bytes >= BURST - 1);
         // After its time it is heard again, in the middle of what it said.
         port.refill(1000);
-        assert_eq!(port.budget, BYTES_A_SECOND);
+        assert_eq!(port.budget.left(), BYTES_A_SECOND);
     }
 
     #[test]
