@@ -18,6 +18,7 @@ mod evaluate;
 mod meter;
 mod original;
 mod overhead;
+mod rivals;
 mod scene;
 mod sizes;
 mod stats;
@@ -49,6 +50,7 @@ fn measure(args: &Args) -> Result<ExitCode, Error> {
     let mut table = Table::new();
     // First, while nothing of ours runs beside it.
     table.section("evaluation of the default preset, in this process", evaluate::rows());
+    table.section("the arbiter in the model of guests", rivals::rows());
     table.section("the stripped daemon's file", sizes::rows(&args.guest_dir));
     // What is measured inherits the place, and so shares a CPU and its caches.
     let cpu = sys::pin().map_err(Error::Pin)?;

@@ -1,5 +1,6 @@
 //! The names of what can be counted.
 
+use crate::HostCounter;
 use std::fmt;
 
 macro_rules! names {
@@ -98,6 +99,8 @@ pub enum Counter {
     Vmstat(Box<str>),
     /// A field of /proc/pressure.
     Psi(PsiResource, PsiLine, PsiField),
+    /// What the host's manager derives; no kernel shows it, and no reader fills it.
+    Host(HostCounter),
 }
 
 impl Counter {
@@ -120,7 +123,7 @@ impl Counter {
             // Sizes in pages start with "nr_"; all else in vmstat counts events.
             Counter::Vmstat(name) => !name.starts_with("nr_"),
             Counter::OnlineCpus | Counter::LoadAvg | Counter::RunnableProc => false,
-            Counter::Meminfo(_) => false,
+            Counter::Meminfo(_) | Counter::Host(_) => false,
         }
     }
 }
@@ -136,6 +139,7 @@ impl fmt::Display for Counter {
             Counter::Cpu(field) => write!(f, "cpustat.{}", field.name()),
             Counter::Meminfo(name) => write!(f, "meminfo.{name}"),
             Counter::Vmstat(name) => write!(f, "vmstat.{name}"),
+            Counter::Host(counter) => f.write_str(counter.name()),
             Counter::Psi(r, l, v) => write!(f, "psi.{}.{}.{}", r.name(), l.name(), v.name()),
         }
     }

@@ -13,10 +13,12 @@
 
 mod counter;
 mod history;
+mod host_counter;
 mod tree;
 mod units;
 
 pub use counter::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 pub use history::History;
+pub use host_counter::{HostCounter, HostUnit};
 pub use tree::{KernelNames, Retired, retired};
 pub use units::{Bytes, Kib, PAGE_KIB, Pages};

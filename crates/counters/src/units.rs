@@ -52,7 +52,45 @@ impl Kib {
     }
 }
 
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(all: I) -> Bytes {
+        all.fold(Bytes::ZERO, Bytes::plus)
+    }
+}
+
 impl Bytes {
+    /// None.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// So many MiB.
+    pub const fn mib(mib: u64) -> Bytes {
+        Bytes(mib.saturating_mul(1 << 20))
+    }
+
+    /// The same amount in whole MiB, rounded down.
+    pub const fn as_mib(self) -> u64 {
+        self.0 >> 20
+    }
+
+    /// What is left without `other`, at least nothing.
+    #[must_use]
+    pub const fn less(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
+
+    /// So many thousandths of it.
+    #[must_use]
+    pub const fn permille(self, permille: u64) -> Bytes {
+        // In this order a terabyte times a thousand still fits.
+        Bytes((self.0 / 1000).saturating_mul(permille) + self.0 % 1000 * permille / 1000)
+    }
+
     /// The same amount in whole pages, rounded down.
     pub fn pages(self) -> Pages {
         Pages(self.0 / (PAGE_KIB * 1024))

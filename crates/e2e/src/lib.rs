@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::Status;
+use wire::{Memory, Status};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -29,6 +29,10 @@ pub struct Seen {
     pub status: Option<Status>,
     /// What it did so far.
     pub tally: Tally,
+    /// How its memory was when its daemon said so last.
+    pub memory: Option<Memory>,
+    /// How often its daemon has said that tasks wait for memory.
+    pub needs: u64,
     /// The process of its QEMU.
     pub pid: Option<u32>,
     /// Bytes of its port that were no message, and times that it was over its budget.
@@ -42,6 +46,14 @@ pub struct Seen {
 struct Shared {
     seen: Vec<Seen>,
     ctl: Vec<Option<UnixStream>>,
+    requests: Vec<Request>,
+}
+
+/// What the fleet's thread is asked to do.
+enum Request {
+    Sample(usize, u32),
+    LetGo,
+    TakeBack,
 }
 
 /// Emulated guests share the machine's two cores: one fleet at a time, so that none is
@@ -77,13 +89,26 @@ pub struct Plan {
     pub rules: String,
     /// More files.
     pub files: Vec<GuestFile>,
+    /// More words for the kernel's command line.
+    pub kernel_args: Vec<String>,
+    /// Where sockets are made that others may connect to.
+    pub run_dir: Option<PathBuf>,
 }
 
 impl Plan {
     /// A guest of four CPUs with the default preset.
     pub fn new(arch: Arch, daemon: &'static str) -> Plan {
         let rules = rules::preset("default").map(|preset| preset.text()).unwrap_or_default();
-        Plan { arch, cpus: 4, memory_mib: 256, daemon: Some(daemon), rules, files: Vec::new() }
+        Plan {
+            arch,
+            cpus: 4,
+            memory_mib: 256,
+            daemon: Some(daemon),
+            rules,
+            files: Vec::new(),
+            kernel_args: Vec::new(),
+            run_dir: None,
+        }
     }
 }
 
@@ -118,6 +143,21 @@ impl Host {
     /// How a guest is now.
     pub fn seen(&self, index: usize) -> Seen {
         self.lock().seen.get(index).cloned().unwrap_or_else(|| panic!("no guest {index} yet"))
+    }
+
+    /// Asks a guest how its memory is; the answer has this number.
+    pub fn sample(&self, index: usize, sequence: u32) {
+        self.lock().requests.push(Request::Sample(index, sequence));
+    }
+
+    /// Leaves the guests to a manager.
+    pub fn let_go(&self) {
+        self.lock().requests.push(Request::LetGo);
+    }
+
+    /// Takes the guests back from their manager.
+    pub fn take_back(&self) {
+        self.lock().requests.push(Request::TakeBack);
     }
 
     /// Waits until a guest is so, and says how long it took. Fails with what the guest
@@ -191,8 +231,9 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
         memory_mib: plan.memory_mib,
         translation_mib: 32,
         image: image.unwrap_or_else(|e| panic!("{e}")),
-        kernel_args: Vec::new(),
+        kernel_args: plan.kernel_args.clone(),
         ctl: true,
+        run_dir: plan.run_dir.clone(),
     }
 }
 
@@ -205,6 +246,13 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
             return;
         }
         let mut shared_now = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for request in shared_now.requests.drain(..) {
+            match request {
+                Request::Sample(guest, sequence) => fleet.sample(guest, sequence),
+                Request::LetGo => fleet.let_go(),
+                Request::TakeBack => fleet.take_back(),
+            }
+        }
         for index in 0..fleet.members().len() {
             if shared_now.ctl.len() <= index {
                 shared_now.ctl.push(None);
@@ -222,6 +270,8 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
                     state: member.state().clone(),
                     status: member.status().cloned(),
                     tally: *member.tally(),
+                    memory: member.memory().copied(),
+                    needs: member.needs(),
                     pid: member.pid(),
                     misbehaviour: (dropped.bytes, floods),
                     host_cpu: own_cpu_time(),

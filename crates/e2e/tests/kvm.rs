@@ -18,6 +18,7 @@ fn a_guest_comes_up_whatever_kvm_is_worth() {
         image: image.build(&cache).expect("an image"),
         kernel_args: Vec::new(),
         ctl: false,
+        run_dir: None,
     };
     let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
     let is_up = |fleet: &Fleet| {

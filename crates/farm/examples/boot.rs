@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         image,
         kernel_args: vec![],
         ctl: true,
+        run_dir: None,
     };
     let clock = Deadline::after(Duration::from_secs(120));
     let mut guest = spec.start()?;

@@ -104,6 +104,13 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A guest's socket could not be made.
+    Socket {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// Something did not happen in time.
     Deadline {
         /// What was waited for.
@@ -170,6 +177,7 @@ impl fmt::Display for Error {
                 write!(f, "Guest {guest} is not up; its console says:\n{}", console.trim_end())
             }
             Error::Channel { channel, .. } => write!(f, "Connection {channel} failed"),
+            Error::Socket { path, .. } => write!(f, "Cannot listen on {}", path.display()),
             Error::Deadline { waiting_for } => write!(f, "Too late: {waiting_for}"),
             Error::Qmp(_) => f.write_str("QEMU's monitor sent something wrong"),
             Error::QmpRefused { command, desc } => write!(f, "QEMU refused {command}: {desc}"),
@@ -183,6 +191,7 @@ impl std::error::Error for Error {
         match self {
             Error::File { source, .. }
             | Error::Spawn { source, .. }
+            | Error::Socket { source, .. }
             | Error::Channel { source, .. } => Some(source),
             Error::NotUp { source, .. } => Some(source),
             Error::Qmp(source) => Some(source),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Nothing outlives its owner: a guest's QEMU is killed when its [`Guest`] is dropped and when this
-//! process dies, however it dies; its sockets have no names; what the cache holds is either whole
-//! or not there.
+//! process dies, however it dies; its sockets have no names, or are in a directory that was asked
+//! for and go with the [`Guest`]; what the cache holds is either whole or not there.
 //!
 //! JUSTIFICATION for unsafe code: a child must be bound to this process between fork and exec, and
 //! a process must be waited for with a deadline. The standard library offers neither; both are in
@@ -32,6 +32,7 @@ mod monitor;
 mod process;
 mod qemu;
 mod session;
+mod sockets;
 mod sources;
 mod sys;
 
@@ -49,4 +50,5 @@ pub use monitor::Monitor;
 pub use process::{Process, STDERR_BYTES_MAX};
 pub use qemu::{BALLOON_PATH, Guest, GuestSpec, NAME_BYTES_MAX};
 pub use session::Session;
+pub use sockets::SocketFile;
 pub use sys::wait_for_exit;

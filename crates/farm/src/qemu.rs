@@ -1,15 +1,19 @@
 //! Starts QEMU for one guest, with every connection a socket pair.
 //!
 //! Sockets without names leave nothing behind, whoever dies, and no other process can open them.
+//! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
+//! at paths in a directory; then we are one client of the port like anyone.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::process::Process;
+use crate::sockets::{SocketFile, listen};
 use crate::{Accel, Arch, Error, Image};
 
 /// Where the balloon is in QEMU's object tree, for its statistics.
@@ -41,6 +45,10 @@ pub struct GuestSpec {
     pub kernel_args: Vec<String>,
     /// Whether the guest runs commands from the control socket.
     pub ctl: bool,
+    /// A directory for sockets that others may connect to: `NAME.qmp`, a second monitor, and
+    /// `NAME.port`, the daemon's port, one client at a time. Whoever may enter the directory
+    /// owns the guest.
+    pub run_dir: Option<PathBuf>,
 }
 
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
@@ -58,46 +66,83 @@ pub struct Guest {
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
+    /// The sockets that others may connect to.
+    pub sockets: Vec<SocketFile>,
 }
 
 /// The two ends of one connection under its name in QEMU.
 struct Link {
     id: &'static str,
     ours: UnixStream,
-    theirs: UnixStream,
+    theirs: OwnedFd,
+    file: Option<SocketFile>,
 }
 
 impl Link {
     fn new(id: &'static str) -> Result<Link, Error> {
         let pair = UnixStream::pair();
         let (ours, theirs) = pair.map_err(|source| Error::Channel { channel: id, source })?;
-        Ok(Link { id, ours, theirs })
+        Ok(Link { id, ours, theirs: theirs.into(), file: None })
+    }
+
+    /// One that others find at a path, with us as the first in its queue.
+    fn at(id: &'static str, path: PathBuf) -> Result<Link, Error> {
+        let (theirs, file) = listen(path)?;
+        let ours = UnixStream::connect(file.path());
+        let ours = ours.map_err(|source| Error::Channel { channel: id, source })?;
+        Ok(Link { id, ours, theirs: theirs.into(), file: Some(file) })
     }
 
     fn chardev(&self) -> String {
-        format!("socket,id={},fd={}", self.id, self.theirs.as_raw_fd())
+        let serves = if self.file.is_some() { ",server=on,wait=off" } else { "" };
+        format!("socket,id={},fd={}{serves}", self.id, self.theirs.as_raw_fd())
     }
 }
 
 impl GuestSpec {
+    /// Where others find the guest's second monitor.
+    pub fn qmp_path(&self) -> Option<PathBuf> {
+        Some(self.run_dir.as_ref()?.join(format!("{}.qmp", self.name)))
+    }
+
+    /// Where others find the daemon's port.
+    pub fn port_path(&self) -> Option<PathBuf> {
+        Some(self.run_dir.as_ref()?.join(format!("{}.port", self.name)))
+    }
+
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
     /// [`Guest::check`] for a QEMU that ends at once.
     pub fn start(&self) -> Result<Guest, Error> {
         self.check()?;
         let qmp = Link::new("qmp")?;
-        let port = Link::new("port")?;
+        let port = match self.port_path() {
+            Some(path) => Link::at("port", path)?,
+            None => Link::new("port")?,
+        };
         let console = Link::new("console")?;
         let ctl = self.ctl.then(|| Link::new("ctl")).transpose()?;
+        let others = self.qmp_path().map(listen).transpose()?;
 
         let arch = self.image.arch;
         let mut command = Command::new(arch.qemu_program());
         command.args(self.arguments());
+        if let Some(uuid) = random_uuid() {
+            command.arg("-uuid").arg(uuid);
+        }
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
         }
+        if let Some((listener, _)) = &others {
+            let fd = listener.as_raw_fd();
+            command.arg("-chardev").arg(format!("socket,id=others,fd={fd},server=on,wait=off"));
+            command.args(["-mon", "chardev=others,mode=control"]);
+        }
+        let (others, file) = others.unzip();
+        let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
-        let process = Process::start(command, inherited.map(OwnedFd::from).collect());
+        let inherited = inherited.chain(others.map(OwnedFd::from)).collect();
+        let process = Process::start(command, inherited);
         let process = process.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::ToolMissing {
                 tool: arch.qemu_program().to_owned(),
@@ -112,6 +157,7 @@ impl GuestSpec {
             port: port.ours,
             console: console.ours,
             ctl,
+            sockets,
         })
     }
 
@@ -213,6 +259,17 @@ impl GuestSpec {
     }
 }
 
+/// What a guest of this name says on its console when it is up.
+pub(crate) fn up_marker(name: &str) -> String {
+    format!("pinhead: {name} is up")
+}
+
+/// A UUID of this start alone: a guest that is started again under its name is another one.
+fn random_uuid() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").ok()?;
+    Some(text.trim_ascii().to_owned())
+}
+
 fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
     format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
 }
@@ -220,7 +277,7 @@ fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
 impl Guest {
     /// What stands on the console when the guest is up.
     pub fn up_marker(&self) -> String {
-        format!("pinhead: {} is up", self.name)
+        up_marker(&self.name)
     }
 
     /// Whether QEMU still runs; if not, the error says how it ended and what it said.
@@ -254,6 +311,7 @@ mod tests {
             image,
             kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
             ctl: true,
+            run_dir: None,
         }
     }
 

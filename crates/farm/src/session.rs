@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::{Console, Ctl, Deadline, Error, GuestSpec, Monitor, Process};
+use crate::{Console, Ctl, Deadline, Error, GuestSpec, Monitor, Process, SocketFile};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
 /// also shows the console's last words, so that a failed test tells what the guest said.
@@ -22,6 +22,8 @@ pub struct Session {
     pub console: Console,
     /// The guest's shell; `None` if it was started without.
     pub ctl: Option<Ctl>,
+    /// The sockets that others may connect to.
+    pub sockets: Vec<SocketFile>,
 }
 
 /// A QEMU whose sockets are closed is about to end; its reason is worth this wait.
@@ -56,6 +58,7 @@ impl Session {
             port: guest.port,
             console,
             ctl: guest.ctl.map(Ctl::new),
+            sockets: guest.sockets,
         })
     }
 

@@ -42,6 +42,7 @@ fn spec(name: &str, image: Image) -> GuestSpec {
         image,
         kernel_args: vec!["pinhead.args=-x,2".to_owned()],
         ctl: true,
+        run_dir: None,
     }
 }
 

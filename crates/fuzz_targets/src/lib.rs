@@ -17,12 +17,14 @@
 mod counter;
 mod frames;
 mod host;
+mod host_rules;
 mod input;
 mod kernel;
 mod procfs;
 mod qmp;
 mod reader;
 mod rules_file;
+mod virtrpc;
 
 /// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
 /// with an input.
@@ -33,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     ("cpu_list", procfs::cpu_list),
     ("frames", frames::frames),
     ("history", counter::history),
+    ("host_rules", host_rules::host_rules),
     ("proc_loadavg", procfs::loadavg),
     ("proc_meminfo", procfs::meminfo),
     ("proc_pressure", procfs::pressure),
@@ -45,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     ("schedstat", host::schedstat),
     ("steady", rules_file::steady),
     ("undo_record", host::undo_record),
+    ("virtrpc", virtrpc::virtrpc),
 ];
 
 /// What the target of that name does.

@@ -38,6 +38,14 @@ fn converse(pieces: &[&[u8]]) {
         Command::SetStatsInterval { device_path: "/\"\n".into(), interval_seconds: 1 },
         Command::SystemPowerdown,
         Command::Quit,
+        Command::QueryName,
+        Command::QueryUuid,
+        Command::QueryMemory,
+        Command::QueryHotpluggableCpus,
+        Command::QueryChardev,
+        Command::QueryMigrate,
+        Command::QomList { path: "/machine/peripheral".into() },
+        Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
     ];
     let mut client = Client::new();
     let asked = commands.len();
@@ -54,6 +62,7 @@ fn converse(pieces: &[&[u8]]) {
                     ready = true;
                 }
                 Ok(Incoming::Reply { ticket, .. }) => {
+                    assert!(ready, "{ticket:?} was answered before it was asked");
                     assert!(open.remove(&ticket), "{ticket:?} was not open");
                 }
                 Ok(Incoming::Event { .. }) | Err(_) => {}

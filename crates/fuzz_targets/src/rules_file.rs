@@ -11,11 +11,11 @@ use crate::input::Dice;
 use crate::kernel;
 
 /// Larger inputs are passed over: all bounds of the language are reached far below.
-const INPUT_MAX: usize = 64 * 1024;
+pub(crate) const INPUT_MAX: usize = 64 * 1024;
 
 /// What a counter may show: nothing, next to nothing, far too much, and less than nothing. No
 /// reader hands out an infinity.
-const ODD: [f64; 14] =
+pub(crate) const ODD: [f64; 14] =
     [f64::NAN, 0.0, -0.0, 1.0, 1.0, 2.0, 100.0, -1.0, 1e18, -1e18, f64::MAX, f64::MIN, 5e-324, 0.5];
 
 /// Guests from the smallest to the largest that there can be.
@@ -66,12 +66,12 @@ pub(crate) fn steady(data: &[u8]) {
 }
 
 /// A place in the file, or just behind it.
-fn stands_in(data: &[u8], span: Span) {
+pub(crate) fn stands_in(data: &[u8], span: Span) {
     let inside = span.start < span.end && span.end as usize <= data.len() + 1;
     assert!(inside, "{span:?} of a file of {} bytes", data.len());
 }
 
-fn stand_in(data: &[u8], found: &[Diagnostic]) {
+pub(crate) fn stand_in(data: &[u8], found: &[Diagnostic]) {
     for diagnostic in found {
         stands_in(data, diagnostic.span);
         assert!(!diagnostic.message.is_empty() && !diagnostic.code.is_empty());
@@ -165,7 +165,7 @@ fn explained(
     }
 }
 
-fn truth(value: Value) -> Option<Result<bool, Fault>> {
+pub(crate) fn truth(value: Value) -> Option<Result<bool, Fault>> {
     match value {
         Value::Number(number) => Some(Ok(number != 0.0)),
         Value::Truth(truth) => Some(Ok(truth)),
@@ -174,7 +174,7 @@ fn truth(value: Value) -> Option<Result<bool, Fault>> {
     }
 }
 
-fn is_sound(data: &[u8], piece: &Piece) {
+pub(crate) fn is_sound(data: &[u8], piece: &Piece) {
     stands_in(data, piece.span);
     match piece.value {
         Value::Number(number) => assert!(number.is_finite(), "{piece:?}"),

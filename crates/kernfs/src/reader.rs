@@ -236,6 +236,8 @@ impl Plan {
                 Counter::Psi(resource, line, field) => {
                     plan.psi[*resource as usize].push((slot, *line, *field));
                 }
+                // No kernel shows it: it stays missing.
+                Counter::Host(_) => {}
             }
         }
         plan.files = ProcFile::ALL
@@ -249,7 +251,7 @@ impl Plan {
 
 fn file_of(counter: &Counter) -> Option<ProcFile> {
     match counter {
-        Counter::Time => None,
+        Counter::Time | Counter::Host(_) => None,
         Counter::OnlineCpus => Some(ProcFile::OnlineCpus),
         Counter::LoadAvg | Counter::RunnableProc => Some(ProcFile::Loadavg),
         Counter::Cpu(_) => Some(ProcFile::Stat),

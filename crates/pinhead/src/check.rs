@@ -5,7 +5,7 @@ use crate::{Error, machine};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use kernfs::Root;
 use policy::steady::{self, Oscillation};
-use rules::{Diagnostic, Machine, Name, RuleFile, Severity, line_column};
+use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -32,20 +32,37 @@ pub enum Against {
     Nothing,
     /// The machine below this root.
     Machine(Root),
+    /// The host's manager, whatever names the file sets.
+    Host,
 }
 
 /// Checks one file.
 pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
     let rules = rulesfile::read(path)?;
-    let machine = match against {
-        Against::Nothing => Machine::default(),
-        Against::Machine(root) => machine::of(root)?,
+    // The rules of the host's manager are known by their names, and need no machine.
+    let is_host = rules::host::recognise(&rules.text) == FileKind::Host;
+    let found = match against {
+        Against::Host => host_text(&rules.text),
+        _ if is_host => host_text(&rules.text),
+        Against::Nothing => text(&rules.text, &Machine::default()),
+        Against::Machine(root) => text(&rules.text, &machine::of(root)?),
     };
-    let found = text(&rules.text, &machine);
     Ok(Checked { rules, found })
 }
 
-/// Checks a text.
+/// Checks the text of a host's rules.
+pub fn host_text(text: &[u8]) -> Vec<Diagnostic> {
+    let (file, mut found) = rules::host::parse(text);
+    if !rules::has_errors(&found) {
+        found.extend(rules::lint(&file));
+    }
+    found.extend(rules::host::compile(&file).1);
+    found.sort_by_key(|d| (d.span.start, d.span.end, d.severity));
+    found.dedup();
+    found
+}
+
+/// Checks the text of a guest's rules.
 pub fn text(text: &[u8], machine: &Machine) -> Vec<Diagnostic> {
     let (file, mut found) = rules::parse(text);
     let parsed = !rules::has_errors(&found);

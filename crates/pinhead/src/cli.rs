@@ -1,5 +1,7 @@
 //! What can be typed.
 
+use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
+use crate::why::WhyArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -18,6 +20,19 @@ pub struct Cli {
 pub enum Command {
     /// Start guests and watch them gain and give back CPUs and memory
     Up(UpArgs),
+    /// Manage the memory of all guests of this machine
+    Host(HostArgs),
+    /// List the guests that the manager knows, and what it did with them
+    Ps(PsArgs),
+    /// Change what a guest is entitled to
+    Set(SetArgs),
+    /// Free memory for a guest that is about to start
+    Reserve(ReserveArgs),
+    /// Tell what was decided about a guest, and why
+    Why(WhyArgs),
+    /// Hold the lease of the manager that started this process
+    #[command(hide = true)]
+    Keeper,
     /// Look rules files through for errors, and for what is probably not meant
     Check(CheckArgs),
     /// Show every value that a rules file sees now, and what the daemon would do
@@ -115,6 +130,9 @@ pub struct CheckArgs {
     /// Check the language alone, not against a machine
     #[arg(long)]
     pub no_machine: bool,
+    /// Rules of the host's manager, whatever names they set
+    #[arg(long, conflicts_with_all = ["root", "no_machine"])]
+    pub host: bool,
 }
 
 /// `pinhead explain`
@@ -132,6 +150,10 @@ pub struct ExplainArgs {
     /// A guest that `pinhead up` is running
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,
+    /// What the host's manager knows, for its rules: a JSON object of counters, each with
+    /// its readings, newest first
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "guest", "interval"])]
+    pub values: Option<PathBuf>,
     /// Milliseconds between two looks, instead of the file's UPDATE
     #[arg(long, value_name = "MS")]
     pub interval: Option<u64>,

@@ -29,6 +29,12 @@ pub enum Error {
     Kernel(kernfs::Error),
     /// A guest, or what it needs, cannot be had.
     Farm(farm::Error),
+    /// A journal cannot be used.
+    Store(store::Error),
+    /// The manager cannot start, or go on.
+    Host(host::Error),
+    /// The manager could not be asked.
+    Control(host::control::Error),
     /// Anything else, in a sentence that says what would be right.
     Message(String),
 }
@@ -48,6 +54,9 @@ impl fmt::Display for Error {
             }
             Error::Kernel(e) => e.fmt(f),
             Error::Farm(e) => e.fmt(f),
+            Error::Store(e) => e.fmt(f),
+            Error::Host(e) => e.fmt(f),
+            Error::Control(e) => e.fmt(f),
             Error::Message(message) => f.write_str(message),
         }
     }
@@ -60,6 +69,9 @@ impl std::error::Error for Error {
             // These already speak for themselves: only what is below them is news.
             Error::Kernel(e) => e.source(),
             Error::Farm(e) => e.source(),
+            Error::Store(e) => e.source(),
+            Error::Host(e) => e.source(),
+            Error::Control(e) => e.source(),
             Error::Line { .. } | Error::Message(_) => None,
         }
     }
@@ -74,5 +86,11 @@ impl From<kernfs::Error> for Error {
 impl From<farm::Error> for Error {
     fn from(error: farm::Error) -> Error {
         Error::Farm(error)
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Error {
+        Error::Store(error)
     }
 }

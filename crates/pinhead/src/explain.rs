@@ -1,23 +1,29 @@
 //! `pinhead explain`: every value that a rules file sees, and what follows.
 
+mod host_rules;
+
 use crate::cli::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
 use crate::up::control;
 use crate::{Error, escape, machine};
-use counters::{History, Pages};
+use counters::{History, HostCounter, Pages};
 use kernfs::{Reader, Root};
 use plug::{CmmPool, Cpus, Pool};
 use policy::guest::{self, World};
-use rules::{Explanation, Piece, Program, Span, Value};
+use rules::{Explanation, FileKind, Piece, Program, Span, Value};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub use host_rules::{Snapshot, explain_host};
+
 /// What there is to tell about a file.
 pub struct Explained {
     rules: RulesText,
     explanation: Explanation,
+    /// The newest readings; only those of a host's rules, whose units are not the kernel's.
+    counters: Vec<(HostCounter, Option<f64>)>,
     verdicts: Vec<String>,
     seen: String,
 }
@@ -25,6 +31,9 @@ pub struct Explained {
 /// Reads as many snapshots as the rules look back to, and evaluates everything.
 pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let rules = rulesfile::read(&args.file)?;
+    if args.values.is_some() || rules::host::recognise(&rules.text) == FileKind::Host {
+        return host_rules::run(rules, args);
+    }
     let (file, mut found) = rules::parse(&rules.text);
     let trees = Trees::open(args)?;
     let machine = machine::of(&trees.first()?)?;
@@ -38,7 +47,7 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let (history, world, seen) = gather(&program, trees, args)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
     let verdicts = verdicts(&program, &history, world);
-    Ok(Explained { rules, explanation, verdicts, seen })
+    Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
 }
 
 /// Where the snapshots come from.
@@ -241,6 +250,14 @@ impl Explained {
             let _ = writeln!(out, "  {name} = {}", show(piece.value));
             let _ = writeln!(out, "      {}", self.piece_text(piece.span));
         }
+        if !self.counters.is_empty() {
+            out.push_str("\nCounters\n");
+        }
+        for (counter, value) in &self.counters {
+            let (unit, doc) = (counter.unit().name(), counter.doc());
+            let value = value.map_or("not known".into(), |value| show(Value::Number(value)));
+            let _ = writeln!(out, "  {} = {value} ({unit}: {doc})", counter.name());
+        }
         out.push_str("\nRules\n");
         for (name, piece) in &self.explanation.rules {
             let _ = writeln!(out, "  {} = {}", name.name(), show(piece.value));
@@ -269,13 +286,20 @@ impl Explained {
         };
         let variables = self.explanation.variables.iter().map(|(n, p)| piece(n, p));
         let rules = self.explanation.rules.iter().map(|(n, p)| piece(n.name(), p));
-        json!({
+        let mut out = json!({
             "file": self.rules.name,
             "machine": self.seen,
             "variables": variables.collect::<Vec<_>>(),
             "rules": rules.collect::<Vec<_>>(),
             "now": self.verdicts,
-        })
+        });
+        if !self.counters.is_empty() {
+            let counters = self.counters.iter().map(|(counter, value)| {
+                json!({ "name": counter.name(), "unit": counter.unit().name(), "value": value })
+            });
+            out["counters"] = counters.collect();
+        }
+        out
     }
 
     fn piece_json(&self, piece: &Piece) -> Json {

@@ -5,12 +5,15 @@
 pub mod check;
 pub mod cli;
 pub mod conform;
+pub mod diff;
 mod error;
 pub mod escape;
 pub mod explain;
 pub mod machine;
+pub mod manage;
 pub mod presets;
 pub mod rulesfile;
 pub mod up;
+pub mod why;
 
 pub use error::Error;

@@ -3,7 +3,8 @@
 use clap::Parser;
 use pinhead::check::{self, Against};
 use pinhead::cli::{CheckArgs, Cli, Command, ConformArgs, Format};
-use pinhead::{Error, conform, explain, presets, up};
+use pinhead::manage::{self, HostCommand};
+use pinhead::{Error, conform, diff, explain, presets, up, why};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -16,6 +17,15 @@ fn main() -> ExitCode {
             explain::run(&args).and_then(|explained| print(&explained.show(args.format)))
         }
         Command::Up(args) => up::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Host(args) => match &args.command {
+            Some(HostCommand::Diff(args)) => diff::run(args).and_then(|text| print(&text)),
+            None => manage::run(&args).map(|()| ExitCode::SUCCESS),
+        },
+        Command::Ps(args) => manage::ps(&args).and_then(|text| print(&text)),
+        Command::Set(args) => manage::set(&args).and_then(|text| print(&text)),
+        Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
+        Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
+        Command::Keeper => manage::keep().map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,
@@ -43,6 +53,7 @@ fn print(text: &str) -> Result<ExitCode, Error> {
 
 fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     let against = match (&args.root, args.no_machine) {
+        _ if args.host => Against::Host,
         (_, true) => Against::Nothing,
         (Some(root), false) => Against::Machine(kernfs::Root::at(root)),
         (None, false) => Against::Machine(kernfs::Root::default()),

@@ -4,7 +4,7 @@
 use clap::CommandFactory;
 use counters::CpuField;
 use pinhead::cli::Cli;
-use rules::{Function, Name, PRESETS};
+use rules::{FileKind, Function, PRESETS};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn the_manual_knows_every_word_of_the_language() {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let words: BTreeSet<&str> = quoted.split(|c| !is_word(c)).collect();
     let page: BTreeSet<&str> = page.split(|c| !is_word(c)).collect();
-    let settings = Name::ALL.iter().map(|n| n.name());
+    let settings = FileKind::Guest.names().iter().map(|n| n.name());
     let fields = CpuField::ALL.iter().map(|f| f.name());
     let functions = Function::ALL.iter().map(|f| f.name());
     let keywords = ["loadavg", "runnable_proc", "onumcpus", "freemem", "swaprate", "apcr"];
@@ -254,6 +254,8 @@ fn the_protocol_is_as_described() {
         ("Grant", Message::Grant(Grant { sequence, pages, reason: String::new() })),
         ("Look", Message::Look),
         ("Capture", Message::Capture(Capture { sequence, file })),
+        ("Memory", Message::Memory(wire::Memory::default())),
+        ("Sample", Message::Sample(wire::Sample { sequence })),
     ];
     let text = read("docs/protocol.md");
     for (name, message) in all {

@@ -2,12 +2,17 @@
 
 use serde_json::Value;
 use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use farm::{Deadline, wait_for_exit};
+use farm::{Deadline, Monitor, wait_for_exit};
+use hypervisor::Port;
+use pinhead::up::control::{self, Managed};
+use qmp::{Command as Qmp, Reply};
+use wire::{Grant, Message, Sample, Welcome};
 
 /// Emulated guests share two cores: one `up` at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -62,8 +67,12 @@ impl Up {
     }
 
     fn explain(&self) -> std::process::Output {
+        self.explain_guest("g1")
+    }
+
+    fn explain_guest(&self, guest: &str) -> std::process::Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pinhead"));
-        command.args("explain default --guest g1 --interval 300".split(' '));
+        command.args(["explain", "default", "--interval", "300", "--guest", guest]);
         command.env("TMPDIR", &self.dir).output().expect("explain runs")
     }
 
@@ -80,10 +89,23 @@ impl Up {
         text
     }
 
-    fn nothing_is_left(&self, qemus: &[u32]) {
+    /// Where its guests' sockets are, as the processes that serve them know.
+    fn run_dir(&self) -> PathBuf {
+        let sockets = std::fs::read_to_string("/proc/net/unix").expect("the sockets");
+        let of_ours = format!("/up/{}/g1.qmp", self.child.id());
+        let path = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+        let path = path.into_iter().find(|path| path.ends_with(&of_ours)).expect("a socket");
+        Path::new(path).parent().expect("its directory").to_path_buf()
+    }
+
+    fn processes_are_gone(&self, qemus: &[u32]) {
         for pid in qemus {
             assert!(wait_for_exit(*pid, Duration::from_secs(10)).expect("its end"), "{pid} lives");
         }
+    }
+
+    fn nothing_is_left(&self, qemus: &[u32]) {
+        self.processes_are_gone(qemus);
         let left: Vec<_> = std::fs::read_dir(&self.dir).expect("the directory").collect();
         assert!(left.is_empty(), "{left:?}");
     }
@@ -132,19 +154,119 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     up.nothing_is_left(&qemus);
 }
 
+/// A signal that can be caught leaves nothing at all. SIGKILL leaves no process, and a
+/// directory of sockets that the next start removes.
 #[test]
 fn whatever_ends_it_nothing_is_left_behind() {
-    for signal in ["TERM", "INT", "KILL"] {
+    let mut of_the_killed: Option<PathBuf> = None;
+    for signal in ["KILL", "TERM", "INT"] {
         let mut up = up("--guests 2 --idle");
         up.until("two guests run", |up| up.qemus().len() == 2);
-        let qemus = up.qemus();
+        let (qemus, run_dir) = (up.qemus(), up.run_dir());
+        if let Some(left) = of_the_killed.take() {
+            assert!(!left.exists(), "{} was not removed", left.display());
+        }
         up.signal(signal);
         let status = up.child.wait().expect("its end");
         assert_eq!(status.success(), signal != "KILL", "{signal}");
         up.nothing_is_left(&qemus);
+        assert_eq!(run_dir.exists(), signal == "KILL", "{signal}: {}", run_dir.display());
+        if signal == "KILL" {
+            of_the_killed = Some(run_dir);
+        }
         let shown = up.output();
         assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
     }
+}
+
+/// The next message of a port that is wanted.
+fn hear(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&Message) -> bool) -> Message {
+    let mut heard = None;
+    up.until(what, |_| {
+        port.receive().expect("the port");
+        heard = std::iter::from_fn(|| port.next()).find(&is);
+        heard.is_some()
+    });
+    heard.expect("a message")
+}
+
+fn balloon_mib(monitor: &mut Monitor) -> u64 {
+    match monitor.call(Qmp::QueryBalloon, Deadline::after(PATIENCE)) {
+        Ok(Reply::Balloon { actual_bytes }) => actual_bytes >> 20,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who a guest is, by its second monitor.
+fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
+    let stream = UnixStream::connect(dir.join(format!("{guest}.qmp")));
+    let mut monitor = Monitor::new(stream.expect("the second monitor"));
+    match monitor.call(Qmp::QueryUuid, Deadline::after(PATIENCE)) {
+        Ok(Reply::Uuid(uuid)) => uuid,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn manage(up: &Up) -> Result<Managed, String> {
+    control::manage(up.child.id()).expect("the control socket")
+}
+
+/// A host manager has ports and balloons for as long as it lives, and nobody else does.
+#[test]
+fn a_host_manager_takes_the_guests_and_gives_them_back() {
+    // Rules without memory: what moves the balloon here is the manager.
+    let mut up = up("--guests 2 --idle --rules cpu-real-load --format json");
+    up.until("both can be explained", |up| {
+        ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
+    });
+    for turn in 0..2 {
+        let managed = manage(&up).expect("the guests");
+        assert_eq!(managed.guests, ["g1", "g2"]);
+        assert_eq!(managed.dir, up.run_dir());
+        assert!(manage(&up).expect_err("there is one").contains("Another host manager"));
+        let refused = String::from_utf8(up.explain().stderr).expect("text");
+        assert!(refused.contains("g1 is managed by a host manager"), "{refused}");
+
+        let mut port = Port::connect(&managed.dir.join("g1.port"), 0).expect("the port");
+        let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
+        port.say(&Message::Welcome(welcome)).expect("a word");
+        hear(&mut up, &mut port, "a hello", |m| matches!(m, Message::Hello(_)));
+        port.say(&Message::Sample(Sample { sequence: 5 })).expect("a word");
+        let memory = hear(&mut up, &mut port, "its memory", |m| matches!(m, Message::Memory(_)));
+        let Message::Memory(memory) = memory else { panic!("{memory:?}") };
+        assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
+
+        let (first, second) = (uuid(&managed.dir, "g1"), uuid(&managed.dir, "g2"));
+        assert!(first != second && first != [0; 16] && second != [0; 16]);
+
+        let monitor = UnixStream::connect(managed.dir.join("g1.qmp"));
+        let mut monitor = Monitor::new(monitor.expect("the second monitor"));
+        let shrink = Qmp::Balloon { value_bytes: 192 << 20 };
+        monitor.call(shrink, Deadline::after(PATIENCE)).expect("a balloon");
+        up.until("the guest has given memory", |_| balloon_mib(&mut monitor) == 192);
+        let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
+        port.say(&Message::Grant(grant)).expect("a word");
+
+        // However the manager ends, its connections close in some order.
+        if turn == 0 {
+            drop((managed, port));
+        } else {
+            drop((port, managed));
+        }
+        up.until("the guest has its memory", |_| balloon_mib(&mut monitor) == 256);
+        up.until("both are explained again", |up| {
+            ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
+        });
+    }
+    let qemus = up.qemus();
+    up.signal("TERM");
+    let report: Value = serde_json::from_str(&up.output()).expect("its report");
+    for guest in report["guests"].as_array().expect("guests") {
+        assert_eq!(guest["state"], "up", "{guest}");
+        assert!(guest["cpu_unplugs"].as_u64() < Some(20), "counted once: {guest}");
+    }
+    assert!(up.child.wait().expect("its end").success());
+    up.nothing_is_left(&qemus);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub enum Command {
     Help,
     /// Print the version and end well.
     Version,
+    /// Say what the host's balloon is, by the file in this directory, and end well.
+    Balloon(PathBuf),
     /// Print this and end badly.
     Usage(String),
 }
@@ -57,7 +59,7 @@ struct Flag {
     help: &'static str,
 }
 
-const FLAGS: [Flag; 10] = [
+const FLAGS: [Flag; 11] = [
     Flag { letter: Some('c'), name: "config", value: Some("FILE"), help: "the rules file" },
     Flag { letter: Some('f'), name: "foreground", value: None, help: "stay in the foreground" },
     Flag { letter: Some('h'), name: "help", value: None, help: "print this help, then exit" },
@@ -89,6 +91,12 @@ const FLAGS: [Flag; 10] = [
         name: "run-dir",
         value: Some("DIR"),
         help: "where lock, pid, undo record and status are kept (default /run)",
+    },
+    Flag {
+        letter: None,
+        name: "balloon",
+        value: None,
+        help: "say what the host's balloon in this guest is and why, then exit",
     },
 ];
 
@@ -140,6 +148,10 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     if !any {
         return Command::Help;
     }
+    let run_dir = parser.run_dir.take().unwrap_or_else(|| "/run".into());
+    if parser.balloon {
+        return Command::Balloon(run_dir);
+    }
     match parser.config.take() {
         Some(config) => Command::Run(Args {
             config,
@@ -149,7 +161,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
             root: parser.root.unwrap_or_else(|| "/".into()),
             pace: parser.pace.unwrap_or(Pace::Fixed),
             port: parser.port,
-            run_dir: parser.run_dir.unwrap_or_else(|| "/run".into()),
+            run_dir,
         }),
         None => Command::Usage("You have to specify a configuration file!".into()),
     }
@@ -165,6 +177,7 @@ struct Parser {
     pace: Option<Pace>,
     port: Option<PathBuf>,
     run_dir: Option<PathBuf>,
+    balloon: bool,
 }
 
 type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
@@ -229,6 +242,7 @@ impl Parser {
             "foreground" => self.foreground = true,
             "verbose" => self.verbose = true,
             "dry-run" => self.dry_run = true,
+            "balloon" => self.balloon = true,
             "root" => self.root = Some(value.into()),
             "port" => self.port = Some(value.into()),
             "run-dir" => self.run_dir = Some(value.into()),
@@ -294,6 +308,16 @@ mod tests {
         assert_eq!(message("-c"), "Option --config needs a value");
         assert_eq!(message("-c x --pace quick"), "--pace is one of fixed, adaptive, host");
         assert_eq!(message("-c x --foreground=1"), "Option --foreground takes no value");
+    }
+
+    #[test]
+    fn what_the_balloon_is_needs_no_rules() {
+        assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
+        assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
+        // The original's long names, as short as it takes them, mean what they did.
+        for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
+            args(line);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Two clocks: one that never jumps, to pace by, and the one that `time` shows.
+/// One clock that never jumps, to pace by, the one that `time` shows, and the guest's age.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -18,6 +18,11 @@ impl Clock {
     /// Milliseconds since the start.
     pub fn ms(&self) -> u64 {
         self.start.elapsed().as_millis() as u64
+    }
+
+    /// Milliseconds since the guest's boot, for who compares with other times of this guest.
+    pub fn uptime_ms(&self) -> u64 {
+        crate::sys::uptime_ms()
     }
 
     /// Seconds since the epoch; 0 on a machine whose clock is before it.

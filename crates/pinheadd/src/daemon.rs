@@ -1,13 +1,17 @@
 //! The daemon: waits, looks, decides, acts, and puts back what it changed.
 
 use crate::args::{Args, Pace};
+use crate::balloon::BalloonFile;
 use crate::clock::Clock;
 use crate::config::{Extras, Loaded, load};
 use crate::link::Link;
 use crate::look::Guest;
+use crate::meet::{hello, listen, meet};
+use crate::memory::Teller;
 use crate::notify::Notify;
 use crate::pace::{Pacer, Past, Wake};
 use crate::pressure::Triggers;
+use crate::rate::Rate;
 use crate::say::{Topic, Voice, chain};
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
@@ -17,12 +21,13 @@ use counters::Pages;
 use kernfs::Root;
 use plug::{CmmPool, UndoRecord, boot_id};
 use std::os::fd::AsRawFd;
-use wire::{Hello, Message, PoolKind, Pressure};
+use wire::{Grant, Message, Pressure};
 
-/// How long a host has to say that it is there before the daemon starts without it.
-const WELCOME_MS: u64 = 1_500;
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
+/// Times in a second that a host is told that memory is short: enough for it to see how long
+/// that lasts, and nothing beside what a guest that waits for memory does anyway.
+const NEEDS_A_SECOND: usize = 5;
 
 /// A start that failed, in words for the terminal.
 #[derive(Debug)]
@@ -42,6 +47,10 @@ pub struct Daemon {
     guest: Guest,
     pacer: Pacer,
     status: StatusFile,
+    balloon: BalloonFile,
+    teller: Teller,
+    /// What may be told of each pressure, CPU first.
+    needs: [Rate<NEEDS_A_SECOND>; 2],
 }
 
 impl Daemon {
@@ -80,8 +89,8 @@ impl Daemon {
             .map_err(|error| Failed(chain(&*error)))?;
         let pacer = pacer(&args, &loaded, &link, &clock);
         let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
-        let paced = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
-        let triggers = Triggers::open(&root, args.pace, paced);
+        let balloon = BalloonFile::new(&args.run_dir);
+        let triggers = Triggers::open(&root, args.pace, link.as_ref().and_then(|l| l.host));
         let notify = Notify::from_env();
         Ok(Daemon {
             args,
@@ -96,6 +105,9 @@ impl Daemon {
             guest,
             pacer,
             status,
+            balloon,
+            teller: Teller::new(),
+            needs: [Rate::new(), Rate::new()],
         })
     }
 
@@ -109,6 +121,7 @@ impl Daemon {
             let hello = hello(&self.root, &self.guest, &self.loaded, true);
             let _ = link.send(&Message::Hello(hello));
         }
+        self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.voice);
         Ok(())
     }
@@ -181,6 +194,7 @@ impl Daemon {
                 match signal {
                     Signal::End => return Ok(true),
                     Signal::Reload => self.reload(),
+                    Signal::Port => self.find_host(),
                 }
             }
         }
@@ -200,7 +214,8 @@ impl Daemon {
         Ok(false)
     }
 
-    /// A host that is gone may have come back, or another in its place.
+    /// A host that is gone may have come back, or another in its place. Where the port says
+    /// so by a signal this is at once, and at the next look otherwise.
     fn find_host(&mut self) {
         let Some(link) = self.link.as_mut().filter(|l| l.closed) else { return };
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
@@ -249,10 +264,10 @@ impl Daemon {
             Message::Look => self.woken(Wake::Host),
             Message::Grant(grant) => {
                 link.balloon.granted(&grant);
-                if !grant.reason.is_empty() {
-                    let line = format!("The host granted {} pages: {}", grant.pages, grant.reason);
-                    self.voice.debug(line);
-                }
+                self.granted(grant);
+            }
+            Message::Sample(sample) if self.teller.answers(now) => {
+                self.tell_memory(sample.sequence);
             }
             Message::Welcome(welcome) => {
                 let before = link.grants();
@@ -261,7 +276,7 @@ impl Daemon {
                 let _ = link.send(&Message::Hello(hello));
                 let regained = link.grants() != before;
                 self.pacer.set_hosted(welcome.paces, now);
-                self.triggers = Triggers::open(&self.root, self.args.pace, welcome.paces);
+                self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
                 if regained {
                     // Memory management hangs on it: compile again for what is there now.
                     self.reload();
@@ -273,6 +288,34 @@ impl Daemon {
         }
     }
 
+    fn granted(&mut self, grant: Grant) {
+        if grant.sequence == 0 {
+            self.guest.balloon_is_set(Some(Pages(grant.pages)));
+        }
+        if !grant.reason.is_empty() {
+            let line = format_args!("The host granted {} pages: {}", grant.pages, grant.reason);
+            self.voice.debug(line);
+        }
+        self.keep_balloon();
+    }
+
+    /// Writes down what the host said last of its balloon, for who asks in this guest.
+    fn keep_balloon(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        let Some(grant) = link.balloon.told.take() else { return };
+        let memory = link.host.map(|host| Pages(host.memory_pages));
+        if let Err(error) = self.balloon.write(grant, memory, self.clock.epoch_s()) {
+            self.voice.error_once(Topic::Status, error);
+        }
+    }
+
+    /// Tells the host how the memory is. What a full port loses, the next answer says again.
+    fn tell_memory(&mut self, sequence: u32) {
+        let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
+        let memory = self.teller.memory(&self.root, sequence, self.clock.uptime_ms());
+        let _ = link.send(&Message::Memory(memory));
+    }
+
     fn woken(&mut self, wake: Wake) {
         let now = self.clock.ms();
         if self.pacer.wake(wake, now) == Past::Forget {
@@ -281,22 +324,29 @@ impl Daemon {
     }
 
     fn need(&mut self, pressure: Pressure) {
-        self.woken(Wake::Pressure);
-        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
+        // The host first: it can do something about it.
+        let now = self.clock.ms();
+        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some())
+            && self.needs[pressure as usize].take(now)
+        {
             let _ = link.send(&Message::Need(pressure));
+            if pressure == Pressure::Memory {
+                self.tell_memory(0);
+            }
         }
+        self.woken(Wake::Pressure);
     }
 
     fn lose_host(&mut self, why: &str) {
         if let Some(link) = &mut self.link {
-            link.closed = true;
-            link.host = None;
+            link.lost();
         }
+        self.guest.balloon_is_set(None);
         self.voice.info(format_args!("The host is gone: {why}"));
         let now = self.clock.ms();
         self.pacer.set_hosted(false, now);
         // Nobody else sees its CPUs run any more.
-        self.triggers = Triggers::open(&self.root, self.args.pace, false);
+        self.triggers = Triggers::open(&self.root, self.args.pace, None);
     }
 
     fn reload(&mut self) {
@@ -310,6 +360,10 @@ impl Daemon {
                     self.pacer = pacer(&self.args, &self.loaded, &self.link, &self.clock);
                     self.voice.info("The rules were read again");
                     let Daemon { guest, loaded, link, voice, .. } = self;
+                    if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
+                        let hello = hello(&self.root, guest, loaded, true);
+                        let _ = link.send(&Message::Hello(hello));
+                    }
                     guest.start(&loaded.program, link.as_mut(), voice);
                 }
                 Err(error) => {
@@ -329,6 +383,7 @@ impl Daemon {
         self.notify.say("STOPPING=1");
         self.voice.info("shutting down");
         self.status.remove();
+        self.balloon.remove();
         if let Some(undo) = self.guest.undo.take() {
             self.put_back(&undo);
         }
@@ -365,65 +420,6 @@ fn pacer(args: &Args, loaded: &Loaded, link: &Option<Link>, clock: &Clock) -> Pa
     let paces = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
     pacer.set_hosted(paces && args.pace == Pace::Host, now);
     pacer
-}
-
-/// Says hello and gives the host a moment to answer.
-fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
-    let boot = boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default();
-    let present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
-    let hello = Hello {
-        boot_id: boot,
-        cpus_present: present,
-        update_ms: 0,
-        pool: if cmm { PoolKind::Cmm } else { PoolKind::Host },
-        reply: false,
-        version: env!("CARGO_PKG_VERSION").into(),
-    };
-    if link.send(&Message::Hello(hello)).is_ok() {
-        listen(link, clock, clock.ms() + WELCOME_MS, |link| link.host.is_some());
-    }
-}
-
-fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
-    Hello {
-        boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
-        cpus_present: guest.present(),
-        update_ms: loaded.program.update.saturating_mul(1000).min(u64::from(u32::MAX)) as u32,
-        pool: guest.pool_kind(&loaded.program),
-        reply,
-        version: env!("CARGO_PKG_VERSION").into(),
-    }
-}
-
-/// Listens to the host until something is so, or the time is over.
-fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&Link) -> bool) {
-    while !done(link) {
-        let Some(left) = deadline_ms.checked_sub(clock.ms()).filter(|ms| *ms > 0) else { return };
-        let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], left);
-        let usable = seen.is_ok_and(|[seen]| seen.ready || !seen.closed);
-        if !usable || link.receive().is_err() {
-            link.closed = true;
-            return;
-        }
-        while let Some(message) = link.next() {
-            match message {
-                Message::Welcome(welcome) => link.host = Some(welcome),
-                Message::Grant(grant) => link.balloon.granted(&grant),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// The 16 bytes of a boot id as the kernel writes it.
-fn boot_bytes(id: &str) -> Option<[u8; 16]> {
-    let digits: Vec<u8> = id
-        .chars()
-        .filter(|c| *c != '-')
-        .map(|c| c.to_digit(16).map(|d| d as u8))
-        .collect::<Option<_>>()?;
-    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
-    bytes.try_into().ok()
 }
 
 /// The size of a pool in words.

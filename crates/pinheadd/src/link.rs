@@ -1,5 +1,6 @@
 //! The port to the host, and the pool that is the host's balloon.
 
+use crate::sys;
 use counters::Pages;
 use kernfs::Root;
 use plug::{Error, Pool};
@@ -40,6 +41,8 @@ pub struct Balloon {
     granted: Option<Pages>,
     /// The size that the guest's kernel counts, where it does.
     counted: Option<Pages>,
+    /// The host's last word as it said it, until it has been written down.
+    pub told: Option<Grant>,
 }
 
 impl Balloon {
@@ -48,6 +51,7 @@ impl Balloon {
         if grant.sequence == 0 || grant.sequence == self.sequence {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
+            self.told = Some(grant.clone());
             // A change that nobody asked for may mean that more is to be had again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
@@ -127,9 +131,19 @@ impl Link {
         Ok(())
     }
 
+    /// The host's side is closed. A closed port is ready at all times and cannot be waited
+    /// for, but the kernel can send a signal when somebody opens it.
+    pub fn lost(&mut self) {
+        self.closed = true;
+        self.host = None;
+        // A port that cannot do so is looked at again and again instead.
+        let _ = sys::signal_changes(self.as_raw_fd());
+    }
+
     /// The host's side is open again: what was half said before is void.
     pub fn reopened(&mut self) {
         self.closed = false;
+        let _ = sys::signal_nothing(self.as_raw_fd());
         self.decoder = Decoder::new();
     }
 

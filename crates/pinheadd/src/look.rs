@@ -301,6 +301,15 @@ impl Guest {
         true
     }
 
+    /// The host sets its balloon to a size that nobody asked for, or, without one, whoever
+    /// comes may: what changes then is not what the kernel took back. The rules go on from
+    /// what they find; nothing asks for the old size because it was the old size.
+    pub fn balloon_is_set(&mut self, size: Option<Pages>) {
+        if self.cmm.is_none() {
+            self.asked = size;
+        }
+    }
+
     /// Keeps what the status tells.
     fn note(&mut self, pool: Option<Pages>) {
         let kib = |value: Option<f64>| value.unwrap_or_default() as u64;

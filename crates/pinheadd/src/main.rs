@@ -10,6 +10,7 @@
 //! is pure; `sys` has the system calls that the standard library lacks.
 
 mod args;
+mod balloon;
 mod capture;
 mod clock;
 mod config;
@@ -18,15 +19,19 @@ mod intervals;
 mod link;
 mod lock;
 mod look;
+mod meet;
+mod memory;
 mod notify;
 mod pace;
 mod pressure;
+mod rate;
 mod say;
 mod status;
 mod sys;
 mod undo;
 
 use args::{Args, Command};
+use clock::Clock;
 use daemon::{Daemon, Failed};
 use say::Voice;
 use std::io::Write;
@@ -48,6 +53,13 @@ fn main() -> ExitCode {
             eprintln!("{message}\nTry '{program} --help' for more information.");
             ExitCode::FAILURE
         }
+        Command::Balloon(run_dir) => match balloon::show(&run_dir, Clock::new().epoch_s()) {
+            Ok(text) => print(&text),
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Run(args) => match run(args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(Failed(message)) => {

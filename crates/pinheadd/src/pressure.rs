@@ -7,10 +7,14 @@ use kernfs::Root;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{AsRawFd, RawFd};
-use wire::Pressure;
+use wire::{Pressure, Welcome};
 
 /// Stalls of 100 ms within one second. Shorter ones come with every program start.
 const MEMORY: &str = "some 100000 1000000";
+/// The same share of half a second, the shortest time that the kernel takes: a host that has
+/// the memory to help wants to know soon. The kernel looks ten times in that half second, but
+/// only while tasks do wait, so that this costs a guest without pressure nothing.
+const MEMORY_FOR_HOST: &str = "some 50000 500000";
 /// Waits for a CPU of 300 ms within one second.
 const CPU: &str = "some 300000 1000000";
 
@@ -22,9 +26,9 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Sets the triggers that a pace needs, where the kernel has them. `paced` says
-    /// whether there is a host that wakes us.
-    pub fn open(root: &Root, pace: Pace, paced: bool) -> Triggers {
+    /// Sets the triggers that a pace needs, where the kernel has them, and the one of memory
+    /// for a host, whatever the pace and the rules: who moves memory has to hear of a need.
+    pub fn open(root: &Root, pace: Pace, host: Option<Welcome>) -> Triggers {
         let trigger = |name: &str, line: &str| {
             let path = root.join("proc/pressure").join(name);
             let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
@@ -32,14 +36,18 @@ impl Triggers {
             file.write_all(format!("{line}\0").as_bytes()).ok()?;
             Some(file)
         };
-        match pace {
-            Pace::Fixed => Triggers::default(),
+        let memory = match (host, pace) {
+            (Some(_), _) => trigger("memory", MEMORY_FOR_HOST),
+            (None, Pace::Fixed) => None,
+            (None, Pace::Host | Pace::Adaptive) => trigger("memory", MEMORY),
+        };
+        let cpu = match (host, pace) {
+            (_, Pace::Fixed) => None,
             // A host sees virtual CPUs that run without waking anybody.
-            Pace::Host if paced => Triggers { cpu: None, memory: trigger("memory", MEMORY) },
-            Pace::Host | Pace::Adaptive => {
-                Triggers { cpu: trigger("cpu", CPU), memory: trigger("memory", MEMORY) }
-            }
-        }
+            (Some(Welcome { paces: true, .. }), Pace::Host) => None,
+            (_, Pace::Host | Pace::Adaptive) => trigger("cpu", CPU),
+        };
+        Triggers { cpu, memory }
     }
 
     /// What to wait for, CPU first.

@@ -13,6 +13,8 @@ pub enum Signal {
     End,
     /// SIGHUP: read the rules again.
     Reload,
+    /// SIGIO: something has changed on a port that [`signal_changes`] was asked to watch.
+    Port,
 }
 
 /// The signals that the daemon obeys, as a file to wait on with the others.
@@ -27,7 +29,7 @@ impl Signals {
         let fd = unsafe {
             let mut set = std::mem::zeroed::<libc::sigset_t>();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGIO] {
                 libc::sigaddset(&mut set, signal);
             }
             if libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
@@ -51,6 +53,7 @@ impl Signals {
         // The number of the signal is the structure's first field.
         match u32::from_ne_bytes([info[0], info[1], info[2], info[3]]) as i32 {
             libc::SIGHUP => Some(Signal::Reload),
+            libc::SIGIO => Some(Signal::Port),
             _ => Some(Signal::End),
         }
     }
@@ -60,6 +63,32 @@ impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
+}
+
+/// From now on a change of this file comes as [`Signal::Port`].
+pub fn signal_changes(fd: RawFd) -> io::Result<()> {
+    // SAFETY: both calls take numbers and touch no memory; the signal is blocked by
+    // `Signals::new` before any file is open.
+    if unsafe { libc::fcntl(fd, libc::F_SETOWN, libc::getpid()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    set_flags(fd, |flags| flags | libc::O_ASYNC)
+}
+
+/// Changes of this file come as no signal any more.
+pub fn signal_nothing(fd: RawFd) -> io::Result<()> {
+    set_flags(fd, |flags| flags & !libc::O_ASYNC)
+}
+
+fn set_flags(fd: RawFd, change: impl Fn(i32) -> i32) -> io::Result<()> {
+    // SAFETY: both calls take numbers and touch no memory.
+    let done = unsafe {
+        match libc::fcntl(fd, libc::F_GETFL) {
+            -1 => -1,
+            flags => libc::fcntl(fd, libc::F_SETFL, change(flags)),
+        }
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// What to wait for on a file.
@@ -161,6 +190,16 @@ pub fn detach() -> io::Result<Starter> {
             std::process::exit(if told { i32::from(code[0]) } else { 1 });
         }
     }
+}
+
+/// Milliseconds since the boot, with those that the machine was suspended.
+pub fn uptime_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure lives until the call returns. The clock is there on every kernel
+    // since 2.6.39, and zeroes would be told if it were not.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    let ms = i128::from(time.tv_sec) * 1000 + i128::from(time.tv_nsec) / 1_000_000;
+    u64::try_from(ms).unwrap_or(0)
 }
 
 /// A time as C's `ctime` writes it, in the local time zone, without the newline.

@@ -156,6 +156,24 @@ fn a_port_without_a_host_costs_nothing() {
     stop(child);
 }
 
+#[test]
+fn the_balloon_is_told_without_rules_and_without_a_daemon() {
+    let kernel = FakeKernel::new(1, 1);
+    let ask = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pinheadd"));
+        command.arg("--balloon").arg("--run-dir").arg(dir(&kernel));
+        command.output().expect("it runs")
+    };
+    let output = ask();
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said, "No host has told this guest of a balloon.\n");
+    kernel.write("pinheadd.balloon", "no such file\n");
+    let output = ask();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
+}
+
 /// Whoever else manages the pool finds it as they left it, as long as the rules did not
 /// change it.
 #[test]

@@ -2,9 +2,12 @@
 //!
 //! [`guest`] is the step that runs in every guest: rules over its own counters plug
 //! and unplug its CPUs and its memory. [`steady`] tries a rules file against a model
-//! of a guest under steady load, to find rules that plug and unplug in turn.
+//! of a guest under steady load, to find rules that plug and unplug in turn. [`arbiter`]
+//! runs on the host: it moves memory between guests.
 
 #![forbid(unsafe_code)]
 
+pub mod arbiter;
 pub mod guest;
+pub mod ksm;
 pub mod steady;

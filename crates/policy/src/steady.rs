@@ -162,7 +162,7 @@ impl<'a> Model<'a> {
                 "pgscan_kswapd" | "pgscan_kswapd_normal" => self.scanned,
                 _ => 0.0,
             },
-            Counter::Cpu(_) | Counter::Psi(..) => 0.0,
+            Counter::Cpu(_) | Counter::Psi(..) | Counter::Host(_) => 0.0,
         }
     }
 }

@@ -30,7 +30,8 @@ pub enum Incoming {
     Reply {
         /// Which command.
         ticket: Ticket,
-        /// What QEMU says.
+        /// What QEMU says. An answer of the wrong shape is a failure of the class
+        /// [`Failure::MISSHAPEN`].
         outcome: Result<Reply, Failure>,
     },
     /// Something happened.
@@ -144,14 +145,20 @@ impl Client {
                 Ok(Some(Incoming::Event { name, data, timestamp }))
             }
             Message::Return { id: Some(CAPABILITIES_ID), .. } => Ok(self.negotiated()),
-            Message::Failure { id: Some(CAPABILITIES_ID), failure } => {
+            Message::Failure { id: Some(CAPABILITIES_ID), failure }
+                if matches!(self.state, State::Negotiating(_)) =>
+            {
                 self.state = State::Refused;
                 Err(Error::Refused { desc: failure.desc })
             }
             Message::Return { id, value } => {
                 let (ticket, command) = self.close(id)?;
-                let reply = command.read_reply(&value)?;
-                Ok(Some(Incoming::Reply { ticket, outcome: Ok(reply) }))
+                // The answer is used up whatever it looks like: its asker must hear of it.
+                let outcome = command.read_reply(&value).map_err(|error| Failure {
+                    class: Failure::MISSHAPEN.to_owned(),
+                    desc: error.to_string(),
+                });
+                Ok(Some(Incoming::Reply { ticket, outcome }))
             }
             Message::Failure { id, failure } => {
                 let (ticket, _) = self.close(id)?;
@@ -168,7 +175,12 @@ impl Client {
         Some(Incoming::Ready(version))
     }
 
+    /// Finds the command that an answer belongs to. Before the negotiation is over no command
+    /// was sent, so an answer then belongs to none, whatever id it guesses.
     fn close(&mut self, id: Option<u64>) -> Result<(Ticket, Command), Error> {
+        if !matches!(self.state, State::Ready) {
+            return Err(Error::UnknownId { id });
+        }
         let position = self.open.iter().position(|(open_id, _)| Some(*open_id) == id);
         let (id, command) =
             position.and_then(|index| self.open.remove(index)).ok_or(Error::UnknownId { id })?;

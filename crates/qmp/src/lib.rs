@@ -22,12 +22,16 @@ mod command;
 mod decoder;
 mod error;
 mod message;
+mod reply;
 
 pub use client::{Client, Incoming, PENDING_MAX, Ticket};
-pub use command::{Command, Reply, RunState, VCPUS_MAX, VcpuThread};
+pub use command::Command;
 pub use decoder::{Decoder, MESSAGE_BYTES_MAX};
 pub use error::Error;
 pub use message::{Failure, Message, Timestamp, Version};
+pub use reply::{
+    Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
+};
 
 /// The JSON of answers and event data whose shape depends on the command or the event.
 pub use serde_json::Value;

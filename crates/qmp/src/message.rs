@@ -50,10 +50,17 @@ pub struct Version {
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// `GenericError` or one of the few classes that a program may act on.
+    /// `GenericError` or one of the few classes that a program may act on; or
+    /// [`Failure::MISSHAPEN`].
     pub class: String,
     /// A sentence for people. It may change with QEMU's version.
     pub desc: String,
+}
+
+impl Failure {
+    /// The class of an answer that came and is not what the command returns. QEMU has no such
+    /// class; it is ours, so that nobody waits for an answer that has already been there.
+    pub const MISSHAPEN: &'static str = "Misshapen";
 }
 
 /// Wall-clock time of an event. QEMU sends -1 for both when its clock could not be read.

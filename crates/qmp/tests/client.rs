@@ -48,6 +48,36 @@ fn answer(command: Command, value: Value) -> Result<Incoming, Error> {
     feed(&mut client, json!({ "return": value, "id": id })).remove(0)
 }
 
+/// An answer of the wrong shape is an answer: whoever asked hears what is wrong with it.
+fn refuses(command: Command, value: Value, member: &'static str) {
+    let name = command.name();
+    let Ok(Incoming::Reply { outcome: Err(failure), .. }) = answer(command, value.clone()) else {
+        panic!("{name} takes {value}");
+    };
+    assert_eq!(failure.class, Failure::MISSHAPEN);
+    assert_eq!(failure.desc, Error::Reply { command: name, member }.to_string(), "{value}");
+}
+
+#[test]
+fn an_answer_before_its_time_is_nobodys() {
+    let mut client = Client::new();
+    let ticket = client.ask(Command::QueryBalloon).unwrap();
+    let early = json!({ "return": { "actual": 5 }, "id": 1 });
+    assert_eq!(feed(&mut client, early.clone()), [Err(Error::UnknownId { id: Some(1) })]);
+    greet(&mut client);
+    let failed = json!({ "error": { "class": "a", "desc": "b" }, "id": 1 });
+    assert_eq!(feed(&mut client, failed), [Err(Error::UnknownId { id: Some(1) })]);
+    feed(&mut client, json!({ "return": {}, "id": 0 }));
+    assert!(client.output().ends_with(b"\n"), "the command is asked all the same");
+    let reply = Incoming::Reply { ticket, outcome: Ok(Reply::Balloon { actual_bytes: 5 }) };
+    assert_eq!(feed(&mut client, early), [Ok(reply)]);
+    // What was agreed cannot be refused later.
+    let refused = json!({ "error": { "class": "a", "desc": "b" }, "id": 0 });
+    assert_eq!(feed(&mut client, refused), [Err(Error::UnknownId { id: Some(0) })]);
+    client.ask(Command::QueryBalloon).unwrap();
+    assert!(String::from_utf8_lossy(client.output()).contains("\"id\":2"));
+}
+
 #[test]
 fn commands_wait_for_the_negotiation() {
     let mut client = Client::new();
@@ -111,22 +141,19 @@ fn vcpu_threads_are_sorted_and_checked() {
     };
     assert_eq!(vcpus, [VcpuThread { index: 0, tid: 11 }, VcpuThread { index: 1, tid: 12 }]);
 
-    let wrong = |value| answer(Command::QueryCpusFast, value).unwrap_err();
-    let error = |member| Error::Reply { command: "query-cpus-fast", member };
-    assert_eq!(wrong(json!({})), error("(list)"));
-    assert_eq!(wrong(json!([{ "cpu-index": 0 }])), error("thread-id"));
-    assert_eq!(wrong(json!([{ "cpu-index": -1, "thread-id": 1 }])), error("cpu-index"));
-    assert_eq!(wrong(json!([{ "cpu-index": 0, "thread-id": 1u64 << 40 }])), error("thread-id"));
-    assert_eq!(wrong(json!(vec![json!({}); 5000])), error("(list)"));
+    let check = |value, member| refuses(Command::QueryCpusFast, value, member);
+    check(json!({}), "(list)");
+    check(json!([{ "cpu-index": 0 }]), "thread-id");
+    check(json!([{ "cpu-index": -1, "thread-id": 1 }]), "cpu-index");
+    check(json!([{ "cpu-index": 0, "thread-id": 1u64 << 40 }]), "thread-id");
+    check(json!(vec![json!({}); 5000]), "(list)");
 }
 
 #[test]
 fn hostile_answers_are_errors() {
-    let balloon = |value| answer(Command::QueryBalloon, value).unwrap_err();
-    let error = Error::Reply { command: "query-balloon", member: "actual" };
-    assert_eq!(balloon(json!({ "actual": -1 })), error);
-    assert_eq!(balloon(json!({ "actual": "1" })), error);
-    assert_eq!(balloon(json!(null)), error);
+    for value in [json!({ "actual": -1 }), json!({ "actual": "1" }), json!(null)] {
+        refuses(Command::QueryBalloon, value, "actual");
+    }
 
     let mut client = ready();
     let unknown = feed(&mut client, json!({ "return": {}, "id": 99 }));

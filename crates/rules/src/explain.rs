@@ -6,7 +6,7 @@ use crate::compile::{Machine, part};
 use crate::diag::Span;
 use crate::file::{Name, RuleFile};
 use crate::program::{Fault, Program};
-use counters::History;
+use counters::{Counter, History};
 
 /// The value of a piece of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,17 @@ pub fn explain(
     machine: &Machine,
     history: &History,
 ) -> Explanation {
-    let explainer = Explainer { file, program, machine, history };
+    explain_file(file, &program.counters, machine, history)
+}
+
+/// The same, of a file whose program reads those counters.
+pub(crate) fn explain_file(
+    file: &RuleFile,
+    counters: &[Counter],
+    machine: &Machine,
+    history: &History,
+) -> Explanation {
+    let explainer = Explainer { file, counters, machine, history };
     let variables = file.variables.iter().filter_map(|variable| {
         let expr = variable.expr.as_ref()?;
         Some((variable.name.clone(), explainer.piece(expr)))
@@ -59,7 +69,7 @@ pub fn explain(
 
 struct Explainer<'a> {
     file: &'a RuleFile,
-    program: &'a Program,
+    counters: &'a [Counter],
     machine: &'a Machine,
     history: &'a History,
 }
@@ -75,7 +85,7 @@ impl Explainer<'_> {
     }
 
     fn value(&self, expr: &Expr) -> Value {
-        let Some(part) = part(self.file, self.program, self.machine, expr) else {
+        let Some(part) = part(self.file, self.counters, self.machine, expr) else {
             return Value::Unread;
         };
         match part.code.run(self.history) {

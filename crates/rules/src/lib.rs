@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The language is the one of IBM's `cpuplugd`, with its surprises; additions need
-//! LANGUAGE="2". Reading never fails and evaluation is bounded: no loops, no memory.
+//! LANGUAGE="2". The same expressions, over other counters, are the rules of the host's
+//! manager ([`host`]). Reading never fails and evaluation is bounded: no loops, no memory.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod compile;
 mod diag;
 mod explain;
 mod file;
+pub mod host;
 mod lint;
 mod names;
 mod parse;
@@ -26,8 +28,9 @@ pub use ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
 pub use compile::{Machine, compile};
 pub use diag::{Diagnostic, Severity, Span, has_errors, line_column, one_line};
 pub use explain::{Explanation, Piece, Value, explain};
-pub use file::{Language, MAX_FILE, Name, RuleFile, RuleText, Setting, Variable, parse};
+pub use file::{FileKind, Language, MAX_FILE, Name, RuleFile, RuleText, Setting, Variable, parse};
 pub use lint::lint;
+pub use names::nearest;
 pub use parse::MAX_HISTORY;
 pub use presets::{PRESETS, Preset, preset};
 pub use program::{CpuRules, Fault, FaultKind, MemoryRules, Program, Steps};

@@ -14,6 +14,7 @@ pub fn lint(file: &RuleFile) -> Vec<Diagnostic> {
         linter.rule(name, &rule.expr, rule.name);
     }
     linter.memory();
+    linter.steps();
     let mut found = linter.found;
     found.sort_by_key(|d| (d.span.start, d.span.end));
     found.dedup();
@@ -57,8 +58,7 @@ impl Linter<'_> {
             let mut seen = vec![[false; 2]; self.file.variables.len()];
             self.steal(expr, Direction::Up, &mut seen);
         }
-        let is_rule = !matches!(name, Name::CmmInc | Name::CmmDec);
-        if is_rule && !matches!(expr.kind, ExprKind::Number(_)) {
+        if name.is_rule() && !matches!(expr.kind, ExprKind::Number(_)) {
             self.decided(name, expr, at);
         }
     }
@@ -193,6 +193,19 @@ impl Linter<'_> {
                 .label("whatever the counters show")
                 .help(help),
         );
+    }
+
+    /// A host's rules that want no step say so in a guard, where a reader looks for it.
+    fn steps(&mut self) {
+        let file = self.file;
+        for (name, guard) in [(Name::ShrinkSize, "MAYSHRINK"), (Name::GrowSize, "MAYGROW")] {
+            let Some(rule) = file.rule(name) else { continue };
+            if Ranges::new(file).is_never_positive(&rule.expr) {
+                let message = format!("{} is never more than 0: there is no step", name.name());
+                let help = format!("a size in MiB is expected; {guard}=\"0\" forbids steps");
+                self.warn("no-step", rule.name.to(rule.expr.span), message, &help);
+            }
+        }
     }
 
     fn memory(&mut self) {

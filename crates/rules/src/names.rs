@@ -7,7 +7,7 @@ const OFFERED: usize = 3;
 const LONGEST: usize = 64;
 
 /// The known names nearest to `wanted`, nearest first; none if nothing is near.
-pub(crate) fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if wanted.len() > LONGEST {
         return Vec::new();
     }

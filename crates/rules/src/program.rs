@@ -58,7 +58,7 @@ pub enum FaultKind {
     DivisionByZero,
     /// A result too large for a number.
     Overflow,
-    /// A result that is no number, or does not fit a number of pages.
+    /// A result that is no number, or does not fit a whole one.
     Invalid,
     /// A counter that was not read in that interval.
     Missing {
@@ -164,18 +164,19 @@ impl MemoryRules {
 
     /// The sizes of a step, truncated to whole pages as the original does.
     pub fn steps(&self, history: &History) -> Result<Steps, Fault> {
-        let inc = self.inc.pages(history)?;
-        let dec = self.dec.as_ref().map_or(Ok(inc), |dec| dec.pages(history))?;
+        let inc = self.inc.whole(history)?;
+        let dec = self.dec.as_ref().map_or(Ok(inc), |dec| dec.whole(history))?;
         Ok(Steps { inc, dec })
     }
 }
 
-fn is_true(value: f64) -> bool {
+pub(crate) fn is_true(value: f64) -> bool {
     value != 0.0
 }
 
 impl Code {
-    fn pages(&self, history: &History) -> Result<i64, Fault> {
+    /// The value without its fraction.
+    pub(crate) fn whole(&self, history: &History) -> Result<i64, Fault> {
         let value = self.run(history)?.trunc();
         // The first number past i64; below it every whole number fits.
         let limit = i64::MAX as f64;

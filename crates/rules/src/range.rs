@@ -85,6 +85,11 @@ impl<'a> Ranges<'a> {
         }
     }
 
+    /// Whether a number is 0 or less, whatever the counters show.
+    pub(crate) fn is_never_positive(&self, expr: &Expr) -> bool {
+        self.range(expr).high <= 0.0
+    }
+
     fn visit(&self) -> bool {
         self.left.set(self.left.get().saturating_sub(1));
         self.left.get() > 0
@@ -177,6 +182,9 @@ fn is_growth(x: &Expr, y: &Expr) -> bool {
 
 fn counter_range(counter: &Counter) -> Range {
     match counter {
+        Counter::Host(counter) => {
+            Range { low: 0.0, high: counter.unit().largest().unwrap_or(f64::INFINITY) }
+        }
         Counter::OnlineCpus => Range { low: 1.0, high: f64::INFINITY },
         _ => NOT_NEGATIVE,
     }

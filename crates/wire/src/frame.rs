@@ -156,6 +156,7 @@ fn crc32(crc: u32, bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Memory;
     use crate::message::*;
 
     fn samples() -> Vec<Message> {
@@ -186,10 +187,19 @@ mod tests {
                 bytes: vec![0x9D; MAX_CHUNK],
             }),
             Message::Bye,
+            Message::Memory(Memory {
+                sequence: 5,
+                uptime_ms: 86_400_000,
+                total_kib: Some(262_144),
+                free_kib: Some(0),
+                psi_some_us: Some(u64::MAX - 1),
+                ..Memory::default()
+            }),
             Message::Welcome(Welcome { memory_pages: 65_536, grants: true, paces: true }),
             Message::Grant(Grant { sequence: 1, pages: 4000, reason: "floor".into() }),
             Message::Look,
             Message::Capture(Capture { sequence: 9, file: File::Vmstat }),
+            Message::Sample(Sample { sequence: 5 }),
         ]
     }
 

@@ -23,12 +23,14 @@
 
 mod body;
 mod frame;
+mod memory;
 mod message;
 
 pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
+pub use memory::Memory;
 pub use message::{
     Capture, Chunk, File, Grant, Hello, MAX_CHUNK, MAX_TEXT, Message, PoolKind, PoolRequest,
-    Pressure, Status, Welcome,
+    Pressure, Sample, Status, Welcome,
 };
 
 /// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.

@@ -1,6 +1,7 @@
 //! The messages.
 
 use crate::body::{Reader, Writer};
+use crate::memory::Memory;
 
 /// The longest text in a message, in bytes: a reason has to fit a line of a table.
 pub const MAX_TEXT: usize = 200;
@@ -172,6 +173,13 @@ pub struct Capture {
     pub file: File,
 }
 
+/// A host asks how the guest's memory is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Comes back with the answer; not 0, which stands for an answer that nobody asked for.
+    pub sequence: u32,
+}
+
 /// A piece of a captured file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -202,6 +210,8 @@ pub enum Message {
     Chunk(Chunk),
     /// Guest: I end, and have given back what I took.
     Bye,
+    /// Guest: this is how my memory is.
+    Memory(Memory),
     /// Host: I am here.
     Welcome(Welcome),
     /// Host: this is the pool that you have.
@@ -210,6 +220,8 @@ pub enum Message {
     Look,
     /// Host: show me a file.
     Capture(Capture),
+    /// Host: how is your memory now?
+    Sample(Sample),
 }
 
 impl Message {
@@ -221,10 +233,12 @@ impl Message {
             Message::Need(_) => 4,
             Message::Chunk(_) => 5,
             Message::Bye => 6,
+            Message::Memory(_) => 7,
             Message::Welcome(_) => 65,
             Message::Grant(_) => 66,
             Message::Look => 67,
             Message::Capture(_) => 68,
+            Message::Sample(_) => 69,
         }
     }
 
@@ -295,6 +309,8 @@ impl Message {
                 out.u32(capture.sequence);
                 out.u8(capture.file as u8);
             }
+            Message::Memory(memory) => memory.write(out),
+            Message::Sample(sample) => out.u32(sample.sequence),
         }
     }
 
@@ -352,6 +368,7 @@ impl Message {
                 Message::Chunk(Chunk { sequence, file, offset, last, bytes })
             }
             6 => Message::Bye,
+            7 => Message::Memory(Memory::read(from)?),
             65 => Message::Welcome(Welcome {
                 memory_pages: from.u64()?,
                 grants: from.flag()?,
@@ -367,6 +384,7 @@ impl Message {
                 sequence: from.u32()?,
                 file: *File::ALL.get(usize::from(from.u8()?))?,
             }),
+            69 => Message::Sample(Sample { sequence: from.u32()? }),
             _ => return None,
         };
         from.is_done().then_some(message)

@@ -3,18 +3,15 @@
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 
+use hypervisor::{Budget, Port, Usage, Vcpus};
 use qmp::{Command, Incoming, Reply, Ticket};
-use rustix::event::PollFlags;
-use wire::{Grant, Hello, Message, PoolKind, PoolRequest, Status, Welcome};
+use wire::{Grant, Hello, Memory, Message, PoolRequest, Status};
 
 use super::Event;
-use super::budget::Budget;
 use super::capture::{Captured, Captures};
-use super::grant::{Floor, decide, kept_bytes};
+use super::grant::Floor;
 use super::open::{CONSOLE_A_SECOND, CONSOLE_BURST, CONSOLE_READ, Open};
-use super::port::{Port, is_passing};
 use super::state::{State, Tally};
-use super::vcpu::{Usage, Vcpus};
 use crate::qemu::DAEMON_PORT;
 use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
 
@@ -27,35 +24,43 @@ const USAGE_MS: u64 = 1_000;
 
 /// A balloon command that QEMU has not answered yet.
 #[derive(Debug)]
-struct Pending {
-    ticket: Ticket,
-    grant: Grant,
+pub(super) struct Pending {
+    pub(super) ticket: Ticket,
+    pub(super) grant: Grant,
 }
 
 /// A guest.
 #[derive(Debug)]
 pub struct Member {
-    spec: GuestSpec,
-    floor: Floor,
-    state: State,
-    open: Option<Open>,
-    hello: Option<Hello>,
-    status: Option<Status>,
-    tally: Tally,
+    pub(super) spec: GuestSpec,
+    pub(super) floor: Floor,
+    pub(super) state: State,
+    pub(super) open: Option<Open>,
+    pub(super) hello: Option<Hello>,
+    pub(super) status: Option<Status>,
+    pub(super) tally: Tally,
     console: Vec<u8>,
     vcpus: Vcpus,
     vcpus_asked: Option<Ticket>,
     usage: Option<Usage>,
     usage_ms: u64,
-    looked_ms: u64,
-    pending: Option<Pending>,
+    pub(super) looked_ms: u64,
+    pub(super) pending: Option<Pending>,
     /// The newest request, while QEMU is busy with an older one.
-    wanted: Option<PoolRequest>,
-    granted_pages: u64,
-    captures: Captures,
-    captured: Vec<Captured>,
+    pub(super) wanted: Option<PoolRequest>,
+    pub(super) granted_pages: u64,
+    pub(super) captures: Captures,
+    pub(super) captured: Vec<Captured>,
     started_ms: u64,
-    came_up: bool,
+    /// How its memory was when its daemon said so last.
+    pub(super) memory: Option<Memory>,
+    /// How often its daemon has said that tasks wait for memory.
+    pub(super) needs: u64,
+    /// What of the last status is in the tally.
+    pub(super) tallied: Status,
+    /// Whether a host manager has its port and its balloon.
+    pub(super) managed: bool,
+    pub(super) came_up: bool,
     ended: bool,
 }
 
@@ -81,6 +86,10 @@ impl Member {
             captures: Captures::default(),
             captured: Vec::new(),
             started_ms: 0,
+            memory: None,
+            needs: 0,
+            tallied: Status::default(),
+            managed: false,
             came_up: false,
             ended: false,
         }
@@ -116,6 +125,16 @@ impl Member {
         self.status.as_ref()
     }
 
+    /// How its memory was when its daemon said so last.
+    pub fn memory(&self) -> Option<&Memory> {
+        self.memory.as_ref()
+    }
+
+    /// How often its daemon has said that tasks wait for memory.
+    pub fn needs(&self) -> u64 {
+        self.needs
+    }
+
     /// What it did over its life.
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -133,9 +152,8 @@ impl Member {
 
     /// Bytes and messages of its port that were of no use, and turns that it flooded.
     pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
-        self.open
-            .as_ref()
-            .map_or((wire::Dropped::default(), 0), |open| (open.port.dropped(), open.port.floods))
+        let port = self.open.as_ref().and_then(|open| open.port.as_ref());
+        port.map_or((wire::Dropped::default(), 0), |port| (port.dropped(), port.floods))
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -157,11 +175,15 @@ impl Member {
             let ready = || -> std::io::Result<Open> {
                 guest.console.set_nonblocking(true)?;
                 guest.qmp.set_nonblocking(true)?;
-                let port = Port::new(guest.port, now_ms)?;
+                let port = match self.managed {
+                    true => None,
+                    false => Some(Port::new(guest.port, now_ms)?),
+                };
                 let (process, console, qmp) = (guest.process, guest.console, guest.qmp);
                 let (client, ctl) = (qmp::Client::new(), guest.ctl);
                 let console_budget = Budget::new(CONSOLE_A_SECOND, CONSOLE_BURST, now_ms);
-                Ok(Open { process, console, qmp, port, client, ctl, console_budget })
+                let _sockets = guest.sockets;
+                Ok(Open { process, console, qmp, port, client, ctl, console_budget, _sockets })
             };
             ready().map_err(|e| e.to_string())
         });
@@ -195,7 +217,7 @@ impl Member {
     }
 
     /// A connection is closed: QEMU has ended, or is about to.
-    fn closed(&mut self) {
+    pub(super) fn closed(&mut self) {
         let Some(open) = &mut self.open else { return };
         // A QEMU that cannot use KVM after all ends before its guest says a word.
         if self.state == State::Booting && self.spec.accel == Accel::Kvm && self.console.is_empty()
@@ -223,6 +245,7 @@ impl Member {
                 self.console.extend_from_slice(&buffer[..count]);
                 let extra = self.console.len().saturating_sub(CONSOLE_BYTES_MAX);
                 self.console.drain(..extra);
+                self.notice_managed();
             }
             Err(error) if is_passing(&error) => {}
             Err(_) => self.closed(),
@@ -257,7 +280,7 @@ impl Member {
         self.flush_qmp();
     }
 
-    fn ask(&mut self, command: Command) -> Option<Ticket> {
+    pub(super) fn ask(&mut self, command: Command) -> Option<Ticket> {
         let ticket = self.open.as_mut()?.client.ask(command).ok();
         self.flush_qmp();
         ticket
@@ -278,7 +301,8 @@ impl Member {
     fn answered(&mut self, ticket: Ticket, outcome: Result<Reply, qmp::Failure>, now_ms: u64) {
         if self.vcpus_asked == Some(ticket) {
             if let (Ok(Reply::Vcpus(threads)), Some(pid)) = (&outcome, self.pid()) {
-                self.vcpus = Vcpus::new(pid, threads);
+                let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
+                self.vcpus = Vcpus::new(pid, &tids);
                 self.usage_ms = now_ms;
                 self.vcpus.usage(now_ms);
             }
@@ -299,112 +323,13 @@ impl Member {
         }
     }
 
-    fn say(&mut self, message: &Message) {
-        if self.open.as_mut().is_some_and(|open| open.port.say(message).is_err()) {
-            self.closed();
-        }
-    }
-
-    pub(crate) fn speak_port(&mut self, flags: PollFlags, now_ms: u64) {
-        let Some(open) = &mut self.open else { return };
-        let sent = open.port.send();
-        let received = match flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            true => open.port.receive(),
-            false => Ok(()),
-        };
-        while let Some(message) = self.open.as_mut().and_then(|open| open.port.next()) {
-            self.hear(message, now_ms);
-        }
-        if sent.is_err() || received.is_err() {
-            self.closed();
-        }
-    }
-
-    fn hear(&mut self, message: Message, now_ms: u64) {
-        match message {
-            Message::Hello(hello) => {
-                let reply = hello.reply;
-                self.came_up |= self.state == State::Booting;
-                self.state = State::Up;
-                // A daemon that starts anew counts from zero again.
-                if !reply {
-                    self.status = None;
-                }
-                self.hello = Some(hello);
-                if !reply {
-                    let memory_pages = self.spec.memory_mib * 256;
-                    let welcome = Welcome { memory_pages, grants: true, paces: true };
-                    self.say(&Message::Welcome(welcome));
-                }
-            }
-            Message::Status(status) => self.take_status(status),
-            Message::PoolRequest(request) => self.grant(request),
-            Message::Chunk(chunk) => self.captured.extend(self.captures.take(&chunk)),
-            Message::Bye => self.state = State::Unmanaged,
-            // A need is for a manager of many guests; this one grants what is asked for.
-            Message::Need(_) => self.looked_ms = now_ms,
-            // The rest is said by hosts only.
-            _ => {}
-        }
-    }
-
-    /// Keeps what a daemon says, within what its guest can be.
-    fn take_status(&mut self, mut status: Status) {
-        let memory_pages = self.spec.memory_mib * 256;
-        status.cpus_present = status.cpus_present.min(self.spec.cpus);
-        status.cpus_online = status.cpus_online.clamp(1, self.spec.cpus);
-        status.pool_pages = status.pool_pages.min(memory_pages);
-        let online = status.cpus_online;
-        let tally = &mut self.tally;
-        tally.cpus_online = Some(match tally.cpus_online {
-            None => (online, online),
-            Some((min, max)) => (min.min(online), max.max(online)),
-        });
-        tally.pool_pages_max = tally.pool_pages_max.max(status.pool_pages);
-        let before = self.status.take().unwrap_or_default();
-        let grown = |sum: &mut u32, now: u32, before: u32| {
-            *sum = sum.saturating_add(now.saturating_sub(before));
-        };
-        grown(&mut tally.plugs, status.plugs, before.plugs);
-        grown(&mut tally.unplugs, status.unplugs, before.unplugs);
-        grown(&mut tally.grows, status.grows, before.grows);
-        grown(&mut tally.shrinks, status.shrinks, before.shrinks);
-        self.status = Some(status);
-    }
-
-    /// Grants a request, one at a time: while QEMU works, only the newest one waits.
-    fn grant(&mut self, request: PoolRequest) {
-        if self.pending.is_some() {
-            self.wanted = Some(request);
-            return;
-        }
-        let grant = decide(request, self.spec.memory_mib, self.floor);
-        let value_bytes = kept_bytes(self.spec.memory_mib, grant.pages);
-        match self.ask(Command::Balloon { value_bytes }) {
-            Some(ticket) => self.pending = Some(Pending { ticket, grant }),
-            None => {
-                let (sequence, pages) = (grant.sequence, self.granted_pages);
-                let reason = "QEMU does not answer".to_owned();
-                self.say(&Message::Grant(Grant { sequence, pages, reason }));
-            }
-        }
-    }
-
-    pub(crate) fn capture(&mut self, file: wire::File, now_ms: u64) -> Option<u32> {
-        if self.state != State::Up {
-            return None;
-        }
-        let sequence = self.captures.begin(file, now_ms)?;
-        self.say(&Message::Capture(wire::Capture { sequence, file }));
-        Some(sequence)
-    }
-
     /// What has to be looked at again and again, four times a second.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         if self.is_booting() && is_mute(self.spec.accel, self.console.len(), waited_ms) {
             return self.emulate(now_ms);
         }
+        self.connect(now_ms);
         let Some(open) = &mut self.open else { return };
         open.refill(now_ms);
         while let Some(late) = self.captures.expire(now_ms) {
@@ -440,11 +365,11 @@ impl Member {
             events.push(Event::Ended(guest));
         }
     }
+}
 
-    /// How it gives up memory, as its daemon said.
-    pub fn pool_kind(&self) -> PoolKind {
-        self.hello.as_ref().map_or(PoolKind::None, |h| h.pool)
-    }
+/// Nothing to read or no room to write, for now.
+fn is_passing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
 }
 
 /// Whether a guest runs on a KVM that is there and does not work, as on some nested hosts.

@@ -9,22 +9,20 @@
 //! A guest's bytes are taken within a budget; a guest that does not read loses what
 //! is said to it; a guest that ends is a state, not an error.
 
-mod budget;
 mod capture;
+mod daemon;
 mod grant;
 mod loads;
 mod member;
 mod open;
-mod port;
 mod state;
-mod vcpu;
 
 pub use capture::Captured;
 pub use grant::Floor;
+pub use hypervisor::{Usage, parse_schedstat};
 pub use loads::{Load, load_script};
 pub use member::Member;
 pub use state::{State, Tally};
-pub use vcpu::{Usage, parse_schedstat};
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -99,6 +97,25 @@ impl Fleet {
         self.members.get_mut(guest)?.capture(file, now)
     }
 
+    /// Asks a guest's daemon how its memory is; see [`Member::memory`].
+    pub fn sample(&mut self, guest: usize, sequence: u32) {
+        if let Some(member) = self.members.get_mut(guest) {
+            member.sample(sequence);
+        }
+    }
+
+    /// Leaves the guests' ports and balloons to a host manager, which finds them in the
+    /// directory of their sockets. Their life stays ours.
+    pub fn let_go(&mut self) {
+        self.members.iter_mut().for_each(Member::let_go);
+    }
+
+    /// Takes ports and balloons back from a host manager that has ended.
+    pub fn take_back(&mut self) {
+        let now = self.clock.ms();
+        self.members.iter_mut().for_each(|member| member.take_back(now));
+    }
+
     /// Kills a guest's QEMU, as a test of what its end does to the others.
     pub fn kill(&mut self, guest: usize) {
         if let Some(member) = self.members.get_mut(guest) {
@@ -164,9 +181,9 @@ impl Fleet {
             let channels = [
                 (open.console.as_fd(), Channel::Console, open.console_flags()),
                 (open.qmp.as_fd(), Channel::Qmp, open.qmp_flags()),
-                (open.port.as_fd(), Channel::Port, open.port.flags()),
             ];
-            for (fd, channel, flags) in channels {
+            let port = open.port.as_ref().map(|port| (port.as_fd(), Channel::Port, port.flags()));
+            for (fd, channel, flags) in channels.into_iter().chain(port) {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
                 places.push((index, channel));
             }

@@ -2,11 +2,10 @@
 
 use std::os::unix::net::UnixStream;
 
+use hypervisor::{Budget, Port};
 use rustix::event::PollFlags;
 
-use super::budget::Budget;
-use super::port::Port;
-use crate::Process;
+use crate::{Process, SocketFile};
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
@@ -21,10 +20,13 @@ pub(crate) struct Open {
     pub(crate) process: Process,
     pub(crate) console: UnixStream,
     pub(crate) qmp: UnixStream,
-    pub(crate) port: Port,
+    /// `None` while a host manager has it.
+    pub(crate) port: Option<Port>,
     pub(crate) client: qmp::Client,
     pub(crate) ctl: Option<UnixStream>,
     pub(crate) console_budget: Budget,
+    /// Their files go with them.
+    pub(crate) _sockets: Vec<SocketFile>,
 }
 
 impl Open {
@@ -35,7 +37,9 @@ impl Open {
 
     pub(crate) fn refill(&mut self, now_ms: u64) {
         self.console_budget.refill(now_ms);
-        self.port.refill(now_ms);
+        if let Some(port) = &mut self.port {
+            port.refill(now_ms);
+        }
     }
 
     pub(crate) fn qmp_flags(&self) -> PollFlags {

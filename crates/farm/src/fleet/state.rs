@@ -11,6 +11,8 @@ pub enum State {
     Up,
     /// It was up, and its daemon has said good-bye.
     Unmanaged,
+    /// It is up, and another process has its port and its balloon: a host manager.
+    Managed,
     /// Its QEMU has ended; the reason is in words.
     Ended(String),
 }
@@ -23,6 +25,7 @@ impl State {
             State::Booting => "booting",
             State::Up => "up",
             State::Unmanaged => "unmanaged",
+            State::Managed => "managed",
             State::Ended(_) => "ended",
         }
     }

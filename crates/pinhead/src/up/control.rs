@@ -4,9 +4,13 @@
 //! One request a connection: a line of JSON, `{"capture": "g1"}`, is answered with a
 //! line, `{"files": {"proc/stat": "...", ...}}` or `{"error": "..."}`. Only the user
 //! who started the guests is answered, and root.
+//!
+//! `{"manage": true}` is answered with `{"managed": ["g1", ...], "dir": "..."}`, and the
+//! connection is a lease: as long as it stays open whoever asked has the guests' ports and
+//! balloons, and however it ends they are ours again.
 
-use crate::Error;
-use farm::fleet::{Captured, Fleet};
+pub use super::ask::{Managed, capture, manage, running};
+use farm::fleet::{Captured, Fleet, State};
 use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -18,11 +22,11 @@ use std::time::Duration;
 /// The name under which an answer has the size of the pool, whichever kind it is.
 pub const POOL: &str = "proc/sys/vm/cmm_pages";
 /// The beginning of the sockets' names; the process id follows.
-const PREFIX: &str = "pinhead/up/";
+pub(super) const PREFIX: &str = "pinhead/up/";
 /// The longest request.
 const REQUEST_MAX: u64 = 4096;
 /// The longest answer: all files of a guest, escaped.
-const ANSWER_MAX: u64 = 4 << 20;
+pub(super) const ANSWER_MAX: u64 = 4 << 20;
 /// Questions that may wait for their guest at once.
 const WAITING_MAX: usize = 16;
 
@@ -31,6 +35,17 @@ const WAITING_MAX: usize = 16;
 pub struct Control {
     listener: UnixListener,
     waiting: Vec<Waiting>,
+    /// The host manager that has the guests; it says nothing more.
+    manager: Option<UnixStream>,
+}
+
+/// What somebody asks.
+#[derive(Debug, PartialEq, Eq)]
+enum Question {
+    /// The files of a guest.
+    Capture(String),
+    /// All guests.
+    Manage,
 }
 
 /// A question whose guest has not sent all its files yet.
@@ -42,7 +57,7 @@ struct Waiting {
     files: serde_json::Map<String, Value>,
 }
 
-fn name_of(pid: u32) -> String {
+pub(super) fn name_of(pid: u32) -> String {
     format!("{PREFIX}{pid}")
 }
 
@@ -52,16 +67,36 @@ impl Control {
         let address = SocketAddr::from_abstract_name(name_of(std::process::id()))?;
         let listener = UnixListener::bind_addr(&address)?;
         listener.set_nonblocking(true)?;
-        Ok(Control { listener, waiting: Vec::new() })
+        Ok(Control { listener, waiting: Vec::new(), manager: None })
     }
 
-    /// To wait for questions on.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    /// To wait for questions on, and for the end of the manager where there is one.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [self.listener.as_fd()].into_iter().chain(self.manager.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Takes what has come, by what of [`Control::fds`] can be read.
+    pub fn turn(&mut self, ready: &[bool], fleet: &mut Fleet) {
+        // First who ends, so that the next one may begin.
+        if ready.get(1) == Some(&true) && self.manager_has_ended() {
+            self.manager = None;
+            fleet.take_back();
+        }
+        if ready.first() == Some(&true) {
+            self.accept(fleet);
+        }
+    }
+
+    fn manager_has_ended(&self) -> bool {
+        let Some(mut stream) = self.manager.as_ref() else { return false };
+        match stream.read(&mut [0; REQUEST_MAX as usize]) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
     }
 
     /// Takes a question. Whoever asks has to do so at once: nobody else waits for it.
-    pub fn accept(&mut self, fleet: &mut Fleet) {
+    fn accept(&mut self, fleet: &mut Fleet) {
         let Ok((stream, _)) = self.listener.accept() else { return };
         if !is_ours(&stream) || self.waiting.len() >= WAITING_MAX {
             return;
@@ -74,13 +109,41 @@ impl Control {
         if BufReader::new((&stream).take(REQUEST_MAX)).read_line(&mut line).is_err() {
             return;
         }
-        match question(&line).and_then(|guest| begin(fleet, &guest)) {
-            Ok((guest, missing)) => {
-                let files = serde_json::Map::new();
-                self.waiting.push(Waiting { stream, guest, missing, files });
+        let refusal = match question(&line) {
+            Ok(Question::Capture(guest)) => match begin(fleet, &guest) {
+                Ok((guest, missing)) => {
+                    let files = serde_json::Map::new();
+                    self.waiting.push(Waiting { stream, guest, missing, files });
+                    return;
+                }
+                Err(message) => message,
+            },
+            Ok(Question::Manage) if self.manager.is_some() => {
+                "Another host manager has these guests".into()
             }
-            Err(message) => answer(&stream, &json!({ "error": message })),
-        }
+            Ok(Question::Manage) => match self.let_go(fleet, &stream) {
+                Ok(()) => {
+                    self.manager = Some(stream);
+                    return;
+                }
+                Err(message) => message,
+            },
+            Err(message) => message,
+        };
+        answer(&stream, &json!({ "error": refusal }));
+    }
+
+    /// Leaves the guests to whoever holds the stream.
+    fn let_go(&self, fleet: &mut Fleet, stream: &UnixStream) -> Result<(), String> {
+        let specs = || fleet.members().iter().map(|member| member.spec());
+        let Some(dir) = specs().find_map(|spec| spec.run_dir.clone()) else {
+            return Err("These guests have no sockets that a host manager could use".into());
+        };
+        let names: Vec<String> = specs().map(|spec| spec.name.clone()).collect();
+        stream.set_nonblocking(true).map_err(|e| format!("The connection fails: {e}"))?;
+        fleet.let_go();
+        answer(stream, &json!({ "managed": names, "dir": dir }));
+        Ok(())
     }
 
     /// Takes a file that a guest has sent, or has failed to send.
@@ -104,15 +167,19 @@ impl Control {
     }
 }
 
-fn is_ours(stream: &UnixStream) -> bool {
+pub(super) fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn question(line: &str) -> Result<String, String> {
+fn question(line: &str) -> Result<Question, String> {
     let value: Value = serde_json::from_str(line).map_err(|e| format!("This is no JSON: {e}"))?;
+    if value.get("manage").and_then(Value::as_bool) == Some(true) {
+        return Ok(Question::Manage);
+    }
     let guest = value.get("capture").and_then(Value::as_str);
-    guest.map(str::to_owned).ok_or_else(|| "Ask {\"capture\": \"GUEST\"}".into())
+    let guest = guest.map(|guest| Question::Capture(guest.to_owned()));
+    guest.ok_or_else(|| "Ask {\"capture\": \"GUEST\"} or {\"manage\": true}".into())
 }
 
 fn begin(fleet: &mut Fleet, name: &str) -> Result<(usize, Vec<u32>), String> {
@@ -121,6 +188,9 @@ fn begin(fleet: &mut Fleet, name: &str) -> Result<(usize, Vec<u32>), String> {
         let names: Vec<&str> = fleet.members().iter().map(|m| m.spec().name.as_str()).collect();
         format!("There is no guest {name}; there are {}", names.join(", "))
     })?;
+    if fleet.members()[guest].state() == &State::Managed {
+        return Err(format!("Guest {name} is managed by a host manager, which has its port"));
+    }
     let missing: Option<Vec<u32>> =
         wire::File::ALL.into_iter().map(|file| fleet.capture(guest, file)).collect();
     missing.map(|m| (guest, m)).ok_or_else(|| format!("Guest {name} is not up"))
@@ -131,57 +201,16 @@ fn answer(mut stream: &UnixStream, value: &Value) {
     let _ = stream.write_all(format!("{value}\n").as_bytes());
 }
 
-/// Asks the running `pinhead up` that has this guest for all of its files.
-pub fn capture(guest: &str) -> Result<Vec<(String, String)>, Error> {
-    let names = running()?;
-    if names.is_empty() {
-        let message = "No `pinhead up` is running: start one, or use --root";
-        return Err(Error::Message(message.into()));
-    }
-    let mut refusal = String::new();
-    for name in names {
-        match ask(&name, guest) {
-            Ok(Ok(files)) => return Ok(files),
-            Ok(Err(message)) => refusal = message,
-            Err(error) => refusal = format!("{name} does not answer: {error}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions() {
+        assert_eq!(question("{\"capture\": \"g1\"}"), Ok(Question::Capture("g1".into())));
+        assert_eq!(question("{\"manage\": true}"), Ok(Question::Manage));
+        for wrong in ["{\"manage\": false}", "{\"manage\": 1}", "{}", "[]", "", "manage"] {
+            assert!(question(wrong).is_err(), "{wrong}");
         }
     }
-    Err(Error::Message(refusal))
-}
-
-/// The names of the sockets that are there now.
-fn running() -> Result<Vec<String>, Error> {
-    let path = std::path::Path::new("/proc/net/unix");
-    let text = std::fs::read_to_string(path).map_err(|e| Error::read(path, e))?;
-    let at = format!("@{PREFIX}");
-    let mut names: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().last()?.strip_prefix(at.as_str()))
-        .map(|pid| format!("{PREFIX}{pid}"))
-        .collect();
-    names.sort();
-    names.dedup();
-    Ok(names)
-}
-
-type Files = Vec<(String, String)>;
-
-fn ask(name: &str, guest: &str) -> std::io::Result<Result<Files, String>> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    if !is_ours(&stream) {
-        // Anybody can take such a name: only our own guests are believed.
-        return Ok(Err(format!("{name} belongs to another user")));
-    }
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let mut to = &stream;
-    to.write_all(format!("{}\n", json!({ "capture": guest })).as_bytes())?;
-    let mut line = String::new();
-    BufReader::new((&stream).take(ANSWER_MAX)).read_line(&mut line)?;
-    let value: Value = serde_json::from_str(&line).map_err(|_| ErrorKind::InvalidData)?;
-    if let Some(error) = value.get("error").and_then(Value::as_str) {
-        return Ok(Err(error.into()));
-    }
-    let files = value.get("files").and_then(Value::as_object).ok_or(ErrorKind::InvalidData)?;
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    Ok(Ok(files.iter().map(|(name, v)| (name.clone(), text(v))).collect()))
 }

@@ -1,14 +1,18 @@
 //! `pinhead up`: real guests, started, paced, granted their pools, and shown.
 
+mod ask;
 pub mod control;
 mod json;
+pub mod rundir;
 pub mod setup;
 mod table;
 
 use crate::cli::{UpArgs, UpFormat};
 use crate::{Error, escape};
 use control::Control;
+use farm::GuestSpec;
 use farm::fleet::{Event, Fleet, Floor, State};
+use rundir::RunDir;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
@@ -17,6 +21,8 @@ use std::os::unix::net::UnixStream;
 /// How often the table is drawn on a terminal, and where it is only written down.
 const REDRAW_MS: u64 = 1_000;
 const REWRITE_MS: u64 = 5_000;
+/// Linux has room for 108 bytes with the zero in a socket's address.
+const SOCKET_PATH_MAX: usize = 107;
 
 /// Runs guests until the time is over or somebody ends it. Every guest ends with it.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
@@ -26,7 +32,7 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
             println!("{line}");
         }
     };
-    let setup = setup::prepare(args, say)?;
+    let mut setup = setup::prepare(args, say)?;
     // Before the first guest: whoever interrupts must find everything ready to end. Up to
     // here a signal ends us by itself, and there is nothing to leave behind.
     let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
@@ -34,6 +40,11 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
         "Starting {} guests of {} CPUs and {} MiB:\n  {}",
         args.guests, args.cpus, args.memory, setup.accel
     ));
+    // It outlives the fleet below, whose sockets are in it.
+    let run_dir = give_run_dir(&mut setup.specs);
+    if let Err(error) = &run_dir {
+        say(&format!("No host manager can have these guests: {error}"));
+    }
     let boots = std::thread::available_parallelism().map_or(2, usize::from);
     let mut fleet = Fleet::new(setup.specs, Floor::default(), boots);
     let outcome = watch(&mut fleet, args, signals);
@@ -49,6 +60,23 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
         true => Err(Error::Message("All guests have ended by themselves".into())),
         false => outcome,
     }
+}
+
+/// Makes the directory of the guests' sockets, for a host manager to find them in.
+fn give_run_dir(specs: &mut [GuestSpec]) -> std::io::Result<RunDir> {
+    let run_dir = RunDir::create()?;
+    let too_long = |spec: &GuestSpec| {
+        let name = run_dir.path().join(format!("{}.port", spec.name));
+        name.as_os_str().len() > SOCKET_PATH_MAX
+    };
+    if specs.iter().any(too_long) {
+        let path = run_dir.path().display();
+        return Err(std::io::Error::other(format!("{path} is too long for a socket")));
+    }
+    for spec in specs {
+        spec.run_dir = Some(run_dir.path().to_path_buf());
+    }
+    Ok(run_dir)
 }
 
 fn all_ended(fleet: &Fleet) -> bool {
@@ -70,7 +98,7 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
     let end_ms = args.seconds.map_or(u64::MAX, |s| s.saturating_mul(1000));
     loop {
         let mut others = vec![signals.as_fd()];
-        others.extend(control.as_ref().map(Control::as_fd));
+        others.extend(control.iter().flat_map(Control::fds));
         let (ready, events) = fleet.turn(&others, screen.next_ms.min(end_ms))?;
         for event in events {
             match event {
@@ -82,8 +110,8 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
                 Event::Up(_) | Event::Ended(_) => screen.next_ms = 0,
             }
         }
-        if let (Some(control), Some(true)) = (&mut control, ready.get(1)) {
-            control.accept(fleet);
+        if let Some(control) = &mut control {
+            control.turn(&ready[1..], fleet);
         }
         let watched = screen.show(fleet);
         let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);

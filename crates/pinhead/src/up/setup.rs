@@ -63,6 +63,7 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
             image,
             kernel_args: Vec::new(),
             ctl: false,
+            run_dir: None,
         });
     }
     Ok(Setup { specs, accel })

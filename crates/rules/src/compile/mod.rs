@@ -5,6 +5,7 @@
 //! ```
 
 mod emit;
+mod host;
 mod load;
 
 use crate::ast::Expr;
@@ -14,6 +15,8 @@ use crate::program::{Code, CpuRules, MemoryRules, Program};
 use counters::{Counter, KernelNames, Kib, PAGE_KIB};
 use emit::{MAX_OPS, Want};
 use std::cmp::Reverse;
+
+pub(crate) use host::host_program;
 
 /// The machine that a rules file is to run on, as far as it is known.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +33,13 @@ pub struct Machine {
 
 /// Compiles a file for a machine. There is a program only where no error is found.
 pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
-    let mut compiler =
-        Compiler { file, machine, counters: Vec::new(), deepest: 0, visited: 0, found: Vec::new() };
+    let mut compiler = Compiler::new(file, machine, Vec::new());
     let program = compiler.program();
-    let mut found = compiler.found;
+    finished(program, compiler.found)
+}
+
+/// Puts what was found in order; it keeps the program only where none of it is an error.
+fn finished<T>(program: Option<T>, mut found: Vec<Diagnostic>) -> (Option<T>, Vec<Diagnostic>) {
     // What one group is warned of may refuse the other: the error stands for both.
     found.sort_by_key(|d| (d.span.start, d.span.end, Reverse(d.severity)));
     found.dedup_by(|later, first| later.span == first.span && later.message == first.message);
@@ -65,14 +71,12 @@ pub(crate) struct Part {
 /// the value of a piece of a rule. `None` where the piece needs another counter.
 pub(crate) fn part(
     file: &RuleFile,
-    program: &Program,
+    counters: &[Counter],
     machine: &Machine,
     expr: &Expr,
 ) -> Option<Part> {
-    let counters = program.counters.clone();
     let known = counters.len();
-    let mut compiler =
-        Compiler { file, machine, counters, deepest: 0, visited: 0, found: Vec::new() };
+    let mut compiler = Compiler::new(file, machine, counters.to_vec());
     let is_truth = compiler.is_truth(expr);
     let code = compiler.code(expr, if is_truth { Want::Truth } else { Want::Number });
     let usable = compiler.counters.len() == known && !has_errors(&compiler.found);
@@ -88,6 +92,12 @@ struct Compiler<'a> {
     /// Expressions visited for the current rule, also those that emit nothing.
     visited: usize,
     found: Vec<Diagnostic>,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(file: &'a RuleFile, machine: &'a Machine, counters: Vec<Counter>) -> Compiler<'a> {
+        Compiler { file, machine, counters, deepest: 0, visited: 0, found: Vec::new() }
+    }
 }
 
 impl Compiler<'_> {

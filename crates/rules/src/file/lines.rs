@@ -1,6 +1,6 @@
 //! Lines: comments, continued lines, names and values, the language.
 
-use super::{FileReader, Language, MAX_LINE, Name, Text};
+use super::{FileKind, FileReader, Language, MAX_LINE, Name, Text};
 use crate::diag::{Diagnostic, Span};
 
 impl FileReader {
@@ -79,7 +79,14 @@ impl FileReader {
         if name == "LANGUAGE" && self.language(first, name_span, &value) {
             return;
         }
-        match Name::from_text(&name) {
+        let known = Name::from_text(&name);
+        if let Some(known) = known {
+            self.set[known as usize] = true;
+        }
+        match known {
+            Some(known) if known.kind() != self.file.kind => {
+                self.of_other_kind(known, name, name_span, value)
+            }
             Some(name) if name.is_expression() => self.rule(name, name_span, value),
             Some(name) => self.number(name, name_span, &value),
             None => self.variable(name, name_span, value),
@@ -102,6 +109,11 @@ impl FileReader {
     fn language(&mut self, first: bool, name: Span, value: &Text) -> bool {
         match (first, value.bytes.as_slice()) {
             (true, b"2") => self.file.language = Language::Extended,
+            (true, b"1") if self.file.kind == FileKind::Host => {
+                let help = "remove the line: a host's rules file needs none";
+                let message = "A host's rules are always in language 2";
+                self.error("language", value.all(), message, help);
+            }
             (true, b"1") => {}
             (true, digits) if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
                 let help = "1 is the original's language, 2 has pinhead's additions";

@@ -11,6 +11,7 @@
 //! ```
 
 mod lines;
+mod predefined;
 mod settings;
 mod text;
 mod uses;
@@ -18,6 +19,7 @@ mod uses;
 use crate::ast::Expr;
 use crate::diag::{Diagnostic, Span};
 
+pub use predefined::{FileKind, Name};
 pub(crate) use text::Text;
 
 /// The longest line, as in the original.
@@ -72,47 +74,11 @@ pub struct Variable {
     levels: usize,
 }
 
-macro_rules! predefined {
-    ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// The names that the language itself knows on the left of `=`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs)]
-        pub enum Name { $($variant),+ }
-
-        impl Name {
-            /// All of them.
-            pub const ALL: &'static [Name] = &[$(Name::$variant),+];
-
-            /// As it is written by convention.
-            pub fn name(self) -> &'static str {
-                match self { $(Name::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-predefined! {
-    Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG", Memunplug = "MEMUNPLUG",
-    CmmInc = "CMM_INC", CmmDec = "CMM_DEC", Update = "UPDATE", CpuMin = "CPU_MIN",
-    CpuMax = "CPU_MAX", CmmMin = "CMM_MIN", CmmMax = "CMM_MAX",
-}
-
-impl Name {
-    /// How many of them are expressions; they come first.
-    pub const EXPRESSIONS: usize = 6;
-
-    fn is_expression(self) -> bool {
-        (self as usize) < Name::EXPRESSIONS
-    }
-
-    fn from_text(text: &str) -> Option<Name> {
-        Name::ALL.iter().copied().find(|n| n.name().eq_ignore_ascii_case(text))
-    }
-}
-
 /// What a rules file says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleFile {
+    /// For whom it decides.
+    pub kind: FileKind,
     /// The language it is in.
     pub language: Language,
     /// The user's variables, in the file's order.
@@ -120,7 +86,7 @@ pub struct RuleFile {
     /// The largest history index of all that was parsed.
     pub history: u8,
     settings: [Option<Setting>; Name::ALL.len()],
-    rules: [Option<RuleText>; Name::EXPRESSIONS],
+    rules: [Option<RuleText>; Name::ALL.len()],
 }
 
 impl RuleFile {
@@ -140,35 +106,32 @@ impl RuleFile {
     }
 }
 
-/// Reads a rules file. Always returns what could be read; the file is usable only
+/// Reads a guest's rules file. Always returns what could be read; the file is usable only
 /// if no diagnostic is an error.
 pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
-    let mut reader = FileReader {
-        file: RuleFile {
-            language: Language::Original,
-            variables: Vec::new(),
-            history: 1,
-            settings: [None; Name::ALL.len()],
-            rules: [const { None }; Name::EXPRESSIONS],
-        },
-        pending: Vec::new(),
-        room: 2,
-        first: true,
-        diagnostics: Vec::new(),
-    };
+    read_as(FileKind::Guest, text)
+}
+
+/// Reads a rules file of a kind.
+pub(crate) fn read_as(kind: FileKind, text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
+    let mut reader = FileReader::new(kind);
     if text.len() > MAX_FILE {
         let message = format!("The file is larger than {MAX_FILE} bytes: it is no rules file");
         reader.diagnostics.push(Diagnostic::error("too-large", Span::new(0, 1), message));
         return (reader.file, reader.diagnostics);
     }
-    let mut at = 0;
-    while at < text.len() {
-        at = reader.line(text, at);
-    }
+    reader.lines(text);
     reader.expressions();
     reader.diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
     reader.diagnostics.dedup();
     (reader.file, reader.diagnostics)
+}
+
+/// The predefined names that a text sets, of whatever kind of file they are.
+pub(crate) fn names_set(text: &[u8]) -> Vec<Name> {
+    let mut reader = FileReader::new(FileKind::Guest);
+    reader.lines(&text[..text.len().min(MAX_FILE)]);
+    Name::ALL.iter().copied().filter(|name| reader.set[*name as usize]).collect()
 }
 
 /// A rule whose expression waits until all variables are known.
@@ -186,10 +149,42 @@ struct FileReader {
     /// Bytes used in the original's buffer for variables.
     room: usize,
     first: bool,
+    /// Which predefined names were set, also those of the other kind of file.
+    set: [bool; Name::ALL.len()],
     diagnostics: Vec<Diagnostic>,
 }
 
 impl FileReader {
+    fn new(kind: FileKind) -> FileReader {
+        // Keywords of a guest look back one interval, and nobody else reads a host's rules.
+        let (language, history) = match kind {
+            FileKind::Guest => (Language::Original, 1),
+            FileKind::Host => (Language::Extended, 0),
+        };
+        FileReader {
+            file: RuleFile {
+                kind,
+                language,
+                variables: Vec::new(),
+                history,
+                settings: [None; Name::ALL.len()],
+                rules: [const { None }; Name::ALL.len()],
+            },
+            pending: Vec::new(),
+            room: 2,
+            first: true,
+            set: [false; Name::ALL.len()],
+            diagnostics: Vec::new(),
+        }
+    }
+
+    fn lines(&mut self, text: &[u8]) {
+        let mut at = 0;
+        while at < text.len() {
+            at = self.line(text, at);
+        }
+    }
+
     fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: &str) {
         let mut error = Diagnostic::error(code, span, message);
         if !help.is_empty() {

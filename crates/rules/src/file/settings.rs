@@ -1,6 +1,8 @@
 //! What a line sets: a rule, a number or a variable of the user's.
 
-use super::{FileReader, MAX_NAME, MAX_VARIABLES, Name, Pending, Setting, Text, Variable};
+use super::{
+    FileKind, FileReader, MAX_NAME, MAX_VARIABLES, Name, Pending, Setting, Text, Variable,
+};
 use crate::diag::{Diagnostic, Span};
 use crate::names::nearest;
 use crate::parse::quoted;
@@ -19,6 +21,26 @@ impl FileReader {
         }
         let variables = self.file.variables.len();
         self.pending.push(Pending { name, span, value, variables });
+    }
+
+    /// A guest's file may have a variable of that name, as it always could.
+    pub(super) fn of_other_kind(&mut self, known: Name, name: String, span: Span, value: Text) {
+        let message = |whose| format!("{} belongs in {whose} rules file", known.name());
+        match self.file.kind {
+            FileKind::Host => {
+                let help = "here it decides nothing: pinheadd reads it in the guest";
+                self.error("wrong-file", span, message("a guest's"), help);
+            }
+            FileKind::Guest => {
+                if name == known.name() {
+                    let warning = Diagnostic::warning("wrong-file", span, message("a host's"))
+                        .label("read as a variable")
+                        .help("here it decides nothing: `pinhead host` reads it on the host");
+                    self.diagnostics.push(warning);
+                }
+                self.variable(name, span, value);
+            }
+        }
     }
 
     pub(super) fn number(&mut self, name: Name, span: Span, value: &Text) {
@@ -75,7 +97,7 @@ impl FileReader {
             let message = format!("The name is longer than {MAX_NAME} characters");
             return self.error("name", span, message, "");
         }
-        if is_keyword(&name) {
+        if is_keyword(self.file.kind, &name) {
             let message = format!("`{name}` is a keyword and cannot be a variable");
             return self.error("name", span, message, "choose another name");
         }
@@ -98,13 +120,15 @@ impl FileReader {
     /// The original compares only as many letters as its own names have.
     fn lookalike(&mut self, name: &str, span: Span) {
         let upper = name.to_ascii_uppercase();
-        if let Some(own) = Name::ALL.iter().find(|n| upper.starts_with(n.name())) {
+        let (kind, names) = (self.file.kind, self.file.kind.names());
+        let begins = |n: &&Name| kind == FileKind::Guest && upper.starts_with(n.name());
+        if let Some(own) = names.iter().find(begins) {
             let message = format!("The original daemon takes `{name}` for {}", own.name());
             let help = "choose a name that does not begin with a predefined one";
             self.diagnostics.push(Diagnostic::warning("name", span, message).help(help));
             return;
         }
-        let near = nearest(&upper, Name::ALL.iter().map(|n| n.name()));
+        let near = nearest(&upper, names.iter().map(|n| n.name()));
         if name == upper && !near.is_empty() {
             let message = format!("`{name}` is a variable of your own, not a setting");
             let help = format!("did you mean {}?", quoted(&near));
@@ -117,7 +141,10 @@ fn must_be_positive(name: Name) -> bool {
     matches!(name, Name::Update | Name::CpuMin)
 }
 
-fn is_keyword(name: &str) -> bool {
+fn is_keyword(kind: FileKind, name: &str) -> bool {
+    if kind == FileKind::Host {
+        return matches!(name, "guest" | "host");
+    }
     crate::ast::Keyword::from_name(name).is_some()
         || matches!(name, "time" | "meminfo." | "vmstat." | "cpustat.")
 }

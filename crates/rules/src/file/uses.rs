@@ -52,8 +52,7 @@ impl FileReader {
             Some(index) => Visible::Later(variables[index].span),
             None => Visible::No,
         };
-        let names: Vec<&str> = variables.iter().map(|v| v.name.as_str()).collect();
-        let mut parser = Parser::new(text, self.file.language, &lookup, &names);
+        let mut parser = Parser::new(text, &self.file, &lookup);
         let expr = parser.whole();
         let (history, mut found) = (parser.history, parser.diagnostics);
         self.diagnostics.append(&mut found);

@@ -4,11 +4,12 @@
 //! `!` takes all that binds tighter than the operator on its left. The parser
 //! never fails: what it cannot read becomes a `Broken` leaf and a diagnostic.
 
+mod host;
 mod operands;
 
 use crate::ast::{BinaryOp, Binding, Expr, ExprKind};
 use crate::diag::{Diagnostic, Span};
-use crate::file::{Language, Text};
+use crate::file::{FileKind, Language, RuleFile, Text};
 
 pub(crate) use operands::quoted;
 
@@ -41,29 +42,22 @@ pub(crate) struct Parser<'a> {
     at: usize,
     depth: usize,
     operators: usize,
-    language: Language,
+    file: &'a RuleFile,
     lookup: Lookup<'a>,
-    variables: &'a [&'a str],
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The largest history index seen.
     pub(crate) history: u8,
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(
-        text: &'a Text,
-        language: Language,
-        lookup: Lookup<'a>,
-        variables: &'a [&'a str],
-    ) -> Parser<'a> {
+    pub(crate) fn new(text: &'a Text, file: &'a RuleFile, lookup: Lookup<'a>) -> Parser<'a> {
         Parser {
             text,
             at: 0,
             depth: 0,
             operators: 0,
-            language,
+            file,
             lookup,
-            variables,
             diagnostics: Vec::new(),
             history: 0,
         }
@@ -89,15 +83,30 @@ impl<'a> Parser<'a> {
 
     fn operator_help(&self, found: char) -> Option<String> {
         let help = match found {
-            '=' | '!' if self.language == Language::Original => {
+            '=' | '!' if self.file.language == Language::Original => {
                 "`<=`, `>=`, `==` and `!=` need LANGUAGE=\"2\" as the first setting of the file"
             }
             ')' => "remove it, or add the `(` that it should close",
+            '[' if self.file.kind == FileKind::Host => {
+                "only guest. and host. counters have a history"
+            }
+            '.' if self.file.kind == FileKind::Host => {
+                "counters are written guest.NAME or host.NAME"
+            }
+            '.' if self.text.str(0, self.at).ends_with("guest") => host::HOST_ONLY,
             '[' => "only cpustat., meminfo., vmstat. names and time have a history",
             '.' => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
             _ => return None,
         };
         Some(help.into())
+    }
+
+    /// A counter that messages can show how to write.
+    fn example(&self) -> &'static str {
+        match self.file.kind {
+            FileKind::Guest => "vmstat.pgpgin",
+            FileKind::Host => "guest.available",
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -152,7 +161,7 @@ impl<'a> Parser<'a> {
 
     fn operator(&self) -> Option<(BinaryOp, usize)> {
         let next = (self.at + 1 < self.text.len()).then(|| self.text.byte(self.at + 1));
-        if self.language == Language::Extended && next == Some(b'=') {
+        if self.file.language == Language::Extended && next == Some(b'=') {
             match self.peek()? {
                 b'<' => return Some((BinaryOp::LessEqual, 2)),
                 b'>' => return Some((BinaryOp::GreaterEqual, 2)),

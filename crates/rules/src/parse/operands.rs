@@ -4,12 +4,12 @@
 use super::{MAX_HISTORY, Parser, Visible};
 use crate::ast::{Binding, Expr, ExprKind, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
-use crate::file::Language;
+use crate::file::{FileKind, Language};
 use crate::names::nearest;
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 
 impl Parser<'_> {
-    fn word(&mut self, more: fn(u8) -> bool) -> (usize, String) {
+    pub(super) fn word(&mut self, more: fn(u8) -> bool) -> (usize, String) {
         let start = self.at;
         while self.peek().is_some_and(more) {
             self.at += 1;
@@ -24,7 +24,7 @@ impl Parser<'_> {
             Visible::Yes(index) => {
                 return Expr { kind: ExprKind::Variable(index), span, parenthesised: false };
             }
-            Visible::Later(_) if self.language == Language::Original => {
+            Visible::Later(_) if self.file.language == Language::Original => {
                 let message = format!("Variable `{word}` is used before it is defined");
                 let error = Diagnostic::error("used-before-defined", span, message)
                     .label("not known here yet")
@@ -33,7 +33,10 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        let extended = self.language == Language::Extended;
+        if self.file.kind == FileKind::Host {
+            return self.host_name(&word, start);
+        }
+        let extended = self.file.language == Language::Extended;
         let counter = match (word.as_str(), self.peek()) {
             ("time", _) => Some(Counter::Time),
             ("meminfo" | "vmstat" | "cpustat", Some(b'.')) => return self.counter(&word, start),
@@ -57,7 +60,7 @@ impl Parser<'_> {
 
     fn unknown(&self, word: &str, span: Span) -> Diagnostic {
         let error = Diagnostic::error("unknown-name", span, format!("Nothing is named `{word}`"));
-        if self.language == Language::Original
+        if self.file.language == Language::Original
             && (word == "psi" || Function::from_name(word).is_some())
         {
             return error.label("an addition to the original language").help(
@@ -65,10 +68,14 @@ impl Parser<'_> {
                  cannot read such a file",
             );
         }
+        if word == "host" && self.peek() == Some(b'.') {
+            return error.help(super::host::HOST_ONLY);
+        }
         let keywords = CpuField::ALL.iter().map(|f| f.name()).filter(|n| *n != "total_ticks");
         let others =
             ["loadavg", "runnable_proc", "onumcpus", "swaprate", "apcr", "freemem", "time"];
-        let known = self.variables.iter().copied().chain(keywords).chain(others);
+        let variables = self.file.variables.iter().map(|v| v.name.as_str());
+        let known = variables.chain(keywords).chain(others);
         let near = nearest(word, known);
         let error = error.label("neither a variable of this file nor a keyword");
         match near[..] {
@@ -141,7 +148,7 @@ impl Parser<'_> {
         }
     }
 
-    fn indexed(&mut self, counter: Counter, start: usize) -> Expr {
+    pub(super) fn indexed(&mut self, counter: Counter, start: usize) -> Expr {
         let mut age = 0;
         if self.eat(b'[') {
             let open = self.at - 1;
@@ -151,7 +158,14 @@ impl Parser<'_> {
             let span = self.text.span(open, self.at.min(self.text.len()));
             if !closed {
                 let error = Diagnostic::error("syntax", span, "A history index is a number in [ ]")
-                    .help("write for example cpustat.user[1] for the value one interval ago");
+                    .help(match self.file.kind {
+                        FileKind::Guest => {
+                            "write for example cpustat.user[1] for the value one interval ago"
+                        }
+                        FileKind::Host => {
+                            "write for example guest.available[1] for the value one pass ago"
+                        }
+                    });
                 return self.broken(error);
             }
             let index = self.text.str(digits, self.at - 1).parse().unwrap_or(u8::MAX);
@@ -166,7 +180,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Counter(counter, age), span, parenthesised: false }
     }
 
-    fn call(&mut self, function: Function, start: usize) -> Expr {
+    pub(super) fn call(&mut self, function: Function, start: usize) -> Expr {
         self.at += 1;
         let before = std::mem::take(&mut self.history);
         let operand = self.expression(Binding::None);
@@ -182,7 +196,7 @@ impl Parser<'_> {
         let (true, Some(intervals)) = (closed, fits) else {
             let message = format!("`{name}` needs an operand and a number of intervals");
             let error = Diagnostic::error("syntax", span, message)
-                .help(format!("write {name}(vmstat.pgpgin, 5); 1 to {MAX_HISTORY} intervals"));
+                .help(format!("write {name}({}, 5); 1 to {MAX_HISTORY} intervals", self.example()));
             return self.broken(error);
         };
         // All but `over` look back from one counter; `over` shifts a whole condition.

@@ -50,6 +50,7 @@ pub fn reading(counter: &Counter, age: usize) -> f64 {
             _ => 500.0,
         },
         Counter::Psi(..) => grown(12.5, 0.5),
+        Counter::Host(_) => f64::NAN,
     }
 }
 

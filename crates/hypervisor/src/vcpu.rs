@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-
-use qmp::VcpuThread;
+use std::path::Path;
 
 /// More virtual CPUs than this are not watched one by one.
 const VCPUS_MAX: usize = 512;
@@ -26,21 +25,26 @@ pub struct Usage {
 
 /// The virtual CPU threads of one guest.
 #[derive(Debug, Default)]
-pub(crate) struct Vcpus {
+pub struct Vcpus {
     threads: Vec<File>,
     last: Option<(u64, Total)>,
 }
 
 impl Vcpus {
-    /// Watches these threads of a QEMU. A thread that is gone is left out.
-    pub(crate) fn new(pid: u32, threads: &[VcpuThread]) -> Vcpus {
-        let open =
-            |t: &VcpuThread| File::open(format!("/proc/{pid}/task/{}/schedstat", t.tid)).ok();
-        Vcpus { threads: threads.iter().take(VCPUS_MAX).filter_map(open).collect(), last: None }
+    /// Watches these threads of a process. A thread that is gone is left out.
+    pub fn new(pid: u32, tids: &[u32]) -> Vcpus {
+        Vcpus::new_under(Path::new("/"), pid, tids)
+    }
+
+    /// The same, below another root than `/`.
+    pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
+        let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
+        let open = |tid: &u32| File::open(path(tid)).ok();
+        Vcpus { threads: tids.iter().take(VCPUS_MAX).filter_map(open).collect(), last: None }
     }
 
     /// What was used since the last call; `None` at the first.
-    pub(crate) fn usage(&mut self, now_ms: u64) -> Option<Usage> {
+    pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         let total = self.total();
         let before = self.last.replace((now_ms, total));
         let (then_ms, then) = before?;
@@ -76,6 +80,7 @@ pub fn parse_schedstat(text: &[u8]) -> Option<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tree;
 
     #[test]
     fn a_schedstat_has_run_time_and_delay() {
@@ -83,6 +88,19 @@ mod tests {
         assert_eq!(parse_schedstat(b"1"), None);
         assert_eq!(parse_schedstat(b"\xff\xff"), None);
         assert_eq!(parse_schedstat(b"-1 2 3"), None);
+    }
+
+    #[test]
+    fn threads_are_added_up_and_those_that_are_gone_left_out() {
+        let tree = Tree::new();
+        tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
+        tree.file("proc/7/task/9/schedstat", "0 0 1\n");
+        let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 9, 10]);
+        assert_eq!(vcpus.usage(0), None);
+        tree.file("proc/7/task/8/schedstat", "501000000 0 1\n");
+        tree.file("proc/7/task/9/schedstat", "250000000 100000000 1\n");
+        let usage = Usage { cpu_percent: 75.0, steal_percent: 10.0 };
+        assert_eq!(vcpus.usage(1000), Some(usage));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// A budget that fills again as time passes.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     left: u64,
     a_second: u64,
     burst: u64,
@@ -11,22 +11,22 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A full one.
-    pub(crate) fn new(a_second: u64, burst: u64, now_ms: u64) -> Budget {
+    pub fn new(a_second: u64, burst: u64, now_ms: u64) -> Budget {
         Budget { left: burst, a_second, burst, refilled_ms: now_ms }
     }
 
     /// What may be spent now.
-    pub(crate) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.left
     }
 
     /// Spends, down to nothing.
-    pub(crate) fn spend(&mut self, cost: u64) {
+    pub fn spend(&mut self, cost: u64) {
         self.left = self.left.saturating_sub(cost);
     }
 
     /// Adds what the time that has passed is worth.
-    pub(crate) fn refill(&mut self, now_ms: u64) {
+    pub fn refill(&mut self, now_ms: u64) {
         let passed = now_ms.saturating_sub(self.refilled_ms);
         self.refilled_ms = now_ms;
         self.left = self.burst.min(self.left + passed * self.a_second / 1000);

@@ -3,11 +3,12 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::event::PollFlags;
 use wire::{Decoder, Dropped, Message};
 
-use super::budget::Budget;
+use crate::{Budget, connect};
 
 /// Bytes a second that a guest may say; a status is 150, and comes once a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
@@ -21,19 +22,20 @@ const TURN: usize = 8 * 1024;
 
 /// A port and what is on its way through it.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     stream: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
     budget: Budget,
     /// Messages that were not said because the guest does not read.
-    pub(crate) unsaid: u64,
+    pub unsaid: u64,
     /// Turns in which the guest's budget was used up.
-    pub(crate) floods: u64,
+    pub floods: u64,
 }
 
 impl Port {
-    pub(crate) fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
+    /// Speaks through this stream, which no longer blocks from then on.
+    pub fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
         stream.set_nonblocking(true)?;
         Ok(Port {
             stream,
@@ -45,13 +47,20 @@ impl Port {
         })
     }
 
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+    /// Connects to the socket of a port. It does not wait: a socket whose queue is full gives
+    /// `WouldBlock`, as one where somebody else is being served does.
+    pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
+        Port::new(connect::to_unix(path)?, now_ms)
+    }
+
+    /// What to wait on.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 
     /// What to wait for: a guest without a budget is not listened to, and whatever it
     /// says waits in its own memory.
-    pub(crate) fn flags(&self) -> PollFlags {
+    pub fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if self.budget.left() > 0 {
             flags |= PollFlags::IN;
@@ -63,12 +72,12 @@ impl Port {
     }
 
     /// Gives the guest what the time that has passed is worth.
-    pub(crate) fn refill(&mut self, now_ms: u64) {
+    pub fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
     }
 
     /// Takes what the guest has said, within its budget.
-    pub(crate) fn receive(&mut self) -> io::Result<()> {
+    pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
         if room == 0 {
@@ -87,17 +96,18 @@ impl Port {
     }
 
     /// The next message that the guest has said.
-    pub(crate) fn next(&mut self) -> Option<Message> {
+    #[allow(clippy::should_implement_trait, reason = "`None` is not the end, so it is no iterator")]
+    pub fn next(&mut self) -> Option<Message> {
         self.decoder.next()
     }
 
     /// What it said that was no message.
-    pub(crate) fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> Dropped {
         self.decoder.dropped()
     }
 
     /// Says something to the guest, now or when it reads.
-    pub(crate) fn say(&mut self, message: &Message) -> io::Result<()> {
+    pub fn say(&mut self, message: &Message) -> io::Result<()> {
         if self.out.len() >= OUT_MAX {
             self.unsaid += 1;
             return Ok(());
@@ -107,7 +117,7 @@ impl Port {
     }
 
     /// Hands over what waits for the guest, as much as it takes.
-    pub(crate) fn send(&mut self) -> io::Result<()> {
+    pub fn send(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
                 Ok(count) => drop(self.out.drain(..count)),
@@ -127,6 +137,8 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tree;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn a_flood_is_taken_within_its_budget_and_costs_only_itself() {
@@ -147,6 +159,31 @@ mod tests {
         // After its time it is heard again, in the middle of what it said.
         port.refill(1000);
         assert_eq!(port.budget.left(), BYTES_A_SECOND);
+    }
+
+    #[test]
+    fn a_connection_is_made_or_refused_and_never_waited_for() {
+        let tree = Tree::new();
+        let path = tree.path().join("g1.port");
+        let connect = || Port::connect(&path, 0).map(drop).map_err(|e| e.kind());
+        assert_eq!(connect(), Err(io::ErrorKind::NotFound));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut port = Port::connect(&path, 0).unwrap();
+        port.say(&Message::Look).unwrap();
+        let (mut guest, _) = listener.accept().unwrap();
+        assert!(guest.read(&mut [0; 64]).unwrap() > 0);
+        // Nobody takes these: as many as the queue has room for are kept, the next is refused.
+        rustix::net::listen(&listener, 1).unwrap();
+        let mut kept = Vec::new();
+        let refused = loop {
+            match Port::connect(&path, 0) {
+                Ok(port) => kept.push(port),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop((listener, kept));
+        assert_eq!(connect(), Err(io::ErrorKind::ConnectionRefused));
     }
 
     #[test]

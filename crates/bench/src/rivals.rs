@@ -1,0 +1,130 @@
+//! The arbiter beside other managers' rules, in the same model, and what a pass of it costs.
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::stats::summary;
+use crate::table::{Figure, Row};
+use policy::arbiter::Words;
+use sim::figures::{self, Kept, Moved};
+use sim::policies::{Mom, Nobody, Ours, Policy, Proxmox};
+use std::hint::black_box;
+
+const GIB_KIB: f64 = (1 << 20) as f64;
+/// Passes that are recorded, and how often they are repeated.
+const ROUNDS: usize = 20;
+const BATCHES: usize = 50;
+
+/// The figures.
+pub fn rows() -> Result<Vec<Row>, Error> {
+    let mut rows = table();
+    for count in [100, 1000] {
+        rows.extend(cost(count)?);
+    }
+    Ok(rows)
+}
+
+/// One scene under each policy: none, MOM's, Proxmox's, ours.
+fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
+    [
+        scene(&mut Nobody),
+        scene(&mut Mom::default()),
+        scene(&mut Proxmox),
+        scene(&mut Ours::default()),
+    ]
+}
+
+/// Ours against the promise, with the others below it.
+fn row<T>(name: &str, all: &[T; 4], at_most: f64, figure: impl Fn(&T) -> Figure) -> Row {
+    Row::promised(name, figure(&all[3]), at_most).note(&others(all, figure))
+}
+
+/// The same where nothing is promised.
+fn listed<T>(name: &str, all: &[T; 4], figure: impl Fn(&T) -> Figure) -> Row {
+    Row::plain(name, &text(figure(&all[3]))).note(&others(all, figure))
+}
+
+fn others<T>(all: &[T; 4], figure: impl Fn(&T) -> Figure) -> String {
+    let [none, mom, proxmox] = [0, 1, 2].map(|index| text(figure(&all[index])));
+    format!("in the model; none {none}, MOM {mom}, Proxmox {proxmox}")
+}
+
+fn text(Figure { value, digits, unit }: Figure) -> String {
+    if value.is_finite() { format!("{value:.digits$}{unit}") } else { "never".into() }
+}
+
+fn table() -> Vec<Row> {
+    let seconds = |ms: &Option<u64>| Figure {
+        value: ms.map_or(f64::INFINITY, |ms| ms as f64 / 1000.0),
+        digits: 1,
+        unit: " s",
+    };
+    let percent = |permille: u64| Figure { value: permille as f64 / 10.0, digits: 1, unit: " %" };
+    let gib = |kib: u64| Figure { value: kib as f64 / GIB_KIB, digits: 1, unit: " GiB" };
+    let plain = |count: u64| Figure { value: count as f64, digits: 0, unit: "" };
+    let kept = each(figures::caches);
+    let moved = each(figures::hoarder);
+    let cold = kept[0].cold_kib;
+    let unmet = |moved: &Moved| {
+        percent(1000 - (moved.in_30_s_kib * 1000 / moved.need_kib.max(1)).min(1000))
+    };
+    let unmoved = |moved: &Moved| gib(moved.need_kib.saturating_sub(moved.in_600_s_kib));
+    vec![
+        row(
+            "burst 1 to 5 GiB, half of the host free: time to meet it",
+            &each(figures::burst),
+            5.0,
+            seconds,
+        ),
+        row("16 guests with growing cache: free memory beside 20 %", &kept, 2.0, |kept: &Kept| {
+            percent(kept.off_permille_max)
+        }),
+        listed("the same: free memory in the end", &kept, |kept| percent(kept.free_permille)),
+        listed("the same: cold cache recovered", &kept, |one| {
+            gib(cold.saturating_sub(one.cold_kib))
+        }),
+        row("hoarder to starved neighbour: need unmet after 30 s", &moved, 20.0, unmet),
+        row("the same: 3 GiB needed, not moved in 600 s", &moved, 0.0, unmoved),
+        row("shrinks of a starved guest", &each(figures::squeeze), 0.0, |one| plain(one.shrinks)),
+        row(
+            "reversals a guest an hour, steady load",
+            &each(figures::reversals),
+            1.0,
+            |hundredths| Figure { value: *hundredths as f64 / 100.0, digits: 2, unit: "" },
+        ),
+    ]
+}
+
+/// Passes over so many guests, all awake.
+fn cost(count: u64) -> Result<[Row; 2], Error> {
+    let mut world = figures::crowd(count);
+    let mut ours = Ours::default();
+    while world.now_ms < 30_000 {
+        world.step(&mut ours);
+    }
+    let start = ours.arbiter.clone();
+    let mut rounds = Vec::new();
+    while rounds.len() < ROUNDS {
+        rounds.extend(world.step(&mut ours).map(|round| (world.now_ms, round)));
+    }
+    let times = (0..BATCHES).map(|_| {
+        let mut arbiter = start.clone();
+        let before = now();
+        for (now_ms, round) in &rounds {
+            let mut words = |_, _: &_| Words::default();
+            let host = Some(&round.host);
+            black_box(arbiter.pass(&world.config, host, &round.samples, &mut words, *now_ms));
+        }
+        (now() - before).as_secs_f64() * 1e6 / ROUNDS as f64
+    });
+    let all = summary(times).ok_or(Error::Preset("takes no time"))?;
+    let each = Figure { value: all.median / count as f64, digits: 2, unit: " µs" };
+    let pass = Figure { value: all.median / 1000.0, digits: 2, unit: " ms" };
+    let note = format!(
+        "median of {BATCHES} batches of {ROUNDS} passes; the fastest: {:.0} µs a pass",
+        all.least
+    );
+    Ok([
+        Row::promised(&format!("arbiter, {count} guests: a guest a pass"), each, 50.0).note(&note),
+        Row::promised(&format!("arbiter, {count} guests: a pass"), pass, 50.0),
+    ])
+}

@@ -1,0 +1,136 @@
+//! The counters of a host's rules: what the manager knows of a guest and of the host.
+//!
+//! They are derived numbers, made anew in each pass of the manager; no kernel shows them.
+//! This table is the only place that names them: the parser's suggestions, `explain` and
+//! the tables of the manuals are made from it.
+
+/// What a host's counter is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostUnit {
+    /// MiB of memory.
+    Mib,
+    /// Pages of 4 KiB a second.
+    PagesPerSecond,
+    /// Events a second.
+    PerSecond,
+    /// Thousandths of the time.
+    Permille,
+    /// Hundredths of one CPU's time.
+    Percent,
+    /// Seconds.
+    Seconds,
+    /// 1 for yes, 0 for no.
+    Flag,
+    /// A plain number.
+    Count,
+}
+
+impl HostUnit {
+    /// The unit in words, as tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostUnit::Mib => "MiB",
+            HostUnit::PagesPerSecond => "pages/s",
+            HostUnit::PerSecond => "1/s",
+            HostUnit::Permille => "‰",
+            HostUnit::Percent => "%",
+            HostUnit::Seconds => "s",
+            HostUnit::Flag => "0 or 1",
+            HostUnit::Count => "count",
+        }
+    }
+
+    /// The largest number that the unit allows, where it has one. None goes below 0.
+    pub fn largest(self) -> Option<f64> {
+        match self {
+            HostUnit::Permille => Some(1000.0),
+            HostUnit::Flag => Some(1.0),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! host_counters {
+    ($($variant:ident = $name:literal, $unit:ident, $doc:literal;)+) => {
+        /// One number that a host's rules can use.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum HostCounter { $(#[doc = $doc] $variant),+ }
+
+        impl HostCounter {
+            /// Every one of them: those of a guest first, then those of the host.
+            pub const ALL: &'static [HostCounter] = &[$(HostCounter::$variant),+];
+
+            /// Its name in the rule language, with the family before the dot.
+            pub fn name(self) -> &'static str {
+                match self { $(HostCounter::$variant => $name),+ }
+            }
+
+            /// What it is counted in.
+            pub fn unit(self) -> HostUnit {
+                match self { $(HostCounter::$variant => HostUnit::$unit),+ }
+            }
+
+            /// What it is, in a few words that fit a table.
+            pub fn doc(self) -> &'static str {
+                match self { $(HostCounter::$variant => $doc),+ }
+            }
+
+            /// The counter of that whole name.
+            pub fn from_name(name: &str) -> Option<HostCounter> {
+                match name { $($name => Some(HostCounter::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+host_counters! {
+    GuestActual = "guest.actual", Mib, "the memory that it has now, by its balloon";
+    GuestMin = "guest.min", Mib, "it never gets less";
+    GuestMax = "guest.max", Mib, "it never gets more";
+    GuestUsed = "guest.used", Mib, "what it could not give without swapping";
+    GuestAvailable = "guest.available", Mib, "MemAvailable of its kernel";
+    GuestFree = "guest.free", Mib, "MemFree of its kernel";
+    GuestCache = "guest.cache", Mib, "its page cache";
+    GuestCold = "guest.cold", Mib, "page cache that is not in use";
+    GuestHot = "guest.hot", Mib, "page cache that is in use";
+    GuestComfort = "guest.comfort", Mib, "the size that is enough for it, as the arbiter reckons";
+    GuestResident = "guest.resident", Mib, "what of it is in the host's memory";
+    GuestShares = "guest.shares", Count, "its weight against other guests";
+    GuestRequest = "guest.request", Mib, "the size that its own rules are content with";
+    GuestSwapin = "guest.swapin", PagesPerSecond, "read from its swap space";
+    GuestSwapout = "guest.swapout", PagesPerSecond, "written to its swap space";
+    GuestRefault = "guest.refault", PagesPerSecond, "needed again soon after they were dropped";
+    GuestStall = "guest.stall", PerSecond, "allocations that had to reclaim memory themselves";
+    GuestPressure = "guest.pressure", Permille, "time in which some task waited for memory";
+    GuestCpu = "guest.cpu", Percent, "time that its virtual CPUs ran; 100 is one CPU";
+    GuestSteal = "guest.steal", Percent, "time that they were ready to run and did not";
+    GuestAge = "guest.age", Seconds, "how old its newest sample is";
+    GuestNeed = "guest.need", Mib, "what it lacks, as the arbiter reckons";
+    GuestStrained = "guest.strained", Flag, "something in it waits for memory";
+    HostTotal = "host.total", Mib, "its memory, or what guests may use together";
+    HostAvailable = "host.available", Mib, "what could be handed out now without swapping";
+    HostSetpoint = "host.setpoint", Mib, "the free memory that it is to have";
+    HostReserve = "host.reserve", Mib, "the free memory that no grant may touch";
+    HostSwapin = "host.swapin", PagesPerSecond, "read from its swap space";
+    HostSwapout = "host.swapout", PagesPerSecond, "written to its swap space";
+    HostPressure = "host.pressure", Permille, "time in which some task waited for memory";
+    HostGuests = "host.guests", Count, "the guests that are managed";
+    HostKsm = "host.ksm", Mib, "what is saved by sharing equal pages";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_its_own_and_says_whose_it_is() {
+        for (index, counter) in HostCounter::ALL.iter().enumerate() {
+            assert_eq!(HostCounter::from_name(counter.name()), Some(*counter));
+            assert_eq!(*counter as usize, index);
+            let family = counter.name().split_once('.').map(|(family, _)| family);
+            assert!(matches!(family, Some("guest" | "host")), "{counter:?}");
+            assert!(!counter.doc().is_empty() && !counter.unit().name().is_empty());
+        }
+        assert_eq!(HostCounter::from_name("guest.MemFree"), None);
+    }
+}

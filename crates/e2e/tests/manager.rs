@@ -1,0 +1,115 @@
+//! A guest under a host manager: found at once, told of its balloon, and left alone by it.
+
+use e2e::{Host, PATIENCE, Plan};
+use farm::fleet::State;
+use farm::{Arch, Deadline, wait_for_exit};
+use hypervisor::Port;
+use std::time::Duration;
+use wire::{Grant, Message, Welcome};
+
+/// Rules that hold whatever they see: what moves is not theirs.
+const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
+                       HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
+                       MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// What the daemon says until something is among it, and how long that took.
+fn hear(
+    port: &mut Port,
+    limit: Duration,
+    is: impl Fn(&Message) -> bool,
+) -> (Vec<Message>, Duration) {
+    let deadline = Deadline::after(limit);
+    let mut heard = Vec::new();
+    while !heard.iter().any(&is) {
+        assert!(deadline.remaining().is_some(), "not within {limit:?}: {heard:#?}");
+        port.receive().expect("the port");
+        heard.extend(std::iter::from_fn(|| port.next()));
+        // Waits for an end that does not come, instead of sleeping.
+        let _ = wait_for_exit(std::process::id(), Duration::from_millis(5));
+    }
+    (heard, deadline.elapsed())
+}
+
+fn greet(dir: &std::path::Path) -> Port {
+    let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
+    let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
+    port.say(&Message::Welcome(welcome)).expect("a word");
+    port
+}
+
+#[test]
+fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
+    let dir = std::env::temp_dir().join(format!("pinhead-e2e-manager-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let mut plan = Plan::new(Arch::X86_64, "-f -V -c /etc/pinhead.conf --pace host");
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(dir.clone());
+    let host = Host::start(&[plan]);
+    let mut guest = host.guest(0);
+    let told = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
+    guest.until("its daemon is there", PATIENCE, |_| true);
+    assert_eq!(told(&mut guest), "No host has told this guest of a balloon.\n");
+
+    host.let_go();
+    host.until(0, "it is let go", PATIENCE, |seen| seen.state == State::Managed);
+    assert!(host.seen(0).status.is_none(), "what it does is not known");
+    // Alone it comes to rest, and then only the port itself can wake it in time.
+    let settled = "grep -c settled=1 /run/pinheadd.status || true";
+    guest.until_sh(settled, PATIENCE, |text| text == "1");
+    let mut port = greet(&dir);
+    let is_hello = |m: &Message| matches!(m, Message::Hello(_));
+    let (_, met) = hear(&mut port, Duration::from_secs(1), is_hello);
+    println!("a manager was met after {met:?}");
+
+    let balloon = "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} END {print i-d}' \
+                   /proc/vmstat";
+    let mut monitor = farm::Monitor::new(
+        std::os::unix::net::UnixStream::connect(dir.join("g1.qmp")).expect("the second monitor"),
+    );
+    for (pages, reason) in [(16_384_u64, "g2 needs it\x1b[2J"), (4096, "")] {
+        let value_bytes = (65_536 - pages) * 4096;
+        let soon = Deadline::after(PATIENCE);
+        monitor.call(qmp::Command::Balloon { value_bytes }, soon).expect("a balloon");
+        let grant = Grant { sequence: 0, pages, reason: reason.into() };
+        port.say(&Message::Grant(grant)).expect("a word");
+        guest.until_sh(balloon, PATIENCE, |text| text == pages.to_string());
+        let (heard, _) =
+            hear(&mut port, PATIENCE, |m| matches!(m, Message::Status(s) if s.pool_pages == pages));
+        for message in heard {
+            assert!(!matches!(message, Message::PoolRequest(_)), "it fights: {message:?}");
+            if let Message::Status(status) = message {
+                assert_eq!((status.shrinks, status.reason.as_str()), (0, ""));
+            }
+        }
+        let sentence = told(&mut guest);
+        let begins = format!(
+            "The host's balloon holds {} MiB ({pages} pages) of this guest's 256 MiB since ",
+            pages / 256
+        );
+        let ends = if reason.is_empty() { ": the host gave no reason.\n" } else { "[2J.\n" };
+        assert!(sentence.starts_with(&begins) && sentence.ends_with(ends), "{sentence}");
+        assert!(!sentence.contains('\x1b'), "{sentence:?}");
+    }
+
+    // New rules are told of.
+    guest.sh("sed -i 's/^UPDATE=.*/UPDATE=\"2\"/' /etc/pinhead.conf; kill -HUP $(pidof pinheadd)");
+    hear(
+        &mut port,
+        Duration::from_secs(10),
+        |m| matches!(m, Message::Hello(hello) if hello.reply && hello.update_ms == 2000),
+    );
+
+    drop(port);
+    host.take_back();
+    guest.until_sh(balloon, PATIENCE, |text| text == "0");
+    host.until(0, "it is up again", PATIENCE, |seen| seen.state == State::Up);
+    guest.until_sh("/sbin/pinheadd --balloon", PATIENCE, |sentence| {
+        sentence.contains("holds nothing") && sentence.contains("manager has ended")
+    });
+    let log = host.seen(0).status.map(|status| status.reason);
+    assert_eq!(log.as_deref().unwrap_or_default(), "", "nobody ran out of memory");
+    drop(host);
+    let left: Vec<_> = std::fs::read_dir(&dir).expect("the directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+    std::fs::remove_dir_all(&dir).expect("its end");
+}

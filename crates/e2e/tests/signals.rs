@@ -1,0 +1,102 @@
+//! What a host hears of a guest's memory: when it asks, and at once when memory is short.
+
+use e2e::{Host, PATIENCE, Plan};
+use farm::Arch;
+use std::time::Duration;
+use wire::Memory;
+
+/// Rules that say nothing of memory: its signals must not hang on them.
+const CPU_ONLY: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
+                        HOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
+
+fn plan(arch: Arch) -> Plan {
+    let mut plan = Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed");
+    plan.rules = CPU_ONLY.into();
+    plan
+}
+
+/// A question is answered at once with numbers that the guest itself would give.
+fn answers(arch: Arch) {
+    let host = Host::start(&[plan(arch)]);
+    let mut guest = host.guest(0);
+    guest.until("its daemon is there", PATIENCE, |_| true);
+    const ANONYMOUS: &str = "awk '/^Anonymous:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
+    let before_kib = guest.number(ANONYMOUS);
+    let ask = |sequence| {
+        host.sample(0, sequence);
+        let answered = |m: &Memory| m.sequence == sequence;
+        let took = host.until(0, "an answer", Duration::from_secs(5), |seen| {
+            seen.memory.as_ref().is_some_and(answered)
+        });
+        println!("{}: answered after {took:?}", arch.name());
+        host.seen(0).memory.expect("an answer")
+    };
+    let first = ask(7);
+    let near = |told: Option<u64>, line: &str, slack: u64, guest: &mut e2e::Guest<'_>| {
+        let told = told.unwrap_or_else(|| panic!("no {line}"));
+        let real = guest.number(&format!("awk '/^{line}:/ {{print $2}}' /proc/meminfo"));
+        assert!(told.abs_diff(real) <= slack, "{line}: {told} was told, {real} is true");
+    };
+    near(first.total_kib, "MemTotal", 0, &mut guest);
+    near(first.free_kib, "MemFree", 16_384, &mut guest);
+    near(first.available_kib, "MemAvailable", 16_384, &mut guest);
+    near(first.cached_kib, "Cached", 16_384, &mut guest);
+    near(first.anon_kib, "AnonPages", 16_384, &mut guest);
+    assert_eq!((first.swap_total_kib, first.swap_free_kib), (Some(0), Some(0)));
+    assert_eq!((first.oom_kills, first.stalls.map(|n| n < 1000)), (Some(0), Some(true)));
+    assert!(first.psi_some_us >= first.psi_full_us && first.psi_full_us.is_some(), "{first:?}");
+    assert!(first.refault_file.is_some() && first.refault_anon.is_some(), "{first:?}");
+    let uptime_ms = guest.number("awk '{print int($1 * 1000)}' /proc/uptime");
+    assert!((1..=uptime_ms).contains(&first.uptime_ms), "{} of {uptime_ms}", first.uptime_ms);
+
+    guest.sh("dd if=/dev/zero of=/dev/shm/fill bs=1024 count=32768 2> /dev/null");
+    let second = ask(8);
+    let fell = |a: Option<u64>, b: Option<u64>| a.zip(b).map_or(0, |(a, b)| a.saturating_sub(b));
+    let taken = fell(first.available_kib, second.available_kib);
+    assert!((24_576..49_152).contains(&taken), "32768 KiB were taken, {taken} are missing");
+    assert!(fell(second.cached_kib, first.cached_kib) >= 24_576, "{second:?}");
+    assert!(second.uptime_ms > first.uptime_ms);
+    let after_kib = guest.number(ANONYMOUS);
+    println!("{}: {before_kib} KiB before the questions, {after_kib} after", arch.name());
+    assert!(after_kib <= before_kib + 64, "{before_kib} KiB became {after_kib}");
+}
+
+#[test]
+fn x86_64_a_question_is_answered() {
+    answers(Arch::X86_64);
+}
+
+#[test]
+fn s390x_a_question_is_answered() {
+    answers(Arch::S390x);
+}
+
+/// Tasks that wait for memory are told of within a second, by the guest's own clock, under
+/// rules without a word on memory and at a pace that never wakes for pressure.
+#[test]
+fn a_guest_that_thrashes_says_so_within_a_second() {
+    let mut plan = plan(Arch::X86_64);
+    plan.memory_mib = 128;
+    plan.kernel_args.push("pinhead.zram_mib=256".into());
+    let host = Host::start(&[plan]);
+    let mut guest = host.guest(0);
+    guest.until("its daemon is there", PATIENCE, |_| true);
+    assert_eq!(host.seen(0).needs, 0, "nobody waits yet");
+    // Notes when tasks have waited for a tenth of a second in all since now.
+    guest.sh("some() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }; \
+         (began=$(some); while [ $(($(some) - began)) -lt 100000 ]; do usleep 10000; done; \
+          awk '{print int($1 * 1000)}' /proc/uptime > /run/stalled) > /dev/null 2>&1 &");
+    guest.sh("(dd if=/dev/zero of=/dev/shm/fill bs=65536 count=2400; \
+          while :; do cat /dev/shm/fill; done) > /dev/null 2>&1 & echo $! > /run/load");
+    let told = host.until(0, "a need", PATIENCE, |seen| {
+        seen.needs > 0 && seen.memory.is_some_and(|memory| memory.sequence == 0)
+    });
+    let memory = host.seen(0).memory.expect("it came with the need");
+    guest.until_sh("cat /run/stalled 2> /dev/null || true", PATIENCE, |text| !text.is_empty());
+    guest.sh("kill $(cat /run/load); rm /dev/shm/fill");
+    let stalled_ms = guest.number("cat /run/stalled");
+    let late_ms = memory.uptime_ms.saturating_sub(stalled_ms);
+    println!("told {told:?} after the load began, {late_ms} ms after the stall: {memory:?}");
+    assert!(late_ms <= 1000, "told {late_ms} ms after the stall");
+    assert!(memory.psi_some_us >= Some(40_000), "{memory:?}");
+}

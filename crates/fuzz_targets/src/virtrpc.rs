@@ -1,0 +1,74 @@
+//! The target for `virtrpc`: what libvirt's socket, or whoever listens in its place, says.
+
+use std::collections::HashSet;
+
+use virtrpc::{
+    AffectLive, Call, Client, Decoder, Domain, Error, EventKind, Incoming, MESSAGE_BYTES_MAX,
+    Message,
+};
+
+use crate::input::Cut;
+
+/// Any stream in any pieces, to the decoder alone and to a client that has asked for everything.
+pub(crate) fn virtrpc(data: &[u8]) {
+    let cut = Cut::new(data);
+    let pieces = cut.pieces(cut.stream);
+    assert_eq!(decode(&[cut.stream]), decode(&pieces), "in pieces");
+    converse(&pieces);
+}
+
+fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
+    let mut decoder = Decoder::new();
+    let mut found = Vec::new();
+    let mut is_lost = false;
+    for piece in pieces {
+        decoder.feed(piece);
+        for message in decoder.by_ref() {
+            assert!(!is_lost, "something came after the framing was lost");
+            is_lost = message.as_ref().is_err_and(Error::is_fatal);
+            found.push(message);
+        }
+        assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
+    }
+    // Errors are shown to people.
+    for error in found.iter().filter_map(|result| result.as_ref().err()) {
+        assert!(!error.to_string().is_empty());
+    }
+    found
+}
+
+fn converse(pieces: &[&[u8]]) {
+    let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
+    let live = AffectLive;
+    let calls = [
+        Call::AuthList,
+        Call::AuthPolkit,
+        Call::Open { uri: "qemu:///system".into() },
+        Call::ListActive,
+        Call::Xml(domain()),
+        Call::State(domain()),
+        Call::Info(domain()),
+        Call::Control(domain()),
+        Call::MemoryStats(domain()),
+        Call::SetMemory { domain: domain(), memory_kib: u64::MAX, live },
+        Call::SetStatsPeriod { domain: domain(), period_seconds: 1, live },
+        Call::Register(EventKind::Lifecycle),
+    ];
+    let mut client = Client::new();
+    let asked = calls.len();
+    let tickets = calls.map(|call| client.ask(call));
+    let mut open: HashSet<_> = tickets.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(open.len(), asked);
+    let sent = client.output().len();
+    for piece in pieces {
+        client.feed(piece);
+        while let Some(incoming) = client.poll() {
+            if let Ok(Incoming::Reply { ticket, .. }) = incoming {
+                assert!(open.remove(&ticket), "{ticket:?} was not open");
+            }
+        }
+        assert_eq!(client.open_calls(), open.len());
+        // The other end makes us say a few pongs at most, however many pings it sends.
+        assert!(client.output().len() <= sent + 8 * 28, "{} bytes", client.output().len());
+    }
+}

@@ -1,0 +1,59 @@
+//! From what was decided to what the journal keeps.
+
+use crate::guest::Guest;
+use policy::arbiter::{Action, Arrival, Clause, Decision, Outcome};
+use store::{Fate, Policy, Word};
+
+/// A decision as the journal keeps it.
+pub fn decision(decision: &Decision, policy: Policy, acted: bool, at_ms: i64) -> store::Decision {
+    let action = match (decision.action, decision.clause) {
+        (Action::Hold, Clause::Stuck) => "stuck",
+        (Action::Hold, Clause::Foreign) => "let-go",
+        (_, Clause::Released) => "release",
+        (Action::Hold, _) => "hold",
+        (Action::Grow, _) => "grow",
+        (Action::Shrink, _) => "shrink",
+    };
+    let inputs = decision.inputs.named();
+    store::Decision {
+        at_ms,
+        policy,
+        action: Word::Borrowed(action),
+        clause: Word::Borrowed(decision.clause.name()),
+        reason: decision.why().to_string(),
+        from_bytes: decision.from.0,
+        to_bytes: decision.to.0,
+        bounds: decision.bounds.iter().map(|bound| Word::Borrowed(bound.name())).collect(),
+        inputs: inputs
+            .into_iter()
+            .map(|(name, value)| (Word::Borrowed(name), value.map(|value| value as f64)))
+            .collect(),
+        acted: acted && decision.command.is_some(),
+    }
+}
+
+/// What came of a decision, as the journal keeps it.
+pub fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
+    store::Outcome {
+        at_ms,
+        fate: match outcome.result {
+            Arrival::Reached => Fate::Reached,
+            Arrival::Superseded => Fate::Superseded,
+            Arrival::Stuck => Fate::Stuck,
+            Arrival::TookBack => Fate::TookBack,
+            Arrival::Foreign => Fate::Foreign,
+        },
+        reached_bytes: outcome.reached.0,
+        host_got_bytes: outcome.host_got.map(|got| got.0),
+    }
+}
+
+/// The end of a decision whose guest said no, or went.
+pub fn ended(fate: Fate, guest: &Guest, at_ms: i64) -> store::Outcome {
+    store::Outcome { at_ms, fate, reached_bytes: guest.actual.0, host_got_bytes: None }
+}
+
+/// Something that happened, for the journal.
+pub fn event(kind: &'static str, text: impl Into<String>, at_ms: i64) -> store::Event {
+    store::Event { at_ms, kind: Word::Borrowed(kind), text: text.into() }
+}

@@ -1,0 +1,40 @@
+//! The only place where the manager reads a clock.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// One clock that never jumps, to decide by, and the one that people read.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+impl Clock {
+    /// Starts to count.
+    pub fn start() -> Clock {
+        Clock { start: Instant::now() }
+    }
+
+    /// Milliseconds since the start.
+    pub fn ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Microseconds since the start, for what a pass costs.
+    pub fn us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// Milliseconds of CPU time that this process has used.
+    pub fn cpu_ms(&self) -> u64 {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let ms = used.tv_sec.saturating_mul(1000).saturating_add(used.tv_nsec / 1_000_000);
+        u64::try_from(ms).unwrap_or(0)
+    }
+
+    /// Milliseconds since 1970; 0 on a machine whose clock is before it.
+    pub fn wall_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}

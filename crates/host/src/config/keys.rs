@@ -1,0 +1,81 @@
+//! The one table of the keys that a file of settings may have.
+//!
+//! What is not here is refused; the documentation is held to it by a test.
+
+/// A table of the file, such as `[host]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name.
+    pub name: &'static str,
+    /// What may stand in it.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds without it, in words.
+    pub default: &'static str,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+const fn key(name: &'static str, default: &'static str, doc: &'static str) -> Key {
+    Key { name, default, doc }
+}
+
+const HOST: &[Key] = &[
+    key("set_point", "10%", "free memory that the host is to have"),
+    key("hysteresis", "1%", "how far it may be missed before memory is moved for it"),
+    key("reserve", "3%", "free memory that no grant touches"),
+    key("budget", "all of it", "what guests may use together"),
+    key("interval", "1s", "time between two passes, at least 100ms"),
+];
+
+const SOURCES: &[Key] = &[
+    key("qmp", "pinhead's and Proxmox's", "patterns of QMP sockets; none switches this off"),
+    key("libvirt", "auto", "libvirt's URIs; none switches it off, `auto` uses it if it is there"),
+];
+
+const POLICY: &[Key] = &[
+    key("idle_tax", "75%", "how much dearer idle memory is than memory in use"),
+    key("step", "12.5%", "the largest part of its memory that a guest gives in one pass"),
+    key("rules", "none", "rules of the operator's own, relative to this file"),
+    key("shadow", "none", "settings of a second policy that decides beside and acts never"),
+];
+
+const CLASS: &[Key] = &[
+    key("name", "needed", "its name"),
+    key("match", "needed", "patterns of its guests' names; the first class that fits has them"),
+    key("min", "15%, and 64 MiB", "a guest never has less"),
+    key("max", "100%", "a guest never has more"),
+    key("shares", "100", "a guest's weight against others"),
+    key("pin", "none", "a guest has this much, always"),
+    key("release", "false", "its guests are not managed"),
+];
+
+const KSM: &[Key] = &[key("mode", "auto", "`auto` drives it, `off` stops it, `leave` leaves it")];
+
+const JOURNAL: &[Key] = &[
+    key("path", "/var/lib/pinhead/journal.db", "where decisions are kept"),
+    key("keep", "30d", "how long"),
+    key("max_size", "200 MiB", "how much of them"),
+];
+
+const CONTROL: &[Key] = &[
+    key("socket", "/run/pinhead/host.sock", "where the manager is asked"),
+    key("group", "none", "the group that may ask, by name or number, besides the owner"),
+];
+
+/// All tables.
+pub const SECTIONS: &[Section] = &[
+    Section { name: "host", keys: HOST },
+    Section { name: "sources", keys: SOURCES },
+    Section { name: "policy", keys: POLICY },
+    Section { name: "class", keys: CLASS },
+    Section { name: "ksm", keys: KSM },
+    Section { name: "journal", keys: JOURNAL },
+    Section { name: "control", keys: CONTROL },
+];

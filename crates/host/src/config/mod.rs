@@ -1,0 +1,136 @@
+//! The manager's settings, from a file of TOML.
+//!
+//! ```text
+//!   text ─► toml (tree with places) ─► raw (as typed in) ─► build (checked, filled up) ─► Settings
+//!                └───────── every fault with its line and column ─────────┘
+//! ```
+//!
+//! A file is taken whole or not at all, and all its faults are told at once. [`parse`] is a
+//! function of the text alone; [`load`] reads the file, and the one of the shadow policy.
+
+mod build;
+mod error;
+mod glob;
+mod keys;
+mod quantity;
+mod raw;
+mod settings;
+
+pub use error::{ConfigError, LoadError};
+pub use glob::matches;
+pub use keys::{Key, SECTIONS, Section};
+pub use quantity::{Bad, Kind, Share, percent, size, time_ms};
+pub use settings::{
+    Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
+    PolicySettings, Settings, Sources,
+};
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+
+/// The file that is read where none is named.
+pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
+
+/// A larger file is a mistake: a class takes some 200 bytes.
+pub const FILE_MAX: u64 = 256 * 1024;
+
+/// What the defaults depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Whether the manager runs as root.
+    pub is_root: bool,
+    /// `$XDG_RUNTIME_DIR`: sockets of a user.
+    pub runtime_dir: Option<PathBuf>,
+    /// `$XDG_STATE_HOME`: what a user's programs keep.
+    pub state_dir: Option<PathBuf>,
+    /// The host's memory, to compare parts with sizes.
+    pub host_total: Option<Bytes>,
+}
+
+impl Place {
+    /// That of this process.
+    pub fn of_this_process(host_total: Option<Bytes>) -> Place {
+        let dir = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let dir = |name: &str| dir(name).filter(|path| path.is_absolute());
+        Place {
+            is_root: rustix::process::geteuid().is_root(),
+            runtime_dir: dir("XDG_RUNTIME_DIR"),
+            state_dir: dir("XDG_STATE_HOME")
+                .or_else(|| dir("HOME").map(|home| home.join(".local/state"))),
+            host_total,
+        }
+    }
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// What holds.
+    pub settings: Settings,
+    /// The second policy, of which `[host]`, `[policy]` and the classes count.
+    pub shadow: Option<Settings>,
+}
+
+/// Reads a file's text. Paths in it are as they were typed, see [`Settings::below`].
+pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
+    let (raw, mut errors) = raw::read(text);
+    let settings = build::build(raw, place, text, &mut errors);
+    if errors.is_empty() {
+        return Ok(settings);
+    }
+    errors.sort_by_key(|error| error.span.start);
+    errors.truncate(error::ERRORS_MAX);
+    Err(errors)
+}
+
+/// Reads a file and that of its shadow policy. Without a path the default one is read, and if
+/// that is not there, everything is as by default.
+pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
+    let default = Path::new(DEFAULT_PATH);
+    let text = match read(path.unwrap_or(default)) {
+        Err(LoadError::Read { source, .. })
+            if path.is_none() && source.kind() == io::ErrorKind::NotFound =>
+        {
+            String::new()
+        }
+        read => read?,
+    };
+    let path = path.unwrap_or(default);
+    let settings = of_file(path, text, place)?;
+    let Some(shadow) = settings.policy.shadow.as_deref() else {
+        return Ok(Loaded { settings, shadow: None });
+    };
+    let shadow_settings = of_file(shadow, read(shadow)?, place)?;
+    if shadow_settings.policy.shadow.is_some() {
+        return Err(LoadError::NestedShadow { path: shadow.to_path_buf() });
+    }
+    Ok(Loaded { settings, shadow: Some(shadow_settings) })
+}
+
+fn of_file(path: &Path, text: String, place: &Place) -> Result<Settings, LoadError> {
+    let dir = path.parent().unwrap_or(Path::new(""));
+    match parse(&text, place) {
+        Ok(settings) => Ok(settings.below(dir)),
+        Err(errors) => Err(LoadError::Wrong { path: path.to_path_buf(), text, errors }),
+    }
+}
+
+fn read(path: &Path) -> Result<String, LoadError> {
+    let wrap = |source| LoadError::Read { path: path.to_path_buf(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(wrap)?;
+    file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(wrap)?;
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(LoadError::TooLong { path: path.to_path_buf() });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        LoadError::Utf8 { path: path.to_path_buf(), offset: at }
+    })
+}
+
+#[cfg(test)]
+mod tests;

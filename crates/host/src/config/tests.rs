@@ -1,0 +1,167 @@
+use super::*;
+use policy::arbiter::{Limits, Mode};
+
+fn place() -> Place {
+    Place { is_root: true, ..Place::default() }
+}
+
+fn ok(text: &str) -> Settings {
+    parse(text, &place()).unwrap_or_else(|errors| panic!("{errors:#?}"))
+}
+
+/// The errors of a text, as `line:column key: message (help)`.
+fn errors(text: &str) -> Vec<String> {
+    let Err(errors) = parse(text, &place()) else { panic!("taken: {text}") };
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    let settings = ok("");
+    let total = Bytes::mib(16 << 10);
+    let expected = policy::arbiter::Config::of_host(total);
+    assert_eq!(settings.arbiter(total), expected);
+    assert_eq!(settings.budget(total), None);
+    assert_eq!(settings.sources.libvirt, Libvirt::Auto);
+    assert_eq!(settings.sources.qmp, hypervisor::QMP_PATTERNS);
+    assert_eq!(settings.control.socket, Some("/run/pinhead/host.sock".into()));
+    let user = Place { runtime_dir: Some("/tmp/run".into()), ..Place::default() };
+    let settings = parse("", &user).unwrap();
+    assert_eq!(settings.sources.qmp.last().unwrap(), "/tmp/run/pinhead/up/*/*.qmp");
+    assert_eq!(settings.control.socket, Some("/tmp/run/pinhead/host.sock".into()));
+    assert_eq!(settings.journal.path, None, "nobody said where");
+}
+
+#[test]
+fn the_example_is_the_defaults() {
+    let example = include_str!("../../../../packaging/host.toml");
+    assert_eq!(ok(example), ok(""));
+    // With the comments' marks gone it is a full example, and right.
+    let is_setting = |line: &&str| line.starts_with("#[") || line.contains(" = ");
+    let full: Vec<_> = example.lines().filter(is_setting).collect();
+    let full = full.join("\n").replace('#', "");
+    let settings = ok(&full);
+    assert_eq!(settings.classes.len(), 2);
+    for section in SECTIONS {
+        for key in section.keys {
+            assert!(full.contains(&format!("\n{} = ", key.name)), "no {}", key.name);
+        }
+    }
+}
+
+#[test]
+fn the_manual_has_every_key_with_its_default() {
+    let manual = include_str!("../../../../docs/host.md");
+    for section in SECTIONS {
+        for key in section.keys {
+            let row = format!("| `{}` | {} | {} |", key.name, key.default, key.doc);
+            assert!(manual.contains(&row), "docs/host.md lacks: {row}");
+        }
+    }
+}
+
+#[test]
+fn the_first_class_that_fits_counts() {
+    let settings = ok("[[class]]\nname = 'web'\nmatch = ['web*', 'LNX1*']\nmin = '25%'\n\
+                       max = '512 MiB'\nshares = 300\n\
+                       [[class]]\nname = 'db'\nmatch = ['*']\npin = '2 GiB'\n\
+                       [[class]]\nname = 'late'\nmatch = ['late']\n");
+    let gib = Bytes::mib(1024);
+    let (limits, class) = settings.limits("LNX12", gib);
+    assert_eq!(class, Some("web"));
+    assert_eq!((limits.min, limits.max, limits.shares), (gib.permille(250), Bytes::mib(512), 300));
+    // A size that is more than the guest's memory is its memory.
+    let (limits, class) = settings.limits("late", gib);
+    assert_eq!((class, limits.mode), (Some("db"), Mode::Pinned(gib)));
+    let settings = ok("");
+    let (limits, class) = settings.limits("any", Bytes::mib(256));
+    let managed =
+        Limits { min: Bytes::mib(64), max: Bytes::mib(256), shares: 100, mode: Mode::Managed };
+    assert_eq!((limits, class), (managed, None));
+    let (limits, _) = settings.limits("tiny", Bytes::mib(32));
+    assert_eq!((limits.min, limits.max), (Bytes::mib(32), Bytes::mib(32)));
+}
+
+#[test]
+fn all_faults_are_told_with_their_places() {
+    let text = "[host]\nset_piont = '10%'\nreserve = '12%'\ninterval = '1ms'\n\n\
+                [polcy]\n[policy]\nidle_tax = 75\nstep = '0%'\n[ksm]\nmode = 'on'\n\
+                [[class]]\nname = 'a'\nmatch = ['a']\nmin = '2 GiB'\nmax = '1 GiB'\n\
+                [[class]]\nname = 'a'\nmatch = []\npin = '1%'\nrelease = true\n[[class]]\n";
+    let found = errors(text);
+    let expected = [
+        "2:1: host: no key `set_piont` is known in [host] (is it `set_point`?)",
+        "3:11: host.reserve: the reserve (12%) is not below the set point (10%) (",
+        "4:12: host.interval: too short or too long for a pass (",
+        "6:2: no table `polcy` is known (is it `policy`?)",
+        "8:12: policy.idle_tax: a number where a quantity belongs (write it in quotes",
+        "9:8: policy.step: no guest would ever give anything",
+        "11:8: ksm.mode: no such mode (write \"auto\", \"off\" or \"leave\")",
+        "15:7: class.min: min (2 GiB) is more than max (1 GiB)",
+        "18:8: class.name: there is a class `a` already",
+        "19:9: class.match: no guest is in this class",
+        "20:7: class.pin: a guest that is not managed cannot be pinned",
+        "22:1: class: a class needs a name and patterns",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found}\n{expected}");
+    }
+}
+
+#[test]
+fn parts_and_sizes_are_compared_where_the_hosts_memory_is_known() {
+    let text = "[host]\nset_point = '10%'\nreserve = '3 GiB'\nhysteresis = '1%'\n";
+    assert!(parse(text, &place()).is_ok(), "nobody can say");
+    let of_host = |gib: u64| Place { host_total: Some(Bytes::mib(gib << 10)), ..place() };
+    assert!(parse(text, &of_host(64)).is_ok());
+    assert_eq!(parse(text, &of_host(16)).unwrap_err()[0].key, "host.reserve");
+    let errors = parse("[host]\nhysteresis = '9%'", &place()).unwrap_err();
+    assert_eq!(errors[0].key, "host.hysteresis");
+    let errors = parse("[host]\nset_point = '20 GiB'", &of_host(16)).unwrap_err();
+    assert_eq!(errors[0].key, "host.set_point");
+}
+
+#[test]
+fn what_is_no_toml_has_a_place_too() {
+    let found = errors("[host\nset_point = '10%'\n");
+    assert!(found[0].starts_with("1:6: this is no TOML"), "{found:?}");
+    assert!(errors("class = 1")[0].contains("[[class]]"));
+    assert!(errors("host = 1")[0].contains("[host]"));
+    assert!(errors("[class]\nname = 'a'")[0].contains("[[class]]"));
+    let wide = errors("[host]\n\"ü\\u001b[2J\" = '1%'\n");
+    assert!(wide[0].contains("`ü\\u{1b}[2J`"), "escaped: {wide:?}");
+    let many = "[host]\n".to_owned() + &(0..200).map(|i| format!("x{i} = 1\n")).collect::<String>();
+    assert_eq!(errors(&many).len(), 50);
+}
+
+#[test]
+fn sources_are_checked() {
+    let settings = ok("[sources]\nqmp = []\nlibvirt = ['qemu+unix:///system?socket=/s', \
+                       'qemu:///session']\n");
+    assert!(settings.sources.qmp.is_empty());
+    let system = LibvirtUri { uri: "qemu:///system".into(), socket: Some("/s".into()) };
+    let session = LibvirtUri { uri: "qemu:///session".into(), socket: None };
+    assert_eq!(settings.sources.libvirt, Libvirt::Uris(vec![system, session]));
+    assert!(errors("[sources]\nlibvirt = ['xen:///']\n")[0].contains("qemu:///system"));
+    assert!(errors("[sources]\nqmp = ['a/*']\n")[0].contains("slash"));
+    assert!(errors("[sources]\nqmp = 'a'\n")[0].contains("list"));
+    assert!(errors("[control]\nsocket = 'a'\n")[0].contains("slash"));
+}
+
+#[test]
+fn a_shadow_is_read_beside_the_file_and_has_none_of_its_own() {
+    let dir = crate::control::scratch::Scratch::new();
+    let main = dir.file("host.toml", "[policy]\nshadow = 'other.toml'\nrules = 'r'\n");
+    dir.file("other.toml", "[host]\nset_point = '20%'\n");
+    let loaded = load(Some(&main), &place()).unwrap();
+    assert_eq!(loaded.settings.policy.rules, Some(dir.path().join("r")));
+    assert_eq!(loaded.shadow.unwrap().host.set_point, Share::Permille(200));
+    dir.file("other.toml", "[policy]\nshadow = 'third.toml'\n");
+    assert!(matches!(load(Some(&main), &place()), Err(LoadError::NestedShadow { .. })));
+    dir.file("other.toml", "[host]\nx = 1\n");
+    let error = load(Some(&main), &place()).unwrap_err().to_string();
+    assert!(error.contains("other.toml:2:1: host: no key"), "{error}");
+    let missing = load(Some(&dir.path().join("none")), &place());
+    assert!(matches!(missing, Err(LoadError::Read { .. })));
+}

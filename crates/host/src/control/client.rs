@@ -1,0 +1,225 @@
+//! One client: what it has said, what waits for it, and how long it may stay.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use hypervisor::Budget;
+use rustix::event::PollFlags;
+
+use super::Peer;
+use super::codec::LINE_MAX;
+
+/// Requests a second that a client may make: a screen that is drawn ten times a second makes 20.
+const REQUESTS_A_SECOND: u64 = 50;
+/// Requests that it may make at once.
+const REQUESTS_BURST: u64 = 100;
+/// Requests that may be open. A client that asks for more is heard when some are answered.
+const OPEN_MAX: usize = 8;
+/// Bytes that may wait for a client. An answer about a thousand guests has about a megabyte, and
+/// the requests that may be open could all be that.
+pub(super) const OUT_MAX: usize = 8 << 20;
+/// Above this a client takes its answers before it is heard again.
+const OUT_FULL: usize = 64 * 1024;
+/// A client that says nothing goes after this time.
+const IDLE_MS: u64 = 60_000;
+/// A client that takes nothing of what waits for it goes after this time.
+const UNREAD_MS: u64 = 10_000;
+
+/// Why a client goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It has left, as clients do.
+    Left,
+    /// It said nothing for long.
+    Idle,
+    /// It did not take its answers.
+    Unread,
+    /// It asked too often.
+    Flood,
+    /// Its line does not end.
+    LongLine,
+    /// It is the idlest one, and another wants its place.
+    Displaced,
+}
+
+impl Gone {
+    /// A clause for the operator; `None` where there is nothing to tell.
+    pub(super) fn why(self) -> Option<&'static str> {
+        match self {
+            Gone::Left | Gone::Idle => None,
+            Gone::Unread => Some("it did not take its answers"),
+            Gone::Flood => Some("it asked too often"),
+            Gone::LongLine => Some("its line did not end"),
+            Gone::Displaced => Some("it was idle, and another one wanted its place"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) stream: UnixStream,
+    pub(super) peer: Peer,
+    heard: Vec<u8>,
+    out: Vec<u8>,
+    /// Requests without an answer.
+    pub(super) open: usize,
+    budget: Budget,
+    pub(super) heard_ms: u64,
+    /// When something was last taken of what waits, or nothing waited.
+    taken_ms: u64,
+    /// It will ask no more, and may still read.
+    ended: bool,
+}
+
+impl Client {
+    pub(super) fn new(stream: UnixStream, peer: Peer, now_ms: u64) -> Client {
+        Client {
+            stream,
+            peer,
+            heard: Vec::new(),
+            out: Vec::new(),
+            open: 0,
+            budget: Budget::new(REQUESTS_A_SECOND, REQUESTS_BURST, now_ms),
+            heard_ms: now_ms,
+            taken_ms: now_ms,
+            ended: false,
+        }
+    }
+
+    /// What to wait for.
+    pub(super) fn flags(&self) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        if !self.ended && self.has_room() {
+            flags |= PollFlags::IN;
+        }
+        if !self.out.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        flags
+    }
+
+    fn has_room(&self) -> bool {
+        self.open < OPEN_MAX && self.out.len() <= OUT_FULL
+    }
+
+    /// When its time is over, unless something happens.
+    pub(super) fn until_ms(&self) -> u64 {
+        if !self.out.is_empty() {
+            self.taken_ms.saturating_add(UNREAD_MS)
+        } else if self.open > 0 {
+            u64::MAX
+        } else {
+            self.heard_ms.saturating_add(IDLE_MS)
+        }
+    }
+
+    /// Takes what has come and hands over what waits.
+    pub(super) fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Result<(), Gone> {
+        if flags.contains(PollFlags::HUP) || flags.contains(PollFlags::ERR) {
+            return Err(Gone::Left);
+        }
+        self.budget.refill(now_ms);
+        self.send(now_ms)?;
+        if !self.ended && self.has_room() {
+            self.receive(now_ms)?;
+        }
+        if self.ended && self.open == 0 && self.out.is_empty() && !self.has_line() {
+            return Err(Gone::Left);
+        }
+        if now_ms >= self.until_ms() {
+            return Err(if self.out.is_empty() { Gone::Idle } else { Gone::Unread });
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
+        // What is kept stays below two lines, whatever is said at once.
+        if self.heard.len() > LINE_MAX {
+            return if self.has_line() { Ok(()) } else { Err(Gone::LongLine) };
+        }
+        let mut buffer = [0; LINE_MAX];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                self.heard_ms = now_ms;
+                self.heard.extend_from_slice(&buffer[..count]);
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(_) => return Err(Gone::Left),
+        }
+        if self.heard.len() > LINE_MAX && !self.has_line() {
+            return Err(Gone::LongLine);
+        }
+        Ok(())
+    }
+
+    fn has_line(&self) -> bool {
+        self.heard.contains(&b'\n')
+    }
+
+    /// The next line, without its end, if the client may be heard. It is open until it is
+    /// answered.
+    pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>, Gone> {
+        loop {
+            if !self.has_room() {
+                return Ok(None);
+            }
+            let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
+                return Ok(None);
+            };
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            if self.budget.left() == 0 {
+                return Err(Gone::Flood);
+            }
+            // Empty lines cost as well, or they would be a flood of their own.
+            self.budget.spend(1);
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                self.open += 1;
+                return Ok(Some(line.to_vec()));
+            }
+        }
+    }
+
+    /// Whether there is more to do for it without anything new coming in.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_room() && self.has_line()
+    }
+
+    /// Queues an answer. It is handed over in this turn or a later one.
+    pub(super) fn answer(&mut self, line: &[u8], now_ms: u64) -> Result<(), Gone> {
+        self.open = self.open.saturating_sub(1);
+        if self.out.len().saturating_add(line.len()) > OUT_MAX {
+            return Err(Gone::Unread);
+        }
+        if self.out.is_empty() {
+            self.taken_ms = now_ms;
+        }
+        self.out.extend_from_slice(line);
+        self.heard_ms = self.heard_ms.max(now_ms);
+        self.send(now_ms)
+    }
+
+    fn send(&mut self, now_ms: u64) -> Result<(), Gone> {
+        let mut taken = 0;
+        while taken < self.out.len() {
+            match self.stream.write(&self.out[taken..]) {
+                Ok(0) => return Err(Gone::Left),
+                Ok(count) => taken += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => break,
+                Err(_) => return Err(Gone::Left),
+            }
+        }
+        if taken > 0 {
+            self.out.drain(..taken);
+            self.out.shrink_to(OUT_FULL);
+            self.taken_ms = now_ms;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

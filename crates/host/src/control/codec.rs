@@ -1,0 +1,224 @@
+//! Lines of JSON to requests, and answers to lines.
+//!
+//! Requests are read by hand and not by serde: a client is told which member is wrong and what
+//! would be right, and nothing that is not looked at can be in a request.
+
+use serde_json::{Map, Value, json};
+
+use super::{Answer, Ask, Change, Failure};
+use crate::config::Share;
+
+/// The protocol's version.
+pub const VERSION: u64 = 1;
+
+/// The longest line of a client. The longest request has a guest's name, and some numbers.
+pub const LINE_MAX: usize = 4096;
+/// The longest name of a guest in a request; libvirt and QEMU take no longer one in a file name.
+const NAME_MAX: usize = 255;
+/// The largest reservation, 4 PiB.
+const MIB_MAX: u64 = 1 << 32;
+/// Nobody waits longer for memory; an open request keeps its connection.
+const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
+/// Memory that is held is of no use to anyone.
+const HOLD_MAX_MS: u64 = 60 * 60_000;
+
+const DOS: [&str; 7] = ["ps", "set", "reserve", "unreserve", "inputs", "status", "reload"];
+const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
+
+/// A request, with the number that its answer carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The client's own number.
+    pub id: u64,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// A line that is no request. It is answered all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRequest {
+    /// The client's number, where there was one.
+    pub id: Option<u64>,
+    /// What is wrong.
+    pub failure: Failure,
+}
+
+/// The members of a request that have not been looked at.
+struct Members(Map<String, Value>);
+
+/// Reads a line, without its line end.
+pub fn decode_request(line: &[u8]) -> Result<Request, BadRequest> {
+    let bad = |failure| BadRequest { id: None, failure };
+    if line.len() > LINE_MAX {
+        return Err(bad(Failure::new(format!("The request is longer than {LINE_MAX} bytes"))));
+    }
+    let value: Value = serde_json::from_slice(line).map_err(|error| {
+        let column = error.column();
+        let help = r#"write one object a line, such as {"v":1,"id":1,"do":"ps"}"#;
+        bad(Failure::new(format!("The line is no JSON at column {column}")).help(help))
+    })?;
+    let Value::Object(object) = value else {
+        return Err(bad(Failure::new("A request is an object, in braces")));
+    };
+    let id = object.get("id").and_then(Value::as_u64);
+    let ask = request(Members(object)).map_err(|failure| BadRequest { id, failure })?;
+    match id {
+        Some(id) => Ok(Request { id, ask }),
+        None => {
+            let help = "give each request a whole number, which its answer will carry";
+            Err(bad(Failure::new("A request has no `id`").help(help)))
+        }
+    }
+}
+
+fn request(mut members: Members) -> Result<Ask, Failure> {
+    members.0.remove("id");
+    let version = members.number("v", 0, u64::MAX)?;
+    if version != VERSION {
+        let message = format!("Version {version} of the protocol is not spoken here");
+        return Err(Failure::new(message).help(format!("the version is {VERSION}")));
+    }
+    let verb = members.text("do")?;
+    let ask = match verb.as_str() {
+        "ps" => Ask::Ps,
+        "status" => Ask::Status,
+        "reload" => Ask::Reload,
+        "inputs" => Ask::Inputs { guest: members.text("guest")? },
+        "set" => Ask::Set { guest: members.text("guest")?, change: change(&mut members)? },
+        "unreserve" => Ask::Unreserve { reservation: members.number("reservation", 0, u64::MAX)? },
+        "reserve" => Ask::Reserve {
+            mib: members.number("mib", 1, MIB_MAX)?,
+            timeout_ms: members.number("timeout_ms", 0, TIMEOUT_MAX_MS)?,
+            hold_ms: members.number("hold_ms", 1, HOLD_MAX_MS)?,
+        },
+        other => return Err(unknown("request", other, &DOS)),
+    };
+    match members.0.keys().next() {
+        None => Ok(ask),
+        Some(name) => {
+            let name = shown(name);
+            Err(Failure::new(format!("The request `{verb}` has no member `{name}`")))
+        }
+    }
+}
+
+fn change(members: &mut Members) -> Result<Change, Failure> {
+    let what = members.text("what")?;
+    Ok(match what.as_str() {
+        "min" => Change::Min(members.share()?),
+        "max" => Change::Max(members.share()?),
+        "pin" => Change::Pin(members.share()?),
+        // It fits: the bound is below that of the type.
+        "shares" => Change::Shares(members.number("value", 1, 1_000_000)? as u32),
+        "release" => Change::Release,
+        "manage" => Change::Manage,
+        other => return Err(unknown("`what`", other, &WHATS)),
+    })
+}
+
+fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
+    let near = rules::nearest(name, known.iter().copied());
+    let help = match near.first() {
+        Some(near) => format!("is it `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Failure::new(format!("There is no {kind} `{}`", shown(name))).help(help)
+}
+
+/// A piece of a request for a message: short, and without control characters.
+fn shown(text: &str) -> String {
+    text.chars().take(40).collect::<String>().escape_debug().to_string()
+}
+
+impl Members {
+    fn take(&mut self, name: &str) -> Result<Value, Failure> {
+        let missing = || Failure::new(format!("The request has no `{name}`"));
+        self.0.remove(name).ok_or_else(missing)
+    }
+
+    fn number(&mut self, name: &str, low: u64, high: u64) -> Result<u64, Failure> {
+        let number = self.take(name)?.as_u64().filter(|number| (low..=high).contains(number));
+        number.ok_or_else(|| {
+            let help = format!("a whole number from {low} to {high}");
+            Failure::new(format!("`{name}` is out of range")).help(help)
+        })
+    }
+
+    fn text(&mut self, name: &str) -> Result<String, Failure> {
+        match self.take(name)? {
+            Value::String(text) if (1..=NAME_MAX).contains(&text.len()) => Ok(text),
+            Value::String(_) => Err(Failure::new(format!("`{name}` is empty or too long"))),
+            _ => Err(Failure::new(format!("`{name}` is no text"))),
+        }
+    }
+
+    fn share(&mut self) -> Result<Share, Failure> {
+        let text = self.text("value")?;
+        Share::parse(&text)
+            .map_err(|bad| Failure::new(format!("`{}`: {}", shown(&text), bad.kind)).help(bad.help))
+    }
+}
+
+/// The line that asks this, with its line end.
+pub fn encode_request(request: &Request) -> Vec<u8> {
+    let mut object = json!({ "v": VERSION, "id": request.id, "do": name(&request.ask) });
+    match &request.ask {
+        Ask::Ps | Ask::Status | Ask::Reload => {}
+        Ask::Inputs { guest } => object["guest"] = json!(guest),
+        Ask::Unreserve { reservation } => object["reservation"] = json!(reservation),
+        Ask::Reserve { mib, timeout_ms, hold_ms } => {
+            object["mib"] = json!(mib);
+            object["timeout_ms"] = json!(timeout_ms);
+            object["hold_ms"] = json!(hold_ms);
+        }
+        Ask::Set { guest, change } => {
+            object["guest"] = json!(guest);
+            let (what, value) = match change {
+                Change::Min(share) => ("min", json!(share.to_string())),
+                Change::Max(share) => ("max", json!(share.to_string())),
+                Change::Pin(share) => ("pin", json!(share.to_string())),
+                Change::Shares(shares) => ("shares", json!(shares)),
+                Change::Release => ("release", Value::Null),
+                Change::Manage => ("manage", Value::Null),
+            };
+            object["what"] = json!(what);
+            if !value.is_null() {
+                object["value"] = value;
+            }
+        }
+    }
+    format!("{object}\n").into_bytes()
+}
+
+fn name(ask: &Ask) -> &'static str {
+    match ask {
+        Ask::Ps => "ps",
+        Ask::Set { .. } => "set",
+        Ask::Reserve { .. } => "reserve",
+        Ask::Unreserve { .. } => "unreserve",
+        Ask::Inputs { .. } => "inputs",
+        Ask::Status => "status",
+        Ask::Reload => "reload",
+    }
+}
+
+/// The line that answers, with its line end.
+pub fn encode_answer(id: Option<u64>, answer: &Result<Answer, Failure>) -> Vec<u8> {
+    let object = match answer {
+        Ok(answer) => json!({ "id": id, "ok": answer }),
+        Err(failure) => json!({ "id": id, "error": failure }),
+    };
+    format!("{object}\n").into_bytes()
+}
+
+/// Reads an answer's line. An answer without a number is to a line that had none.
+pub fn decode_answer(line: &[u8]) -> Result<(Option<u64>, Result<Answer, Failure>), String> {
+    let wrong = |error: serde_json::Error| error.to_string();
+    let mut value: Value = serde_json::from_slice(line).map_err(wrong)?;
+    let id = value.get("id").and_then(Value::as_u64);
+    if let Some(error) = value.get_mut("error") {
+        return Ok((id, Err(serde_json::from_value(error.take()).map_err(wrong)?)));
+    }
+    let ok = value.get_mut("ok").ok_or("it has neither `ok` nor `error`")?;
+    Ok((id, Ok(serde_json::from_value(ok.take()).map_err(wrong)?)))
+}

@@ -1,0 +1,35 @@
+//! The control socket: how the manager is asked, and how it answers.
+//!
+//! ```text
+//!   client ─► a line of JSON ─► decode ─► Ask ─► the manager ─► Answer ─► a line of JSON ─► client
+//!             (bounded, counted)          └ who asks: pid, uid, gid
+//! ```
+//!
+//! A unix stream socket; each line is one request or one answer, see docs/host.md. Who may open
+//! the socket's file may ask. A client that floods, does not read, or says nothing for long loses
+//! its connection, and nobody else notices.
+
+mod ask;
+mod client;
+mod codec;
+mod error;
+mod group;
+#[cfg(test)]
+pub(crate) mod scratch;
+mod server;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use ask::ask;
+pub use codec::{
+    BadRequest, LINE_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
+    encode_request,
+};
+pub use error::Error;
+pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
+pub use types::{
+    Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,
+    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status,
+};

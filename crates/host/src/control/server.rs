@@ -1,0 +1,232 @@
+//! The manager's end of the socket. Nothing here waits.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::event::PollFlags;
+use rustix::net::SocketFlags;
+
+use super::client::{Client, Gone, is_passing};
+use super::codec::{decode_request, encode_answer};
+use super::socket::Socket;
+use super::{Answer, Ask, Error, Failure};
+
+/// Clients at once. When all places are taken, the idlest client that waits for nothing goes.
+pub const CLIENTS_MAX: usize = 32;
+/// Clients taken in one turn, so that guests have theirs.
+const ACCEPTS_A_TURN: usize = 8;
+/// Requests taken of one client in one turn.
+const REQUESTS_A_TURN: usize = 4;
+/// After a client could not be taken, for want of descriptors, the socket rests for this time.
+const ACCEPT_PAUSE_MS: u64 = 1000;
+/// Notes for the operator that are kept; what comes on top is not told.
+const NOTES_MAX: usize = 16;
+
+/// A connection; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+/// Who is at the other end, as the kernel saw it when the connection was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// A request to be answered with [`Server::answer`], at once or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The connection.
+    pub client: ClientId,
+    /// The request's number in it.
+    pub id: u64,
+    /// Who asks.
+    pub peer: Peer,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// The socket and its clients.
+#[derive(Debug)]
+pub struct Server {
+    socket: Socket,
+    clients: BTreeMap<ClientId, Client>,
+    given: u64,
+    /// The socket takes nobody before this time.
+    paused_until_ms: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl Server {
+    /// Makes the socket, for the owner and, if one is named, a group. Another manager that has it
+    /// is an error; what a dead one has left is replaced.
+    pub fn open(path: &Path, group: Option<&str>) -> Result<Server, Error> {
+        Ok(Server {
+            socket: Socket::open(path, group)?,
+            clients: BTreeMap::new(),
+            given: 0,
+            paused_until_ms: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Adds what it waits for.
+    pub fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
+        let flags = match self.paused_until_ms {
+            Some(_) => PollFlags::empty(),
+            None => PollFlags::IN,
+        };
+        out.push((self.socket.listener.as_fd(), flags));
+        out.extend(self.clients.values().map(|client| (client.stream.as_fd(), client.flags())));
+    }
+
+    /// When it wants its next turn, even if nothing can be read.
+    pub fn next_ms(&self) -> u64 {
+        let has_more = self.clients.values().any(Client::has_more);
+        let untils = self.clients.values().map(Client::until_ms);
+        let next = untils.chain(self.paused_until_ms).min().unwrap_or(u64::MAX);
+        if has_more { 0 } else { next }
+    }
+
+    /// How many clients there are.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// What there is to tell the operator: clients that were thrown out, and why.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Takes what has come. `ready` has one entry for each descriptor that the last call of
+    /// [`fds`](Self::fds) added, in the same order; it is empty where nobody has waited yet.
+    pub fn turn(&mut self, ready: &[PollFlags], now_ms: u64, asked: &mut Vec<Asked>) {
+        let mut gone = Vec::new();
+        let flags = ready.iter().skip(1).copied().chain(std::iter::repeat(PollFlags::empty()));
+        for ((id, client), flags) in self.clients.iter_mut().zip(flags) {
+            if let Err(why) = serve(*id, client, flags, now_ms, asked) {
+                gone.push((*id, why));
+            }
+        }
+        for (id, why) in gone {
+            self.throw_out(id, why);
+        }
+        if self.paused_until_ms.is_some_and(|until| now_ms >= until) {
+            self.paused_until_ms = None;
+        }
+        if self.paused_until_ms.is_none() {
+            self.accept(now_ms, asked);
+        }
+    }
+
+    /// Answers a request. A client that has left needs none.
+    pub fn answer(
+        &mut self,
+        client: ClientId,
+        id: u64,
+        answer: &Result<Answer, Failure>,
+        now_ms: u64,
+    ) {
+        let Some(to) = self.clients.get_mut(&client) else { return };
+        if let Err(why) = to.answer(&encode_answer(Some(id), answer), now_ms) {
+            self.throw_out(client, why);
+        }
+    }
+
+    fn accept(&mut self, now_ms: u64, asked: &mut Vec<Asked>) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let stream: UnixStream = match rustix::net::accept_with(&self.socket.listener, flags) {
+                Ok(stream) => stream.into(),
+                Err(error) if is_passing(&io::Error::from(error)) => return,
+                // A client that has left while it waited.
+                Err(rustix::io::Errno::CONNABORTED) => continue,
+                Err(error) => {
+                    let why = io::Error::from(error);
+                    self.note(format!("No client of the control socket can be taken: {why}"));
+                    self.paused_until_ms = Some(now_ms.saturating_add(ACCEPT_PAUSE_MS));
+                    return;
+                }
+            };
+            let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+            let peer = Peer {
+                pid: credentials.pid.as_raw_nonzero().get().cast_unsigned(),
+                uid: credentials.uid.as_raw(),
+                gid: credentials.gid.as_raw(),
+            };
+            if self.clients.len() >= CLIENTS_MAX && !self.make_room() {
+                let mut refused = Client::new(stream, peer, now_ms);
+                let failure = Failure::new("The manager has too many clients")
+                    .help("ask again when one of them has been answered");
+                let _ = refused.answer(&encode_answer(None, &Err(failure)), now_ms);
+                continue;
+            }
+            self.given += 1;
+            let id = ClientId(self.given);
+            let mut client = Client::new(stream, peer, now_ms);
+            // Most have said what they want before they are taken.
+            match serve(id, &mut client, PollFlags::IN, now_ms, asked) {
+                Ok(()) => drop(self.clients.insert(id, client)),
+                Err(why) => self.tell(peer, why),
+            }
+        }
+    }
+
+    /// Throws out the client that has said nothing for longest and waits for nothing.
+    fn make_room(&mut self) -> bool {
+        let idle = self.clients.iter().filter(|(_, client)| client.open == 0);
+        let Some((id, _)) = idle.min_by_key(|(_, client)| client.heard_ms) else { return false };
+        self.throw_out(*id, Gone::Displaced);
+        true
+    }
+
+    fn throw_out(&mut self, id: ClientId, why: Gone) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.tell(client.peer, why);
+        }
+    }
+
+    fn tell(&mut self, peer: Peer, why: Gone) {
+        if let Some(why) = why.why() {
+            let Peer { pid, uid, .. } = peer;
+            self.note(format!(
+                "The control socket's client of user {uid}, process {pid}, was sent away: {why}"
+            ));
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// One client's turn. Lines that are no requests are answered here.
+fn serve(
+    id: ClientId,
+    client: &mut Client,
+    flags: PollFlags,
+    now_ms: u64,
+    asked: &mut Vec<Asked>,
+) -> Result<(), Gone> {
+    client.turn(flags, now_ms)?;
+    for _ in 0..REQUESTS_A_TURN {
+        let Some(line) = client.next_line()? else { break };
+        match decode_request(&line) {
+            Ok(request) => {
+                let peer = client.peer;
+                asked.push(Asked { client: id, id: request.id, peer, ask: request.ask });
+            }
+            Err(bad) => client.answer(&encode_answer(bad.id, &Err(bad.failure)), now_ms)?,
+        }
+    }
+    Ok(())
+}

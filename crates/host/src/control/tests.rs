@@ -1,0 +1,287 @@
+use super::scratch::Scratch;
+use super::*;
+use crate::config::Share;
+use rustix::event::PollFlags;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+struct House {
+    dir: Scratch,
+    server: Server,
+}
+
+impl House {
+    fn new() -> House {
+        let dir = Scratch::new();
+        let server = Server::open(&dir.path().join("host.sock"), None).unwrap();
+        House { dir, server }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("host.sock")
+    }
+
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.path()).unwrap()
+    }
+
+    /// One turn in which every descriptor may be ready.
+    fn turn(&mut self, now_ms: u64) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        self.server.turn(&[], now_ms, &mut asked);
+        asked
+    }
+}
+
+fn line(ask: Ask) -> Vec<u8> {
+    encode_request(&Request { id: 7, ask })
+}
+
+#[test]
+fn requests_come_back_as_they_were_written() {
+    let guest = || "a \"b\"\n\u{1b}ü".to_owned();
+    let asks = [
+        Ask::Ps,
+        Ask::Status,
+        Ask::Reload,
+        Ask::Inputs { guest: guest() },
+        Ask::Unreserve { reservation: u64::MAX },
+        Ask::Reserve { mib: 512, timeout_ms: 0, hold_ms: 60_000 },
+        Ask::Set { guest: guest(), change: Change::Min(Share::Permille(125)) },
+        Ask::Set { guest: guest(), change: Change::Max(Share::Bytes(counters::Bytes::mib(3))) },
+        Ask::Set { guest: guest(), change: Change::Pin(Share::Permille(1000)) },
+        Ask::Set { guest: guest(), change: Change::Shares(1) },
+        Ask::Set { guest: guest(), change: Change::Release },
+        Ask::Set { guest: guest(), change: Change::Manage },
+    ];
+    for ask in asks {
+        let bytes = line(ask.clone());
+        assert_eq!(decode_request(bytes.trim_ascii_end()), Ok(Request { id: 7, ask }));
+    }
+}
+
+#[test]
+fn wrong_requests_are_told_what_would_be_right() {
+    let check = |text: &str, id: Option<u64>, message: &str| {
+        let bad = decode_request(text.as_bytes()).unwrap_err();
+        assert_eq!(bad.id, id, "{text}");
+        assert!(bad.failure.to_string().contains(message), "{text}: {}", bad.failure);
+    };
+    check("ps", None, "no JSON at column 1");
+    check("[1]", None, "object");
+    check(r#"{"v":1,"do":"ps"}"#, None, "no `id`");
+    check(r#"{"v":2,"id":1,"do":"ps"}"#, Some(1), "Version 2");
+    check(r#"{"id":1,"do":"ps"}"#, Some(1), "no `v`");
+    check(r#"{"v":1,"id":1,"do":"pss"}"#, Some(1), "is it `ps`?");
+    check(r#"{"v":1,"id":1,"do":"ps","x":1}"#, Some(1), "no member `x`");
+    check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"max","value":"4G"}"#, Some(1), "4 GiB");
+    check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"maxx","value":"1%"}"#, Some(1), "`max`");
+    check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"shares","value":0}"#, Some(1), "from 1");
+    check(r#"{"v":1,"id":1,"do":"set","guest":"","what":"release"}"#, Some(1), "empty");
+    let reserve = r#"{"v":1,"id":1,"do":"reserve","mib":1,"timeout_ms":1,"hold_ms":99999999}"#;
+    check(reserve, Some(1), "`hold_ms` is out of range");
+    check(&"[".repeat(4000), None, "no JSON");
+    check(&" ".repeat(LINE_MAX + 1), None, "longer");
+}
+
+#[test]
+fn a_request_is_answered_with_its_number_and_its_asker_is_known() {
+    let mut house = House::new();
+    let mut client = house.connect();
+    client.write_all(&line(Ask::Ps)).unwrap();
+    client.write_all(b"\nnonsense\n").unwrap();
+    let asked = house.turn(0);
+    assert_eq!(asked.len(), 1);
+    assert_eq!((asked[0].id, &asked[0].ask), (7, &Ask::Ps));
+    assert_eq!(asked[0].peer.pid, std::process::id());
+    assert_eq!(asked[0].peer.uid, rustix::process::getuid().as_raw());
+    let entitled = Entitled { guest: "g".into(), shares: 3, ..Entitled::default() };
+    house.server.answer(asked[0].client, 7, &Ok(Answer::Set(entitled.clone())), 0);
+    let mut lines = BufReader::new(client).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("no JSON"), "{first}");
+    let second = lines.next().unwrap().unwrap();
+    let answer = decode_answer(second.as_bytes()).unwrap();
+    assert_eq!(answer, (Some(7), Ok(Answer::Set(entitled))));
+}
+
+#[test]
+fn every_answer_comes_back_as_it_was_written() {
+    let status = Status { pass_us: Some(7), ..Status::default() };
+    let answers = [
+        Ok(Answer::Ps(Ps {
+            host: HostRow::default(),
+            ksm: KsmRow::default(),
+            guests: vec![GuestRow { name: "a".into(), ..GuestRow::default() }],
+        })),
+        Ok(Answer::Unreserve {}),
+        Ok(Answer::Status(Box::new(status))),
+        Ok(Answer::Reserve(Reserved { reservation: 4, mib: 5, hold_ms: 6 })),
+        Ok(Answer::Inputs(Inputs {
+            values: [("guest.free".to_owned(), vec![Some(1.5), None])].into(),
+            ..Inputs::default()
+        })),
+        Ok(Answer::Reload(Reloaded::default())),
+        Err(Failure::new("No").help("yes")),
+    ];
+    for answer in answers {
+        let bytes = encode_answer(Some(1), &answer);
+        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(decode_answer(&bytes).unwrap(), (Some(1), answer));
+    }
+}
+
+#[test]
+fn a_flood_an_endless_line_and_silence_cost_the_connection_and_nobody_else() {
+    let mut house = House::new();
+    let mut good = house.connect();
+    let mut flood = house.connect();
+    let mut endless = house.connect();
+    let silent = house.connect();
+    house.turn(0);
+    assert_eq!(house.server.clients(), 4);
+    endless.write_all(&vec![b'x'; 2 * LINE_MAX]).unwrap();
+    flood.set_nonblocking(true).unwrap();
+    let mut asked = Vec::new();
+    for _ in 0..1000 {
+        let _ = flood.write(&line(Ask::Status).repeat(8));
+        for request in house.turn(1) {
+            house.server.answer(request.client, request.id, &Ok(Answer::Unreserve {}), 1);
+            asked.push(request);
+        }
+        let _ = flood.read(&mut [0; 4096]);
+    }
+    assert!(asked.len() <= 100, "{} requests at once", asked.len());
+    let notes = house.server.take_notes().join("\n");
+    assert!(notes.contains("too often") && notes.contains("did not end"), "{notes}");
+    assert_eq!(house.server.clients(), 2);
+    assert_eq!(house.server.next_ms(), 60_000);
+    good.write_all(&line(Ask::Ps)).unwrap();
+    assert_eq!(house.turn(59_999).len(), 1);
+    house.turn(60_000);
+    assert_eq!(house.server.clients(), 1, "an open request is waited for");
+    drop(silent);
+}
+
+#[test]
+fn who_does_not_read_is_sent_away_and_what_is_kept_is_bounded() {
+    let mut house = House::new();
+    let mut deaf = house.connect();
+    deaf.write_all(&line(Ask::Ps).repeat(20)).unwrap();
+    let big = GuestRow { name: "x".repeat(200_000), ..GuestRow::default() };
+    let ps = Ps { host: HostRow::default(), ksm: KsmRow::default(), guests: vec![big] };
+    let answer = Ok(Answer::Ps(ps));
+    let mut total = 0;
+    for _ in 0..10 {
+        for request in house.turn(0) {
+            total += 1;
+            house.server.answer(request.client, request.id, &answer, 0);
+        }
+    }
+    assert!(total < 20, "it is not heard while answers wait");
+    assert_eq!(house.server.clients(), 1);
+    house.turn(9_999);
+    assert_eq!(house.server.clients(), 1);
+    house.turn(10_000);
+    assert_eq!(house.server.clients(), 0);
+    assert!(house.server.take_notes()[0].contains("did not take its answers"));
+}
+
+#[test]
+fn the_idlest_client_makes_room_and_those_that_wait_do_not() {
+    let mut house = House::new();
+    let clients: Vec<_> = (0..CLIENTS_MAX).map(|_| house.connect()).collect();
+    for now in 0..10 {
+        house.turn(now);
+    }
+    assert_eq!(house.server.clients(), CLIENTS_MAX);
+    let mut late = house.connect();
+    late.write_all(&line(Ask::Ps)).unwrap();
+    assert_eq!(house.turn(20).len(), 1, "it has a place");
+    assert_eq!(house.server.clients(), CLIENTS_MAX);
+    for mut client in &clients {
+        let _ = client.write_all(&line(Ask::Ps));
+    }
+    while !house.turn(21).is_empty() {}
+    let refused = house.connect();
+    house.turn(22);
+    let mut text = String::new();
+    BufReader::new(refused).read_line(&mut text).unwrap();
+    assert!(text.contains("too many clients"), "{text}");
+}
+
+#[test]
+fn a_client_that_has_only_stopped_to_write_still_gets_its_answer() {
+    let mut house = House::new();
+    let mut client = house.connect();
+    client.write_all(&line(Ask::Ps)).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let asked = house.turn(0);
+    house.turn(1);
+    house.server.answer(asked[0].client, asked[0].id, &Ok(Answer::Unreserve {}), 1);
+    let mut text = String::new();
+    house.turn(2);
+    client.read_to_string(&mut text).unwrap();
+    assert!(text.contains("unreserve"), "{text}");
+    assert_eq!(house.server.clients(), 0);
+    // One that is gone altogether is not waited for, and does not wake us for ever.
+    let gone = house.connect();
+    house.turn(3);
+    drop(gone);
+    let mut asked = Vec::new();
+    house.server.turn(&[PollFlags::empty(), PollFlags::HUP], 4, &mut asked);
+    assert_eq!(house.server.clients(), 0);
+}
+
+#[test]
+fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
+    let house = House::new();
+    let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&house.path()), 0o600);
+    let error = Server::open(&house.path(), None).unwrap_err();
+    let expected =
+        format!("Another pinhead host (pid {}) manages this machine", std::process::id());
+    assert_eq!(error.to_string(), expected);
+    let path = house.path();
+    let House { dir, server } = house;
+    drop(server);
+    assert!(!path.exists());
+    // A dead manager leaves its socket, and nobody holds the lock.
+    drop(UnixListener::bind(&path).unwrap());
+    let group = rustix::process::getgid().as_raw().to_string();
+    let server = Server::open(&path, Some(&group)).unwrap();
+    assert_eq!(mode(&path), 0o660);
+    drop(server);
+    dir.file("host.sock", "text");
+    assert!(matches!(Server::open(&path, None), Err(Error::NotASocket { .. })));
+    let error = Server::open(&path, Some("no such group")).unwrap_err();
+    assert!(error.to_string().contains("groupadd"), "{error}");
+}
+
+#[test]
+fn the_command_line_says_what_is_wrong() {
+    let dir = Scratch::new();
+    let path = dir.path().join("host.sock");
+    let soon = Duration::from_millis(50);
+    let asked = |path: &PathBuf| ask(path, &Ask::Ps, soon).unwrap_err();
+    assert!(matches!(asked(&path), Error::NoManager { .. }));
+    let listener = UnixListener::bind(&path).unwrap();
+    assert!(matches!(asked(&path), Error::NoAnswer { .. }));
+    drop(listener);
+    assert!(matches!(asked(&path), Error::NoManager { .. }), "its manager is dead");
+
+    let mut house = House::new();
+    let path = house.path();
+    let caller = std::thread::spawn(move || ask(&path, &Ask::Ps, Duration::from_secs(30)));
+    let asked = loop {
+        if let Some(asked) = house.turn(0).pop() {
+            break asked;
+        }
+        assert!(!caller.is_finished(), "it has given up");
+    };
+    house.server.answer(asked.client, asked.id, &Err(Failure::new("Not now")), 0);
+    assert!(matches!(caller.join().unwrap(), Err(Error::Refused(f)) if f.message == "Not now"));
+}

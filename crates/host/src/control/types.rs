@@ -1,0 +1,393 @@
+//! What can be asked, and what is answered. These are the protocol's own types: a change here is a
+//! change of the protocol, and belongs into docs/host.md.
+//!
+//! Units stand last in names. What is not known is null.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Share;
+
+/// A question, or an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The guests.
+    Ps,
+    /// Change what a guest is entitled to, until it or the manager ends.
+    Set {
+        /// Its name or UUID.
+        guest: String,
+        /// What is changed.
+        change: Change,
+    },
+    /// Free memory for somebody who is about to start. The answer comes when it is there, or when
+    /// the time is over.
+    Reserve {
+        /// How much.
+        mib: u64,
+        /// How long to wait for it.
+        timeout_ms: u64,
+        /// How long it is held, once it is there.
+        hold_ms: u64,
+    },
+    /// The memory was used, or is not needed.
+    Unreserve {
+        /// The number that the answer to `reserve` gave.
+        reservation: u64,
+    },
+    /// The numbers that the last passes saw of a guest.
+    Inputs {
+        /// Its name or UUID.
+        guest: String,
+    },
+    /// The manager itself.
+    Status,
+    /// Read the settings again.
+    Reload,
+}
+
+/// A change of what a guest is entitled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It never gets less.
+    Min(Share),
+    /// It never gets more.
+    Max(Share),
+    /// Its weight.
+    Shares(u32),
+    /// It has this much.
+    Pin(Share),
+    /// It is not managed any more.
+    Release,
+    /// It is managed again, as its class says.
+    Manage,
+}
+
+/// A request that was not served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Why not, as a sentence.
+    pub message: String,
+    /// What would be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl Failure {
+    /// A failure without advice.
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), help: None }
+    }
+
+    /// The same, with advice.
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Failure {
+        Failure { help: Some(help.into()), ..self }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.help.as_ref().map_or(Ok(()), |help| write!(f, " ({help})"))
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "kebab-case")]
+pub enum Answer {
+    /// To `ps`.
+    Ps(Ps),
+    /// To `set`: what holds now.
+    Set(Entitled),
+    /// To `reserve`.
+    Reserve(Reserved),
+    /// To `unreserve`.
+    Unreserve {},
+    /// To `inputs`.
+    Inputs(Inputs),
+    /// To `status`.
+    Status(Box<Status>),
+    /// To `reload`.
+    Reload(Reloaded),
+}
+
+/// All guests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ps {
+    /// The host.
+    pub host: HostRow,
+    /// KSM.
+    pub ksm: KsmRow,
+    /// The guests, by name.
+    pub guests: Vec<GuestRow>,
+}
+
+/// The host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostRow {
+    /// MemTotal.
+    pub total_bytes: Option<u64>,
+    /// What could be handed out without swapping.
+    pub available_bytes: Option<u64>,
+    /// What it is to have free.
+    pub set_point_bytes: u64,
+    /// How far that may be missed.
+    pub hysteresis_bytes: u64,
+    /// What no grant touches.
+    pub reserve_bytes: u64,
+    /// What guests may use together, if that is bounded.
+    pub budget_bytes: Option<u64>,
+    /// What was granted and has not been taken up yet.
+    pub promised_bytes: Option<u64>,
+    /// What reservations hold.
+    pub reserved_bytes: Option<u64>,
+    /// Time in which some task waited for memory, in thousandths.
+    pub psi_permille: Option<f64>,
+    /// Pages a second from and to swap.
+    pub swap_in_pages_s: Option<f64>,
+    #[allow(missing_docs, reason = "said above")]
+    pub swap_out_pages_s: Option<f64>,
+}
+
+/// KSM: its gain beside its cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KsmRow {
+    /// Whether the manager drives it.
+    pub driven: bool,
+    /// Whether the kernel scans.
+    pub runs: Option<bool>,
+    /// How hard it looks: off, hard, steady, slow, rest.
+    pub phase: Option<String>,
+    /// Memory that needs no place of its own any more.
+    pub gain_bytes: Option<u64>,
+    /// That without what KSM keeps for itself.
+    pub profit_bytes: Option<i64>,
+    /// CPU time of its thread, in percent of one core.
+    pub cost_percent: Option<f64>,
+}
+
+impl From<crate::ksm::Status> for KsmRow {
+    fn from(status: crate::ksm::Status) -> KsmRow {
+        KsmRow {
+            driven: status.is_driven,
+            runs: status.runs,
+            phase: status.phase.map(|phase| phase.name().to_owned()),
+            gain_bytes: status.gain.map(|gain| gain.0),
+            profit_bytes: status.profit_bytes,
+            cost_percent: status.cost_permille.map(|permille| permille as f64 / 10.0),
+        }
+    }
+}
+
+/// A guest. Its texts come from outside: escape them before they are shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuestRow {
+    /// Its number in this manager.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its UUID, empty if it has none.
+    pub uuid: String,
+    /// Its process on the host.
+    pub pid: Option<u32>,
+    /// Where it was found.
+    pub source: String,
+    /// Its class.
+    pub class: Option<String>,
+    /// Who decides about it: managed, pinned, released.
+    pub mode: String,
+    /// How it runs: running, paused, migrating, dead.
+    pub state: String,
+    /// Why nothing may be asked of it, if so.
+    pub unusable: Option<String>,
+    /// Whether a daemon inside speaks to us.
+    pub daemon: bool,
+    /// What it was started with.
+    pub memory_bytes: u64,
+    /// What it has.
+    pub actual_bytes: Option<u64>,
+    /// What it was told to have.
+    pub target_bytes: Option<u64>,
+    /// What it never gets less than.
+    pub min_bytes: u64,
+    /// What it never gets more than.
+    pub max_bytes: u64,
+    /// Its weight.
+    pub shares: u32,
+    /// What of it is in the host's memory.
+    pub resident_bytes: Option<u64>,
+    /// What it could use without swapping.
+    pub available_bytes: Option<u64>,
+    /// What it needs beyond what it has.
+    pub need_bytes: Option<u64>,
+    /// Percent of one CPU that its virtual CPUs ran, and waited for one.
+    pub cpu_percent: Option<f64>,
+    #[allow(missing_docs, reason = "said above")]
+    pub steal_percent: Option<f64>,
+    /// Time in which some task of it waited for memory, in thousandths.
+    pub psi_permille: Option<f64>,
+    /// How old its newest sample is.
+    pub age_ms: Option<u64>,
+    /// The last decision: what was done, the clause that decided, and why, as a sentence.
+    pub action: Option<String>,
+    #[allow(missing_docs, reason = "said above")]
+    pub clause: Option<String>,
+    #[allow(missing_docs, reason = "said above")]
+    pub reason: Option<String>,
+    /// How often it was moved back and forth.
+    pub reversals: u32,
+    /// Its virtual CPUs have not run, to speak of, since its newest sample.
+    pub asleep: bool,
+    /// Free memory that came back by itself, by page reporting.
+    pub reported_bytes: u64,
+    /// Whether free pages come back by themselves; null if nobody can say.
+    pub page_reporting: Option<bool>,
+    /// Whether its kernel takes memory back before it kills; null if nobody can say.
+    pub deflate_on_oom: Option<bool>,
+}
+
+/// What a guest is entitled to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entitled {
+    /// Its name.
+    pub guest: String,
+    /// Its class.
+    pub class: Option<String>,
+    /// managed, pinned, released.
+    pub mode: String,
+    /// What it has, if it is pinned.
+    pub pin_bytes: Option<u64>,
+    /// It never gets less.
+    pub min_bytes: u64,
+    /// It never gets more.
+    pub max_bytes: u64,
+    /// Its weight.
+    pub shares: u32,
+}
+
+/// Memory that is held for somebody.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reserved {
+    /// Its number, for `unreserve`.
+    pub reservation: u64,
+    /// How much is held.
+    pub mib: u64,
+    /// How long.
+    pub hold_ms: u64,
+}
+
+/// What the rules and the arbiter saw of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// Its name.
+    pub guest: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Counters by name, such as `guest.available`, the newest value first.
+    pub values: BTreeMap<String, Vec<Option<f64>>>,
+    /// The arbiter's numbers by name.
+    pub inputs: BTreeMap<String, Option<f64>>,
+    /// What was decided with them.
+    pub action: Option<String>,
+    /// The clause that decided.
+    pub clause: Option<String>,
+    /// Why, as a sentence.
+    pub reason: Option<String>,
+    /// The bounds that were hit.
+    pub bounds: Vec<String>,
+}
+
+/// The manager.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// How long it has run.
+    pub uptime_ms: u64,
+    /// Whether it only decides, and does nothing.
+    pub dry_run: bool,
+    /// Its settings.
+    pub config: Option<String>,
+    /// The operator's rules.
+    pub rules: Option<String>,
+    /// The second policy's settings.
+    pub shadow: Option<String>,
+    /// The host.
+    pub host: HostRow,
+    /// KSM.
+    pub ksm: KsmRow,
+    /// Where guests come from.
+    pub sources: Vec<SourceRow>,
+    /// What holds if the manager dies.
+    pub lease: LeaseRow,
+    /// The record of decisions.
+    pub journal: JournalRow,
+    /// Guests that are there, and those of them that are managed.
+    pub guests: usize,
+    #[allow(missing_docs, reason = "said above")]
+    pub managed: usize,
+    /// Passes so far, and what the last one took.
+    pub passes: u64,
+    #[allow(missing_docs, reason = "said above")]
+    pub pass_us: Option<u64>,
+    /// CPU time of the manager, in percent of one core since its start.
+    pub cpu_percent: Option<f64>,
+    /// Its memory.
+    pub resident_bytes: Option<u64>,
+    /// Clients at this socket.
+    pub clients: usize,
+    /// What it has to complain about, newest last.
+    pub troubles: Vec<String>,
+}
+
+/// A source of guests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceRow {
+    /// Its name, such as `qmp`.
+    pub name: String,
+    /// Guests of it.
+    pub guests: usize,
+    /// What is wrong with it.
+    pub trouble: Option<String>,
+}
+
+/// The lease.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeaseRow {
+    /// The keeper's process; null if there is none at the moment.
+    pub keeper_pid: Option<u32>,
+    /// Guests that it would restore.
+    pub guests: usize,
+    /// How often a keeper had to be started anew.
+    pub restarts: u64,
+}
+
+/// The journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JournalRow {
+    /// Its file.
+    pub path: Option<String>,
+    /// Entries that wait to be written.
+    pub waiting: u64,
+    /// Entries that were lost.
+    pub lost: u64,
+    /// What is wrong with it.
+    pub trouble: Option<String>,
+}
+
+/// The settings were read again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The file.
+    pub config: Option<String>,
+    /// Guests whose limits have changed.
+    pub changed_guests: usize,
+    /// What takes a restart to take effect.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,248 @@
+//! One guest: what it is, what it may have, and what is known of it now.
+
+use crate::inside::{Grants, Inside, memory_of, memory_of_stats};
+use counters::Bytes;
+use hypervisor::{BalloonStats, Found, Id, ProcessView, RunState, Usage, Vcpus};
+use policy::arbiter::{Decision, GuestSample, Key, Limits, Memory, Usable};
+use std::sync::Arc;
+
+/// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
+/// a kernel that turns over in its sleep, and the answer to the question itself.
+const SLEEP_MS: f64 = 20.0;
+/// The same as a share of the time since the sample, in percent of one CPU.
+const SLEEP_PERCENT: f64 = 2.0;
+/// More of one CPU than this in a tick is a load, of which a settled daemon is told.
+const BUSY_PERCENT: f64 = 10.0;
+
+/// A guest.
+#[derive(Debug)]
+pub struct Guest {
+    /// Its number.
+    pub id: Id,
+    /// The source that found it, by its place among the sources.
+    pub source: usize,
+    /// What it was found to be.
+    pub found: Found,
+    /// Who it is in the journal: uuid, process and boot.
+    pub who: Arc<store::Guest>,
+    /// The class that its name put it in.
+    pub class: String,
+    /// What it is entitled to.
+    pub limits: Limits,
+    /// The memory that it has.
+    pub actual: Bytes,
+    /// How it runs.
+    pub state: RunState,
+    /// Whether its hypervisor answers.
+    pub answers: bool,
+    /// Its daemon.
+    pub inside: Inside,
+    /// What of it is in the host's memory.
+    pub resident: Option<Bytes>,
+    /// Its newest sample.
+    pub memory: Option<Memory>,
+    /// What its virtual CPUs used in the last second.
+    pub usage: Option<Usage>,
+    /// The size that its own rules are content with.
+    pub request: Option<Bytes>,
+    /// The request that is to be answered by the next pass.
+    pub asked: Option<u32>,
+    /// It said that it waits for memory, since the last pass.
+    pub urgent: bool,
+    /// A question about its memory is open since then.
+    pub open_ms: Option<u64>,
+    /// The last size that its balloon was told, by this manager.
+    pub commanded: Option<Bytes>,
+    /// What was decided last about it, and when by the wall clock.
+    pub last: Option<(Decision, i64)>,
+    /// The last decision whose outcome is still to come.
+    pub ticket: Option<store::Ticket>,
+    /// Free memory that came back without the balloon, by page reporting.
+    pub reported: Bytes,
+    boot: Option<[u8; 16]>,
+    boots: u32,
+    samples: u32,
+    view: Option<ProcessView>,
+    vcpus: Option<Vcpus>,
+    tick_ms: Option<u64>,
+    ran_ms: f64,
+    window: (u64, f64, f64),
+}
+
+impl Guest {
+    /// A guest as it was found.
+    pub fn new(
+        id: Id,
+        source: usize,
+        found: Found,
+        limits: Limits,
+        class: String,
+        grants: Grants,
+        now_ms: u64,
+    ) -> Guest {
+        let vcpus = found.process.filter(|_| !found.vcpu_tids.is_empty());
+        Guest {
+            id,
+            source,
+            who: Arc::new(identity(&found, &class, None, 0)),
+            class,
+            limits,
+            actual: found.actual,
+            state: found.state,
+            answers: true,
+            inside: Inside::new(found.port.clone(), grants),
+            resident: None,
+            memory: None,
+            usage: None,
+            request: None,
+            asked: None,
+            urgent: false,
+            open_ms: None,
+            commanded: None,
+            last: None,
+            ticket: None,
+            reported: Bytes::ZERO,
+            boot: None,
+            boots: 0,
+            samples: 0,
+            view: found.process.and_then(ProcessView::open),
+            vcpus: vcpus.map(|process| Vcpus::new(process.pid, &found.vcpu_tids)),
+            tick_ms: None,
+            ran_ms: 0.0,
+            window: (now_ms, 0.0, 0.0),
+            found,
+        }
+    }
+
+    /// The arbiter's name for it.
+    pub fn key(&self) -> Key {
+        Key(self.id.0)
+    }
+
+    /// Four times a second: what its virtual CPUs did. True if it has a load.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.inside.tick(self.found.memory, now_ms);
+        let before = self.tick_ms.replace(now_ms).unwrap_or(now_ms);
+        let Some(usage) = self.vcpus.as_mut().and_then(|vcpus| vcpus.usage(now_ms)) else { return };
+        let passed_ms = now_ms.saturating_sub(before) as f64;
+        let ran_ms = usage.cpu_percent / 100.0 * passed_ms;
+        self.ran_ms += ran_ms;
+        self.window.1 += ran_ms;
+        self.window.2 += usage.steal_percent / 100.0 * passed_ms;
+        let window_ms = now_ms.saturating_sub(self.window.0);
+        if window_ms >= 1000 {
+            let percent = |ms: f64| ms / window_ms as f64 * 100.0;
+            self.usage = Some(Usage {
+                cpu_percent: percent(self.window.1),
+                steal_percent: percent(self.window.2),
+            });
+            self.window = (now_ms, 0.0, 0.0);
+        }
+        if usage.cpu_percent >= BUSY_PERCENT {
+            self.inside.look(now_ms);
+        }
+    }
+
+    /// Whether its virtual CPUs have not run, to speak of, since its newest sample.
+    pub fn is_asleep(&self, now_ms: u64) -> bool {
+        // Rates need two samples, so the first one does not put it to sleep.
+        let Some(memory) = self.memory.as_ref().filter(|_| self.samples >= 2) else { return false };
+        let passed_ms = now_ms.saturating_sub(memory.at_ms) as f64;
+        self.vcpus.is_some() && self.ran_ms <= SLEEP_MS.max(passed_ms * SLEEP_PERCENT / 100.0)
+    }
+
+    /// Takes what its daemon told of its memory.
+    pub fn told(&mut self, told: &wire::Memory, now_ms: u64) {
+        self.sampled(memory_of(told, self.actual, self.found.memory, now_ms));
+    }
+
+    /// Takes its balloon's statistics.
+    pub fn stats(&mut self, stats: &BalloonStats, now_ms: u64) {
+        self.sampled(memory_of_stats(stats, self.actual, now_ms));
+    }
+
+    fn sampled(&mut self, memory: Memory) {
+        self.memory = Some(memory);
+        self.samples = self.samples.saturating_add(1);
+        self.open_ms = None;
+        self.ran_ms = 0.0;
+    }
+
+    /// Its memory on the host, read while it runs or its balloon moves. What left it without
+    /// the balloon's doing came back by page reporting.
+    pub fn read_resident(&mut self) {
+        let Some(now) = self.view.as_ref().and_then(ProcessView::resident) else { return };
+        if let Some(before) = self.resident
+            && self.found.can.page_reporting == Some(true)
+            && self.commanded.is_none_or(|size| size >= self.actual)
+        {
+            self.reported = self.reported.plus(before.less(now));
+        }
+        self.resident = Some(now);
+    }
+
+    /// It has started anew: nothing that was known of its inside holds.
+    pub fn rebooted(&mut self) {
+        self.boots += 1;
+        self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
+        (self.memory, self.request, self.asked, self.urgent) = (None, None, None, false);
+        self.samples = 0;
+        self.inside.rebooted();
+    }
+
+    /// Its daemon said in which boot it is. True if that is another one than before.
+    pub fn is_new_boot(&mut self, boot: [u8; 16]) -> bool {
+        let before = self.boot.replace(boot);
+        if before == Some(boot) {
+            return false;
+        }
+        self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
+        before.is_some()
+    }
+
+    /// What the arbiter is told of it.
+    pub fn sample(&self, now_ms: u64) -> GuestSample {
+        GuestSample {
+            key: self.key(),
+            limits: self.limits,
+            actual: self.answers.then_some(self.actual),
+            resident: self.resident,
+            memory: self.memory,
+            asleep: self.is_asleep(now_ms),
+            usable: self.usable(),
+            request: self.request,
+            asks: self.asked.is_some(),
+            urgent: self.urgent,
+            deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
+        }
+    }
+
+    fn usable(&self) -> Usable {
+        if !self.found.can.balloon {
+            return Usable::No("it has no balloon");
+        }
+        if !self.answers {
+            return Usable::No("its hypervisor does not answer");
+        }
+        match self.state {
+            RunState::Running => Usable::Yes,
+            RunState::Paused => Usable::No("it is paused"),
+            RunState::Migrating => Usable::No("it is moving to another host"),
+            RunState::Dead => Usable::No("it has stopped"),
+        }
+    }
+}
+
+fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> store::Guest {
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let uuid = hex(&found.uuid);
+    let dashed = [&uuid[..8], &uuid[8..12], &uuid[12..16], &uuid[16..20], &uuid[20..]].join("-");
+    store::Guest {
+        uuid: dashed,
+        name: found.name.clone(),
+        class: class.to_owned(),
+        pid: found.process.map(|process| process.pid),
+        start_ticks: found.process.map(|process| process.start_ticks),
+        boot: boot.map_or_else(|| format!("boot {boots}"), |boot| hex(&boot)),
+    }
+}

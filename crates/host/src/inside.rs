@@ -1,0 +1,256 @@
+//! The daemon inside of a guest, as far as its host knows it: the port, and what came through.
+//!
+//! Whatever comes from there is a claim. Sizes are held within what the guest can have, texts
+//! are bounded by the wire, and a flood is read within a budget.
+
+use counters::Bytes;
+use hypervisor::Port;
+use policy::arbiter::Memory;
+use rustix::event::PollFlags;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use wire::{Grant, Hello, Message, PoolKind, Pressure, Sample, Status, Welcome};
+
+/// How often a port that could not be opened is tried again.
+const RETRY_MS: u64 = 5_000;
+/// A daemon that has left so many questions unanswered is not counted upon.
+const UNANSWERED_MAX: u32 = 3;
+/// KiB in a page of the pool.
+const PAGE_BYTES: u64 = 4096;
+/// Messages of one guest in one turn; the rest waits for the next.
+const MESSAGES_A_TURN: usize = 64;
+
+/// Something that the daemon said which the manager has to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It is there, in this boot of its guest.
+    Here([u8; 16]),
+    /// Its memory, as far as it told.
+    Memory(wire::Memory),
+    /// Its rules want a pool of this size.
+    Request {
+        /// Comes back with the grant.
+        sequence: u32,
+        /// The size that the guest keeps.
+        keeps: Bytes,
+    },
+    /// Tasks wait for memory.
+    Need,
+    /// It ends and has given back what it took.
+    Bye,
+}
+
+/// Whether a manager answers what daemons ask for: one that only looks on does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grants {
+    /// It does.
+    Yes,
+    /// Daemons do as they would without it.
+    No,
+}
+
+/// The port of a guest, and the daemon behind it.
+#[derive(Debug, Default)]
+pub struct Inside {
+    path: Option<PathBuf>,
+    port: Option<Port>,
+    retry_ms: u64,
+    hello: Option<Hello>,
+    status: Option<Status>,
+    sequence: u32,
+    unanswered: u32,
+    looked_ms: u64,
+    grants: bool,
+}
+
+impl Inside {
+    /// Nothing is known but where the port is, and whether requests are to be granted there.
+    pub fn new(path: Option<PathBuf>, grants: Grants) -> Inside {
+        Inside { path, grants: grants == Grants::Yes, ..Inside::default() }
+    }
+
+    /// What to wait for, while the port is open.
+    pub fn fd(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        self.port.as_ref().map(|port| (port.as_fd(), port.flags()))
+    }
+
+    /// Whether a daemon is there that answers.
+    pub fn is_up(&self) -> bool {
+        self.hello.is_some() && self.unanswered < UNANSWERED_MAX
+    }
+
+    /// What the daemon said of itself.
+    pub fn hello(&self) -> Option<&Hello> {
+        self.hello.as_ref()
+    }
+
+    /// What it said last of how things are.
+    pub fn status(&self) -> Option<&Status> {
+        self.status.as_ref()
+    }
+
+    /// Bytes that were no message, and turns in which it said too much.
+    pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
+        self.port.as_ref().map_or_else(Default::default, |port| (port.dropped(), port.floods))
+    }
+
+    /// Tries to open a port that is not, and gives an open one its budget.
+    pub fn tick(&mut self, memory: Bytes, now_ms: u64) {
+        if let Some(port) = &mut self.port {
+            return port.refill(now_ms);
+        }
+        let Some(path) = self.path.as_ref().filter(|_| now_ms >= self.retry_ms) else { return };
+        self.retry_ms = now_ms + RETRY_MS;
+        self.port = Port::connect(path, now_ms).ok();
+        self.welcome(memory);
+    }
+
+    fn welcome(&mut self, memory: Bytes) {
+        let memory_pages = memory.0 / PAGE_BYTES;
+        let grants = self.grants;
+        self.say(&Message::Welcome(Welcome { memory_pages, grants, paces: true }));
+    }
+
+    /// Takes what the daemon has said.
+    pub fn turn(&mut self, flags: PollFlags, memory: Bytes, now_ms: u64) -> Vec<Said> {
+        let mut said = Vec::new();
+        let Some(port) = &mut self.port else { return said };
+        let sent = port.send();
+        let received = match flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            true => port.receive(),
+            false => Ok(()),
+        };
+        for _ in 0..MESSAGES_A_TURN {
+            let Some(message) = self.port.as_mut().and_then(Port::next) else { break };
+            said.extend(self.hear(message, memory));
+        }
+        if sent.is_err() || received.is_err() {
+            self.close(now_ms);
+        }
+        said
+    }
+
+    fn close(&mut self, now_ms: u64) {
+        (self.port, self.hello, self.status) = (None, None, None);
+        self.unanswered = 0;
+        self.retry_ms = now_ms + RETRY_MS;
+    }
+
+    /// The guest has started anew: its daemon will say hello.
+    pub fn rebooted(&mut self) {
+        (self.hello, self.status, self.unanswered) = (None, None, 0);
+    }
+
+    fn hear(&mut self, message: Message, memory: Bytes) -> Option<Said> {
+        match message {
+            Message::Hello(hello) => {
+                let (boot, reply) = (hello.boot_id, hello.reply);
+                self.unanswered = 0;
+                self.hello = Some(hello);
+                if !reply {
+                    self.status = None;
+                    self.welcome(memory);
+                }
+                Some(Said::Here(boot))
+            }
+            Message::Status(status) => {
+                self.status = Some(status);
+                None
+            }
+            Message::Memory(told) => {
+                self.unanswered = 0;
+                Some(Said::Memory(told))
+            }
+            Message::PoolRequest(request) => {
+                let pool = Bytes(request.pages.saturating_mul(PAGE_BYTES)).min(memory);
+                let keeps = memory.less(pool);
+                Some(Said::Request { sequence: request.sequence, keeps })
+            }
+            Message::Need(Pressure::Memory) => Some(Said::Need),
+            Message::Bye => {
+                (self.hello, self.status) = (None, None);
+                Some(Said::Bye)
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks how the guest's memory is. False if nobody is there to ask.
+    pub fn ask(&mut self) -> bool {
+        if self.hello.is_none() {
+            return false;
+        }
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.say(&Message::Sample(Sample { sequence: self.sequence }));
+        self.unanswered <= UNANSWERED_MAX
+    }
+
+    /// Tells the guest what its balloon is, and why.
+    pub fn grant(&mut self, sequence: u32, memory: Bytes, keeps: Bytes, reason: String) {
+        // A guest whose kernel has a pool of its own has nothing of ours.
+        if self.hello.as_ref().is_some_and(|hello| hello.pool != PoolKind::Cmm) {
+            let pages = memory.less(keeps).0 / PAGE_BYTES;
+            self.say(&Message::Grant(Grant { sequence, pages, reason }));
+        }
+    }
+
+    /// Tells a settled daemon that its virtual CPUs have run, as often as its rules look.
+    pub fn look(&mut self, now_ms: u64) {
+        let settled = self.status.as_ref().is_some_and(|status| status.settled);
+        let update_ms = self.hello.as_ref().map_or(1000, |hello| u64::from(hello.update_ms));
+        if settled && now_ms.saturating_sub(self.looked_ms) >= update_ms.max(250) {
+            self.looked_ms = now_ms;
+            self.say(&Message::Look);
+        }
+    }
+
+    fn say(&mut self, message: &Message) {
+        if self.port.as_mut().is_some_and(|port| port.say(message).is_err()) {
+            (self.port, self.hello, self.status) = (None, None, None);
+        }
+    }
+}
+
+/// What a guest told, held within what it can be.
+pub fn memory_of(told: &wire::Memory, actual: Bytes, most: Bytes, at_ms: u64) -> Memory {
+    let size = |kib: Option<u64>| kib.map(|kib| Bytes(kib.saturating_mul(1024)).min(most));
+    Memory {
+        at_ms,
+        clock_ms: told.uptime_ms,
+        actual,
+        free: size(told.free_kib),
+        available: size(told.available_kib),
+        cached: size(told.cached_kib),
+        active_file: size(told.active_file_kib),
+        swap_free: told.swap_free_kib.map(|kib| Bytes(kib.saturating_mul(1024))),
+        swap_in: told.swap_in_pages,
+        swap_out: told.swap_out_pages,
+        refaults: match (told.refault_file, told.refault_anon) {
+            (None, None) => None,
+            (file, anon) => Some(file.unwrap_or(0).saturating_add(anon.unwrap_or(0))),
+        },
+        stalls: told.stalls,
+        major_faults: told.major_faults,
+        oom_kills: told.oom_kills,
+        psi_some_us: told.psi_some_us,
+    }
+}
+
+/// What a balloon's statistics say, in the same terms.
+pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u64) -> Memory {
+    let pages = |size: Option<Bytes>| size.map(|size| size.0 / PAGE_BYTES);
+    Memory {
+        at_ms,
+        clock_ms: stats.updated_s.saturating_mul(1000),
+        actual,
+        free: stats.free,
+        // A driver from before 4.6 does not say; what is free is surely available.
+        available: stats.available.or(stats.free),
+        cached: stats.caches,
+        swap_in: pages(stats.swap_in),
+        swap_out: pages(stats.swap_out),
+        major_faults: stats.major_faults,
+        ..Memory::default()
+    }
+}

@@ -1,0 +1,247 @@
+//! The manager's end of the pipe.
+//!
+//! It never waits: what the keeper does not take yet is kept as the newest state of each guest,
+//! so a keeper that hangs costs a bounded amount of memory, and one that has died is replaced and
+//! told everything again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+
+use counters::Bytes;
+use hypervisor::ProcessId;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::order::{Held, Order, encode};
+use crate::ksm::Saved;
+
+/// How often the manager gives a sign of life.
+pub const BEAT_MS: u64 = 2000;
+/// A keeper that died is replaced after this time.
+const RESTART_MS: u64 = 1000;
+/// A keeper that takes nothing for this time hangs, and is replaced.
+const STUCK_MS: u64 = 30_000;
+
+/// The lease of all guests.
+#[derive(Debug)]
+pub struct Lease {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    keeper: Option<(Child, ChildStdin)>,
+    guests: BTreeMap<u64, Held>,
+    reserve: Bytes,
+    ksm: Option<Saved>,
+    /// Guests whose state the keeper does not know yet.
+    changed: BTreeSet<u64>,
+    /// The reserve or KSM's settings are not known to it yet.
+    is_news: bool,
+    out: Vec<u8>,
+    beats: u64,
+    next_ms: u64,
+    /// When the keeper last took something, or nothing waited for it.
+    taken_ms: u64,
+    restarts: u64,
+}
+
+impl Lease {
+    /// Starts a keeper: this program with these arguments, which is to call
+    /// [`run`](super::run) with its standard input. What it has to say goes to our standard
+    /// error.
+    pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
+        let mut lease = Lease {
+            program,
+            arguments,
+            keeper: None,
+            guests: BTreeMap::new(),
+            reserve: Bytes::ZERO,
+            ksm: None,
+            changed: BTreeSet::new(),
+            is_news: false,
+            out: Vec::new(),
+            beats: 0,
+            next_ms: now_ms,
+            taken_ms: now_ms,
+            restarts: 0,
+        };
+        lease.spawn()?;
+        lease.turn(now_ms);
+        Ok(lease)
+    }
+
+    /// A guest has this much less than it should, or will have: to be said before the guest is
+    /// told. One that has all its memory is no longer held.
+    pub fn hold(&mut self, held: Held) {
+        if held.held >= held.restore {
+            return self.release(held.id);
+        }
+        if self.guests.get(&held.id) != Some(&held) {
+            self.changed.insert(held.id);
+            self.guests.insert(held.id, held);
+            self.flush();
+        }
+    }
+
+    /// A guest has all its memory, or is gone.
+    pub fn release(&mut self, id: u64) {
+        if self.guests.remove(&id).is_some() {
+            self.changed.insert(id);
+            self.flush();
+        }
+    }
+
+    /// The free memory of the host that is not given to anyone.
+    pub fn set_reserve(&mut self, reserve: Bytes) {
+        self.is_news |= self.reserve != reserve;
+        self.reserve = reserve;
+        self.flush();
+    }
+
+    /// KSM's settings to put back, if any.
+    pub fn set_ksm(&mut self, saved: Option<Saved>) {
+        self.is_news |= self.ksm != saved;
+        self.ksm = saved;
+        self.flush();
+    }
+
+    /// When the next turn is due.
+    pub fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
+    /// Gives a sign of life, and replaces a keeper that has died.
+    pub fn turn(&mut self, now_ms: u64) {
+        if let Some((child, _)) = &mut self.keeper
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            self.keeper = None;
+        }
+        if now_ms < self.next_ms {
+            return self.flush();
+        }
+        if self.keeper.is_none() {
+            self.next_ms = now_ms.saturating_add(RESTART_MS);
+            self.restarts += 1;
+            if self.spawn().is_err() {
+                return;
+            }
+            self.taken_ms = now_ms;
+        }
+        self.next_ms = now_ms.saturating_add(BEAT_MS);
+        if self.out.is_empty() {
+            self.taken_ms = now_ms;
+            self.beats += 1;
+            self.out = encode(&Order::Beat(self.beats));
+        } else if now_ms.saturating_sub(self.taken_ms) >= STUCK_MS {
+            self.give_up();
+        }
+        self.flush();
+    }
+
+    /// The keeper's process, if there is one.
+    pub fn keeper_pid(&self) -> Option<u32> {
+        self.keeper.as_ref().map(|(child, _)| child.id())
+    }
+
+    /// How many guests it would restore.
+    pub fn held(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// How often a keeper was replaced.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// The manager has put everything back: the keeper may go. It is waited for, which takes no
+    /// time, since it has nothing to do. A lease that is merely dropped is one that is used.
+    pub fn done(self) -> io::Result<ExitStatus> {
+        self.end(true)
+    }
+
+    /// The manager ends, and the keeper puts everything back. Its exit status tells whether it
+    /// could. The manager must have let go of its guests before: QEMU's monitors serve one.
+    pub fn finish(self) -> io::Result<ExitStatus> {
+        self.end(false)
+    }
+
+    fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
+        if self.keeper.is_none() {
+            self.spawn()?;
+        }
+        self.fill();
+        self.out.extend(encode(&Order::Done(is_done)));
+        let Some((mut child, mut pipe)) = self.keeper.take() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? - OFlags::NONBLOCK)?;
+        pipe.write_all(&self.out)?;
+        drop(pipe);
+        child.wait()
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let Some(pipe) = child.stdin.take() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        self.keeper = Some((child, pipe));
+        self.out.clear();
+        if let Some(ProcessId { pid, start_ticks }) = ProcessId::of(std::process::id()) {
+            self.out = encode(&Order::Manager { pid, start_ticks });
+        }
+        self.changed = self.guests.keys().copied().collect();
+        self.is_news = true;
+        Ok(())
+    }
+
+    /// Ends a keeper that hangs. It is our own child that nobody has waited for, so its number is
+    /// still its own.
+    fn give_up(&mut self) {
+        if let Some((mut child, pipe)) = self.keeper.take() {
+            let _ = child.kill();
+            drop(pipe);
+            let _ = child.wait();
+        }
+    }
+
+    /// Says what is new, as far as there is room. What was begun is said to its end first.
+    fn flush(&mut self) {
+        loop {
+            if self.out.is_empty() {
+                self.fill();
+            }
+            let Some((_, pipe)) = &mut self.keeper else { return };
+            if self.out.is_empty() {
+                return;
+            }
+            match pipe.write(&self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A full pipe is told the rest later; one whose reader is gone is seen to in
+                // the next turn.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn fill(&mut self) {
+        if std::mem::take(&mut self.is_news) {
+            self.out.extend(encode(&Order::Reserve(self.reserve.0)));
+            self.out.extend(encode(&Order::Ksm(self.ksm.clone())));
+        }
+        for id in std::mem::take(&mut self.changed) {
+            let order = match self.guests.get(&id) {
+                Some(held) => Order::Guest(held.clone()),
+                None => Order::Drop(id),
+            };
+            self.out.extend(encode(&order));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Who gets how much back, when: pure.
+//!
+//! Nobody knows any more who is under pressure, so those that miss least are made whole first when
+//! all fits, and otherwise everyone gets the same part of what it misses. What is handed out is
+//! remembered: a guest that was given memory takes it up later, and until then the host's free
+//! memory still shows it.
+
+use std::collections::BTreeMap;
+
+use counters::Bytes;
+
+use super::Held;
+
+/// The promise of the lease.
+pub const RESCUE_MS: u64 = 30_000;
+/// What does not fit is tried again after this time.
+const AGAIN_MS: u64 = 1000;
+/// Guests that have not been reached are reckoned with for this time.
+const SEEK_MS: u64 = 3000;
+/// A smaller gift is not worth a command, unless it is all that is missing.
+const GIFT_MIN: Bytes = Bytes::mib(1);
+
+/// What became of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has its memory, or will have as soon as it takes it.
+    Restored,
+    /// It is gone or was started anew, and why that is known.
+    Gone(String),
+    /// There was no room for all of it.
+    Missing {
+        /// What it did not get.
+        bytes: Bytes,
+        /// What its hypervisor said last, if it refused.
+        refusal: Option<String>,
+    },
+    /// Its hypervisor did not answer.
+    Unreached,
+}
+
+#[derive(Clone, Debug)]
+struct Patient {
+    name: String,
+    restore: Bytes,
+    /// What it has, or was given and may take.
+    level: Bytes,
+    is_reached: bool,
+    /// The target that was asked for last, and what it cost.
+    asked: Option<(Bytes, Bytes)>,
+    refusal: Option<String>,
+    outcome: Option<Outcome>,
+}
+
+/// A rescue.
+#[derive(Clone, Debug)]
+pub struct Rescue {
+    patients: BTreeMap<u64, Patient>,
+    reserve: Bytes,
+    limit_ms: u64,
+    began_ms: u64,
+    /// Free memory when something was last handed out, and the least that was seen since.
+    seen: Option<(Bytes, Bytes)>,
+    /// What was handed out and had not been taken up then.
+    pending: Bytes,
+    stepped_ms: Option<u64>,
+    /// Somebody was reached, or has failed, since the last step.
+    is_news: bool,
+}
+
+impl Patient {
+    fn missing(&self) -> Bytes {
+        self.restore.less(self.level)
+    }
+}
+
+impl Rescue {
+    /// A rescue of these guests, which leaves `reserve` free.
+    pub fn new<'a>(
+        guests: impl Iterator<Item = &'a Held>,
+        reserve: Bytes,
+        limit_ms: u64,
+        now_ms: u64,
+    ) -> Rescue {
+        let patient = |held: &Held| Patient {
+            name: held.name.clone(),
+            restore: Bytes(held.restore),
+            level: Bytes(held.held),
+            is_reached: false,
+            asked: None,
+            refusal: None,
+            outcome: None,
+        };
+        Rescue {
+            patients: guests.map(|held| (held.id, patient(held))).collect(),
+            reserve,
+            limit_ms,
+            began_ms: now_ms,
+            seen: None,
+            pending: Bytes::ZERO,
+            stepped_ms: None,
+            is_news: true,
+        }
+    }
+
+    /// A guest was reached, and has this much.
+    pub fn reached(&mut self, id: u64, actual: Bytes) {
+        if let Some(patient) = self.patients.get_mut(&id) {
+            patient.is_reached = true;
+            // What it has is not handed out again. A target that was asked for counts already.
+            if patient.asked.is_none() {
+                patient.level = actual;
+            }
+            self.is_news = true;
+        }
+    }
+
+    /// A target was taken.
+    pub fn taken(&mut self, id: u64, target: Bytes) {
+        if let Some(patient) = self.patients.get_mut(&id)
+            && patient.asked.is_some_and(|(asked, _)| asked == target)
+        {
+            patient.asked = None;
+            if target >= patient.restore {
+                patient.outcome = Some(Outcome::Restored);
+            }
+        }
+    }
+
+    /// The last target was refused: it is tried again.
+    pub fn refused(&mut self, id: u64, reason: &str) {
+        if let Some(patient) = self.patients.get_mut(&id)
+            && let Some((_, cost)) = patient.asked.take()
+        {
+            patient.level = patient.level.less(cost);
+            patient.refusal = Some(reason.to_owned());
+            self.pending = self.pending.less(cost);
+        }
+    }
+
+    /// A guest is gone, or is another one.
+    pub fn gone(&mut self, id: u64, reason: &str) {
+        if let Some(patient) = self.patients.get_mut(&id)
+            && patient.outcome.is_none()
+        {
+            patient.outcome = Some(Outcome::Gone(reason.to_owned()));
+            self.is_news = true;
+        }
+    }
+
+    /// A guest's connection is lost; it may come back.
+    pub fn lost(&mut self, id: u64) {
+        if let Some(patient) = self.patients.get_mut(&id) {
+            patient.is_reached = false;
+            patient.asked = None;
+        }
+    }
+
+    /// Whether nothing more can be done, or the time is over.
+    pub fn is_over(&self, now_ms: u64) -> bool {
+        let is_late = now_ms >= self.began_ms.saturating_add(self.limit_ms);
+        is_late || self.patients.values().all(|patient| patient.outcome.is_some())
+    }
+
+    /// When it wants its next step, if nothing happens before.
+    pub fn next_ms(&self, now_ms: u64) -> u64 {
+        let again = self.stepped_ms.map_or(now_ms, |stepped| stepped.saturating_add(AGAIN_MS));
+        again.min(self.began_ms.saturating_add(self.limit_ms))
+    }
+
+    /// The targets to ask for now, the smallest gift first. `available` is the host's free memory;
+    /// while it is not known, nobody gets anything.
+    pub fn step(&mut self, available: Option<Bytes>, now_ms: u64) -> Vec<(u64, Bytes)> {
+        let is_due = self.stepped_ms.is_none_or(|at| now_ms >= at.saturating_add(AGAIN_MS));
+        let Some(available) = available.filter(|_| is_due || self.is_news) else {
+            return Vec::new();
+        };
+        self.stepped_ms = Some(now_ms);
+        self.is_news = false;
+        let room = self.room(available);
+        let seeks = now_ms < self.began_ms.saturating_add(SEEK_MS);
+        let claims = self.patients.values().filter(|patient| {
+            patient.outcome.is_none() && patient.asked.is_none() && (patient.is_reached || seeks)
+        });
+        let sum: Bytes = claims.map(Patient::missing).sum();
+        let mut ready: Vec<_> = self
+            .patients
+            .iter_mut()
+            .filter(|(_, patient)| {
+                patient.is_reached && patient.asked.is_none() && patient.outcome.is_none()
+            })
+            .collect();
+        ready.sort_by_key(|(_, patient)| patient.missing());
+        let mut targets = Vec::new();
+        let mut handed = Bytes::ZERO;
+        for (id, patient) in ready {
+            let missing = patient.missing();
+            let gift = if sum <= room { missing } else { part(missing, room, sum) };
+            // With nothing missing it is told all the same: its target may still be a low one.
+            if gift < missing && gift < GIFT_MIN {
+                continue;
+            }
+            patient.level = patient.level.plus(gift);
+            let target = if gift == missing { patient.restore } else { patient.level };
+            patient.asked = Some((target, gift));
+            handed = handed.plus(gift);
+            targets.push((*id, target));
+        }
+        if handed > Bytes::ZERO {
+            self.pending = self.not_taken_up(available).plus(handed);
+            self.seen = Some((available, available));
+        }
+        targets
+    }
+
+    /// What may still be handed out. What was handed out and is not taken up yet is still seen
+    /// as free, so it is not counted twice.
+    fn room(&mut self, available: Bytes) -> Bytes {
+        let (start, least) = self.seen.unwrap_or((available, available));
+        self.seen = Some((start, least.min(available)));
+        available.less(self.reserve).less(self.not_taken_up(available))
+    }
+
+    /// Free memory that became less was taken up by those who had been given it. That some has
+    /// become free again since is not theirs.
+    fn not_taken_up(&self, available: Bytes) -> Bytes {
+        let (start, least) = self.seen.unwrap_or((available, available));
+        self.pending.less(start.less(least))
+    }
+
+    /// What became of each guest, with its name.
+    pub fn outcomes(&self) -> Vec<(&str, Outcome)> {
+        let outcome = |patient: &Patient| match &patient.outcome {
+            Some(outcome) => outcome.clone(),
+            None if !patient.is_reached || patient.asked.is_some() => Outcome::Unreached,
+            None => Outcome::Missing { bytes: patient.missing(), refusal: patient.refusal.clone() },
+        };
+        self.patients.values().map(|patient| (patient.name.as_str(), outcome(patient))).collect()
+    }
+}
+
+/// The part of `room` that is due to who misses `missing` of `sum`.
+fn part(missing: Bytes, room: Bytes, sum: Bytes) -> Bytes {
+    let part = u128::from(room.0) * u128::from(missing.0) / u128::from(sum.0.max(1));
+    Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(missing)
+}
+
+#[cfg(test)]
+mod tests;

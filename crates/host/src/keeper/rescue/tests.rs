@@ -1,0 +1,114 @@
+use super::*;
+use crate::keeper::Place;
+
+fn mib(mib: u64) -> Bytes {
+    Bytes::mib(mib)
+}
+
+/// A rescue of guests with these numbers of MiB missing, each of 1000 MiB, and all reached.
+fn rescue(missing: &[u64], reserve: u64) -> Rescue {
+    let guests: Vec<Held> = (1..)
+        .zip(missing)
+        .map(|(id, missing)| Held {
+            id,
+            name: format!("g{id}"),
+            place: Place::Qmp("/a".into()),
+            uuid: [0; 16],
+            process: None,
+            restore: mib(1000).0,
+            held: mib(1000 - missing).0,
+        })
+        .collect();
+    let mut rescue = Rescue::new(guests.iter(), mib(reserve), RESCUE_MS, 0);
+    for (id, missing) in (1..).zip(missing) {
+        rescue.reached(id, mib(1000 - missing));
+    }
+    rescue
+}
+
+#[test]
+fn where_all_fits_all_is_given_the_least_first() {
+    let mut rescue = rescue(&[300, 100, 0], 50);
+    let targets = rescue.step(Some(mib(450)), 0);
+    assert_eq!(targets, [(3, mib(1000)), (2, mib(1000)), (1, mib(1000))]);
+    for id in 1..=3 {
+        assert!(!rescue.is_over(0));
+        rescue.taken(id, mib(1000));
+    }
+    assert!(rescue.is_over(0));
+    assert!(rescue.outcomes().iter().all(|(_, outcome)| *outcome == Outcome::Restored));
+}
+
+#[test]
+fn what_does_not_fit_is_divided_and_the_rest_comes_when_memory_does() {
+    let mut rescue = rescue(&[300, 100], 50);
+    assert_eq!(rescue.step(Some(mib(250)), 0), [(2, mib(950)), (1, mib(850))]);
+    rescue.taken(1, mib(850));
+    rescue.taken(2, mib(950));
+    // Nothing was taken up yet: the same free memory is not handed out again.
+    assert!(rescue.step(Some(mib(250)), 1000).is_empty());
+    // All of it was taken up.
+    assert!(rescue.step(Some(mib(50)), 2000).is_empty());
+    // 40 more have become free.
+    assert_eq!(rescue.step(Some(mib(90)), 3000), [(2, mib(960)), (1, mib(880))]);
+    rescue.taken(1, mib(880));
+    rescue.taken(2, mib(960));
+    assert!(rescue.is_over(RESCUE_MS));
+    let missing = |mib| Outcome::Missing { bytes: Bytes::mib(mib), refusal: None };
+    assert_eq!(rescue.outcomes(), [("g1", missing(120)), ("g2", missing(40))]);
+}
+
+/// Whatever happens, what is handed out is never more than was free without the reserve.
+#[test]
+fn never_more_than_is_free_is_handed_out() {
+    let mut rescue = rescue(&[900, 500, 10, 250], 100);
+    let mut used = 0;
+    let mut given = 0;
+    for second in 0..30 {
+        // The host has 600 MiB free; guests take up what they were given, a bit each second.
+        used = (used + second * 7).min(given);
+        for (id, target) in rescue.step(Some(mib(600 - used)), second * 1000) {
+            if (id + second) % 3 == 0 {
+                rescue.refused(id, "not now");
+            } else {
+                rescue.taken(id, target);
+            }
+        }
+        let levels: Bytes = rescue.patients.values().map(|patient| patient.level).sum();
+        given = levels.as_mib() - (4000 - 1660);
+        assert!(given <= 500, "{given} in second {second}");
+    }
+    assert!(given > 480, "{given}");
+}
+
+#[test]
+fn whoever_is_reached_late_has_its_part_waiting() {
+    let mut rescue = rescue(&[200, 200], 0);
+    rescue.lost(2);
+    assert_eq!(rescue.step(Some(mib(200)), 0), [(1, mib(900))]);
+    rescue.taken(1, mib(900));
+    rescue.reached(2, mib(800));
+    let targets = rescue.step(Some(mib(200)), 100);
+    assert!(targets.contains(&(2, Bytes(mib(800).0 + mib(200).0 / 3))), "{targets:?}");
+    // One that is never reached is not waited for.
+    let mut rescue = super::tests::rescue(&[200, 200], 0);
+    rescue.lost(2);
+    rescue.step(Some(mib(200)), 0);
+    rescue.taken(1, mib(900));
+    assert_eq!(rescue.step(Some(mib(200)), SEEK_MS), [(1, mib(1000))]);
+    rescue.taken(1, mib(1000));
+    assert!(!rescue.is_over(SEEK_MS));
+    assert_eq!(rescue.outcomes()[1], ("g2", Outcome::Unreached));
+    rescue.gone(2, "its process has ended");
+    assert!(rescue.is_over(SEEK_MS));
+}
+
+#[test]
+fn without_the_hosts_numbers_nobody_gets_anything() {
+    let mut rescue = rescue(&[100], 0);
+    assert!(rescue.step(None, 0).is_empty());
+    assert!(rescue.step(Some(Bytes::ZERO), 0).is_empty());
+    assert_eq!(rescue.step(Some(mib(100)), 1000).len(), 1);
+    assert!(rescue.step(Some(mib(100)), 5000).is_empty(), "one command at a time");
+    assert_eq!(rescue.outcomes(), [("g1", Outcome::Unreached)], "it never answered");
+}

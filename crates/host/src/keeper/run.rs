@@ -1,0 +1,226 @@
+//! The keeper's process.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use counters::{Bytes, Counter};
+use hypervisor::ProcessId;
+use kernfs::{Reader, Root};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::order::{LINE_MAX, Order, decode};
+use super::sources::Sources;
+use super::{Book, Limits, Outcome, Rescue, Verdict};
+use crate::clock::Clock;
+
+/// A manager that was killed is gone within this time, unless the kernel itself waits for it.
+const DEATH_MS: u64 = 5000;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How long to be patient.
+    pub limits: Limits,
+    /// Where /proc and /sys are; `/` but for tests.
+    pub root: Root,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The manager ended in order.
+    Released,
+    /// All that could be given was given.
+    Restored,
+    /// Some guest did not get all that it should have.
+    Partly,
+}
+
+/// The manager, as the keeper sees it.
+struct Line<F> {
+    pipe: F,
+    heard: Vec<u8>,
+    has_ended: bool,
+    manager: Option<OwnedFd>,
+}
+
+/// Waits for the manager's end, and does what is to be done then. What there is to tell goes to
+/// `say`, a sentence at a time.
+pub fn run<F: AsFd>(pipe: F, options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<Ended> {
+    let clock = Clock::start();
+    settle(say);
+    let mut line = Line { pipe, heard: Vec::new(), has_ended: false, manager: None };
+    let mut book = Book::new();
+    loop {
+        let verdict = book.verdict(line.has_ended, options.limits, clock.ms());
+        match verdict {
+            Verdict::Leave => return Ok(Ended::Released),
+            Verdict::Rescue => {
+                say(match book.is_asked_for() {
+                    true => "The manager has ended: its guests get their memory back",
+                    false => "The manager has died: its guests get their memory back",
+                });
+                return rescue(&book, options, &clock, say);
+            }
+            Verdict::End => {
+                let limit_ms = options.limits.beat_ms;
+                say(&format!(
+                    "The manager has given no sign of life for {limit_ms} ms: it is \
+                              ended, and its guests get their memory back"
+                ));
+                line.end_manager();
+                return rescue(&book, options, &clock, say);
+            }
+            Verdict::Wait { until_ms } => {
+                if wait(&[(line.pipe.as_fd(), PollFlags::IN)], until_ms, &clock)?.first()
+                    != Some(&PollFlags::empty())
+                {
+                    line.read(&mut book, &clock)?;
+                }
+            }
+        }
+    }
+}
+
+/// Leaves the manager's session, so that what ends that does not end this, and asks the kernel to
+/// kill anything else first when memory is short. Neither is needed for the work.
+fn settle(say: &mut dyn FnMut(&str)) {
+    // The leader of a process group cannot, and has a session of its own, or none to leave.
+    let _ = rustix::process::setsid();
+    let wanted = File::options().write(true).open("/proc/self/oom_score_adj");
+    if let Err(error) = wanted.and_then(|mut file| file.write_all(b"-1000")) {
+        say(&format!("The keeper may be killed when memory is short: {error}"));
+    }
+}
+
+impl<F: AsFd> Line<F> {
+    /// Takes what the manager has said.
+    fn read(&mut self, book: &mut Book, clock: &Clock) -> io::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        match rustix::io::read(&self.pipe, &mut buffer) {
+            Ok(0) => self.has_ended = true,
+            Ok(count) => self.heard.extend_from_slice(&buffer[..count]),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            // A line that is no order is from another version: the rest still counts.
+            let Some(order) = decode(line.trim_ascii()) else { continue };
+            if let Order::Manager { pid, start_ticks } = order {
+                self.manager = manager(ProcessId { pid, start_ticks });
+            }
+            book.take(order, clock.ms());
+        }
+        if self.heard.len() > LINE_MAX {
+            self.heard.clear();
+        }
+        Ok(())
+    }
+
+    /// Kills the manager, and nobody else, and waits until its connections are closed.
+    fn end_manager(&self) {
+        let Some(manager) = &self.manager else { return };
+        if pidfd_send_signal(manager, Signal::KILL).is_ok() {
+            let clock = Clock::start();
+            let _ = wait(&[(manager.as_fd(), PollFlags::IN)], DEATH_MS, &clock);
+        }
+    }
+}
+
+/// A descriptor of the manager. It was opened by number, so whose it is is looked at afterwards:
+/// from then on no other process can be meant.
+fn manager(process: ProcessId) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
+    let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    process.is_alive().then_some(descriptor)
+}
+
+fn rescue(
+    book: &Book,
+    options: &Options,
+    clock: &Clock,
+    say: &mut dyn FnMut(&str),
+) -> io::Result<Ended> {
+    let failed = book.ksm().map(|saved| saved.put_back(options.root.path()));
+    let failed: Vec<(PathBuf, io::Error)> = failed.unwrap_or_default();
+    for (path, error) in &failed {
+        say(&format!("{} could not be put back: {error}", path.display()));
+    }
+    let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
+    let limit_ms = options.limits.rescue_ms;
+    let mut rescue = Rescue::new(book.guests(), book.reserve(), limit_ms, clock.ms());
+    let mut sources = Sources::of(book);
+    let mut ready = Vec::new();
+    while !rescue.is_over(clock.ms()) {
+        for held in book.guests() {
+            if held.process().is_some_and(|process| !process.is_alive()) {
+                rescue.gone(held.id, "its process has ended");
+            }
+        }
+        sources.turn(&ready, book, &mut rescue, clock.ms());
+        let targets = rescue.step(available(&mut memory), clock.ms());
+        sources.ask(&targets, clock.ms());
+        let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms());
+        let mut fds = Vec::new();
+        let counts = sources.fds(&mut fds);
+        ready = wait(&fds, until_ms, clock)?;
+        sources.counted(counts);
+    }
+    Ok(report(&rescue, !failed.is_empty(), say))
+}
+
+/// The host's free memory, now.
+fn available(memory: &mut Option<Reader>) -> Option<Bytes> {
+    let mut row = [f64::NAN];
+    memory.as_mut()?.read(0.0, &mut row).ok()?;
+    row[0].is_finite().then(|| Bytes((row[0] as u64).saturating_mul(1024)))
+}
+
+fn report(rescue: &Rescue, is_partly: bool, say: &mut dyn FnMut(&str)) -> Ended {
+    let mut ended = if is_partly { Ended::Partly } else { Ended::Restored };
+    let mut restored = 0;
+    for (name, outcome) in rescue.outcomes() {
+        let name = name.escape_debug();
+        match outcome {
+            Outcome::Restored => restored += 1,
+            Outcome::Gone(reason) => say(&format!("{name} needs nothing: {reason}")),
+            Outcome::Missing { bytes, refusal } => {
+                ended = Ended::Partly;
+                let why = refusal.map_or("the host has no more".to_owned(), |refusal| {
+                    format!("its hypervisor said: {}", refusal.escape_debug())
+                });
+                say(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
+            }
+            Outcome::Unreached => {
+                ended = Ended::Partly;
+                say(&format!("{name} could not be given its memory: its hypervisor is silent"));
+            }
+        }
+    }
+    say(&format!("{restored} guests have all their memory"));
+    ended
+}
+
+/// Waits until one of them is ready or the time is over, and gives what each is ready for.
+fn wait(
+    fds: &[(std::os::fd::BorrowedFd<'_>, PollFlags)],
+    until_ms: u64,
+    clock: &Clock,
+) -> io::Result<Vec<PollFlags>> {
+    let left_ms = until_ms.saturating_sub(clock.ms()).min(60_000);
+    let time = Timespec {
+        tv_sec: i64::try_from(left_ms / 1000).unwrap_or(60),
+        tv_nsec: i64::try_from(left_ms % 1000 * 1_000_000).unwrap_or(0),
+    };
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+    match poll(&mut polled, Some(&time)) {
+        Ok(_) => Ok(polled.iter().map(PollFd::revents).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![PollFlags::empty(); fds.len()]),
+        Err(error) => Err(error.into()),
+    }
+}

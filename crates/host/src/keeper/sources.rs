@@ -1,0 +1,172 @@
+//! The keeper's own connections to the guests that it restores.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, QmpSource, RunState};
+use rustix::event::PollFlags;
+
+use super::{Book, Held, Place, Rescue};
+
+/// The sources of all guests in the book, and who is who.
+pub(super) struct Sources {
+    sources: Vec<Box<dyn Hypervisor>>,
+    /// How many descriptors each source added the last time.
+    counts: Vec<usize>,
+    /// By the id that a source gives: which source, and which guest in the book.
+    known: BTreeMap<Id, (usize, u64)>,
+}
+
+impl Sources {
+    /// Sources for all guests of a book. Each guest has its own connection, so one that hangs
+    /// keeps no other waiting.
+    pub(super) fn of(book: &Book) -> Sources {
+        let ids = IdSource::new();
+        let mut paths: Vec<&str> = Vec::new();
+        let mut libvirts: BTreeMap<&Place, Libvirt> = BTreeMap::new();
+        for held in book.guests() {
+            match &held.place {
+                // One path that cannot be looked for is one guest's trouble.
+                Place::Qmp(path) if QmpSource::new(&[path], ids.clone()).is_ok() => {
+                    paths.push(path);
+                }
+                Place::Qmp(_) => {}
+                place @ Place::Libvirt { uri, socket } => {
+                    let socket = socket.as_deref();
+                    libvirts.entry(place).or_insert_with(|| libvirt(uri, socket, ids.clone()));
+                }
+            }
+        }
+        let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
+        if let Ok(source) = QmpSource::new(&paths, ids)
+            && !paths.is_empty()
+        {
+            sources.push(Box::new(source));
+        }
+        sources.extend(libvirts.into_values().map(|source| Box::new(source) as _));
+        Sources { counts: vec![0; sources.len()], sources, known: BTreeMap::new() }
+    }
+
+    /// Adds what is waited for.
+    pub(super) fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) -> Vec<usize> {
+        let mut count = |source: &'a dyn Hypervisor| {
+            let before = out.len();
+            source.fds(out);
+            out.len() - before
+        };
+        self.sources.iter().map(|source| count(source.as_ref())).collect()
+    }
+
+    /// Keeps how many descriptors each source had, for the next turn.
+    pub(super) fn counted(&mut self, counts: Vec<usize>) {
+        self.counts = counts;
+    }
+
+    /// When a turn is wanted even if nothing comes.
+    pub(super) fn next_ms(&self) -> u64 {
+        self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes what has come, and tells the rescue.
+    pub(super) fn turn(
+        &mut self,
+        ready: &[PollFlags],
+        book: &Book,
+        rescue: &mut Rescue,
+        now_ms: u64,
+    ) {
+        let mut rest = ready;
+        for (at, source) in self.sources.iter_mut().enumerate() {
+            let count = self.counts.get(at).copied().unwrap_or(0).min(rest.len());
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            let mut events = Vec::new();
+            source.turn(own, now_ms, &mut events);
+            for event in events {
+                learn(event, at, &mut self.known, book, rescue);
+            }
+        }
+    }
+
+    /// Asks for targets.
+    pub(super) fn ask(&mut self, targets: &[(u64, counters::Bytes)], now_ms: u64) {
+        for (guest, target) in targets {
+            let who = self.known.iter().find(|(_, (_, known))| known == guest);
+            if let Some((id, (at, _))) = who
+                && let Some(source) = self.sources.get_mut(*at)
+            {
+                source.set_target(*id, *target, now_ms);
+            }
+        }
+    }
+}
+
+fn libvirt(uri: &str, socket: Option<&str>, ids: IdSource) -> Libvirt {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+    match (socket, runtime) {
+        (Some(socket), _) => Libvirt::at(Path::new(socket), uri, ids),
+        (None, Some(dir)) if uri.ends_with("/session") => Libvirt::session(Path::new(&dir), ids),
+        _ => Libvirt::system(ids),
+    }
+}
+
+fn learn(
+    event: Event,
+    at: usize,
+    known: &mut BTreeMap<Id, (usize, u64)>,
+    book: &Book,
+    rescue: &mut Rescue,
+) {
+    let guest = |id: &Id| known.get(id).map(|(_, guest)| *guest);
+    match event {
+        Event::Found(id, found) => {
+            let Some(held) = book.guests().find(|held| is_at(held, &found)) else { return };
+            known.retain(|_, (_, guest)| *guest != held.id);
+            known.insert(id, (at, held.id));
+            let is_same =
+                held.process().is_none_or(|process| found.process.is_none_or(|now| now == process));
+            if !is_same || held.uuid != found.uuid {
+                rescue.gone(held.id, "it was started anew, with all its memory");
+            } else if found.state == RunState::Dead {
+                rescue.gone(held.id, "it has ended");
+            } else {
+                rescue.reached(held.id, found.actual);
+            }
+        }
+        Event::Taken(id, target) => {
+            if let Some(guest) = guest(&id) {
+                rescue.taken(guest, target);
+            }
+        }
+        Event::Refused(id, reason) => {
+            if let Some(guest) = guest(&id) {
+                rescue.refused(guest, &reason);
+            }
+        }
+        Event::State(id, RunState::Dead) => {
+            if let Some(guest) = guest(&id) {
+                rescue.gone(guest, "it has ended");
+            }
+        }
+        // It may be found again: whether its process lives is looked at by itself.
+        Event::Gone(id, _) => {
+            if let Some((_, guest)) = known.remove(&id) {
+                rescue.lost(guest);
+            }
+        }
+        Event::Answers(..)
+        | Event::Rebooted(_)
+        | Event::State(..)
+        | Event::Actual(..)
+        | Event::Stats(..)
+        | Event::Trouble(_) => {}
+    }
+}
+
+fn is_at(held: &Held, found: &Found) -> bool {
+    match &held.place {
+        Place::Qmp(path) => *path == found.source,
+        Place::Libvirt { .. } => held.uuid == found.uuid,
+    }
+}

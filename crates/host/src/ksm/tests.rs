@@ -1,0 +1,106 @@
+use super::*;
+use crate::control::scratch::Scratch;
+
+const AROUND: Around = Around {
+    guests: 8,
+    arrivals: 8,
+    available: Bytes::mib(500),
+    set_point: Bytes::mib(1000),
+    hysteresis: Bytes::mib(100),
+};
+
+fn tree() -> Scratch {
+    let tree = Scratch::new();
+    let files = [
+        ("run", "0\n"),
+        ("pages_to_scan", "77\n"),
+        ("sleep_millisecs", "200\n"),
+        ("advisor_mode", "none [scan-time]\n"),
+        ("pages_shared", "10\n"),
+        ("pages_sharing", "512\n"),
+        ("full_scans", "0\n"),
+        ("general_profit", "-4096\n"),
+    ];
+    for (name, text) in files {
+        tree.file(&format!("{DIR}/{name}"), text);
+    }
+    let stat = |pid: u32, name: &str, parent: u32| {
+        format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 7 5 0 0 25 5 1 0 33 0 0\n")
+    };
+    tree.file("proc/40/stat", &stat(40, "ksmd", 1));
+    tree.file("proc/41/stat", &stat(41, "ksmd", 2));
+    tree.file("proc/uptime", "1 1\n");
+    tree
+}
+
+fn driven(tree: &Scratch) -> [String; 4] {
+    DRIVEN.map(|name| tree.read(&format!("{DIR}/{name}")))
+}
+
+#[test]
+fn it_is_driven_and_put_back_as_it_was_found() {
+    let tree = tree();
+    let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
+    assert_eq!(ksm.take_note(), None);
+    ksm.turn(&AROUND, 0);
+    assert_eq!(driven(&tree)[0], "none");
+    assert_eq!(driven(&tree)[3], "1");
+    let status = ksm.status();
+    assert_eq!(status.phase, Some(Phase::Hard));
+    assert_eq!(status.gain, Some(Bytes::mib(2)));
+    assert_eq!((status.runs, status.profit_bytes), (Some(true), Some(-4096)));
+    assert!(ksm.restore().is_empty());
+    assert_eq!(driven(&tree), ["scan-time", "77", "200", "0"]);
+}
+
+#[test]
+fn what_was_saved_survives_the_way_to_the_keeper_and_names_no_other_file() {
+    let tree = tree();
+    let ksm = Ksm::open(tree.path(), KsmMode::Off);
+    let text = serde_json::to_string(ksm.saved().unwrap()).unwrap();
+    let saved: Saved = serde_json::from_str(&text).unwrap();
+    assert!(saved.put_back(tree.path()).is_empty());
+    assert_eq!(driven(&tree), ["scan-time", "77", "200", "0"]);
+    let other: Saved = serde_json::from_str(r#"[["../../../../other", "x"]]"#).unwrap();
+    assert!(other.put_back(tree.path()).is_empty());
+    assert!(!tree.path().join("other").exists());
+}
+
+#[test]
+fn cost_is_that_of_the_kernels_own_thread() {
+    let tree = tree();
+    let mut ksm = Ksm::open(tree.path(), KsmMode::Leave);
+    assert_eq!(ksm.thread, Some(tree.path().join("proc/41")));
+    assert_eq!(cpu_us(&tree.path().join("proc/41")), Some(120_000));
+    ksm.turn(&AROUND, 0);
+    tree.file("proc/41/schedstat", "2120000000 5 5\n");
+    ksm.turn(&AROUND, 20_000);
+    assert_eq!(ksm.status().cost_permille, Some(100));
+    assert_eq!(driven(&tree)[3], "0\n", "left alone");
+    assert!(ksm.saved().is_none());
+}
+
+#[test]
+fn another_program_that_drives_it_has_it() {
+    let tree = tree();
+    let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
+    ksm.turn(&AROUND, 0);
+    tree.file(&format!("{DIR}/pages_to_scan"), "5000\n");
+    ksm.turn(&AROUND, 1000);
+    assert!(ksm.take_note().unwrap().contains("Another program"));
+    assert_eq!(ksm.take_note(), None, "said once");
+    assert_eq!((ksm.status().is_driven, ksm.status().phase), (false, None));
+    ksm.restore();
+    assert_eq!(tree.read(&format!("{DIR}/pages_to_scan")), "5000\n");
+}
+
+#[test]
+fn a_kernel_without_it_is_said_once() {
+    let tree = Scratch::new();
+    let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
+    assert!(ksm.take_note().unwrap().contains("no KSM"));
+    ksm.turn(&AROUND, 0);
+    assert_eq!(ksm.take_note(), None);
+    let status = ksm.status();
+    assert_eq!((status.runs, status.gain, status.cost_permille), (None, None, None));
+}

@@ -1,0 +1,94 @@
+//! What the keeper is told of each guest, and what of it is told to the operator.
+
+use crate::config::{Libvirt, Settings};
+use crate::control::LeaseRow;
+use crate::guest::Guest;
+use crate::keeper::{self, Held};
+use crate::ksm::Saved;
+use counters::Bytes;
+use hypervisor::Id;
+use std::io;
+
+/// The lease of this manager's targets. One that only looks on has none to keep.
+#[derive(Debug)]
+pub struct Lease {
+    keeper: Option<keeper::Lease>,
+    told_restarts: u64,
+}
+
+impl Lease {
+    /// For a manager that takes nothing.
+    pub fn none() -> Lease {
+        Lease { keeper: None, told_restarts: 0 }
+    }
+
+    /// Starts the keeper: this program again, under a hidden name.
+    pub fn start(reserve: Bytes, ksm: Option<&Saved>, now_ms: u64) -> io::Result<Lease> {
+        let program = std::env::current_exe()?;
+        let mut keeper = keeper::Lease::start(program, vec!["keeper".into()], now_ms)?;
+        keeper.set_reserve(reserve);
+        keeper.set_ksm(ksm.cloned());
+        Ok(Lease { keeper: Some(keeper), told_restarts: 0 })
+    }
+
+    /// A guest has less than its maximum, or is about to: it is to be given that back.
+    pub fn hold(&mut self, guest: &Guest, size: Bytes, settings: &Settings) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let socket = match &settings.sources.libvirt {
+            Libvirt::Uris(uris) => {
+                let of = uris.iter().find(|one| one.uri == guest.found.source);
+                of.and_then(|one| one.socket.as_deref()).and_then(|path| path.to_str())
+            }
+            Libvirt::Auto => None,
+        };
+        let restore = guest.limits.max;
+        keeper.hold(Held::of(guest.id, &guest.found, socket, restore, size));
+    }
+
+    /// A guest is gone, or is another manager's: nothing is to be given back to it.
+    pub fn drop_guest(&mut self, id: Id) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.release(id.0);
+        }
+    }
+
+    /// What the keeper has to know of the host.
+    pub fn set_reserve(&mut self, reserve: Bytes) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.set_reserve(reserve);
+        }
+    }
+
+    /// The manager lives.
+    pub fn beat(&mut self, now_ms: u64) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.turn(now_ms);
+        }
+    }
+
+    /// What is to be said about it, once.
+    pub fn take_trouble(&mut self) -> Option<String> {
+        let restarts = self.keeper.as_ref()?.restarts();
+        let is_new = std::mem::replace(&mut self.told_restarts, restarts) != restarts;
+        is_new.then(|| "The keeper had ended, and was started anew: the lease holds".to_owned())
+    }
+
+    /// How it is.
+    pub fn row(&self) -> LeaseRow {
+        self.keeper.as_ref().map_or_else(LeaseRow::default, |keeper| LeaseRow {
+            keeper_pid: keeper.keeper_pid(),
+            guests: keeper.held(),
+            restarts: keeper.restarts(),
+        })
+    }
+
+    /// The end: waits until the keeper has given everything back.
+    pub fn finish(self) -> Vec<String> {
+        let Some(keeper) = self.keeper else { return Vec::new() };
+        match keeper.finish() {
+            Ok(status) if status.success() => Vec::new(),
+            Ok(_) => vec!["Not all memory could be given back; the lines above say whose".into()],
+            Err(error) => vec![format!("The keeper cannot be told to give memory back: {error}")],
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `pinhead host` as a library: memory goes where it is needed, safely, with a reason.
+//!
+//! ```text
+//!   hypervisor (QMP, libvirt) ─┐                 ┌─► hypervisor: balloon targets
+//!   daemons' ports (wire) ─────┼─► Manager ──────┼─► wire: grants with reasons
+//!   control (JSON lines) ──────┘    │  policy::  ├─► store: the journal
+//!   machine (/proc) ────────────────┘  arbiter   └─► keeper: the lease, in a process of its own
+//! ```
+//!
+//! One thread and one poll. Decisions are taken in [`policy::arbiter`], which does no I/O; here
+//! is everything that it must not do.
+
+#![forbid(unsafe_code)]
+
+mod attach;
+mod book;
+mod clock;
+pub mod config;
+pub mod control;
+mod error;
+mod guest;
+mod inside;
+pub mod keeper;
+pub mod ksm;
+mod lease;
+mod machine;
+mod manager;
+mod mind;
+mod operator;
+mod pass;
+mod requests;
+mod rows;
+mod start;
+mod upkeep;
+
+pub use error::Error;
+pub use machine::{Machine, MachineReader};
+pub use manager::{Manager, Options, Parts, Signals, Turn};

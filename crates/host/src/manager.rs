@@ -1,0 +1,509 @@
+//! The manager: one thread, one poll, all guests.
+//!
+//! ```text
+//!   sources (QMP, libvirt) ─► events ─┐                          ┌─► set_target, Grant
+//!   daemons' ports ─► Memory, Need ───┼─► Guest ─► pass ─► Mind ─┼─► journal, keeper
+//!   control socket ─► requests ───────┘    ▲                     └─► answers
+//!   4 times a second: virtual CPUs' run time; once an interval: samples of those that ran
+//! ```
+//!
+//! Nothing here waits but the poll. A guest that hangs, floods or lies is one guest's trouble.
+
+use crate::attach::Attachments;
+use crate::clock::Clock;
+use crate::config::{Loaded, Place, Settings};
+use crate::control::Server;
+use crate::guest::Guest;
+use crate::inside::{Grants, Said};
+use crate::ksm::Ksm;
+use crate::lease::Lease;
+use crate::machine::{Machine, MachineReader};
+use crate::mind::Mind;
+use crate::pass::{HostRates, minds};
+use crate::requests::{Override, Waiting};
+use crate::{Error, book};
+use counters::Bytes;
+use hypervisor::{Event, Found, Hypervisor, Id};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use store::{Fate, Writer, kinds};
+
+/// How often virtual CPUs' run time is looked at.
+pub(crate) const TICK_MS: u64 = 250;
+/// How long a pass waits for samples that were asked for.
+const PATIENCE_MS: u64 = 200;
+/// Passes that a need calls for are at least this far apart.
+const URGENT_MS: u64 = 100;
+/// Nothing is moved before the guests were looked at for this long: the state of the world
+/// comes first.
+const SETTLE_MS: u64 = 2_000;
+
+/// KSM, the lease's beat and the journal's age are looked at this often.
+const SLOW_MS: u64 = 1_000;
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Decide and journal, and touch nothing.
+    pub dry_run: bool,
+    /// End after so long.
+    pub for_ms: Option<u64>,
+}
+
+/// What wakes the manager from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Signals<'a> {
+    /// Readable when it is to end.
+    pub stop: BorrowedFd<'a>,
+    /// Readable when its configuration is to be read again.
+    pub reload: BorrowedFd<'a>,
+}
+
+/// What a turn was ended by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Go on.
+    On,
+    /// It was told to end.
+    Stop,
+    /// It was told to read its configuration again.
+    Reload,
+}
+
+/// The manager of all guests of a host.
+pub struct Manager {
+    pub(crate) clock: Clock,
+    pub(crate) options: Options,
+    pub(crate) place: Place,
+    pub(crate) config_path: Option<PathBuf>,
+    pub(crate) settings: Settings,
+    pub(crate) sources: Vec<Box<dyn Hypervisor>>,
+    pub(crate) guests: BTreeMap<Id, Guest>,
+    pub(crate) mind: Mind,
+    pub(crate) shadow: Option<(Mind, Settings)>,
+    pub(crate) overrides: BTreeMap<Id, Override>,
+    pub(crate) reader: MachineReader,
+    pub(crate) machine: Option<(Machine, u64)>,
+    pub(crate) rates: HostRates,
+    pub(crate) journal: Writer,
+    pub(crate) control: Server,
+    pub(crate) lease: Lease,
+    pub(crate) ksm: Ksm,
+    pub(crate) attachments: Attachments,
+    pub(crate) waiting: BTreeMap<u64, Waiting>,
+    pub(crate) reservations: u64,
+    pub(crate) arrivals: u64,
+    /// What is to be said on the terminal or to the log, once.
+    pub(crate) said: Vec<String>,
+    pub(crate) troubles: BTreeMap<usize, String>,
+    pub(crate) passes: u64,
+    pub(crate) pass_us: Option<u64>,
+    pub(crate) start_ms: u64,
+    pub(crate) next_prune_ms: u64,
+    pub(crate) greeted: bool,
+    next_tick_ms: u64,
+    next_ask_ms: u64,
+    next_slow_ms: u64,
+    pass_ms: Option<u64>,
+    last_pass_ms: u64,
+}
+
+/// What a manager is made of.
+pub struct Parts {
+    /// Its clock.
+    pub clock: Clock,
+    /// How to run.
+    pub options: Options,
+    /// What defaults depend on.
+    pub place: Place,
+    /// The file of settings, if one was named.
+    pub config_path: Option<PathBuf>,
+    /// The settings, with those of a shadow policy.
+    pub loaded: Loaded,
+    /// Where guests come from.
+    pub sources: Vec<Box<dyn Hypervisor>>,
+    /// The host's counters.
+    pub reader: MachineReader,
+    /// The record of decisions.
+    pub journal: Writer,
+    /// The socket.
+    pub control: Server,
+    /// What holds if this process ends.
+    pub lease: Lease,
+    /// The kernel's page sharing.
+    pub ksm: Ksm,
+}
+
+/// Which descriptors of a poll are whose.
+enum Owner {
+    Source(usize),
+    Port(Id),
+    Attachments,
+    Control,
+}
+
+impl Manager {
+    /// A manager that has looked at its host, and knows no guest yet.
+    pub fn new(parts: Parts) -> Result<Manager, Error> {
+        let (mind, shadow) = minds(&parts.loaded, parts.options, Bytes::ZERO)?;
+        let now = parts.clock.ms();
+        let mut manager = Manager {
+            clock: parts.clock,
+            options: parts.options,
+            place: parts.place,
+            config_path: parts.config_path,
+            settings: parts.loaded.settings,
+            sources: parts.sources,
+            guests: BTreeMap::new(),
+            mind,
+            shadow,
+            overrides: BTreeMap::new(),
+            reader: parts.reader,
+            machine: None,
+            rates: HostRates::default(),
+            journal: parts.journal,
+            control: parts.control,
+            lease: parts.lease,
+            ksm: parts.ksm,
+            attachments: Attachments::default(),
+            waiting: BTreeMap::new(),
+            reservations: 0,
+            arrivals: 0,
+            said: Vec::new(),
+            troubles: BTreeMap::new(),
+            passes: 0,
+            pass_us: None,
+            start_ms: now,
+            next_prune_ms: now,
+            greeted: false,
+            next_tick_ms: now,
+            next_ask_ms: now,
+            next_slow_ms: now,
+            pass_ms: None,
+            last_pass_ms: now,
+        };
+        manager.read_machine(now);
+        manager.configure();
+        manager.note(kinds::MANAGER_START, "the manager has started", None);
+        Ok(manager)
+    }
+
+    /// One turn: waits for what comes next, at most until something is due, and deals with it.
+    pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
+        let now = self.clock.ms();
+        let due = [self.next_tick_ms, self.next_ask_ms, self.pass_ms.unwrap_or(u64::MAX)];
+        let sources = self.sources.iter().map(|source| source.next_ms());
+        let due = due.into_iter().chain(sources).chain([self.control.next_ms()]).min();
+        let wait_ms = due.unwrap_or(now).saturating_sub(now).min(TICK_MS);
+        let (seen, turn) = self.wait(signals, wait_ms)?;
+        let now = self.clock.ms();
+        self.hear(seen, now);
+        if now >= self.next_tick_ms {
+            self.next_tick_ms = now + TICK_MS;
+            self.tick(now);
+        }
+        if now >= self.next_ask_ms {
+            self.next_ask_ms = now + self.settings.host.interval_ms;
+            self.ask(now);
+        }
+        self.pass_if_due(now);
+        if now >= self.next_slow_ms {
+            self.next_slow_ms = now + SLOW_MS;
+            self.slow(now);
+        }
+        Ok(turn)
+    }
+
+    fn wait(
+        &self,
+        signals: &Signals<'_>,
+        wait_ms: u64,
+    ) -> Result<(Vec<(Owner, Vec<PollFlags>)>, Turn), Error> {
+        let mut waiting: Vec<(BorrowedFd<'_>, PollFlags)> =
+            vec![(signals.stop, PollFlags::IN), (signals.reload, PollFlags::IN)];
+        let mut places = Vec::new();
+        for (index, source) in self.sources.iter().enumerate() {
+            let from = waiting.len();
+            source.fds(&mut waiting);
+            places.push((Owner::Source(index), from..waiting.len()));
+        }
+        for guest in self.guests.values() {
+            if let Some(fd) = guest.inside.fd() {
+                places.push((Owner::Port(guest.id), waiting.len()..waiting.len() + 1));
+                waiting.push(fd);
+            }
+        }
+        let from = waiting.len();
+        self.attachments.fds(&mut waiting);
+        places.push((Owner::Attachments, from..waiting.len()));
+        let from = waiting.len();
+        self.control.fds(&mut waiting);
+        places.push((Owner::Control, from..waiting.len()));
+        let mut fds: Vec<PollFd<'_>> =
+            waiting.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let timeout = Timespec {
+            tv_sec: (wait_ms / 1000) as i64,
+            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Poll { source: error.into() }),
+        }
+        let flags: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        let turn = match (flags[0].is_empty(), flags[1].is_empty()) {
+            (false, _) => Turn::Stop,
+            (_, false) => Turn::Reload,
+            _ => Turn::On,
+        };
+        let seen = places
+            .into_iter()
+            .map(|(place, range)| (place, flags[range].to_vec()))
+            .filter(|(place, flags)| {
+                !matches!(place, Owner::Port(_)) || flags.iter().any(|f| !f.is_empty())
+            })
+            .collect();
+        Ok((seen, turn))
+    }
+
+    fn hear(&mut self, seen: Vec<(Owner, Vec<PollFlags>)>, now: u64) {
+        for (place, flags) in seen {
+            match place {
+                Owner::Source(index) => {
+                    let idle = flags.iter().all(PollFlags::is_empty);
+                    if idle && now < self.sources[index].next_ms() {
+                        continue;
+                    }
+                    let mut events = Vec::new();
+                    self.sources[index].turn(&flags, now, &mut events);
+                    events.into_iter().for_each(|event| self.take(index, event, now));
+                }
+                Owner::Port(id) => {
+                    let Some(guest) = self.guests.get_mut(&id) else { continue };
+                    let memory = guest.found.memory;
+                    let said = guest.inside.turn(flags[0], memory, now);
+                    said.into_iter().for_each(|said| self.heard(id, said, now));
+                }
+                Owner::Attachments if flags.iter().all(PollFlags::is_empty) => {}
+                Owner::Attachments => {
+                    let complaints = self.attachments.turn();
+                    complaints.into_iter().for_each(|complaint| self.say(complaint));
+                }
+                Owner::Control => self.serve(&flags, now),
+            }
+        }
+    }
+
+    /// Takes an event of a source.
+    fn take(&mut self, source: usize, event: Event, now: u64) {
+        match event {
+            Event::Found(id, found) => self.found(source, id, *found, now),
+            Event::Rebooted(id) => self.rebooted(id),
+            Event::State(id, state) => self.with(id, |guest| guest.state = state),
+            Event::Actual(id, actual) => self.with(id, |guest| {
+                guest.actual = actual.min(guest.found.memory);
+            }),
+            Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now)),
+            Event::Taken(..) => {}
+            Event::Refused(id, why) => {
+                let at_ms = self.clock.wall_ms();
+                if let Some(guest) = self.guests.get_mut(&id)
+                    && let Some(ticket) = guest.ticket.take()
+                {
+                    let outcome = book::ended(Fate::Refused, guest, at_ms);
+                    self.journal.outcome(ticket, outcome);
+                }
+                self.note("refused", format!("its hypervisor refused: {why}"), Some(id));
+            }
+            Event::Answers(id, answers) => {
+                let changed = self.guests.get(&id).is_some_and(|g| g.answers != answers);
+                self.with(id, |guest| guest.answers = answers);
+                if changed {
+                    let text = if answers { "it answers again" } else { "it does not answer" };
+                    self.note("answers", text, Some(id));
+                }
+            }
+            Event::Gone(id, why) => {
+                self.note(kinds::GONE, format!("it is gone: {why}"), Some(id));
+                self.lease.drop_guest(id);
+                self.overrides.remove(&id);
+                let at_ms = self.clock.wall_ms();
+                if let Some(mut guest) = self.guests.remove(&id)
+                    && let Some(ticket) = guest.ticket.take()
+                {
+                    self.journal.outcome(ticket, book::ended(Fate::Gone, &guest, at_ms));
+                }
+            }
+            Event::Trouble(text) => {
+                self.note("trouble", text.clone(), None);
+                self.troubles.insert(source, text.clone());
+                self.said.push(text);
+            }
+        }
+    }
+
+    fn found(&mut self, source: usize, id: Id, found: Found, now: u64) {
+        let twin = self
+            .guests
+            .values()
+            .find(|guest| found.process.is_some() && guest.found.process == found.process);
+        if let Some(twin) = twin {
+            let text = format!(
+                "{} was found a second time, at {}; it is managed through {}",
+                found.name, found.source, twin.found.source
+            );
+            return self.note("guest-twice", text, None);
+        }
+        let (limits, class) = self.settings.limits(&found.name, found.memory);
+        let class = class.unwrap_or_default().to_owned();
+        let grants = if self.mind.acts() { Grants::Yes } else { Grants::No };
+        if self.mind.acts() {
+            self.attachments.attach(&found);
+        }
+        self.arrivals += 1;
+        let text = format!("it was found at {}", found.source);
+        let guest = Guest::new(id, source, found, limits, class, grants, now);
+        // What an earlier manager took is this one's to give back.
+        if self.mind.acts() && guest.actual < guest.limits.max {
+            self.lease.hold(&guest, guest.actual, &self.settings);
+        }
+        self.guests.insert(id, guest);
+        self.note(kinds::FOUND, text, Some(id));
+    }
+
+    fn rebooted(&mut self, id: Id) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        guest.rebooted();
+        let key = guest.key();
+        self.mind.arbiter.rebooted(key);
+        if let Some((shadow, _)) = &mut self.shadow {
+            shadow.arbiter.rebooted(key);
+        }
+        self.note(kinds::REBOOTED, "it has started anew", Some(id));
+    }
+
+    /// Takes what a daemon said.
+    fn heard(&mut self, id: Id, said: Said, now: u64) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        match said {
+            Said::Here(boot) => {
+                if guest.is_new_boot(boot) {
+                    self.rebooted(id);
+                }
+            }
+            Said::Memory(told) => {
+                guest.told(&told, now);
+                if guest.urgent {
+                    self.hurry(now);
+                } else if self.guests.values().all(|guest| guest.open_ms.is_none()) {
+                    // All that were asked have answered: nothing to wait for.
+                    self.pass_ms = self.pass_ms.map(|_| now);
+                }
+            }
+            Said::Request { sequence, keeps } => {
+                guest.request = (keeps < guest.found.memory).then_some(keeps);
+                guest.asked = Some(sequence);
+                self.hurry(now);
+            }
+            Said::Need => {
+                guest.urgent = true;
+                // Its numbers come with the need; if they do not, this brings them.
+                guest.inside.ask();
+                self.hurry(now);
+            }
+            Said::Bye => {
+                (guest.request, guest.asked) = (None, None);
+                self.hurry(now);
+            }
+        }
+    }
+
+    /// A pass is to come as soon as one may.
+    pub(crate) fn hurry(&mut self, now: u64) {
+        let at = (self.last_pass_ms + URGENT_MS).max(now);
+        self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
+    }
+
+    fn tick(&mut self, now: u64) {
+        for guest in self.guests.values_mut() {
+            guest.tick(now);
+            // A balloon that moves is watched; QEMU tells of it once a second at most.
+            if self.mind.arbiter.target(guest.key()).is_some() {
+                self.sources[guest.source].ask_actual(guest.id, now);
+            }
+        }
+    }
+
+    /// Asks those that have run since they were asked last.
+    fn ask(&mut self, now: u64) {
+        for guest in self.guests.values_mut() {
+            let key = guest.key();
+            let moves = self.mind.arbiter.target(key).is_some();
+            let sleeps = guest.is_asleep(now) && !moves && !self.mind.arbiter.is_strained(key);
+            let stopped = guest.state != hypervisor::RunState::Running || !guest.answers;
+            if sleeps || stopped || !guest.found.can.balloon {
+                continue;
+            }
+            guest.open_ms = Some(now);
+            self.sources[guest.source].ask_actual(guest.id, now);
+            if !guest.inside.ask() && guest.found.can.statistics {
+                self.sources[guest.source].ask_stats(guest.id, now);
+            }
+        }
+        let open = self.guests.values().any(|guest| guest.open_ms == Some(now));
+        let at = if open { now + PATIENCE_MS } else { now };
+        self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
+    }
+
+    fn pass_if_due(&mut self, now: u64) {
+        if self.pass_ms.is_none_or(|due| now < due) {
+            return;
+        }
+        self.pass_ms = None;
+        self.last_pass_ms = now;
+        if now.saturating_sub(self.start_ms) < SETTLE_MS {
+            return;
+        }
+        let before_us = self.clock.us();
+        self.pass(now);
+        self.passes += 1;
+        self.pass_us = Some(self.clock.us() - before_us);
+        self.guests.values_mut().for_each(|guest| guest.open_ms = None);
+    }
+
+    fn with(&mut self, id: Id, change: impl FnOnce(&mut Guest)) {
+        if let Some(guest) = self.guests.get_mut(&id) {
+            change(guest);
+        }
+    }
+
+    /// Keeps an event in the journal.
+    pub(crate) fn note(&mut self, kind: &'static str, text: impl Into<String>, id: Option<Id>) {
+        let at_ms = self.clock.wall_ms();
+        let who = id.and_then(|id| self.guests.get(&id)).map(|guest| guest.who.clone());
+        self.journal.event(who.as_ref(), book::event(kind, text, at_ms));
+    }
+
+    /// Says something to the operator, and keeps it.
+    pub(crate) fn say(&mut self, text: String) {
+        self.note("trouble", text.clone(), None);
+        self.said.push(text);
+    }
+
+    /// What is to be said on the terminal or to the log, once.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Whether the time that it was given is over.
+    pub fn is_over(&self) -> bool {
+        let ran_ms = self.clock.ms().saturating_sub(self.start_ms);
+        self.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
+    }
+
+    /// How many guests there are.
+    pub fn guests(&self) -> usize {
+        self.guests.len()
+    }
+}

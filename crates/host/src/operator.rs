@@ -1,0 +1,152 @@
+//! The operator's rules: what they say about each guest in a pass.
+
+use crate::Error;
+use counters::{Bytes, History, HostCounter};
+use policy::arbiter::{Inputs, Key, Words};
+use rules::host::HostProgram;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Numbers of a guest and of the host that the arbiter's own inputs do not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside {
+    /// The guest's bounds and weight.
+    pub min: Bytes,
+    #[allow(missing_docs, reason = "said above")]
+    pub max: Bytes,
+    #[allow(missing_docs, reason = "said above")]
+    pub shares: u32,
+    /// Percent of one CPU that its virtual CPUs ran, and waited.
+    pub cpu: Option<f64>,
+    #[allow(missing_docs, reason = "said above")]
+    pub steal: Option<f64>,
+    /// Its page cache.
+    pub cache: Option<Bytes>,
+    /// The host.
+    pub host: HostNumbers,
+}
+
+/// Numbers of the host, the same for every guest of a pass.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs, reason = "they are the counters of those names")]
+pub struct HostNumbers {
+    pub total: Option<Bytes>,
+    pub swap_in_s: Option<f64>,
+    pub swap_out_s: Option<f64>,
+    pub psi_permille: Option<f64>,
+    pub guests: usize,
+    pub ksm: Option<Bytes>,
+}
+
+/// A compiled file of rules and what it remembers of each guest.
+#[derive(Debug)]
+pub struct Operator {
+    program: HostProgram,
+    histories: BTreeMap<Key, History>,
+}
+
+impl Operator {
+    /// Rules that know nothing yet.
+    pub fn new(program: HostProgram) -> Operator {
+        Operator { program, histories: BTreeMap::new() }
+    }
+
+    /// Reads and compiles a file.
+    pub fn load(path: &Path) -> Result<Operator, Error> {
+        let text = std::fs::read(path)
+            .map_err(|source| Error::Rules { path: path.to_path_buf(), source })?;
+        let (program, found) = rules::host::load(&text);
+        match program {
+            Some(program) if !rules::has_errors(&found) => Ok(Operator::new(program)),
+            _ => {
+                let wrong = found.iter().filter(|d| d.severity == rules::Severity::Error);
+                let first = wrong.clone().next().map_or_else(String::new, |fault| {
+                    let (line, column) = rules::line_column(&text, fault.span.start);
+                    format!("{line}:{column}: {}", fault.message)
+                });
+                let count = wrong.count();
+                Err(Error::RulesWrong { path: path.to_path_buf(), first, count })
+            }
+        }
+    }
+
+    /// What the rules say of a guest. Until the history is full they say nothing; a rule without
+    /// a value vetoes what would be taken, because something is not known.
+    pub fn say(&mut self, key: Key, inputs: &Inputs, beside: &Beside) -> Words {
+        let program = &self.program;
+        let history = self.histories.entry(key).or_insert_with(|| program.history());
+        let row = history.advance();
+        for (slot, counter) in row.iter_mut().zip(&program.counters) {
+            *slot = value(*counter, inputs, beside).unwrap_or(f64::NAN);
+        }
+        if !history.is_full() {
+            return Words::default();
+        }
+        let said = program.evaluate(history);
+        let faults = [&said.shrink_guest, &said.grow_guest, &said.may_shrink, &said.may_grow];
+        let faulty = faults.into_iter().any(|word| matches!(word, Some(Err(_))));
+        let truth = |word: Option<Result<bool, rules::Fault>>| word.and_then(Result::ok);
+        let size = |word: Option<Result<i64, rules::Fault>>| {
+            let mib = word?.ok()?;
+            Some(Bytes::mib(u64::try_from(mib).unwrap_or(0)))
+        };
+        Words {
+            shrink: truth(said.shrink_guest),
+            grow: truth(said.grow_guest),
+            may_shrink: if faulty { Some(false) } else { truth(said.may_shrink) },
+            may_grow: truth(said.may_grow),
+            shrink_size: size(said.shrink_mib),
+            grow_size: size(said.grow_mib),
+        }
+    }
+
+    /// The history of a guest, to explain the rules with.
+    pub fn history(&self, key: Key) -> Option<&History> {
+        self.histories.get(&key)
+    }
+
+    /// Forgets guests that are gone.
+    pub fn retain(&mut self, is_there: impl Fn(Key) -> bool) {
+        self.histories.retain(|key, _| is_there(*key));
+    }
+}
+
+/// A counter's value; `None` where it is not known.
+pub fn value(counter: HostCounter, inputs: &Inputs, beside: &Beside) -> Option<f64> {
+    let mib = |size: Option<Bytes>| size.map(|size| size.0 as f64 / f64::from(1 << 20));
+    let count = |value: Option<u64>| value.map(|value| value as f64);
+    match counter {
+        HostCounter::GuestActual => mib(inputs.actual),
+        HostCounter::GuestMin => mib(Some(beside.min)),
+        HostCounter::GuestMax => mib(Some(beside.max)),
+        HostCounter::GuestUsed => mib(inputs.used),
+        HostCounter::GuestAvailable => mib(inputs.available),
+        HostCounter::GuestFree => mib(inputs.free),
+        HostCounter::GuestCache => mib(beside.cache),
+        HostCounter::GuestCold => mib(inputs.cold),
+        HostCounter::GuestHot => mib(inputs.hot),
+        HostCounter::GuestComfort => mib(inputs.comfort),
+        HostCounter::GuestResident => mib(inputs.resident),
+        HostCounter::GuestShares => Some(f64::from(beside.shares)),
+        HostCounter::GuestRequest => mib(inputs.request),
+        HostCounter::GuestSwapin => count(inputs.swap_in_pages_s),
+        HostCounter::GuestSwapout => count(inputs.swap_out_pages_s),
+        HostCounter::GuestRefault => count(inputs.refault_pages_s),
+        HostCounter::GuestStall => count(inputs.stalls_s),
+        HostCounter::GuestPressure => count(inputs.psi_permille),
+        HostCounter::GuestCpu => beside.cpu,
+        HostCounter::GuestSteal => beside.steal,
+        HostCounter::GuestAge => count(inputs.sample_age_ms).map(|ms| ms / 1000.0),
+        HostCounter::GuestNeed => mib(inputs.need),
+        HostCounter::GuestStrained => Some(f64::from(u8::from(inputs.strained))),
+        HostCounter::HostTotal => mib(beside.host.total),
+        HostCounter::HostAvailable => mib(inputs.host_available),
+        HostCounter::HostSetpoint => mib(inputs.host_set_point),
+        HostCounter::HostReserve => mib(inputs.host_reserve),
+        HostCounter::HostSwapin => beside.host.swap_in_s,
+        HostCounter::HostSwapout => beside.host.swap_out_s,
+        HostCounter::HostPressure => beside.host.psi_permille,
+        HostCounter::HostGuests => Some(beside.host.guests as f64),
+        HostCounter::HostKsm => mib(beside.host.ksm),
+    }
+}

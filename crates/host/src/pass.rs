@@ -1,0 +1,228 @@
+//! One pass: what is known goes to the mind, what it decides goes to the guests.
+
+use crate::book;
+use crate::config::{Loaded, Settings};
+use crate::guest::Guest;
+use crate::machine::Machine;
+use crate::manager::{Manager, Options};
+use crate::mind::Mind;
+use crate::operator::{Beside, HostNumbers, Operator};
+use crate::{Error, requests};
+use counters::Bytes;
+use hypervisor::Id;
+use policy::arbiter::{Config, GuestSample, Key, Pass};
+use std::collections::BTreeMap;
+use store::Policy;
+
+/// Rates of the host's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostRates {
+    pub(crate) swap_in_s: Option<f64>,
+    pub(crate) swap_out_s: Option<f64>,
+    pub(crate) psi_permille: Option<f64>,
+}
+
+/// The mind that acts, and the one that looks on, if the settings ask for one.
+pub(crate) fn minds(
+    loaded: &Loaded,
+    options: Options,
+    total: Bytes,
+) -> Result<(Mind, Option<(Mind, Settings)>), Error> {
+    let make = |settings: &Settings, acts: bool| -> Result<Mind, Error> {
+        let operator = settings.policy.rules.as_deref().map(Operator::load).transpose()?;
+        let config = config(settings, total);
+        Ok(if acts { Mind::acting(config, operator) } else { Mind::onlooking(config, operator) })
+    };
+    let mind = make(&loaded.settings, !options.dry_run)?;
+    let shadow = match &loaded.shadow {
+        Some(shadow) => Some((make(shadow, false)?, shadow.clone())),
+        None => None,
+    };
+    Ok((mind, shadow))
+}
+
+/// How a host is kept: parts are parts of what guests may use.
+fn config(settings: &Settings, total: Bytes) -> Config {
+    settings.arbiter(settings.budget(total).unwrap_or(total))
+}
+
+impl Manager {
+    /// Reads the host. What cannot be read is not known: the arbiter then moves nothing.
+    pub(crate) fn read_machine(&mut self, now: u64) {
+        match self.reader.read() {
+            Ok(machine) => {
+                if let Some((before, at)) = self.machine {
+                    self.rates = rates(&before, &machine, now.saturating_sub(at));
+                }
+                self.machine = Some((machine, now));
+            }
+            Err(error) => {
+                if self.machine.take().is_some() {
+                    self.said.push(format!("The host's memory cannot be read, all hold: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Applies the settings to the host's size and to all guests.
+    pub(crate) fn configure(&mut self) {
+        if let Some((machine, _)) = self.machine {
+            self.mind.config = config(&self.settings, machine.total);
+            if let Some((shadow, settings)) = &mut self.shadow {
+                shadow.config = config(settings, machine.total);
+            }
+        }
+        for guest in self.guests.values_mut() {
+            let (limits, class) = self.settings.limits(&guest.found.name, guest.found.memory);
+            guest.class = class.unwrap_or_default().to_owned();
+            guest.limits = match self.overrides.get(&guest.id) {
+                Some(over) => over.applied(limits, guest.found.memory),
+                None => limits,
+            };
+        }
+    }
+
+    /// One pass over all guests.
+    pub(crate) fn pass(&mut self, now: u64) {
+        self.read_machine(now);
+        for guest in self.guests.values_mut() {
+            let moves = self.mind.arbiter.target(guest.key()).is_some();
+            if moves || guest.resident.is_none() || !guest.is_asleep(now) {
+                guest.read_resident();
+            }
+        }
+        let resident: Bytes = self.guests.values().filter_map(|guest| guest.resident).sum();
+        let machine = self.machine.filter(|(_, at)| *at == now).map(|(machine, _)| machine);
+        let host = machine
+            .map(|machine| machine.sample(self.settings.budget(machine.total), resident, now));
+        let samples: Vec<GuestSample> = self.guests.values().map(|g| g.sample(now)).collect();
+        let numbers = self.numbers(host.map(|host| host.total));
+        let beside = self.beside();
+        let pass = self.mind.think(host.as_ref(), &samples, &beside, numbers, now);
+        self.apply(&pass, now);
+        self.look_on(host.as_ref(), &samples, &beside, numbers, now);
+        self.guests.values_mut().for_each(|guest| guest.urgent = false);
+        if let Some(news) = self.journal.flush() {
+            self.said.push(requests::journal_news(&news));
+        }
+    }
+
+    fn look_on(
+        &mut self,
+        host: Option<&policy::arbiter::HostSample>,
+        samples: &[GuestSample],
+        beside: &BTreeMap<Key, Beside>,
+        numbers: HostNumbers,
+        now: u64,
+    ) {
+        let at_ms = self.clock.wall_ms();
+        let Some((shadow, settings)) = &mut self.shadow else { return };
+        let samples: Vec<GuestSample> = samples
+            .iter()
+            .filter_map(|sample| {
+                let guest = self.guests.get(&Id(sample.key.0))?;
+                let (limits, _) = settings.limits(&guest.found.name, guest.found.memory);
+                Some(GuestSample { limits, ..*sample })
+            })
+            .collect();
+        let pass = shadow.think(host, &samples, beside, numbers, now);
+        for decision in &pass.decisions {
+            if let Some(guest) = self.guests.get(&Id(decision.key.0)) {
+                let row = book::decision(decision, Policy::Shadow, false, at_ms);
+                self.journal.decision(&guest.who, row);
+            }
+        }
+    }
+
+    fn apply(&mut self, pass: &Pass, now: u64) {
+        let at_ms = self.clock.wall_ms();
+        let acts = self.mind.acts();
+        for outcome in &pass.outcomes {
+            if let Some(guest) = self.guests.get_mut(&Id(outcome.key.0))
+                && let Some(ticket) = guest.ticket.take()
+            {
+                self.journal.outcome(ticket, book::outcome(outcome, at_ms));
+            }
+        }
+        for decision in &pass.decisions {
+            let Some(guest) = self.guests.get_mut(&Id(decision.key.0)) else { continue };
+            let row = book::decision(decision, Policy::Active, acts, at_ms);
+            let ticket = self.journal.decision(&guest.who, row);
+            guest.last = Some((decision.clone(), at_ms));
+            let Some(size) = decision.command else { continue };
+            if !acts {
+                continue;
+            }
+            guest.ticket = Some(ticket);
+            guest.commanded = Some(size);
+            // The lease first: a manager that dies between the two has promised too much, and
+            // not taken what nobody would give back.
+            self.lease.hold(guest, size, &self.settings);
+            self.sources[guest.source].set_target(guest.id, size, now);
+            let sequence = guest.asked.take().unwrap_or(0);
+            guest.inside.grant(sequence, guest.found.memory, size, decision.to_string());
+        }
+        for guest in self.guests.values_mut() {
+            refuse(guest);
+        }
+        self.reserved(&pass.reserved, now);
+    }
+
+    pub(crate) fn numbers(&self, total: Option<Bytes>) -> HostNumbers {
+        HostNumbers {
+            total,
+            swap_in_s: self.rates.swap_in_s,
+            swap_out_s: self.rates.swap_out_s,
+            psi_permille: self.rates.psi_permille,
+            guests: self.guests.len(),
+            ksm: self.ksm.status().gain,
+        }
+    }
+
+    fn beside(&self) -> BTreeMap<Key, Beside> {
+        let shadow = self.shadow.as_ref().is_some_and(|(mind, _)| mind.operator.is_some());
+        if self.mind.operator.is_none() && !shadow {
+            return BTreeMap::new();
+        }
+        self.guests.values().map(|guest| (guest.key(), numbers_beside(guest))).collect()
+    }
+}
+
+/// A request that the pass gave nothing for is answered with what there is, and why.
+fn refuse(guest: &mut Guest) {
+    let Some(sequence) = guest.asked.take() else { return };
+    let why = match &guest.last {
+        Some((decision, _)) => decision.to_string(),
+        None => "nothing is known of this guest yet".to_owned(),
+    };
+    let keeps = guest.commanded.unwrap_or(guest.actual);
+    guest.inside.grant(sequence, guest.found.memory, keeps, why);
+}
+
+pub(crate) fn numbers_beside(guest: &Guest) -> Beside {
+    Beside {
+        min: guest.limits.min,
+        max: guest.limits.max,
+        shares: guest.limits.shares,
+        cpu: guest.usage.map(|usage| usage.cpu_percent),
+        steal: guest.usage.map(|usage| usage.steal_percent),
+        cache: guest.memory.and_then(|memory| memory.cached),
+        host: HostNumbers::default(),
+    }
+}
+
+fn rates(before: &Machine, now: &Machine, window_ms: u64) -> HostRates {
+    let per_s = |now: u64, before: u64| {
+        let grown = now.checked_sub(before)?;
+        (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
+    };
+    HostRates {
+        swap_in_s: per_s(now.swap_in, before.swap_in),
+        swap_out_s: per_s(now.swap_out, before.swap_out),
+        psi_permille: now
+            .psi_some_us
+            .zip(before.psi_some_us)
+            .and_then(|(now, before)| per_s(now, before))
+            .map(|us| us / 1000.0),
+    }
+}

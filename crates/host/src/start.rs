@@ -1,0 +1,121 @@
+//! How a manager comes about: its settings, sources, socket, journal and lease.
+
+use crate::Error;
+use crate::clock::Clock;
+use crate::config::{self, Libvirt, LibvirtUri, Place, Settings};
+use crate::control::Server;
+use crate::ksm::Ksm;
+use crate::lease::Lease;
+use crate::machine::MachineReader;
+use crate::manager::{Manager, Options, Parts};
+use hypervisor::{Hypervisor, IdSource, QmpSource};
+use kernfs::Root;
+use std::path::{Path, PathBuf};
+use store::{Journal, Writer};
+
+/// Where libvirt's system socket is; one of them.
+const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
+
+impl Manager {
+    /// Starts a manager by a file of settings, or by the usual one.
+    pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
+        let clock = Clock::start();
+        let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
+        let total = reader.read().map_err(Error::Machine)?.total;
+        let place = Place::of_this_process(Some(total));
+        let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
+        let settings = &loaded.settings;
+        let control = control(settings)?;
+        let (sources, mut said) = sources(settings, &place);
+        let (journal, trouble) = journal(settings);
+        said.extend(trouble);
+        let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
+        let ksm = Ksm::open(Path::new("/"), mode);
+        let reserve = settings.arbiter(total).reserve;
+        let lease = match options.dry_run {
+            true => Lease::none(),
+            false => Lease::start(reserve, ksm.saved(), clock.ms())
+                .map_err(|source| Error::Keeper { source })?,
+        };
+        let mut manager = Manager::new(Parts {
+            clock,
+            options,
+            place,
+            config_path,
+            loaded,
+            sources,
+            reader,
+            journal,
+            control,
+            lease,
+            ksm,
+        })?;
+        manager.said.append(&mut said);
+        Ok(manager)
+    }
+}
+
+fn control(settings: &Settings) -> Result<Server, Error> {
+    let Some(path) = &settings.control.socket else {
+        return Err(Error::NoPlace { what: "the control socket", key: "[control] socket" });
+    };
+    Server::open(path, settings.control.group.as_deref()).map_err(Error::Control)
+}
+
+/// The sources of guests, and what stands in the way of one.
+fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec<String>) {
+    let ids = IdSource::new();
+    let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
+    let mut said = Vec::new();
+    if !settings.sources.qmp.is_empty() {
+        match QmpSource::new(&settings.sources.qmp, ids.clone()) {
+            Ok(source) => sources.push(Box::new(source)),
+            Err(error) => said.push(error.to_string()),
+        }
+    }
+    let uris: Vec<LibvirtUri> = match &settings.sources.libvirt {
+        Libvirt::Uris(uris) => uris.clone(),
+        Libvirt::Auto => {
+            let is_there = LIBVIRT_SOCKETS.iter().any(|path| Path::new(path).exists());
+            let uri = LibvirtUri { uri: "qemu:///system".into(), socket: None };
+            if is_there { vec![uri] } else { Vec::new() }
+        }
+    };
+    for LibvirtUri { uri, socket } in uris {
+        match (socket, uri.as_str(), &place.runtime_dir) {
+            (Some(socket), uri, _) => {
+                sources.push(Box::new(hypervisor::Libvirt::at(&socket, uri, ids.clone())));
+            }
+            (None, "qemu:///system", _) => {
+                sources.push(Box::new(hypervisor::Libvirt::system(ids.clone())));
+            }
+            (None, _, Some(dir)) => {
+                sources.push(Box::new(hypervisor::Libvirt::session(dir, ids.clone())));
+            }
+            (None, uri, None) => said.push(format!(
+                "{uri} is a user's libvirt, and XDG_RUNTIME_DIR does not say where that is"
+            )),
+        }
+    }
+    (sources, said)
+}
+
+fn journal(settings: &Settings) -> (Writer, Option<String>) {
+    let in_memory = |why: String| {
+        let writer = Journal::in_memory().map(Writer::to);
+        // Without a file or memory for it the decisions wait in a bounded queue, and are lost.
+        (writer.unwrap_or_else(|_| Writer::new(Path::new("/dev/null/journal"))), Some(why))
+    };
+    let Some(path) = &settings.journal.path else {
+        return in_memory("There is no place for a journal: it is kept in memory only".into());
+    };
+    if let Some(dir) = path.parent()
+        && let Err(error) = std::fs::create_dir_all(dir)
+    {
+        return in_memory(format!(
+            "{} cannot be made ({error}): the journal is kept in memory only",
+            dir.display()
+        ));
+    }
+    (Writer::new(path), None)
+}

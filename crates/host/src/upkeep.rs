@@ -1,0 +1,157 @@
+//! What is not done every pass: KSM, the lease's beat, the journal's age, new settings, the end.
+
+use crate::config::{self, Place};
+use crate::control::{Failure, Reloaded};
+use crate::ksm::Around;
+use crate::manager::Manager;
+use crate::pass::minds;
+use counters::Bytes;
+use policy::arbiter::Limits;
+use std::collections::BTreeMap;
+use store::kinds;
+
+/// How often what is too old is taken out of the journal.
+const PRUNE_MS: u64 = 60_000;
+
+impl Manager {
+    /// Once a second.
+    pub(crate) fn slow(&mut self, now: u64) {
+        self.lease.beat(now);
+        if let Some(trouble) = self.lease.take_trouble() {
+            self.say(trouble);
+        }
+        let available = self.machine.map_or(Bytes::ZERO, |(machine, _)| machine.available);
+        let around = Around {
+            guests: self.guests.len(),
+            arrivals: self.arrivals,
+            available,
+            set_point: self.mind.config.set_point,
+            hysteresis: self.mind.config.hysteresis,
+        };
+        self.ksm.turn(&around, now);
+        if let Some(note) = self.ksm.take_note() {
+            self.say(note);
+        }
+        self.arrive(now);
+        if now >= self.next_prune_ms {
+            self.next_prune_ms = now + PRUNE_MS;
+            self.prune();
+        }
+    }
+
+    /// Says, once, that nobody is there, and where was looked.
+    fn arrive(&mut self, now: u64) {
+        if self.greeted || now.saturating_sub(self.start_ms) < 3_000 {
+            return;
+        }
+        self.greeted = true;
+        let text = match self.guests.len() {
+            0 => {
+                let places: Vec<String> = self.sources.iter().map(|s| s.name()).collect();
+                let places = match places.is_empty() {
+                    true => "nowhere: [sources] names nothing".to_owned(),
+                    false => places.join(", "),
+                };
+                format!("No guest is there yet; looked at {places}. Guests are taken as they come")
+            }
+            1 => "Managing 1 guest".to_owned(),
+            count => format!("Managing {count} guests"),
+        };
+        self.said.push(text);
+    }
+
+    fn prune(&mut self) {
+        let keep = i64::try_from(self.settings.journal.keep_ms).unwrap_or(i64::MAX);
+        let before_ms = self.clock.wall_ms().saturating_sub(keep);
+        if let Err(error) = self.journal.prune(before_ms, self.settings.journal.max_size.0) {
+            self.say(format!("The journal's old entries cannot be removed: {error}"));
+        }
+    }
+
+    /// Reads the settings again: all of them are taken, or none.
+    pub(crate) fn reload(&mut self, now: u64) -> Result<Reloaded, Failure> {
+        let total = self.machine.map(|(machine, _)| machine.total);
+        let place = Place { host_total: total, ..self.place.clone() };
+        let loaded =
+            config::load(self.config_path.as_deref(), &place).map_err(|error| refused(&error))?;
+        let (mut mind, shadow) = minds(&loaded, self.options, total.unwrap_or(Bytes::ZERO))
+            .map_err(|error| refused(&error))?;
+        // What is known of the guests stays known: only how it is judged changes.
+        std::mem::swap(&mut mind.arbiter, &mut self.mind.arbiter);
+        self.mind = mind;
+        self.shadow = shadow;
+        let notes = needs_restart(&self.settings, &loaded.settings);
+        self.settings = loaded.settings;
+        let before: BTreeMap<_, Limits> =
+            self.guests.iter().map(|(id, guest)| (*id, guest.limits)).collect();
+        self.configure();
+        let changed = |(id, guest): (&hypervisor::Id, &crate::guest::Guest)| {
+            before.get(id) != Some(&guest.limits)
+        };
+        let changed_guests = self.guests.iter().filter(|entry| changed(*entry)).count();
+        self.note(kinds::RELOAD, "the settings were read again", None);
+        self.hurry(now);
+        let config = self.config_path.as_ref().map(|path| path.display().to_string());
+        Ok(Reloaded { config, changed_guests, notes })
+    }
+
+    /// Reads the settings again because a signal said so, and tells of the outcome.
+    pub fn reload_and_tell(&mut self) {
+        let now = self.clock.ms();
+        match self.reload(now) {
+            Ok(reloaded) => {
+                self.said.push(format!(
+                    "The settings were read again; {} guests have other limits",
+                    reloaded.changed_guests
+                ));
+                self.said.extend(reloaded.notes);
+            }
+            Err(failure) => {
+                self.say(format!("The settings were not taken, the old ones hold: {failure}"));
+            }
+        }
+    }
+
+    /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
+    /// was taken. Gives what there is to say.
+    pub fn finish(mut self) -> Vec<String> {
+        self.note(kinds::MANAGER_STOP, "the manager ends and gives all memory back", None);
+        for (path, error) in self.ksm.restore() {
+            self.said.push(format!("{} could not be put back: {error}", path.display()));
+        }
+        if let Some(news) = self.journal.flush() {
+            self.said.push(crate::requests::journal_news(&news));
+        }
+        let Manager { lease, sources, guests, attachments, control, mut said, .. } = self;
+        // A monitor serves one client: the keeper needs ours to be closed.
+        drop((sources, guests, attachments, control));
+        said.extend(lease.finish());
+        said
+    }
+}
+
+/// An error with its causes, for a client.
+fn refused(error: &dyn std::error::Error) -> Failure {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    Failure::new(text)
+}
+
+/// What of new settings takes a restart.
+fn needs_restart(old: &config::Settings, new: &config::Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |changed: bool, what: &str| {
+        if changed {
+            notes.push(format!("{what} takes effect when the manager starts again"));
+        }
+    };
+    note(old.sources != new.sources, "[sources]");
+    note(old.control != new.control, "[control]");
+    note(old.ksm != new.ksm, "[ksm]");
+    note(old.journal.path != new.journal.path, "[journal] path");
+    notes
+}

@@ -1,0 +1,236 @@
+//! The keeper as a process: a manager that is killed, one that hangs, one that says goodbye.
+//!
+//! Three processes, all of this program: the test plays the QEMUs, a dummy manager holds a lease,
+//! and the lease starts the keeper. The two children are tests of their own, which do nothing
+//! unless they are given a directory to work in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use counters::Bytes;
+use host::keeper::{Held, Lease, Limits, Options, Place, run};
+use hypervisor::ProcessId;
+use kernfs::Root;
+use rustix::event::{Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const DIR: &str = "PINHEAD_TEST_DIR";
+const QEMU: &str = "PINHEAD_TEST_QEMU";
+/// Longer than anything here takes, also on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+const RESTORE: Bytes = Bytes::mib(512);
+const HELD: Bytes = Bytes::mib(200);
+
+/// A guest that answers what every QEMU is asked; tells the targets that it is given.
+fn qemu(path: &Path, told: Sender<(String, u64)>) {
+    let listener = UnixListener::bind(path).expect("a socket");
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            converse(stream, &name, &told);
+        }
+    });
+}
+
+fn converse(mut stream: UnixStream, name: &str, told: &Sender<(String, u64)>) {
+    let version = json!({ "qemu": { "micro": 0, "minor": 2, "major": 7 }, "package": "" });
+    let greeting = json!({ "QMP": { "version": version, "capabilities": [] } });
+    if writeln!(stream, "{greeting}").is_err() {
+        return;
+    }
+    let lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    for line in lines.map_while(Result::ok) {
+        let command: Value = serde_json::from_str(&line).expect("a command");
+        let value = match command["execute"].as_str().expect("a name") {
+            "query-name" => json!({ "name": name }),
+            "query-uuid" => json!({ "UUID": "00000000-0000-0000-0000-000000000000" }),
+            "query-memory-size-summary" => json!({ "base-memory": RESTORE.0 }),
+            "query-balloon" => json!({ "actual": HELD.0 }),
+            "query-status" => json!({ "status": "running", "running": true, "singlestep": false }),
+            "query-migrate" | "qmp_capabilities" => json!({}),
+            "balloon" => {
+                let value = command["arguments"]["value"].as_u64().expect("a size");
+                told.send((name.to_owned(), value)).expect("somebody listens");
+                json!({})
+            }
+            _ => json!([]),
+        };
+        let reply = json!({ "return": value, "id": command["id"] });
+        if writeln!(stream, "{reply}").is_err() {
+            return;
+        }
+    }
+}
+
+struct Scene {
+    dir: PathBuf,
+    manager: Child,
+    keeper: ProcessId,
+    told: Receiver<(String, u64)>,
+}
+
+impl Scene {
+    /// A manager with two guests that have given memory up, and its keeper.
+    fn new(name: &str, available_mib: u64) -> Scene {
+        let dir =
+            std::env::temp_dir().join(format!("pinhead-keeper-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("root/proc")).expect("a directory");
+        fs::create_dir_all(dir.join("root/sys/kernel/mm/ksm")).expect("a directory");
+        let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
+        fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
+        let (sender, told) = channel();
+        for guest in ["a", "b"] {
+            qemu(&dir.join(format!("{guest}.qmp")), sender.clone());
+        }
+        let mut manager = child("a_manager")
+            .env(DIR, &dir)
+            .env(QEMU, std::process::id().to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a manager");
+        let output = BufReader::new(manager.stdout.take().expect("its output"));
+        let mut lines = output.lines().map_while(Result::ok);
+        let pid = lines.find_map(|line| Some(line.split_once("keeper ")?.1.parse::<u32>()));
+        let pid = pid.expect("the keeper's number").expect("a number");
+        let keeper = ProcessId::of(pid).expect("a keeper");
+        // Whatever else it says is read, so that it never waits.
+        thread::spawn(move || lines.count());
+        Scene { dir, manager, keeper, told }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.manager);
+        kill_process(pid, signal).expect("a signal");
+    }
+
+    /// The targets that the guests were given, once both have one.
+    fn targets(&self) -> BTreeMap<String, u64> {
+        let mut targets = BTreeMap::new();
+        while targets.len() < 2 {
+            let (name, target) = self.told.recv_timeout(LONG).expect("a target");
+            targets.insert(name, target);
+        }
+        targets
+    }
+
+    /// Waits until the keeper has ended, and cleans up.
+    fn end(mut self) {
+        let _ = self.manager.kill();
+        self.manager.wait().expect("its end");
+        let mut waited = Duration::ZERO;
+        while self.keeper.is_alive() {
+            assert!(waited < LONG, "the keeper stays");
+            waited += pause(50);
+        }
+        fs::remove_dir_all(&self.dir).expect("a clean end");
+    }
+}
+
+/// Lets other processes run; gives how long.
+fn pause(ms: u32) -> Duration {
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(ms) * 1_000_000 };
+    poll(&mut [], Some(&time)).expect("a poll of nothing");
+    Duration::from_millis(ms.into())
+}
+
+/// This program again, in one of the parts below.
+fn child(part: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(["--exact", part, "--nocapture"]);
+    command
+}
+
+/// The dummy manager.
+#[test]
+fn a_manager() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let qemu = std::env::var(QEMU).expect("a number").parse().expect("a number");
+    let qemu = ProcessId::of(qemu).expect("the test");
+    let program = std::env::current_exe().expect("a program");
+    let arguments = ["--exact", "a_keeper", "--nocapture"].map(Into::into).into();
+    let mut lease = Lease::start(program, arguments, 0).expect("a keeper");
+    for (id, name) in (1..).zip(["a", "b"]) {
+        lease.hold(Held {
+            id,
+            name: name.to_owned(),
+            place: Place::Qmp(format!("{}/{name}.qmp", dir.display())),
+            uuid: [0; 16],
+            process: Some((qemu.pid, qemu.start_ticks)),
+            restore: RESTORE.0,
+            held: HELD.0,
+        });
+    }
+    let saved = r#"[["run","0"]]"#;
+    lease.set_ksm(Some(serde_json::from_str(saved).expect("settings")));
+    println!("keeper {}", lease.keeper_pid().expect("a keeper"));
+    let mut now_ms = 0;
+    loop {
+        if dir.join("finish").exists() {
+            assert!(lease.finish().expect("an end").success());
+            return;
+        }
+        now_ms += u64::try_from(pause(100).as_millis()).expect("a short time");
+        lease.turn(now_ms);
+    }
+}
+
+/// The keeper.
+#[test]
+fn a_keeper() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let limits = Limits { beat_ms: 5000, rescue_ms: 4000 };
+    let options = Options { limits, root: Root::at(dir.join("root")) };
+    let mut said = Vec::new();
+    run(std::io::stdin(), &options, &mut |text| said.push(text.to_owned())).expect("a run");
+    fs::write(dir.join("said"), said.join("\n")).expect("a file");
+}
+
+#[test]
+fn a_killed_managers_guests_have_their_memory_back() {
+    let scene = Scene::new("kill", 4096);
+    scene.signal(Signal::KILL);
+    let all = BTreeMap::from([("a".to_owned(), RESTORE.0), ("b".to_owned(), RESTORE.0)]);
+    assert_eq!(scene.targets(), all);
+    let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
+    assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
+    scene.end();
+}
+
+#[test]
+fn a_hanging_manager_is_ended_first() {
+    let mut scene = Scene::new("stop", 4096);
+    scene.signal(Signal::STOP);
+    assert_eq!(scene.targets().len(), 2);
+    let status = scene.manager.wait().expect("its end");
+    assert!(!status.success(), "it was killed: {status}");
+    scene.end();
+}
+
+#[test]
+fn what_the_host_does_not_have_is_divided() {
+    let scene = Scene::new("short", 100);
+    scene.signal(Signal::KILL);
+    let each = HELD.0 + (50 << 20);
+    assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
+    scene.end();
+}
+
+#[test]
+fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
+    let mut scene = Scene::new("finish", 4096);
+    fs::write(scene.dir.join("finish"), "").expect("a file");
+    assert_eq!(scene.targets().len(), 2);
+    assert!(scene.manager.wait().expect("its end").success());
+    let said = fs::read_to_string(scene.dir.join("said")).expect("what it said");
+    assert!(said.contains("has ended") && said.contains("2 guests"), "{said}");
+    scene.end();
+}

@@ -1,0 +1,118 @@
+//! What a source of guests tells.
+
+use counters::Bytes;
+use std::path::PathBuf;
+
+/// Names a guest for as long as its process lives, over all sources; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(pub u64);
+
+/// A process, also after its number has been given to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since the host's boot (/proc/PID/stat, field 22).
+    pub start_ticks: u64,
+}
+
+/// What can be done with a guest, as its hypervisor answered when it was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It has a balloon device. Whether a driver answers is seen when it is used.
+    pub balloon: bool,
+    /// The balloon tells statistics.
+    pub statistics: bool,
+    /// The guest's kernel takes memory back before it kills; `None` if nobody can say.
+    pub deflate_on_oom: Option<bool>,
+    /// Free pages come back by themselves; `None` if nobody can say.
+    pub page_reporting: Option<bool>,
+    /// CPUs can be added while it runs.
+    pub cpu_hotplug: bool,
+    /// It has a port for a daemon.
+    pub port: bool,
+}
+
+/// A guest as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its name. It comes from outside: escape it.
+    pub name: String,
+    /// Its UUID; zeroes where it was given none.
+    pub uuid: [u8; 16],
+    /// Its process on this host, where it could be told.
+    pub process: Option<ProcessId>,
+    /// The memory that it was started with: more than this it can never have.
+    pub memory: Bytes,
+    /// The memory that it has now.
+    pub actual: Bytes,
+    /// The host threads of its virtual CPUs.
+    pub vcpu_tids: Vec<u32>,
+    /// What can be done with it.
+    pub can: Capabilities,
+    /// Where its daemon's port is on the host.
+    pub port: Option<PathBuf>,
+    /// How it runs.
+    pub state: RunState,
+    /// Where it was found: a socket's path, or a libvirt URI.
+    pub source: String,
+}
+
+/// How a guest runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// Its virtual CPUs run when they have something to do.
+    Running,
+    /// Stopped by somebody: nothing is asked of it.
+    Paused,
+    /// It moves to another host: its memory is left alone.
+    Migrating,
+    /// It has crashed or shut down, and its process is still there.
+    Dead,
+}
+
+/// A balloon's statistics, as the guest's driver gave them. What it did not give is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalloonStats {
+    /// When the guest answered, in seconds since 1970 on the host's clock.
+    pub updated_s: u64,
+    /// MemTotal.
+    pub total: Option<Bytes>,
+    /// MemFree.
+    pub free: Option<Bytes>,
+    /// MemAvailable.
+    pub available: Option<Bytes>,
+    /// What can be dropped of the page cache.
+    pub caches: Option<Bytes>,
+    /// Read from swap since boot.
+    pub swap_in: Option<Bytes>,
+    /// Written to swap since boot.
+    pub swap_out: Option<Bytes>,
+    /// Faults that had to read, since boot.
+    pub major_faults: Option<u64>,
+}
+
+/// Something that a source of guests has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A guest is there.
+    Found(Id, Box<Found>),
+    /// It has started anew in the same process: nothing that was known of its inside holds.
+    Rebooted(Id),
+    /// It runs in another way.
+    State(Id, RunState),
+    /// The memory that it has now.
+    Actual(Id, Bytes),
+    /// Its balloon's statistics.
+    Stats(Id, BalloonStats),
+    /// The last target was taken; the guest is on its way.
+    Taken(Id, Bytes),
+    /// The last target was refused, and why.
+    Refused(Id, String),
+    /// Its hypervisor does not answer (`false`), or answers again (`true`).
+    Answers(Id, bool),
+    /// It is gone, and why.
+    Gone(Id, String),
+    /// Something that concerns no single guest; said once until it changes.
+    Trouble(String),
+}

@@ -1,0 +1,67 @@
+//! What is under the guests: who runs, how much memory each has, and the hand that moves it.
+//!
+//! ```text
+//!   QMP sockets (glob) ─► qmp::Client ──┐
+//!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
+//!   Fake, for tests ────────────────────┘
+//!   /proc/PID of a guest's process ─► ProcessView        its daemon's port ─► Port
+//! ```
+//!
+//! Nothing here waits: a back end says which descriptors it waits for, takes what has come, and
+//! gives events. What a hypervisor can do is asked, never assumed.
+
+#![forbid(unsafe_code)]
+
+mod budget;
+mod connect;
+mod error;
+mod event;
+mod fake;
+mod ids;
+pub mod libvirt;
+mod port;
+mod process;
+mod qmp_source;
+#[cfg(test)]
+mod testing;
+mod vcpu;
+
+pub use budget::Budget;
+pub use error::Error;
+pub use event::{BalloonStats, Capabilities, Event, Found, Id, ProcessId, RunState};
+pub use fake::{Balloon, Fake};
+pub use ids::IdSource;
+pub use libvirt::Libvirt;
+pub use port::Port;
+pub use process::{Pressure, ProcessView, Stat};
+pub use qmp_source::{QMP_PATTERNS, QmpSource};
+pub use vcpu::{Usage, Vcpus, parse_schedstat};
+
+use counters::Bytes;
+use rustix::event::PollFlags;
+use std::os::fd::BorrowedFd;
+
+/// One source of guests.
+pub trait Hypervisor {
+    /// What people call it, such as `qmp` or `libvirt qemu:///system`.
+    fn name(&self) -> String;
+
+    /// Adds what it waits for.
+    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>);
+
+    /// When it wants its next turn, even if nothing can be read.
+    fn next_ms(&self) -> u64;
+
+    /// Takes what has come. `ready` has one entry for each descriptor that the last call of
+    /// `fds` added, in the same order; it is empty where nobody has waited yet.
+    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>);
+
+    /// Asks for a size that the guest keeps. Whether it was taken is a later event.
+    fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64);
+
+    /// Asks for the balloon's statistics, once. It wakes the guest.
+    fn ask_stats(&mut self, guest: Id, now_ms: u64);
+
+    /// Asks for the size that the guest has now. It does not wake the guest.
+    fn ask_actual(&mut self, guest: Id, now_ms: u64);
+}

@@ -1,0 +1,180 @@
+//! What a domain's description says of its memory, CPUs and port.
+
+use std::path::PathBuf;
+
+use counters::Bytes;
+use roxmltree::{Document, Node, ParsingOptions};
+
+use crate::Capabilities;
+
+/// The name that the daemon's port has in the guest.
+const PORT_NAME: &str = "org.pinhead.0";
+
+/// The most elements and texts of a description. A domain with a hundred disks has 5,000.
+const NODES_MAX: u32 = 50_000;
+
+/// A domain as its description shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Description {
+    pub(super) memory: Bytes,
+    pub(super) can: Capabilities,
+    pub(super) port: Option<PathBuf>,
+    /// How often the guest reports its memory when nobody asks; 0 for never.
+    pub(super) period_seconds: i32,
+}
+
+impl Description {
+    /// Reads libvirt's XML; the error names what is missing.
+    pub(super) fn parse(xml: &str) -> Result<Description, String> {
+        let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+        let document = Document::parse_with_options(xml, options)
+            .map_err(|error| format!("it is not proper XML: {error}"))?;
+        let domain = document.root_element();
+        let memory = child(domain, "memory").and_then(size).ok_or("it has no proper <memory>")?;
+        let devices = child(domain, "devices").ok_or("it has no <devices>")?;
+        let balloon = child(devices, "memballoon")
+            .filter(|balloon| balloon.attribute("model").is_some_and(|model| model != "none"));
+        let is_virtio = |balloon: Node<'_, '_>| {
+            balloon.attribute("model").is_some_and(|model| model.starts_with("virtio"))
+        };
+        // What is not said is off: so does QEMU, and libvirt passes on what is said only.
+        let is_on = |name| balloon.map(|node| node.attribute(name) == Some("on"));
+        let period = balloon.and_then(|node| child(node, "stats")?.attribute("period"));
+        let port = children(devices, "channel").find(is_our_port);
+        let can = Capabilities {
+            balloon: balloon.is_some(),
+            statistics: balloon.is_some_and(is_virtio),
+            deflate_on_oom: is_on("autodeflate"),
+            page_reporting: is_on("freePageReporting"),
+            cpu_hotplug: child(domain, "vcpu").is_some_and(has_room),
+            port: port.is_some(),
+        };
+        let port = port.and_then(socket_of);
+        let period_seconds = period.and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok(Description { memory, can, port, period_seconds })
+    }
+}
+
+fn children<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(move |child| child.has_tag_name(name))
+}
+
+fn child<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> {
+    children(node, name).next()
+}
+
+/// A size in the unit that it names, or in KiB.
+fn size(node: Node<'_, '_>) -> Option<Bytes> {
+    let unit: u64 = match node.attribute("unit") {
+        None | Some("KiB" | "k") => 1 << 10,
+        Some("b" | "bytes") => 1,
+        Some("KB") => 1_000,
+        Some("MiB" | "M") => 1 << 20,
+        Some("MB") => 1_000_000,
+        Some("GiB" | "G") => 1 << 30,
+        Some("GB") => 1_000_000_000,
+        Some("TiB" | "T") => 1 << 40,
+        Some("TB") => 1_000_000_000_000,
+        Some(_) => return None,
+    };
+    let number: u64 = node.text()?.trim().parse().ok()?;
+    number.checked_mul(unit).map(Bytes)
+}
+
+/// Whether fewer CPUs are there than there could be.
+fn has_room(vcpu: Node<'_, '_>) -> bool {
+    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u32>().ok());
+    let most = number(vcpu.text());
+    number(vcpu.attribute("current")).is_some_and(|now| most.is_some_and(|most| most > now))
+}
+
+fn is_our_port(channel: &Node<'_, '_>) -> bool {
+    child(*channel, "target").is_some_and(|target| {
+        target.attribute("type") == Some("virtio") && target.attribute("name") == Some(PORT_NAME)
+    })
+}
+
+/// Where to connect. A port that itself connects to somebody is that one's, and not ours.
+fn socket_of(channel: Node<'_, '_>) -> Option<PathBuf> {
+    let source = child(channel, "source")?;
+    if channel.attribute("type") != Some("unix") || source.attribute("mode") != Some("bind") {
+        return None;
+    }
+    source.attribute("path").map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(top: &str, devices: &str) -> String {
+        format!("<domain type='kvm'>{top}<devices>{devices}</devices></domain>")
+    }
+
+    fn channel(mode: &str) -> String {
+        format!(
+            "<channel type='unix'><source mode='{mode}' path='/run/port'/>\
+             <target type='virtio' name='org.pinhead.0' state='disconnected'/></channel>"
+        )
+    }
+
+    #[test]
+    fn everything_that_can_be_done_is_read() {
+        let other = channel("bind").replace("org.pinhead", "org.qemu.guest_agent");
+        let top = "<memory unit='KiB'>1048576</memory><currentMemory>524288</currentMemory>\
+                   <vcpu placement='static' current='2'>4</vcpu>";
+        let devices = format!(
+            "{other}{}<memballoon model='virtio' autodeflate='on' freePageReporting='on'>\
+             <stats period='10'/><alias name='balloon0'/></memballoon>",
+            channel("bind")
+        );
+        let expected = Description {
+            memory: Bytes(1 << 30),
+            can: Capabilities {
+                balloon: true,
+                statistics: true,
+                deflate_on_oom: Some(true),
+                page_reporting: Some(true),
+                cpu_hotplug: true,
+                port: true,
+            },
+            port: Some("/run/port".into()),
+            period_seconds: 10,
+        };
+        assert_eq!(Description::parse(&domain(top, &devices)), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_done() {
+        let top = "<memory unit='MiB'>3</memory><vcpu>4</vcpu>";
+        for devices in ["", "<memballoon model='none'/>", "<memballoon/>"] {
+            let read = Description::parse(&domain(top, devices)).unwrap();
+            assert_eq!((read.memory, read.can), (Bytes(3 << 20), Capabilities::default()));
+            assert_eq!((read.port, read.period_seconds), (None, 0));
+        }
+        let plain = Description::parse(&domain(top, "<memballoon model='virtio'/>")).unwrap();
+        assert_eq!(plain.can.deflate_on_oom, Some(false));
+        assert_eq!(plain.can.page_reporting, Some(false));
+        // The port is there, and somebody else has it.
+        let connects = Description::parse(&domain(top, &channel("connect"))).unwrap();
+        assert_eq!((connects.can.port, connects.port), (true, None));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let check = |xml: &str, part: &str| {
+            let error = Description::parse(xml).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        check("<domain>", "not proper XML");
+        check(&domain("", ""), "<memory>");
+        check(&domain("<memory unit='acre'>1</memory>", ""), "<memory>");
+        check(&domain("<memory unit='TiB'>18446744073709551615</memory>", ""), "<memory>");
+        check("<domain><memory>1</memory></domain>", "<devices>");
+        let bomb = "<!DOCTYPE d [<!ENTITY a 'b'>]><domain>&a;</domain>";
+        check(bomb, "not proper XML");
+        check(&domain(&"<a/>".repeat(60_000), ""), "not proper XML");
+        let deep = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
+        check(&deep, "<memory>");
+    }
+}

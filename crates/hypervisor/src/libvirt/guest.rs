@@ -1,0 +1,146 @@
+//! One domain: what is known of it, and what is to be asked next.
+//!
+//! A domain whose hypervisor hangs holds each call that reaches the hypervisor for ever, and
+//! libvirt serves five calls of a client at once. So a guest has one call open at most, and one
+//! that has not answered is only asked by the call that does not reach its hypervisor.
+
+use counters::Bytes;
+use virtrpc::{AffectLive, Call, Domain};
+
+use super::asking::Asking;
+use super::describe::Description;
+use crate::{Id, ProcessId, RunState};
+
+/// How long after a guest has not answered it is looked at again.
+pub(super) const PROBE_MS: u64 = 2_000;
+
+/// What a guest's call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Xml,
+    State,
+    Info,
+    Control,
+    Target(Bytes),
+    Period(i32),
+    Stats,
+}
+
+/// What shall be asked, besides statistics.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wants {
+    pub(super) xml: bool,
+    pub(super) state: bool,
+    pub(super) info: bool,
+    pub(super) control: bool,
+    /// The newest target; those before it are not asked for any more.
+    pub(super) target: Option<Bytes>,
+}
+
+/// A domain that runs, or did when it was last seen.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) id: Id,
+    pub(super) domain: Domain,
+    /// When it was first seen.
+    pub(super) since_ms: u64,
+    pub(super) description: Option<Description>,
+    pub(super) state: Option<RunState>,
+    pub(super) actual: Option<Bytes>,
+    pub(super) process: Option<ProcessId>,
+    /// Whether the manager knows it.
+    pub(super) is_told: bool,
+    /// Whether it is left alone, since its description cannot be read.
+    pub(super) is_ignored: bool,
+    /// Whether the manager believes that it can be spoken to.
+    pub(super) answers: bool,
+    /// Whether its hypervisor was seen not to answer, on this connection or one before.
+    pub(super) is_stuck: bool,
+    pub(super) wants: Wants,
+    pub(super) asking: Asking,
+    /// Whether a call of it is open.
+    pub(super) is_open: bool,
+    /// Whether it stands in the queue of those that want something.
+    pub(super) is_queued: bool,
+    /// When to look at it again, apart from its statistics.
+    pub(super) due_ms: Option<u64>,
+    /// Under which time it stands among the timers.
+    pub(super) armed_ms: Option<u64>,
+}
+
+impl Guest {
+    pub(super) fn new(id: Id, domain: Domain, now_ms: u64) -> Guest {
+        let wants = Wants { xml: true, state: true, info: true, ..Wants::default() };
+        Guest {
+            id,
+            domain,
+            since_ms: now_ms,
+            description: None,
+            state: None,
+            actual: None,
+            process: None,
+            is_told: false,
+            is_ignored: false,
+            answers: true,
+            is_stuck: false,
+            wants,
+            asking: Asking::default(),
+            is_open: false,
+            is_queued: false,
+            due_ms: None,
+            armed_ms: None,
+        }
+    }
+
+    /// Whether it is the domain that a list or an event names, and not one that was started
+    /// after it.
+    pub(super) fn is_same(&self, domain: &Domain) -> bool {
+        self.domain.id == domain.id && self.process.is_none_or(ProcessId::is_alive)
+    }
+
+    /// Whether it can be asked for statistics now: one that is paused would never answer.
+    pub(super) fn can_tell_stats(&self) -> bool {
+        let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
+        can && self.is_told && self.answers && self.state == Some(RunState::Running)
+    }
+
+    /// The next call, and what it is for.
+    pub(super) fn next_call(&mut self) -> Option<(Ask, Call)> {
+        if self.is_open || self.is_ignored {
+            return None;
+        }
+        let domain = || self.domain.clone();
+        let live = AffectLive;
+        if self.is_stuck {
+            let wanted = std::mem::take(&mut self.wants.control);
+            return wanted.then(|| (Ask::Control, Call::Control(domain())));
+        }
+        if std::mem::take(&mut self.wants.xml) {
+            return Some((Ask::Xml, Call::Xml(domain())));
+        }
+        if std::mem::take(&mut self.wants.state) {
+            return Some((Ask::State, Call::State(domain())));
+        }
+        if std::mem::take(&mut self.wants.info) {
+            return Some((Ask::Info, Call::Info(domain())));
+        }
+        if let Some(target) = self.wants.target.take() {
+            // Rounded up: a target may be a floor.
+            let memory_kib = target.0.div_ceil(1024);
+            let call = Call::SetMemory { domain: domain(), memory_kib, live };
+            return Some((Ask::Target(target), call));
+        }
+        match self.asking.next()? {
+            Ask::Period(period_seconds) => {
+                let call = Call::SetStatsPeriod { domain: domain(), period_seconds, live };
+                Some((Ask::Period(period_seconds), call))
+            }
+            ask => Some((ask, Call::MemoryStats(domain()))),
+        }
+    }
+
+    /// When to look at it again.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        [self.due_ms, self.asking.next_ms()].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,104 @@
+//! All domains of a connection, by every name that they have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use virtrpc::{DOMAINS_MAX, Domain, Uuid};
+
+use super::guest::Guest;
+use crate::Id;
+
+/// The domains.
+#[derive(Debug, Default)]
+pub(super) struct Guests {
+    all: BTreeMap<Id, Guest>,
+    by_uuid: HashMap<Uuid, Id>,
+    /// Those that want something, in turn.
+    queue: VecDeque<Id>,
+    /// When to look at whom.
+    timers: BTreeSet<(u64, Id)>,
+}
+
+impl Guests {
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Guest> {
+        self.all.get_mut(&id)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Guest> {
+        self.all.values_mut()
+    }
+
+    pub(super) fn by_uuid(&mut self, uuid: &Uuid) -> Option<&mut Guest> {
+        self.all.get_mut(self.by_uuid.get(uuid)?)
+    }
+
+    /// Those whose domains are not in a list.
+    pub(super) fn not_in(&self, list: &[Domain]) -> Vec<Id> {
+        let listed: BTreeSet<_> = list.iter().map(|domain| domain.uuid).collect();
+        let missing = self.all.values().filter(|guest| !listed.contains(&guest.domain.uuid));
+        missing.map(|guest| guest.id).collect()
+    }
+
+    /// Whether there is room for one more.
+    pub(super) fn has_room(&self) -> bool {
+        self.all.len() < DOMAINS_MAX
+    }
+
+    pub(super) fn add(&mut self, guest: Guest) {
+        let id = guest.id;
+        self.by_uuid.insert(guest.domain.uuid, id);
+        self.all.insert(id, guest);
+        self.queue(id);
+    }
+
+    pub(super) fn remove(&mut self, id: Id) -> Option<Guest> {
+        let guest = self.all.remove(&id)?;
+        self.by_uuid.remove(&guest.domain.uuid);
+        if let Some(at_ms) = guest.armed_ms {
+            self.timers.remove(&(at_ms, id));
+        }
+        if guest.is_queued {
+            self.queue.retain(|queued| *queued != id);
+        }
+        Some(guest)
+    }
+
+    /// Lets a guest ask for what it wants when its turn has come, and sets its timer.
+    pub(super) fn queue(&mut self, id: Id) {
+        let Some(guest) = self.all.get_mut(&id) else { return };
+        if !guest.is_queued {
+            guest.is_queued = true;
+            self.queue.push_back(id);
+        }
+        let next_ms = guest.next_ms();
+        if next_ms == guest.armed_ms {
+            return;
+        }
+        if let Some(at_ms) = std::mem::replace(&mut guest.armed_ms, next_ms) {
+            self.timers.remove(&(at_ms, id));
+        }
+        if let Some(at_ms) = next_ms {
+            self.timers.insert((at_ms, id));
+        }
+    }
+
+    /// Takes the next guest that may want something out of the queue.
+    pub(super) fn next_queued(&mut self) -> Option<&mut Guest> {
+        let guest = self.all.get_mut(&self.queue.pop_front()?)?;
+        guest.is_queued = false;
+        Some(guest)
+    }
+
+    /// When the first timer ends.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.timers.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// Takes out a guest whose timer has ended.
+    pub(super) fn next_due(&mut self, now_ms: u64) -> Option<&mut Guest> {
+        let first = *self.timers.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
+        self.timers.remove(&first);
+        let guest = self.all.get_mut(&first.1)?;
+        guest.armed_ms = None;
+        Some(guest)
+    }
+}

@@ -1,0 +1,174 @@
+//! Guests of libvirt, over the socket of its daemon.
+//!
+//! ```text
+//!   socket ─► Link: bytes, calls, who asked ─► Libvirt ─► Event
+//!                                                │ ▲
+//!                     Search: /proc ─► Guests: Guest, Description, Asking
+//! ```
+//!
+//! A connection says who it is, opens the hypervisor, has events told and lists the domains; from
+//! then on events tell what happens, and a list every half minute finds what they did not. Each
+//! domain is described by three calls and looked up in /proc, and only then told as found.
+//!
+//! When the connection is lost the guests are still there: they do not answer until a new one has
+//! listed them again. A domain is the same as before if its UUID, its number and its process are.
+
+mod asking;
+mod describe;
+mod guest;
+mod guests;
+mod link;
+mod numbers;
+mod replies;
+mod search;
+mod session;
+#[cfg(test)]
+mod tests;
+mod trouble;
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+use rustix::event::PollFlags;
+
+use crate::{Event, Hypervisor, Id, IdSource};
+use guests::Guests;
+use session::Connection;
+
+/// The system's guests.
+pub const SYSTEM_URI: &str = "qemu:///system";
+
+/// A user's own guests.
+pub const SESSION_URI: &str = "qemu:///session";
+
+/// The sockets of libvirt's daemons below their directory: of the one for QEMU alone, and of the
+/// one for everything. Where both are there, the first has the guests.
+const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
+
+/// One libvirt, named by its URI.
+#[derive(Debug)]
+pub struct Libvirt {
+    uri: String,
+    /// Where its socket may be, the first that is there.
+    sockets: Vec<PathBuf>,
+    ids: IdSource,
+    connection: Connection,
+    guests: Guests,
+    /// What is still to be told.
+    out: Vec<Event>,
+    /// What was said last of the connection, so that it is not said again.
+    trouble: Option<String>,
+}
+
+impl Libvirt {
+    /// The system's guests, `qemu:///system`. Nothing is connected before the first turn.
+    pub fn system(ids: IdSource) -> Libvirt {
+        Libvirt::below(Path::new("/run/libvirt"), SYSTEM_URI, ids)
+    }
+
+    /// The own guests of the user whose directory for running programs this is
+    /// (`XDG_RUNTIME_DIR`), `qemu:///session`.
+    pub fn session(runtime_dir: &Path, ids: IdSource) -> Libvirt {
+        Libvirt::below(&runtime_dir.join("libvirt"), SESSION_URI, ids)
+    }
+
+    /// The guests of a daemon that listens at a socket of its own.
+    pub fn at(socket: &Path, uri: &str, ids: IdSource) -> Libvirt {
+        Libvirt::new(vec![socket.to_owned()], uri, ids)
+    }
+
+    fn below(dir: &Path, uri: &str, ids: IdSource) -> Libvirt {
+        Libvirt::new(SOCKETS.map(|name| dir.join(name)).into(), uri, ids)
+    }
+
+    fn new(sockets: Vec<PathBuf>, uri: &str, ids: IdSource) -> Libvirt {
+        Libvirt {
+            uri: uri.to_owned(),
+            sockets,
+            ids,
+            connection: Connection::default(),
+            guests: Guests::default(),
+            out: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// Tells a guest's end.
+    fn gone(&mut self, id: Id, why: &str) {
+        if let Some(guest) = self.guests.remove(id)
+            && guest.is_told
+        {
+            self.out.push(Event::Gone(id, why.to_owned()));
+        }
+    }
+}
+
+impl Hypervisor for Libvirt {
+    fn name(&self) -> String {
+        format!("libvirt {}", self.uri)
+    }
+
+    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
+        out.extend(self.connection.up().map(|up| up.link.fd()));
+    }
+
+    fn next_ms(&self) -> u64 {
+        if !self.out.is_empty() {
+            return 0;
+        }
+        match self.connection.up() {
+            None => self.connection.again_ms(),
+            Some(up) => {
+                let all = [up.link.next_ms(), up.list_ms, self.guests.next_ms()];
+                all.into_iter().flatten().min().unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>) {
+        self.connect(now_ms);
+        if ready.first().is_none_or(|flags| !flags.is_empty()) {
+            self.hear(now_ms);
+        }
+        self.look_at_late(now_ms);
+        self.look_at_due(now_ms);
+        self.ask(now_ms);
+        events.append(&mut self.out);
+    }
+
+    fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {
+        let Some(it) = self.guests.get_mut(guest) else { return };
+        let has_balloon = it.description.as_ref().is_some_and(|it| it.can.balloon);
+        let refusal = match (it.answers, has_balloon) {
+            (false, _) => "its hypervisor does not answer libvirt",
+            (true, false) => "it has no balloon",
+            (true, true) => {
+                it.wants.target = Some(target);
+                self.guests.queue(guest);
+                self.ask(now_ms);
+                return;
+            }
+        };
+        self.out.push(Event::Refused(guest, refusal.to_owned()));
+    }
+
+    fn ask_stats(&mut self, guest: Id, now_ms: u64) {
+        let Some(it) = self.guests.get_mut(guest) else { return };
+        if !it.can_tell_stats() {
+            return;
+        }
+        if let Some(list) = it.asking.begin(now_ms) {
+            self.out.push(Event::Stats(guest, numbers::stats(&list)));
+        }
+        self.guests.queue(guest);
+        self.ask(now_ms);
+    }
+
+    fn ask_actual(&mut self, guest: Id, now_ms: u64) {
+        let Some(it) = self.guests.get_mut(guest) else { return };
+        it.wants.info = true;
+        self.guests.queue(guest);
+        self.ask(now_ms);
+    }
+}

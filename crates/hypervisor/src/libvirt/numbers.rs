@@ -1,0 +1,106 @@
+//! libvirt's numbers, and what they mean here.
+
+use counters::Bytes;
+use virtrpc::MemoryStat;
+
+use crate::{BalloonStats, RunState};
+
+/// How a domain is, or that it is not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It is there.
+    In(RunState),
+    /// It is off.
+    Off,
+}
+
+/// What a state and its reason mean.
+pub(super) fn life(state: i32, reason: i32) -> Life {
+    const RUNNING: i32 = 1;
+    const BLOCKED: i32 = 2;
+    const PAUSED: i32 = 3;
+    const SHUTTING_DOWN: i32 = 4;
+    const OFF: i32 = 5;
+    const CRASHED: i32 = 6;
+    match (state, reason) {
+        (RUNNING | BLOCKED, _) => Life::In(RunState::Running),
+        // It is about to move, or has moved and is not all there yet.
+        (PAUSED, 2 | 12 | 13) => Life::In(RunState::Migrating),
+        (SHUTTING_DOWN | CRASHED, _) => Life::In(RunState::Dead),
+        (OFF, _) => Life::Off,
+        // Asleep, or something that is newer than this program: nothing is asked of it.
+        _ => Life::In(RunState::Paused),
+    }
+}
+
+/// Why a domain stopped, by the detail of the event.
+pub(super) fn why_stopped(detail: i32) -> &'static str {
+    match detail {
+        0 => "it shut down",
+        1 => "it was destroyed",
+        2 => "it crashed",
+        3 => "it moved to another host",
+        4 => "it was saved to a file",
+        5 => "its hypervisor failed",
+        6 => "it was replaced by a snapshot",
+        _ => "it stopped",
+    }
+}
+
+/// When the guest last told its statistics, in seconds since 1970.
+pub(super) fn updated_s(list: &[MemoryStat]) -> Option<u64> {
+    list.iter().find(|stat| stat.tag == LAST_UPDATE).map(|stat| stat.value)
+}
+
+const LAST_UPDATE: i32 = 9;
+
+/// The statistics in our terms.
+pub(super) fn stats(list: &[MemoryStat]) -> BalloonStats {
+    let mut stats =
+        BalloonStats { updated_s: updated_s(list).unwrap_or(0), ..BalloonStats::default() };
+    for stat in list {
+        // A size that does not fit is a guest's lie and is left out.
+        let size = stat.value.checked_mul(1024).map(Bytes);
+        match stat.tag {
+            0 => stats.swap_in = size,
+            1 => stats.swap_out = size,
+            2 => stats.major_faults = Some(stat.value),
+            4 => stats.free = size,
+            5 => stats.total = size,
+            8 => stats.available = size,
+            10 => stats.caches = size,
+            _ => {}
+        }
+    }
+    stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_their_reasons() {
+        assert_eq!(life(1, 1), Life::In(RunState::Running));
+        assert_eq!(life(3, 1), Life::In(RunState::Paused));
+        assert_eq!(life(3, 2), Life::In(RunState::Migrating));
+        assert_eq!(life(4, 0), Life::In(RunState::Dead));
+        assert_eq!(life(5, 3), Life::Off);
+        assert_eq!(life(7, 0), Life::In(RunState::Paused));
+        assert_eq!(life(99, 0), Life::In(RunState::Paused));
+    }
+
+    #[test]
+    fn sizes_are_bytes_and_what_is_missing_is_missing() {
+        let list = [(2, 7), (5, 1024), (4, u64::MAX), (9, 1_700_000_000), (77, 1)];
+        let list = list.map(|(tag, value)| MemoryStat { tag, value });
+        let expected = BalloonStats {
+            updated_s: 1_700_000_000,
+            total: Some(Bytes(1 << 20)),
+            major_faults: Some(7),
+            ..BalloonStats::default()
+        };
+        assert_eq!(stats(&list), expected);
+        assert_eq!(updated_s(&list[..3]), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! What a guest's answers and events mean for it.
+
+use counters::Bytes;
+use virtrpc::{Domain, Failure, Lifecycle, Reply};
+
+use super::describe::Description;
+use super::guest::{Ask, PROBE_MS};
+use super::numbers::{self, Life};
+use super::search::Outcome;
+use super::{Libvirt, trouble};
+use crate::{Event, Found, Id, RunState};
+
+/// Of a domain's control: a command may be open, but questions are answered.
+const CONTROL_JOB: u32 = 1;
+
+/// Of an event `Started`: it woke up, and is not new.
+const STARTED_AWAKE: i32 = 4;
+
+impl Libvirt {
+    /// A guest's call was answered.
+    pub(super) fn guest_done(
+        &mut self,
+        id: Id,
+        ask: Ask,
+        outcome: Result<Reply, Failure>,
+        now_ms: u64,
+    ) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.is_open = false;
+        if outcome.as_ref().is_err_and(|failure| failure.code == Some(Failure::NO_DOMAIN)) {
+            return self.gone(id, "libvirt does not know it any more");
+        }
+        if guest.is_stuck {
+            match &outcome {
+                Ok(Reply::Control(control)) if control.state > CONTROL_JOB => {
+                    guest.due_ms = Some(now_ms + PROBE_MS);
+                }
+                Ok(_) => self.answers_again(id),
+                // A failure may be libvirt's own, which waits for the guest no longer.
+                Err(_) => guest.due_ms = Some(now_ms + PROBE_MS),
+            }
+        }
+        match outcome {
+            Ok(reply) => self.guest_said(id, ask, reply, now_ms),
+            Err(failure) => self.guest_failed(id, ask, failure, now_ms),
+        }
+        self.tell_if_ready(id, now_ms);
+        self.guests.queue(id);
+    }
+
+    fn guest_said(&mut self, id: Id, ask: Ask, reply: Reply, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        match (ask, reply) {
+            (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
+                Ok(description) => {
+                    guest.asking.found(description.period_seconds);
+                    guest.description = Some(description);
+                }
+                Err(reason) => self.ignore(id, &reason),
+            },
+            (Ask::State, Reply::State { state, reason }) => match numbers::life(state, reason) {
+                Life::Off => self.gone(id, "it is off"),
+                Life::In(state) => self.is_now(id, state),
+            },
+            (Ask::Info, Reply::Info(info)) => self.has_now(id, info.memory_kib),
+            (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
+            (Ask::Period(seconds), _) => guest.asking.period_is_set(seconds, now_ms),
+            (Ask::Stats, Reply::MemoryStats(list)) => {
+                if let Some(list) = guest.asking.take_stats(list, now_ms) {
+                    self.out.push(Event::Stats(id, numbers::stats(&list)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn guest_failed(&mut self, id: Id, ask: Ask, failure: Failure, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        match ask {
+            Ask::Xml => self.ignore(id, &failure.message),
+            // Nobody asks for these again unless we do; but not at once, or a daemon that refuses
+            // them would be asked all the time.
+            Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
+            Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
+            Ask::Period(_) | Ask::Stats => guest.asking.failed(),
+            Ask::Control => {}
+        }
+    }
+
+    /// Leaves a guest alone that cannot be described, and says so.
+    fn ignore(&mut self, id: Id, reason: &str) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.is_ignored = true;
+        let sentence = trouble::no_description(&guest.domain.name, reason);
+        self.out.push(Event::Trouble(sentence));
+    }
+
+    /// A guest's call has been open for too long.
+    pub(super) fn guest_is_late(&mut self, id: Id) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.is_stuck = true;
+        guest.asking.give_up();
+        if guest.wants.target.take().is_some() {
+            let why = "its hypervisor does not answer libvirt".to_owned();
+            self.out.push(Event::Refused(id, why));
+        }
+        if std::mem::take(&mut guest.answers) && guest.is_told {
+            self.out.push(Event::Answers(id, false));
+        }
+        self.guests.queue(id);
+    }
+
+    fn answers_again(&mut self, id: Id) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.is_stuck = false;
+        guest.wants.info = true;
+        if !std::mem::replace(&mut guest.answers, true) && guest.is_told {
+            self.out.push(Event::Answers(id, true));
+        }
+    }
+
+    /// Looks at the guests whose time has come.
+    pub(super) fn look_at_due(&mut self, now_ms: u64) {
+        while let Some(guest) = self.guests.next_due(now_ms) {
+            let id = guest.id;
+            if guest.asking.next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+                guest.asking.due();
+            }
+            if guest.due_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                guest.due_ms = None;
+                guest.wants.control = guest.is_stuck;
+                guest.wants.state |= guest.state.is_none();
+                guest.wants.info |= guest.actual.is_none();
+                self.tell_if_ready(id, now_ms);
+            }
+            self.guests.queue(id);
+        }
+    }
+
+    fn is_now(&mut self, id: Id, state: RunState) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        if guest.state.replace(state) != Some(state) && guest.is_told {
+            self.out.push(Event::State(id, state));
+        }
+    }
+
+    fn has_now(&mut self, id: Id, actual_kib: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        let Some(actual) = actual_kib.checked_mul(1024).map(Bytes) else { return };
+        guest.actual = Some(actual);
+        if guest.is_told {
+            self.out.push(Event::Actual(id, actual));
+        }
+    }
+
+    /// Tells a guest as found once all of it is known.
+    fn tell_if_ready(&mut self, id: Id, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        let (false, Some(description), Some(state), Some(actual)) =
+            (guest.is_told, &guest.description, guest.state, guest.actual)
+        else {
+            return;
+        };
+        let Some(up) = self.connection.up_mut() else { return };
+        let domain = &guest.domain;
+        guest.process = match up.search.find(&domain.name, domain.uuid, guest.since_ms, now_ms) {
+            Outcome::Is(process) => Some(process),
+            Outcome::Nobody => None,
+            Outcome::AskAgain(at_ms) => {
+                guest.due_ms = Some(at_ms);
+                return;
+            }
+        };
+        guest.is_told = true;
+        let found = Found {
+            name: domain.name.clone(),
+            uuid: domain.uuid,
+            process: guest.process,
+            memory: description.memory,
+            actual,
+            vcpu_tids: guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it)),
+            can: description.can,
+            port: description.port.clone(),
+            state,
+            source: self.uri.clone(),
+        };
+        self.out.push(Event::Found(id, Box::new(found)));
+    }
+
+    /// Something happened.
+    pub(super) fn event(&mut self, event: virtrpc::Event, now_ms: u64) {
+        match event {
+            virtrpc::Event::Lifecycle { domain, what, detail } => {
+                self.lifecycle(domain, what, detail, now_ms);
+            }
+            virtrpc::Event::Reboot(domain) => self.rebooted(&domain),
+            virtrpc::Event::BalloonChange { domain, actual_kib } => {
+                if let Some(id) = self.id_of(&domain) {
+                    self.has_now(id, actual_kib);
+                }
+            }
+            virtrpc::Event::MigrationIteration(domain) => {
+                if let Some(id) = self.id_of(&domain) {
+                    self.is_now(id, RunState::Migrating);
+                }
+            }
+            virtrpc::Event::JobCompleted(domain) => self.look_at_state(&domain),
+        }
+    }
+
+    fn lifecycle(&mut self, domain: Domain, what: Lifecycle, detail: i32, now_ms: u64) {
+        match what {
+            Lifecycle::Started if detail == STARTED_AWAKE => self.look_at_state(&domain),
+            Lifecycle::Started => match self.guests.by_uuid(&domain.uuid) {
+                Some(guest) if guest.domain.id == domain.id => self.look_at_state(&domain),
+                Some(guest) => {
+                    let id = guest.id;
+                    self.gone(id, "it was started anew");
+                    self.came(domain, now_ms);
+                }
+                None => self.came(domain, now_ms),
+            },
+            Lifecycle::Stopped => {
+                if let Some(id) = self.id_of(&domain) {
+                    self.gone(id, numbers::why_stopped(detail));
+                }
+            }
+            Lifecycle::Suspended
+            | Lifecycle::Resumed
+            | Lifecycle::Shutdown
+            | Lifecycle::PmSuspended
+            | Lifecycle::Crashed => self.look_at_state(&domain),
+            Lifecycle::Defined | Lifecycle::Undefined | Lifecycle::Other(_) => {}
+        }
+    }
+
+    fn look_at_state(&mut self, domain: &Domain) {
+        if let Some(id) = self.id_of(domain)
+            && let Some(guest) = self.guests.get_mut(id)
+        {
+            guest.wants.state = true;
+            self.guests.queue(id);
+        }
+    }
+
+    fn rebooted(&mut self, domain: &Domain) {
+        let Some(id) = self.id_of(domain) else { return };
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.asking.give_up();
+        guest.wants.info = true;
+        if guest.is_told {
+            self.out.push(Event::Rebooted(id));
+        }
+        self.guests.queue(id);
+    }
+
+    /// The guest that an event is about. One that has just stopped has no number any more.
+    fn id_of(&mut self, domain: &Domain) -> Option<Id> {
+        let guest = self.guests.by_uuid(&domain.uuid)?;
+        (domain.id < 0 || guest.domain.id == domain.id).then_some(guest.id)
+    }
+}

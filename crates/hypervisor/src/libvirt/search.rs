@@ -1,0 +1,215 @@
+//! Which process a domain is.
+//!
+//! The protocol does not tell. libvirt leaves a file with the number, which is there at once and
+//! costs one read, but only root may look at it, and it may be older than the process. So what
+//! it says is believed only if the process was started with the domain's UUID. Where there is no
+//! such file, all processes are looked at for that UUID: some milliseconds for a thousand of
+//! them, therefore not often.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use virtrpc::Uuid;
+
+use crate::ProcessId;
+
+/// The most of a command line that is read. libvirt gives the UUID among the first words.
+const COMMAND_BYTES_MAX: u64 = 64 << 10;
+
+/// The most processes that are looked at.
+const PROCESSES_MAX: usize = 1 << 16;
+
+/// The most threads that are looked at: more virtual CPUs than QEMU offers.
+const THREADS_MAX: usize = 1 << 13;
+
+/// How long the last look at all processes holds.
+const LOOK_MS: u64 = 2_000;
+
+/// What came of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// This process.
+    Is(ProcessId),
+    /// Not among those that were there lately: to be asked again then.
+    AskAgain(u64),
+    /// It is none that we can see.
+    Nobody,
+}
+
+/// Finds processes.
+#[derive(Debug)]
+pub(super) struct Search {
+    root: PathBuf,
+    /// Where libvirt leaves the files.
+    dirs: Vec<PathBuf>,
+    /// All processes with a UUID, and when they were looked at.
+    last: Option<(u64, HashMap<Uuid, u32>)>,
+}
+
+impl Search {
+    /// For the daemon that listens at a socket.
+    pub(super) fn beside(socket: &Path) -> Search {
+        let dir = socket.parent().unwrap_or(Path::new("/"));
+        Search {
+            root: "/".into(),
+            // The system's daemon, and a user's.
+            dirs: vec![dir.join("qemu"), dir.join("qemu/run")],
+            last: None,
+        }
+    }
+
+    /// The process of a domain that has come at `since_ms`.
+    pub(super) fn find(&mut self, name: &str, uuid: Uuid, since_ms: u64, now_ms: u64) -> Outcome {
+        if let Some(process) = self.by_file(name, uuid) {
+            return Outcome::Is(process);
+        }
+        if self.last.as_ref().is_none_or(|(at_ms, _)| now_ms.saturating_sub(*at_ms) >= LOOK_MS) {
+            self.last = Some((now_ms, self.look()));
+        }
+        let Some((at_ms, all)) = &self.last else { return Outcome::Nobody };
+        match all.get(&uuid).and_then(|pid| self.checked(*pid, uuid)) {
+            Some(process) => Outcome::Is(process),
+            None if *at_ms < since_ms => Outcome::AskAgain(at_ms + LOOK_MS),
+            None => Outcome::Nobody,
+        }
+    }
+
+    fn by_file(&self, name: &str, uuid: Uuid) -> Option<ProcessId> {
+        // The name comes from outside and must not lead elsewhere.
+        if name.contains(['/', '\0']) {
+            return None;
+        }
+        let numbers = self.dirs.iter().filter_map(|dir| {
+            let text = read_start(&dir.join(format!("{name}.pid")), 32)?;
+            std::str::from_utf8(&text).ok()?.trim().parse().ok()
+        });
+        numbers.into_iter().find_map(|pid| self.checked(pid, uuid))
+    }
+
+    /// The process of that number, if it was started for this UUID.
+    fn checked(&self, pid: u32, uuid: Uuid) -> Option<ProcessId> {
+        let process = ProcessId::of_under(&self.root, pid)?;
+        (self.uuid_of(pid) == Some(uuid)).then_some(process)
+    }
+
+    fn look(&self) -> HashMap<Uuid, u32> {
+        let pids = numbers_in(&self.root.join("proc"), PROCESSES_MAX);
+        pids.filter_map(|pid| Some((self.uuid_of(pid)?, pid))).collect()
+    }
+
+    /// The UUID in the words with which a process was started.
+    fn uuid_of(&self, pid: u32) -> Option<Uuid> {
+        let text = read_start(&self.root.join(format!("proc/{pid}/cmdline")), COMMAND_BYTES_MAX)?;
+        let mut words = text.split(|byte| *byte == 0);
+        words.find(|word| *word == b"-uuid")?;
+        parse_uuid(words.next()?)
+    }
+
+    /// The threads of a process's virtual CPUs, by the CPUs' numbers. QEMU names them so when
+    /// libvirt starts it.
+    pub(super) fn vcpu_tids(&self, process: ProcessId) -> Vec<u32> {
+        let dir = self.root.join(format!("proc/{}/task", process.pid));
+        let mut found: Vec<(u32, u32)> = numbers_in(&dir, THREADS_MAX)
+            .filter_map(|tid| {
+                let name = read_start(&dir.join(format!("{tid}/comm")), 32)?;
+                let name = std::str::from_utf8(&name).ok()?.trim();
+                let (number, _accelerator) = name.strip_prefix("CPU ")?.split_once('/')?;
+                Some((number.parse().ok()?, tid))
+            })
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, tid)| tid).collect()
+    }
+}
+
+/// The entries of a directory that are numbers.
+fn numbers_in(dir: &Path, max: usize) -> impl Iterator<Item = u32> + use<> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().take(max);
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn read_start(path: &Path, max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(max).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A UUID as people write it.
+fn parse_uuid(text: &[u8]) -> Option<Uuid> {
+    let mut digits = text.iter().filter(|byte| **byte != b'-').map(|byte| {
+        let digit = char::from(*byte).to_digit(16)?;
+        u8::try_from(digit).ok()
+    });
+    let mut uuid = Uuid::default();
+    for byte in &mut uuid {
+        *byte = digits.next()?? << 4 | digits.next()??;
+    }
+    digits.next().is_none().then_some(uuid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    const UUID: &str = "00112233-4455-6677-8899-aabbccddeeff";
+
+    fn process(tree: &Tree, pid: u32, uuid: &str) -> ProcessId {
+        for (tid, comm) in [(pid, "qemu"), (pid + 2, "CPU 0/KVM"), (pid + 1, "CPU 1/KVM")] {
+            tree.file(&format!("proc/{pid}/task/{tid}/comm"), &format!("{comm}\n"));
+        }
+        let words = format!("qemu\0-name\0guest=a\0-uuid\0{uuid}\0-display\0none\0");
+        tree.file(&format!("proc/{pid}/cmdline"), &words);
+        tree.process(pid, "qemu", 'S', 777);
+        ProcessId { pid, start_ticks: 777 }
+    }
+
+    fn search(tree: &Tree) -> Search {
+        Search { root: tree.path().into(), dirs: vec![tree.path().join("run")], last: None }
+    }
+
+    fn uuid() -> Uuid {
+        parse_uuid(UUID.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_file_is_believed_only_if_the_process_agrees() {
+        let tree = Tree::new();
+        process(&tree, 10, "ffffffff-4455-6677-8899-aabbccddeeff");
+        let is = Outcome::Is(process(&tree, 20, UUID));
+        tree.file("run/web1.pid", "10\n");
+        assert_eq!(search(&tree).find("web1", uuid(), 0, 0), is, "the file is wrong");
+        tree.file("run/web1.pid", "20\n");
+        let mut search = search(&tree);
+        assert_eq!(search.find("web1", uuid(), 0, 0), is);
+        assert!(search.last.is_none(), "one read is enough");
+        assert_eq!(search.by_file("../run/web1", uuid()), None);
+    }
+
+    #[test]
+    fn without_a_file_all_are_looked_at_but_not_often() {
+        let tree = Tree::new();
+        let mut search = search(&tree);
+        assert_eq!(search.find("web1", uuid(), 100, 100), Outcome::Nobody);
+        let is = Outcome::Is(process(&tree, 20, UUID));
+        assert_eq!(search.find("web1", uuid(), 150, 160), Outcome::AskAgain(2100));
+        assert_eq!(search.find("web1", uuid(), 150, 2100), is);
+    }
+
+    #[test]
+    fn threads_of_cpus_come_in_the_cpus_order() {
+        let tree = Tree::new();
+        let process = process(&tree, 20, UUID);
+        assert_eq!(search(&tree).vcpu_tids(process), [22, 21]);
+    }
+
+    #[test]
+    fn a_uuid_is_32_digits() {
+        assert_eq!(uuid()[..3], [0, 0x11, 0x22]);
+        for text in ["", "0011", &UUID[1..], &format!("{UUID}0"), &UUID.replace('f', "g")] {
+            assert_eq!(parse_uuid(text.as_bytes()), None, "{text}");
+        }
+    }
+}

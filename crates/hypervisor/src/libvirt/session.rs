@@ -1,0 +1,275 @@
+//! The life of the connection: made, lost, made again; and who is there when it is made.
+
+use std::io;
+use std::path::PathBuf;
+
+use virtrpc::{Auth, Domain, EventKind, Failure, Reply};
+
+use super::guest::{Ask, Guest, PROBE_MS};
+use super::link::{Asker, Heard, Link, Step};
+use super::search::Search;
+use super::{Libvirt, trouble};
+use crate::Event;
+
+/// The first wait after a connection was lost or not had, and the longest.
+const BACKOFF_MIN_MS: u64 = 1_000;
+const BACKOFF_MAX_MS: u64 = 30_000;
+
+/// How often all domains are listed, in case an event was lost.
+const LIST_MS: u64 = 30_000;
+
+/// A connection that is there.
+#[derive(Debug)]
+pub(super) struct Up {
+    pub(super) link: Link,
+    pub(super) search: Search,
+    socket: PathBuf,
+    /// Whether the domains were listed. Before that no guest is asked anything.
+    pub(super) is_listed: bool,
+    /// When they are to be listed again.
+    pub(super) list_ms: Option<u64>,
+}
+
+/// The connection, be it there or not.
+#[derive(Debug)]
+pub(super) struct Connection {
+    up: Option<Up>,
+    again_ms: u64,
+    backoff_ms: u64,
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection { up: None, again_ms: 0, backoff_ms: BACKOFF_MIN_MS }
+    }
+}
+
+impl Connection {
+    pub(super) fn up(&self) -> Option<&Up> {
+        self.up.as_ref()
+    }
+
+    pub(super) fn up_mut(&mut self) -> Option<&mut Up> {
+        self.up.as_mut()
+    }
+
+    /// When the next attempt is made.
+    pub(super) fn again_ms(&self) -> u64 {
+        self.again_ms
+    }
+
+    fn back_off(&mut self, now_ms: u64) {
+        self.again_ms = now_ms.saturating_add(self.backoff_ms);
+        self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
+    }
+}
+
+impl Libvirt {
+    /// Connects if there is no connection and its time has come.
+    pub(super) fn connect(&mut self, now_ms: u64) {
+        if self.connection.up.is_some() || now_ms < self.connection.again_ms {
+            return;
+        }
+        for socket in &self.sockets {
+            match Link::to(socket) {
+                Ok(link) => {
+                    let search = Search::beside(socket);
+                    let socket = socket.clone();
+                    let up = Up { link, search, socket, is_listed: false, list_ms: None };
+                    self.connection.up = Some(up);
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let sentence = trouble::no_connection(socket, &error);
+                    return self.fail(sentence, now_ms);
+                }
+            }
+        }
+        self.fail(trouble::no_socket(&self.sockets, &self.uri), now_ms);
+    }
+
+    /// The connection is not there: says why, and tries again later. Until then no guest answers.
+    fn fail(&mut self, sentence: String, now_ms: u64) {
+        self.let_go();
+        self.connection.back_off(now_ms);
+        for guest in self.guests.values_mut() {
+            if std::mem::take(&mut guest.answers) && guest.is_told {
+                self.out.push(Event::Answers(guest.id, false));
+            }
+        }
+        if self.trouble.as_ref() != Some(&sentence) {
+            self.out.push(Event::Trouble(sentence.clone()));
+            self.trouble = Some(sentence);
+        }
+    }
+
+    /// Drops the connection and whatever was open on it.
+    fn let_go(&mut self) {
+        let Some(up) = self.connection.up.take() else { return };
+        let refused = |id| Event::Refused(id, "the connection to libvirt was lost".to_owned());
+        for asker in up.link.into_askers() {
+            if let Asker::Guest(id, ask) = asker
+                && let Some(guest) = self.guests.get_mut(id)
+            {
+                guest.is_open = false;
+                if let Ask::Target(_) = ask {
+                    self.out.push(refused(id));
+                }
+            }
+        }
+        for guest in self.guests.values_mut() {
+            guest.asking.give_up();
+            if guest.wants.target.take().is_some() {
+                self.out.push(refused(guest.id));
+            }
+        }
+    }
+
+    /// Takes what has come.
+    pub(super) fn hear(&mut self, now_ms: u64) {
+        let Some(up) = &mut self.connection.up else { return };
+        let mut heard = Vec::new();
+        let loss = up.link.read(&mut heard).err();
+        let socket = up.socket.clone();
+        for item in heard {
+            match item {
+                Heard::Reply(Asker::Session(step), outcome) => {
+                    self.step_done(step, outcome, now_ms);
+                }
+                Heard::Reply(Asker::Guest(id, ask), outcome) => {
+                    self.guest_done(id, ask, outcome, now_ms);
+                }
+                Heard::Event(event) => self.event(event, now_ms),
+            }
+        }
+        if let Some(loss) = loss
+            && self.connection.up.is_some()
+        {
+            self.fail(trouble::lost(&socket, &loss), now_ms);
+        }
+    }
+
+    /// Looks for calls that were not answered in time.
+    pub(super) fn look_at_late(&mut self, now_ms: u64) {
+        let Some(up) = &mut self.connection.up else { return };
+        let late = up.link.late(now_ms);
+        let (is_clogged, socket) = (up.link.is_clogged(), up.socket.clone());
+        for asker in late {
+            match asker {
+                Asker::Session(_) => return self.fail(trouble::silent(&socket), now_ms),
+                Asker::Guest(id, _) => self.guest_is_late(id),
+            }
+        }
+        if is_clogged {
+            // The guests that answer shall not wait for those that do not.
+            self.let_go();
+            self.connection.again_ms = now_ms;
+            self.connect(now_ms);
+        }
+    }
+
+    /// Asks for what is due, as far as there is room, and sends it.
+    pub(super) fn ask(&mut self, now_ms: u64) {
+        let Some(up) = &mut self.connection.up else { return };
+        if up.list_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            up.list_ms = None;
+            up.link.next_step(Step::List);
+        }
+        up.link.take_step(&self.uri, now_ms);
+        while up.is_listed
+            && up.link.has_room()
+            && let Some(guest) = self.guests.next_queued()
+        {
+            if let Some((ask, call)) = guest.next_call() {
+                guest.is_open = up.link.ask(Asker::Guest(guest.id, ask), call, now_ms);
+            }
+        }
+        if let Err(loss) = up.link.write() {
+            let sentence = trouble::lost(&up.socket, &loss);
+            self.fail(sentence, now_ms);
+        }
+    }
+
+    /// Goes on after a step of the connection.
+    fn step_done(&mut self, step: Step, outcome: Result<Reply, Failure>, now_ms: u64) {
+        let Some(up) = &mut self.connection.up else { return };
+        match (step, outcome) {
+            (Step::Auths, Ok(Reply::Auths(list))) => {
+                if list.is_empty() || list.contains(&Auth::None) {
+                    up.link.next_step(Step::Open);
+                } else if list.contains(&Auth::Polkit) {
+                    up.link.next_step(Step::Polkit);
+                } else {
+                    let sentence = trouble::no_proof(&up.socket);
+                    self.fail(sentence, now_ms);
+                }
+            }
+            (Step::Auths | Step::Polkit, Ok(_)) => up.link.next_step(Step::Open),
+            (Step::Open, Ok(_)) => up.link.next_step(Step::Register(0)),
+            // An older libvirt lacks some of the events, and the list finds what they would say.
+            (Step::Register(index), _) => {
+                let next = index + 1;
+                let is_last = next >= EventKind::ALL.len();
+                up.link.next_step(if is_last { Step::List } else { Step::Register(next) });
+            }
+            (Step::List, Ok(reply)) => {
+                let list = if let Reply::Domains(list) = reply { list } else { Vec::new() };
+                up.list_ms = Some(now_ms + LIST_MS);
+                let was_listed = std::mem::replace(&mut up.is_listed, true);
+                self.connection.backoff_ms = BACKOFF_MIN_MS;
+                self.trouble = None;
+                self.compare(list, was_listed, now_ms);
+            }
+            (_, Err(failure)) => {
+                let sentence = trouble::refused(&up.socket, &self.uri, step, &failure);
+                self.fail(sentence, now_ms);
+            }
+        }
+    }
+
+    /// Compares who is there with who is known.
+    fn compare(&mut self, list: Vec<Domain>, was_listed: bool, now_ms: u64) {
+        for id in self.guests.not_in(&list) {
+            self.gone(id, "libvirt does not list it any more");
+        }
+        for domain in list {
+            match self.guests.by_uuid(&domain.uuid) {
+                Some(guest) if guest.is_same(&domain) => {
+                    let id = guest.id;
+                    if !was_listed {
+                        self.is_back(id, now_ms);
+                    }
+                }
+                Some(guest) => {
+                    let id = guest.id;
+                    self.gone(id, "it was started anew");
+                    self.came(domain, now_ms);
+                }
+                None => self.came(domain, now_ms),
+            }
+        }
+    }
+
+    /// A guest that was known is on the new connection as well.
+    fn is_back(&mut self, id: crate::Id, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        guest.is_ignored = false;
+        guest.wants.xml |= guest.description.is_none();
+        guest.wants.state = true;
+        guest.wants.info = true;
+        if guest.is_stuck {
+            guest.due_ms = Some(now_ms + PROBE_MS);
+        } else if !std::mem::replace(&mut guest.answers, true) && guest.is_told {
+            self.out.push(Event::Answers(id, true));
+        }
+        self.guests.queue(id);
+    }
+
+    /// A domain that was not known is there.
+    pub(super) fn came(&mut self, domain: Domain, now_ms: u64) {
+        if domain.id >= 0 && self.guests.has_room() {
+            self.guests.add(Guest::new(self.ids.next(), domain, now_ms));
+        }
+    }
+}

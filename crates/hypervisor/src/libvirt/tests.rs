@@ -1,0 +1,387 @@
+//! A daemon that is played here, at a socket of its own, by the clock of the test.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use counters::Bytes;
+
+use super::Libvirt;
+use crate::testing::Tree;
+use crate::{Event, Hypervisor, Id, IdSource, RunState};
+
+const URI: &str = "qemu:///system";
+const XML: &str = "<domain><memory>1048576</memory><vcpu current='1'>2</vcpu><devices>\
+    <memballoon model='virtio' autodeflate='on'/></devices></domain>";
+
+const OPEN: i32 = 1;
+const GET_XML: i32 = 14;
+const GET_INFO: i32 = 16;
+const AUTH_LIST: i32 = 66;
+const STATS: i32 = 159;
+const SET_MEMORY: i32 = 204;
+const GET_STATE: i32 = 212;
+const CONTROL: i32 = 229;
+const LIST: i32 = 273;
+const SET_PERIOD: i32 = 308;
+const EVENT_LIFECYCLE: i32 = 318;
+const EVENT_REBOOT: i32 = 319;
+const EVENT_BALLOON: i32 = 331;
+
+fn words(list: &[u32]) -> Vec<u8> {
+    list.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let mut bytes = words(&[text.len() as u32]);
+    bytes.extend(text.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// A domain, whose name says which it is.
+fn domain(number: u8, id: i32) -> Vec<u8> {
+    let mut bytes = text(&format!("g{number}"));
+    bytes.extend([number; 16]);
+    bytes.extend(id.to_be_bytes());
+    bytes
+}
+
+/// The daemon, and our side of the connection.
+struct Scene {
+    tree: Tree,
+    listener: Option<UnixListener>,
+    peers: Vec<UnixStream>,
+    /// The bytes of a connection that make no whole call yet.
+    partial: Vec<u8>,
+    /// Domains by number, with their ids.
+    domains: BTreeMap<u8, i32>,
+    /// Guests whose calls that reach the hypervisor are never answered.
+    stuck: Vec<u8>,
+    /// A call that is refused, with why.
+    refuse: Option<(i32, &'static str)>,
+    /// A call of the connection that is never answered.
+    silent: Option<i32>,
+    auth: u32,
+    /// The second in which the guests told their statistics last; a period makes it the next.
+    told_s: u64,
+    calls: Vec<i32>,
+    libvirt: Libvirt,
+    now_ms: u64,
+    events: Vec<Event>,
+}
+
+impl Scene {
+    fn new(domains: &[(u8, i32)]) -> Scene {
+        let tree = Tree::new();
+        let socket = tree.path().join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Scene {
+            listener: Some(listener),
+            peers: Vec::new(),
+            partial: Vec::new(),
+            domains: domains.iter().copied().collect(),
+            stuck: Vec::new(),
+            refuse: None,
+            silent: None,
+            auth: 0,
+            told_s: 100,
+            calls: Vec::new(),
+            libvirt: Libvirt::at(&socket, URI, IdSource::new()),
+            now_ms: 0,
+            events: Vec::new(),
+            tree,
+        }
+    }
+
+    /// Both sides take their turns until nothing moves any more.
+    fn settle(&mut self) -> Vec<Event> {
+        for _ in 0..60 {
+            self.libvirt.turn(&[], self.now_ms, &mut self.events);
+            self.serve();
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    fn at(&mut self, now_ms: u64) -> Vec<Event> {
+        self.now_ms = now_ms;
+        self.settle()
+    }
+
+    fn serve(&mut self) {
+        if let Some((peer, _)) = self.listener.as_ref().and_then(|it| it.accept().ok()) {
+            peer.set_nonblocking(true).unwrap();
+            self.peers.push(peer);
+            self.partial.clear();
+        }
+        let Some(peer) = self.peers.last_mut() else { return };
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = peer.read(&mut buffer) {
+            self.partial.extend(&buffer[..length]);
+        }
+        while let Some(length) = self.partial.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            if self.partial.len() < length {
+                break;
+            }
+            let call: Vec<u8> = self.partial.drain(..length).collect();
+            self.answer(&call);
+        }
+    }
+
+    fn answer(&mut self, call: &[u8]) {
+        let procedure = i32::from_be_bytes(call[12..16].try_into().unwrap());
+        self.calls.push(procedure);
+        let reaches_guest = [STATS, SET_MEMORY, SET_PERIOD].contains(&procedure);
+        let number = call.get(33).copied().unwrap_or(0);
+        if self.silent == Some(procedure) || reaches_guest && self.stuck.contains(&number) {
+            return;
+        }
+        let (status, body) = match self.refuse {
+            Some((refused, why)) if refused == procedure => {
+                (1, [words(&[1, 10, 1]), text(why)].concat())
+            }
+            _ => (0, self.body(procedure, number, call)),
+        };
+        let serial = u32::from_be_bytes(call[20..24].try_into().unwrap());
+        let header = words(&[0x2000_8086, 1, procedure as u32, 1, serial, status]);
+        self.send(&[header, body].concat());
+    }
+
+    fn body(&mut self, procedure: i32, number: u8, call: &[u8]) -> Vec<u8> {
+        let period = || call[call.len() - 8..call.len() - 4].iter().any(|byte| *byte != 0);
+        match procedure {
+            AUTH_LIST => words(&[1, self.auth]),
+            LIST => {
+                let count = self.domains.len() as u32;
+                let list = self.domains.iter().flat_map(|(number, id)| domain(*number, *id));
+                words(&[count]).into_iter().chain(list).chain(words(&[count])).collect()
+            }
+            GET_XML => text(XML),
+            GET_STATE => words(&[1, 1]),
+            GET_INFO => words(&[1, 0, 1 << 20, 0, 1 << 19, 2, 0, 9]),
+            CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
+            CONTROL => words(&[0, 0, 0, 0]),
+            STATS => words(&[2, 9, 0, self.told_s as u32, 4, 0, 77]),
+            SET_PERIOD if period() => {
+                self.told_s += 1;
+                Vec::new()
+            }
+            316 => words(&[0]),
+            _ => Vec::new(),
+        }
+    }
+
+    fn send(&mut self, message: &[u8]) {
+        let length = words(&[message.len() as u32 + 4]);
+        // Whoever has gone away does not hear it.
+        let _ = self.peers.last_mut().unwrap().write_all(&[&length, message].concat());
+    }
+
+    fn tell(&mut self, procedure: i32, number: u8, id: i32, rest: &[u32]) {
+        let header = words(&[0x2000_8086, 1, procedure as u32, 2, 0, 0, 7]);
+        self.send(&[header, domain(number, id), words(rest)].concat());
+    }
+
+    fn calls(&mut self, procedure: i32) -> usize {
+        self.calls.iter().filter(|call| **call == procedure).count()
+    }
+}
+
+fn ids(events: &[Event]) -> Vec<Id> {
+    let found = events.iter().map(|event| match event {
+        Event::Found(id, _) => *id,
+        other => panic!("{other:?}"),
+    });
+    found.collect()
+}
+
+#[test]
+fn a_domain_is_found_watched_and_gone() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let events = scene.settle();
+    let [Event::Found(id, found)] = &events[..] else { panic!("{events:?}") };
+    let id = *id;
+    assert_eq!((found.name.as_str(), found.uuid, found.process), ("g1", [1; 16], None));
+    assert_eq!((found.memory, found.actual), (Bytes(1 << 30), Bytes(1 << 29)));
+    assert!(found.can.balloon && found.can.cpu_hotplug && !found.can.port);
+    assert_eq!((found.can.deflate_on_oom, found.state), (Some(true), RunState::Running));
+    scene.tell(EVENT_BALLOON, 1, 5, &[0, 4096]);
+    assert_eq!(scene.settle(), [Event::Actual(id, Bytes(4 << 20))]);
+    scene.tell(EVENT_REBOOT, 1, 5, &[]);
+    assert_eq!(scene.settle(), [Event::Rebooted(id), Event::Actual(id, Bytes(1 << 29))]);
+    scene.tell(EVENT_LIFECYCLE, 1, 4, &[5, 1]);
+    assert_eq!(scene.settle(), [], "one that ran before it");
+    scene.tell(EVENT_LIFECYCLE, 1, -1, &[5, 1]);
+    assert_eq!(scene.settle(), [Event::Gone(id, "it was destroyed".into())]);
+    scene.tell(EVENT_LIFECYCLE, 1, 6, &[2, 0]);
+    let again = ids(&scene.settle());
+    assert!(again.len() == 1 && again[0] != id);
+}
+
+#[test]
+fn the_newest_target_is_asked_for_and_its_outcome_told() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    for size in [300, 200, 100] {
+        scene.libvirt.set_target(id, Bytes(size << 20), 0);
+    }
+    let taken = |size: u64| Event::Taken(id, Bytes(size << 20));
+    assert_eq!(scene.settle(), [taken(300), taken(100)]);
+    scene.refuse = Some((SET_MEMORY, "no"));
+    scene.libvirt.set_target(id, Bytes(1), 0);
+    assert_eq!(scene.settle(), [Event::Refused(id, "no".into())]);
+}
+
+#[test]
+fn statistics_are_asked_for_once_and_the_period_does_not_stay() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    scene.libvirt.ask_stats(id, 0);
+    assert_eq!(scene.settle(), []);
+    let events = scene.at(scene.libvirt.next_ms());
+    let [Event::Stats(_, stats)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((stats.updated_s, stats.free, stats.total), (101, Some(Bytes(77 << 10)), None));
+    assert_eq!(scene.calls(SET_PERIOD), 2);
+    assert_eq!(scene.at(20_000), []);
+    assert_eq!(scene.calls(STATS), 2, "nobody asked");
+}
+
+#[test]
+fn a_guest_that_hangs_is_told_and_its_neighbour_served() {
+    let mut scene = Scene::new(&[(1, 5), (2, 6)]);
+    let found = ids(&scene.settle());
+    scene.stuck = vec![b'1'];
+    for id in &found {
+        scene.libvirt.set_target(*id, Bytes(1 << 20), 0);
+    }
+    assert_eq!(scene.settle(), [Event::Taken(found[1], Bytes(1 << 20))]);
+    assert_eq!(scene.at(4_999), []);
+    assert_eq!(scene.at(5_000), [Event::Answers(found[0], false)]);
+    scene.libvirt.set_target(found[0], Bytes(2 << 20), 5_000);
+    let why = "its hypervisor does not answer libvirt".to_owned();
+    assert_eq!(scene.settle(), [Event::Refused(found[0], why)]);
+}
+
+#[test]
+fn many_that_hang_cost_the_others_nothing() {
+    let mut scene = Scene::new(&[(1, 5), (2, 6), (3, 7), (4, 8), (5, 9)]);
+    let found = ids(&scene.settle());
+    scene.stuck = vec![b'1', b'2', b'3', b'4'];
+    for id in &found {
+        scene.libvirt.set_target(*id, Bytes(1 << 20), 0);
+    }
+    assert_eq!(scene.settle(), [], "the last has to wait");
+    let events = scene.at(5_000);
+    for id in &found[..4] {
+        assert!(events.contains(&Event::Answers(*id, false)), "{events:?}");
+    }
+    let lost = "the connection to libvirt was lost".to_owned();
+    assert!(events.contains(&Event::Refused(found[4], lost)), "{events:?}");
+    assert!(!events.contains(&Event::Answers(found[4], false)), "{events:?}");
+    scene.libvirt.set_target(found[4], Bytes(1 << 20), 5_000);
+    let events = scene.settle();
+    assert!(events.contains(&Event::Taken(found[4], Bytes(1 << 20))), "{events:?}");
+    // They are looked at by a call that does not hang, until they answer.
+    assert_eq!(scene.at(8_000), []);
+    scene.stuck = vec![b'4'];
+    let events = scene.at(11_000);
+    let answers: Vec<_> = found[..3].iter().map(|id| Event::Answers(*id, true)).collect();
+    for event in &answers {
+        assert!(events.contains(event), "{event:?} in {events:?}");
+    }
+    assert!(!events.contains(&Event::Answers(found[3], true)), "{events:?}");
+}
+
+#[test]
+fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
+    let mut scene = Scene::new(&[(1, 5), (2, 6), (3, 7)]);
+    let found = ids(&scene.settle());
+    scene.peers.clear();
+    let events = scene.at(100);
+    let mut expected: Vec<_> = found.iter().map(|id| Event::Answers(*id, false)).collect();
+    let sock = scene.tree.path().join("sock");
+    let sock = sock.display();
+    expected.push(Event::Trouble(format!(
+        "libvirt at {sock} has closed the connection: its guests wait for it"
+    )));
+    assert_eq!(events, expected);
+    assert_eq!(scene.libvirt.next_ms(), 1_100);
+    // One was started anew meanwhile, and one has ended.
+    scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
+    let events = scene.at(1_100);
+    let anew = Event::Gone(found[1], "it was started anew".into());
+    let ended = Event::Gone(found[2], "libvirt does not list it any more".into());
+    for event in [Event::Answers(found[0], true), anew, ended] {
+        assert!(events.contains(&event), "{event:?} in {events:?}");
+    }
+    let new = events.iter().find_map(|event| match event {
+        Event::Found(id, _) => Some(*id),
+        _ => None,
+    });
+    assert!(new.is_some_and(|id| !found.contains(&id)), "{events:?}");
+}
+
+#[test]
+fn trouble_is_said_once_and_tried_again_ever_more_seldom() {
+    let mut scene = Scene::new(&[]);
+    scene.listener = None;
+    let events = scene.settle();
+    let [Event::Trouble(sentence)] = &events[..] else { panic!("{events:?}") };
+    assert!(sentence.starts_with("Nobody listens at "), "{sentence}");
+    let mut waits = Vec::new();
+    for _ in 0..7 {
+        let next_ms = scene.libvirt.next_ms();
+        waits.push(next_ms - scene.now_ms);
+        assert_eq!(scene.at(next_ms), []);
+    }
+    assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    std::fs::remove_file(scene.tree.path().join("sock")).unwrap();
+    let events = scene.at(scene.libvirt.next_ms());
+    let [Event::Trouble(sentence)] = &events[..] else { panic!("{events:?}") };
+    assert!(sentence.contains("start its daemon"), "{sentence}");
+}
+
+/// What is said of a daemon that is prepared like this, at the time at which it must be clear.
+fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
+    let mut scene = Scene::new(&[(1, 5)]);
+    prepare(&mut scene);
+    let mut events = scene.settle();
+    events.extend(scene.at(at_ms));
+    match &events[..] {
+        [Event::Trouble(sentence)] => sentence.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_trouble_has_its_sentence() {
+    let check = |sentence: String, part: &str| assert!(sentence.contains(part), "{sentence}");
+    check(trouble(|scene| scene.auth = 1, 0), "wants a password");
+    let refuse = |call, why| move |scene: &mut Scene| scene.refuse = Some((call, why));
+    check(trouble(refuse(OPEN, "no driver"), 0), "does not open qemu:///system: no driver");
+    check(trouble(refuse(LIST, "not now"), 0), "does not list its domains: not now");
+    check(trouble(refuse(GET_XML, "no XML"), 0), "g1 of libvirt is left alone");
+    let polkit = |scene: &mut Scene| {
+        scene.auth = 2;
+        scene.refuse = Some((70, "not authorised"));
+    };
+    check(trouble(polkit, 0), "does not let us in: not authorised; run as root");
+    check(trouble(|scene| scene.silent = Some(LIST), 5_000), "does not answer");
+}
+
+#[test]
+fn garbage_ends_the_connection_and_nothing_else() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    scene.send(&words(&[1, 2, 3, 4, 5, 6]));
+    assert_eq!(scene.settle(), [], "a message of something else");
+    scene.peers.last_mut().unwrap().write_all(&[0xff; 64]).unwrap();
+    let events = scene.settle();
+    let [Event::Answers(same, false), Event::Trouble(sentence)] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(*same, id);
+    assert!(sentence.contains("does not speak libvirt's protocol"), "{sentence}");
+}

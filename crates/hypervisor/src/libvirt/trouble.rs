@@ -1,0 +1,85 @@
+//! What is said when libvirt cannot be spoken to: one sentence that says what would help.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use virtrpc::Failure;
+
+use super::link::{Loss, Step};
+
+/// There is no socket at any of the places.
+pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
+    let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "There is no libvirt at {}: start its daemon (systemctl start libvirtd), or leave out \
+         {uri}",
+        places.join(" or ")
+    )
+}
+
+/// A socket is there and cannot be connected to.
+pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
+    let socket = socket.display();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "No right to speak to libvirt at {socket}: run as root, or as a member of the group \
+             that may (libvirt on Debian)"
+        ),
+        io::ErrorKind::ConnectionRefused => {
+            format!("Nobody listens at {socket}: start libvirt's daemon (systemctl start libvirtd)")
+        }
+        io::ErrorKind::WouldBlock => format!(
+            "libvirt at {socket} does not take connections: too many wait already; look at its \
+             daemon"
+        ),
+        _ => format!("Cannot connect to libvirt at {socket}: {error}"),
+    }
+}
+
+/// A connection ended.
+pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
+    let socket = socket.display();
+    match loss {
+        Loss::Closed => {
+            format!("libvirt at {socket} has closed the connection: its guests wait for it")
+        }
+        Loss::Failed(error) => format!("The connection to libvirt at {socket} failed: {error}"),
+        Loss::Foreign(error) => {
+            format!("What listens at {socket} does not speak libvirt's protocol: {error}")
+        }
+    }
+}
+
+/// A step of the connection was not answered in time.
+pub(super) fn silent(socket: &Path) -> String {
+    format!("libvirt at {} does not answer: look at its daemon", socket.display())
+}
+
+/// No proof that we could give is wanted.
+pub(super) fn no_proof(socket: &Path) -> String {
+    format!(
+        "libvirt at {} wants a password, and pinhead has none to give: allow its socket without \
+         one (auth_unix_rw in libvirtd.conf)",
+        socket.display()
+    )
+}
+
+/// A step of the connection was refused.
+pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -> String {
+    let (socket, message) = (socket.display(), &failure.message);
+    if step == Step::Polkit || failure.code == Some(Failure::AUTH_FAILED) {
+        return format!(
+            "libvirt at {socket} does not let us in: {message}; run as root, or as a member of \
+             the group that may (libvirt on Debian)"
+        );
+    }
+    match step {
+        Step::Open => format!("libvirt at {socket} does not open {uri}: {message}"),
+        _ => format!("libvirt at {socket} does not list its domains: {message}"),
+    }
+}
+
+/// A domain cannot be described.
+pub(super) fn no_description(name: &str, reason: &str) -> String {
+    format!("Domain {name} of libvirt is left alone, as its description cannot be read: {reason}")
+}

@@ -1,0 +1,288 @@
+//! A guest that was found: what is asked of it, and what it tells.
+
+use counters::Bytes;
+use qmp::{Command, Failure, Reply, Value};
+
+use super::link::{Link, Purpose};
+use super::probe::Probed;
+use super::state;
+use super::stats::{Progress, StatsAsk};
+use crate::{BalloonStats, Event, Id, ProcessId, RunState};
+
+/// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
+const SILENT_MS: u64 = 5_000;
+/// Statistics that are younger are as good as new ones, and cost no wake-up. It is also the least
+/// time after which new ones can be told from old ones, since they tell seconds.
+const FRESH_MS: u64 = 1_000;
+/// The longest text of QEMU's that is passed on.
+const WORDS_BYTES_MAX: usize = 200;
+
+/// A guest. What it tells more than once in a turn is told once, as it was last: a QEMU that
+/// floods us with events does not flood those above.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) id: Id,
+    pub(super) process: Option<ProcessId>,
+    memory: Bytes,
+    balloon: Option<String>,
+    can_balloon: bool,
+    can_stats: bool,
+    run: RunState,
+    is_moving: bool,
+    told: RunState,
+    actual: Option<Bytes>,
+    is_new_boot: bool,
+    /// The newest target, while QEMU is busy with an older one.
+    wanted: Option<Bytes>,
+    stats: Option<StatsAsk>,
+    /// The last statistics, and when they came.
+    fresh: Option<(u64, BalloonStats)>,
+    /// The last statistics were asked for again, and are to be told again.
+    is_repeated: bool,
+    is_silent: bool,
+    last_words: Option<String>,
+}
+
+impl Guest {
+    pub(super) fn new(id: Id, probed: &Probed) -> Guest {
+        let found = &probed.found;
+        Guest {
+            id,
+            process: found.process,
+            memory: found.memory,
+            balloon: probed.balloon.clone(),
+            can_balloon: found.can.balloon,
+            can_stats: found.can.statistics,
+            run: probed.run,
+            is_moving: probed.is_moving,
+            told: found.state,
+            actual: None,
+            is_new_boot: false,
+            wanted: None,
+            stats: None,
+            fresh: None,
+            is_repeated: false,
+            is_silent: false,
+            last_words: None,
+        }
+    }
+
+    /// Asks for a size, now or when QEMU has answered for the last one. The error is why not.
+    pub(super) fn set_target(
+        &mut self,
+        target: Bytes,
+        link: &mut Link,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        if !self.can_balloon {
+            return Err("it has no balloon device".into());
+        }
+        let is_target = |purpose: &Purpose| matches!(purpose, Purpose::Target(_));
+        let command = Command::Balloon { value_bytes: target.0 };
+        let is_asked =
+            !link.waits_for(is_target) && link.ask(Purpose::Target(target), command, now_ms);
+        self.wanted = (!is_asked).then_some(target);
+        Ok(())
+    }
+
+    /// Asks for statistics, unless they are being asked for, have just come, or nobody would
+    /// answer.
+    pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
+        if self.fresh.is_some_and(|(came_ms, _)| now_ms < came_ms + FRESH_MS) {
+            self.is_repeated = true;
+            return;
+        }
+        let runs = self.told == RunState::Running && !self.is_silent;
+        if let Some(device) = self.balloon.as_deref()
+            && self.can_stats
+            && self.stats.is_none()
+            && runs
+        {
+            self.stats = StatsAsk::begin(device, link, now_ms);
+        }
+    }
+
+    /// Asks for the size and, because QEMU tells it by itself only where somebody has asked for
+    /// that, whether the guest moves.
+    pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
+        if self.can_balloon {
+            ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
+        }
+        ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
+    }
+
+    pub(super) fn ask_status(&mut self, link: &mut Link, now_ms: u64) {
+        ask_once(Purpose::Status, Command::QueryStatus, link, now_ms);
+    }
+
+    /// Takes an answer.
+    pub(super) fn answer(
+        &mut self,
+        purpose: Purpose,
+        outcome: Result<Reply, Failure>,
+        link: &mut Link,
+        now_ms: u64,
+        events: &mut Vec<Event>,
+    ) {
+        if std::mem::take(&mut self.is_silent) {
+            events.push(Event::Answers(self.id, true));
+        }
+        match (purpose, outcome) {
+            (Purpose::Target(target), outcome) => {
+                events.push(match outcome {
+                    Ok(_) => Event::Taken(self.id, target),
+                    Err(failure) => Event::Refused(self.id, cut(&failure.desc).to_owned()),
+                });
+                if let Some(wanted) = self.wanted.take() {
+                    // It has a balloon, or it would not have wanted anything.
+                    let _ = self.set_target(wanted, link, now_ms);
+                }
+            }
+            (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
+                self.actual = Some(Bytes(actual_bytes));
+            }
+            (Purpose::Migration, Ok(Reply::Migration(status))) => {
+                self.is_moving = status.is_some_and(|status| state::is_moving(&status));
+            }
+            (Purpose::Status, Ok(Reply::Status(status))) => self.run = state::of_status(&status),
+            (
+                Purpose::StatsBefore
+                | Purpose::StatsInterval
+                | Purpose::StatsOn
+                | Purpose::StatsSince,
+                outcome,
+            ) => {
+                if let Some(stats) = &mut self.stats {
+                    let progress = stats.answer(purpose, outcome, link, now_ms);
+                    self.progressed(progress, link, now_ms, events);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn progressed(
+        &mut self,
+        progress: Progress,
+        link: &mut Link,
+        now_ms: u64,
+        events: &mut Vec<Event>,
+    ) {
+        match progress {
+            Progress::Waits => return,
+            Progress::Answered(stats) => {
+                let stats = within(*stats, self.memory);
+                self.fresh = Some((now_ms, stats));
+                events.push(Event::Stats(self.id, stats));
+            }
+            Progress::Failed => {}
+        }
+        self.end_stats(link, now_ms);
+    }
+
+    /// Leaves the guest unasked, as it was found.
+    pub(super) fn end_stats(&mut self, link: &mut Link, now_ms: u64) {
+        if let Some(stats) = self.stats.take() {
+            stats.end(link, now_ms);
+        }
+    }
+
+    /// Takes an event.
+    pub(super) fn event(&mut self, name: &str, data: &Value, link: &mut Link, now_ms: u64) {
+        match name {
+            "BALLOON_CHANGE" => {
+                self.actual = data.get("actual").and_then(Value::as_u64).map(Bytes).or(self.actual);
+            }
+            "RESET" => {
+                self.is_new_boot = true;
+                self.fresh = None;
+                self.ask_status(link, now_ms);
+                self.ask_actual(link, now_ms);
+            }
+            "MIGRATION" => {
+                let status = data.get("status").and_then(Value::as_str);
+                self.is_moving = status.is_some_and(state::is_moving);
+                self.ask_status(link, now_ms);
+            }
+            "STOP" | "RESUME" | "SUSPEND" | "SUSPEND_DISK" | "WAKEUP" | "SHUTDOWN"
+            | "GUEST_PANICKED" => {
+                if name == "SHUTDOWN" {
+                    let reason = data.get("reason").and_then(Value::as_str);
+                    self.last_words = reason.map(|reason| cut(reason).to_owned());
+                }
+                self.run = state::of_event(name, self.run).unwrap_or(self.run);
+                // The event does not say everything: a guest is also stopped when it has moved.
+                self.ask_status(link, now_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what time asks for.
+    pub(super) fn tick(&mut self, link: &mut Link, now_ms: u64, events: &mut Vec<Event>) {
+        if let Some(stats) = &mut self.stats {
+            let progress = stats.tick(link, now_ms);
+            self.progressed(progress, link, now_ms, events);
+        }
+        if !self.is_silent && link.waits_since_ms().is_some_and(|ms| now_ms >= ms + SILENT_MS) {
+            self.is_silent = true;
+            events.push(Event::Answers(self.id, false));
+        }
+    }
+
+    /// When it wants its next turn.
+    pub(super) fn next_ms(&self, link: &Link) -> u64 {
+        if self.is_repeated {
+            return 0;
+        }
+        let stats = self.stats.as_ref().map_or(u64::MAX, StatsAsk::next_ms);
+        let silent = link.waits_since_ms().filter(|_| !self.is_silent);
+        stats.min(silent.map_or(u64::MAX, |ms| ms + SILENT_MS))
+    }
+
+    /// Tells what has changed in this turn.
+    pub(super) fn tell(&mut self, events: &mut Vec<Event>) {
+        if std::mem::take(&mut self.is_new_boot) {
+            events.push(Event::Rebooted(self.id));
+        }
+        let state = state::joined(self.run, self.is_moving);
+        if state != self.told {
+            self.told = state;
+            events.push(Event::State(self.id, state));
+        }
+        if std::mem::take(&mut self.is_repeated) {
+            events.extend(self.fresh.map(|(_, stats)| Event::Stats(self.id, stats)));
+        }
+        events.extend(self.actual.take().map(|actual| Event::Actual(self.id, actual)));
+    }
+
+    /// Why it is gone, in words.
+    pub(super) fn end(self, reason: &str) -> String {
+        match self.last_words {
+            Some(words) => format!("{reason}: {words}"),
+            None => reason.to_owned(),
+        }
+    }
+}
+
+fn ask_once(purpose: Purpose, command: Command, link: &mut Link, now_ms: u64) {
+    if !link.waits_for(|open| *open == purpose) {
+        link.ask(purpose, command, now_ms);
+    }
+}
+
+fn cut(words: &str) -> &str {
+    &words[..words.floor_char_boundary(WORDS_BYTES_MAX)]
+}
+
+/// What a guest says that it has, cut to what it can have.
+fn within(stats: BalloonStats, memory: Bytes) -> BalloonStats {
+    let cut = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.min(memory));
+    BalloonStats {
+        total: cut(stats.total),
+        free: cut(stats.free),
+        available: cut(stats.available),
+        caches: cut(stats.caches),
+        ..stats
+    }
+}

@@ -1,0 +1,213 @@
+//! One connection to a QEMU's monitor: bytes, budget, and which answer is whose.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use counters::Bytes;
+use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
+use rustix::event::PollFlags;
+
+use crate::port::is_passing;
+use crate::{Budget, ProcessId, connect};
+
+/// Bytes a second that a QEMU may say. Its events come at most once a second a kind, and are
+/// some 200 bytes each; our own questions make it say more, but seldom.
+const BYTES_A_SECOND: u64 = 64 * 1024;
+/// Bytes that a QEMU may say at once: the longest answer that is read at all, and another.
+const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
+/// Bytes taken from one QEMU in one turn, so that the others have theirs.
+const TURN: usize = 64 * 1024;
+/// The least that a read costs of the budget: a QEMU that says its bytes one by one wakes us for
+/// each of them.
+const READ_COST: u64 = 1024;
+/// Lines that are no QMP, or answers that nobody asked for, until the connection is given up. A
+/// QEMU that is what it says makes none.
+const GARBAGE_MAX: u32 = 8;
+
+/// What is said of a QEMU that has ended.
+pub(super) const CLOSED: &str = "QEMU closed its monitor";
+
+/// A QEMU that ends with a question of ours unread resets the connection instead of closing it.
+fn failed(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
+        _ => format!("its monitor failed: {error}"),
+    }
+}
+
+/// What an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Name,
+    Uuid,
+    Status,
+    Memory,
+    Actual,
+    Vcpus,
+    CpuPlaces,
+    Chardevs,
+    Migration,
+    /// The devices with an id, or those without.
+    Devices(&'static str),
+    DeflateOnOom,
+    PageReporting,
+    /// The name and the character device of a serial port, by its place in the probe's list.
+    PortName(usize),
+    PortChardev(usize),
+    Target(Bytes),
+    /// The statistics as they were before the guest was asked, and since.
+    StatsBefore,
+    StatsSince,
+    StatsInterval,
+    StatsOn,
+    StatsOff,
+}
+
+/// What a QEMU has said.
+#[derive(Debug)]
+pub(super) enum Said {
+    Ready,
+    Answer(Purpose, Result<Reply, Failure>),
+    Event { name: String, data: Value },
+}
+
+/// A command that waits for its answer.
+#[derive(Debug)]
+struct Open {
+    ticket: Ticket,
+    purpose: Purpose,
+    asked_ms: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: UnixStream,
+    client: Client,
+    budget: Budget,
+    open: Vec<Open>,
+    garbage: u32,
+    refilled_ms: u64,
+}
+
+impl Link {
+    pub(super) fn connect(path: &Path, now_ms: u64) -> io::Result<Link> {
+        Ok(Link {
+            stream: connect::to_unix(path)?,
+            client: Client::new(),
+            budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
+            open: Vec::new(),
+            garbage: 0,
+            refilled_ms: now_ms,
+        })
+    }
+
+    /// The process that listens on the other end, as the kernel knows it. `None` where it is in
+    /// a namespace that has no number for it here.
+    pub(super) fn peer(&self, root: &Path) -> Option<ProcessId> {
+        let credentials = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
+        let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()?;
+        ProcessId::of_under(root, pid)
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// What to wait for. A QEMU without a budget is not listened to.
+    pub(super) fn flags(&self) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        if self.budget.left() > 0 {
+            flags |= PollFlags::IN;
+        }
+        if !self.client.output().is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        flags
+    }
+
+    /// Whether it is to be listened to again when time has passed.
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.budget.left() == 0
+    }
+
+    pub(super) fn refill(&mut self, now_ms: u64) {
+        self.budget.refill(now_ms);
+        self.refilled_ms = now_ms;
+    }
+
+    pub(super) fn refilled_ms(&self) -> u64 {
+        self.refilled_ms
+    }
+
+    /// Asks, unless too much waits for an answer already.
+    pub(super) fn ask(&mut self, purpose: Purpose, command: Command, now_ms: u64) -> bool {
+        let Ok(ticket) = self.client.ask(command) else { return false };
+        self.open.push(Open { ticket, purpose, asked_ms: now_ms });
+        true
+    }
+
+    /// Whether an answer for such a purpose is still to come.
+    pub(super) fn waits_for(&self, is_it: impl Fn(&Purpose) -> bool) -> bool {
+        self.open.iter().any(|open| is_it(&open.purpose))
+    }
+
+    /// When the command was asked that waits longest for its answer.
+    pub(super) fn waits_since_ms(&self) -> Option<u64> {
+        self.open.iter().map(|open| open.asked_ms).min()
+    }
+
+    /// Hands over what waits to be sent, as much as the socket takes.
+    pub(super) fn send(&mut self) -> Result<(), String> {
+        while !self.client.output().is_empty() {
+            match self.stream.write(self.client.output()) {
+                Ok(count) => self.client.advance(count),
+                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has come. The error says, in words for people, why nothing more will come.
+    pub(super) fn receive(&mut self, said: &mut Vec<Said>) -> Result<(), String> {
+        let mut buffer = [0; TURN];
+        let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
+        if room == 0 {
+            return Ok(());
+        }
+        let count = match self.stream.read(&mut buffer[..room]) {
+            Ok(0) => return Err(CLOSED.into()),
+            Ok(count) => count,
+            Err(error) if is_passing(&error) => return Ok(()),
+            Err(error) => return Err(failed(&error)),
+        };
+        self.budget.spend(READ_COST.max(count as u64));
+        self.client.feed(&buffer[..count]);
+        let mut last_error = None;
+        while let Some(incoming) = self.client.poll() {
+            match incoming {
+                Ok(Incoming::Ready(_)) => said.push(Said::Ready),
+                Ok(Incoming::Reply { ticket, outcome }) => {
+                    let place = self.open.iter().position(|open| open.ticket == ticket);
+                    let open = place.map(|place| self.open.remove(place));
+                    said.extend(open.map(|open| Said::Answer(open.purpose, outcome)));
+                }
+                Ok(Incoming::Event { name, data, .. }) => said.push(Said::Event { name, data }),
+                Err(error @ qmp::Error::Refused { .. }) => return Err(error.to_string()),
+                Err(error) => {
+                    self.garbage = self.garbage.saturating_add(1);
+                    last_error = Some(error);
+                }
+            }
+        }
+        match last_error {
+            Some(error) if self.garbage > GARBAGE_MAX => {
+                Err(format!("what its monitor says is no QMP: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

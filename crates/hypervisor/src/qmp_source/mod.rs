@@ -1,0 +1,226 @@
+//! Guests that are plain QEMU processes, found by the sockets of their monitors.
+//!
+//! ```text
+//!   patterns ─► Glob, every 2 s ─► Place ─► Link ─► Probe ─► Found
+//!                                             │
+//!                                             └──► Guest ◄─► balloon, statistics, state
+//! ```
+//!
+//! A QEMU that hangs, floods or speaks nonsense costs its own connection: each has a budget of
+//! bytes, a bound on open questions, and a time in which it must answer.
+
+mod glob;
+mod guest;
+mod link;
+mod place;
+mod probe;
+mod state;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use counters::Bytes;
+use rustix::event::PollFlags;
+
+use crate::{Error, Event, Hypervisor, Id, IdSource};
+use glob::{Glob, Search};
+use place::{Common, Place, Trouble};
+
+/// Where sockets of guests are: those of `pinhead up` started by root and by others, and those
+/// of Proxmox.
+pub const QMP_PATTERNS: [&str; 3] =
+    ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp", "/var/run/qemu-server/*.qmp"];
+
+/// How often new sockets are looked for.
+const SCAN_MS: u64 = 2_000;
+/// Sockets that are looked after. Each costs a descriptor, of which a process has some thousands.
+const PLACES_MAX: usize = 4_096;
+/// New connections in one turn, so that those that are there have theirs soon.
+const CONNECTS_A_TURN: usize = 64;
+
+/// All QEMUs whose monitors fit some patterns.
+#[derive(Debug)]
+pub struct QmpSource {
+    globs: Vec<Glob>,
+    common: Common,
+    places: BTreeMap<PathBuf, Place>,
+    guests: BTreeMap<Id, PathBuf>,
+    /// Told at the next turn.
+    untold: Vec<Event>,
+    next_scan_ms: u64,
+}
+
+impl QmpSource {
+    /// Looks for sockets that fit any of these absolute paths, whose parts may hold `*` and `?`.
+    /// What each socket gets to say is one guest, named by `ids`.
+    pub fn new<P: AsRef<str>>(patterns: &[P], ids: IdSource) -> Result<QmpSource, Error> {
+        QmpSource::under(PathBuf::from("/"), patterns, ids)
+    }
+
+    /// The same with another root than `/` for /proc. The patterns are taken as they are.
+    pub fn under<P: AsRef<str>>(
+        root: PathBuf,
+        patterns: &[P],
+        ids: IdSource,
+    ) -> Result<QmpSource, Error> {
+        let glob = |pattern: &P| {
+            let pattern = pattern.as_ref();
+            Glob::new(pattern).ok_or_else(|| Error::Pattern { pattern: pattern.to_owned() })
+        };
+        Ok(QmpSource {
+            globs: patterns.iter().map(glob).collect::<Result<_, _>>()?,
+            common: Common::new(root, ids),
+            places: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            untold: Vec::new(),
+            next_scan_ms: 0,
+        })
+    }
+
+    fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
+        let mut search = Search::default();
+        for glob in &self.globs {
+            glob.find(PLACES_MAX, &mut search);
+        }
+        let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
+        for socket in search.sockets {
+            gone.remove(&socket.path);
+            match self.places.get_mut(&socket.path) {
+                Some(place) => place.seen(socket.inode, now_ms),
+                None => {
+                    let place = Place::new(socket.path.clone(), socket.inode, now_ms);
+                    self.places.insert(socket.path, place);
+                }
+            }
+        }
+        for path in gone {
+            // A QEMU whose socket was removed under it still speaks.
+            if self.places.get(&path).is_some_and(|place| place.link().is_none()) {
+                self.places.remove(&path);
+                self.common.over(&Trouble::Socket(path));
+            }
+        }
+        match cannot_look(&search.denied) {
+            Some(words) => self.common.tell(Trouble::Search, words, events),
+            None => self.common.over(&Trouble::Search),
+        }
+    }
+
+    /// Keeps the list of guests in step with what was told of them.
+    fn note(&mut self, path: PathBuf, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::Found(id, _) => drop(self.guests.insert(*id, path.clone())),
+                Event::Gone(id, _) => drop(self.guests.remove(id)),
+                _ => {}
+            }
+        }
+    }
+
+    fn place(&mut self, guest: Id) -> Option<&mut Place> {
+        self.places.get_mut(self.guests.get(&guest)?)
+    }
+}
+
+/// One sentence for all directories that may not be read; other users' are often many.
+fn cannot_look(denied: &[PathBuf]) -> Option<String> {
+    let (first, others) = denied.split_first()?;
+    let more = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more directories"),
+    };
+    let first = first.display();
+    Some(format!("No right to look for QMP sockets in {first}{more}: run as root to see them"))
+}
+
+impl Hypervisor for QmpSource {
+    fn name(&self) -> String {
+        "qmp".into()
+    }
+
+    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
+        let links = self.places.values().filter_map(Place::link);
+        out.extend(links.map(|link| (link.as_fd(), link.flags())));
+    }
+
+    fn next_ms(&self) -> u64 {
+        if !self.untold.is_empty() {
+            return 0;
+        }
+        self.places.values().map(Place::next_ms).fold(self.next_scan_ms, u64::min)
+    }
+
+    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>) {
+        events.append(&mut self.untold);
+        // Without word of who can be read, all are tried: none of them waits.
+        let is_known =
+            self.places.values().filter(|place| place.link().is_some()).count() == ready.len();
+        let mut ready = ready.iter().copied();
+        let mut notes = Vec::new();
+        for (path, place) in &mut self.places {
+            if place.link().is_none() {
+                continue;
+            }
+            let flags = if is_known { ready.next() } else { Some(PollFlags::IN) };
+            let before = events.len();
+            place.turn(flags.unwrap_or(PollFlags::empty()), now_ms, &mut self.common, events);
+            if events[before..].iter().any(|e| matches!(e, Event::Found(..) | Event::Gone(..))) {
+                notes.push((path.clone(), before, events.len()));
+            }
+        }
+        for (path, from, to) in notes {
+            self.note(path, &events[from..to]);
+        }
+        if now_ms >= self.next_scan_ms {
+            self.next_scan_ms = now_ms + SCAN_MS;
+            self.scan(now_ms, events);
+        }
+        let mut left = CONNECTS_A_TURN;
+        for place in self.places.values_mut() {
+            if left == 0 {
+                break;
+            }
+            left -= usize::from(place.connect(now_ms, &mut self.common, events));
+        }
+    }
+
+    fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {
+        let Some((asked, link)) = self.place(guest).and_then(Place::guest) else { return };
+        if let Err(reason) = asked.set_target(target, link, now_ms) {
+            self.untold.push(Event::Refused(guest, reason));
+        } else {
+            // A broken connection is seen, and told, in the next turn.
+            let _ = link.send();
+        }
+    }
+
+    fn ask_stats(&mut self, guest: Id, now_ms: u64) {
+        if let Some((asked, link)) = self.place(guest).and_then(Place::guest) {
+            asked.ask_stats(link, now_ms);
+            let _ = link.send();
+        }
+    }
+
+    fn ask_actual(&mut self, guest: Id, now_ms: u64) {
+        if let Some((asked, link)) = self.place(guest).and_then(Place::guest) {
+            asked.ask_actual(link, now_ms);
+            let _ = link.send();
+        }
+    }
+}
+
+impl Drop for QmpSource {
+    /// No guest is left asked for statistics.
+    fn drop(&mut self) {
+        for place in self.places.values_mut() {
+            if let Some((guest, link)) = place.guest() {
+                guest.end_stats(link, 0);
+                let _ = link.send();
+            }
+        }
+    }
+}

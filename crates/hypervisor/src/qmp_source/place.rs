@@ -1,0 +1,379 @@
+//! A socket that may have a QEMU behind it, from the first try to the last.
+//!
+//! ```text
+//!   Idle ─► greeted? ─► asked what it is ─► a guest
+//!     ▲         │               │              │ its end
+//!     └── later, and later ◄────┴──────────────┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use qmp::Value;
+use rustix::event::PollFlags;
+
+use super::guest::Guest;
+use super::link::{CLOSED, Link, Said};
+use super::probe::Probe;
+use crate::{Event, IdSource, ProcessId};
+
+/// How long a QEMU may take to greet, and to answer while it is asked what it is. It serves one
+/// client at a time, and keeps the others waiting without a word.
+const GREETING_MS: u64 = 5_000;
+/// The wait before a socket is tried again, and the longest: it doubles with each failure.
+const RETRY_MS: u64 = 1_000;
+const RETRY_MAX_MS: u64 = 30_000;
+/// The kernel names the process that has last said that it listens. Whoever hands its QEMU a
+/// socket that listens already is named until QEMU has said so itself, right at its start: the
+/// second look, after this, sees QEMU, or somebody who will never be it.
+const SECOND_LOOK_MS: u64 = 200;
+/// A guest that was there for so long is one that stays.
+const STEADY_MS: u64 = 10_000;
+/// A connection that is not listened to because it says too much gets its next turn after this.
+const OVER_BUDGET_MS: u64 = 250;
+
+/// What places share.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) root: PathBuf,
+    pub(super) ids: IdSource,
+    /// The processes of the guests that are there, so that a QEMU with two monitors is one guest.
+    pub(super) known: BTreeSet<ProcessId>,
+    troubles: BTreeMap<Trouble, String>,
+}
+
+/// What a trouble is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// Directories that may not be read.
+    Search,
+    /// Sockets in this directory may not be opened.
+    Rights(PathBuf),
+    /// One socket.
+    Socket(PathBuf),
+}
+
+impl Common {
+    pub(super) fn new(root: PathBuf, ids: IdSource) -> Common {
+        Common { root, ids, known: BTreeSet::new(), troubles: BTreeMap::new() }
+    }
+
+    /// Tells a trouble, unless it was told already.
+    pub(super) fn tell(&mut self, trouble: Trouble, words: String, events: &mut Vec<Event>) {
+        if self.troubles.get(&trouble) != Some(&words) {
+            events.push(Event::Trouble(words.clone()));
+            self.troubles.insert(trouble, words);
+        }
+    }
+
+    /// Forgets a trouble that is over, so that it is told when it comes again.
+    pub(super) fn over(&mut self, trouble: &Trouble) {
+        self.troubles.remove(trouble);
+    }
+}
+
+#[derive(Debug)]
+enum Stage {
+    Greeting,
+    Probing {
+        probe: Box<Probe>,
+        /// Something happened to the guest while it was asked.
+        is_restless: bool,
+    },
+    Up(Box<Guest>),
+}
+
+#[derive(Debug)]
+struct Active {
+    link: Link,
+    process: Option<ProcessId>,
+    /// When it was made; for a guest, when it was found.
+    since_ms: u64,
+    is_second_look: bool,
+    stage: Stage,
+}
+
+/// A socket.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    inode: u64,
+    active: Option<Active>,
+    failures: u32,
+    next_try_ms: u64,
+    /// The last connection was to a process that is not the one that runs the guest.
+    is_second_look: bool,
+}
+
+/// Why a connection is given up.
+enum End {
+    /// With these words.
+    Failed(String),
+    /// It has not said what it had to.
+    Silent,
+    /// Its guest is known through another socket.
+    Twice,
+    /// The kernel names a process on the other end that has none of the guest's threads.
+    Stranger,
+}
+
+impl Place {
+    pub(super) fn new(path: PathBuf, inode: u64, now_ms: u64) -> Place {
+        Place { path, inode, active: None, failures: 0, next_try_ms: now_ms, is_second_look: false }
+    }
+
+    pub(super) fn link(&self) -> Option<&Link> {
+        self.active.as_ref().map(|active| &active.link)
+    }
+
+    /// The guest and its connection, if there is one.
+    pub(super) fn guest(&mut self) -> Option<(&mut Guest, &mut Link)> {
+        match &mut self.active {
+            Some(Active { link, stage: Stage::Up(guest), .. }) => Some((guest, link)),
+            _ => None,
+        }
+    }
+
+    /// The socket is there, with this number: another number is another QEMU, worth a try now.
+    pub(super) fn seen(&mut self, inode: u64, now_ms: u64) {
+        if self.inode != inode {
+            self.inode = inode;
+            self.failures = 0;
+            self.next_try_ms = self.next_try_ms.min(now_ms);
+        }
+    }
+
+    pub(super) fn next_ms(&self) -> u64 {
+        let Some(Active { link, since_ms, stage, .. }) = &self.active else {
+            return self.next_try_ms;
+        };
+        let timer = match stage {
+            Stage::Greeting => since_ms + GREETING_MS,
+            Stage::Probing { .. } => link.waits_since_ms().unwrap_or(*since_ms) + GREETING_MS,
+            Stage::Up(guest) => guest.next_ms(link),
+        };
+        if link.is_over_budget() { timer.min(link.refilled_ms() + OVER_BUDGET_MS) } else { timer }
+    }
+
+    /// Connects when it is time to. Whether a system call was made, for a bound on them.
+    pub(super) fn connect(
+        &mut self,
+        now_ms: u64,
+        common: &mut Common,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        if self.active.is_some() || now_ms < self.next_try_ms {
+            return false;
+        }
+        match Link::connect(&self.path, now_ms) {
+            Ok(link) => {
+                common.over(&rights_of(&self.path));
+                let process = link.peer(&common.root);
+                let is_second_look = std::mem::take(&mut self.is_second_look);
+                let (since_ms, stage) = (now_ms, Stage::Greeting);
+                self.active = Some(Active { link, process, since_ms, is_second_look, stage });
+            }
+            Err(error) => {
+                let (trouble, words) = refused(&self.path, &error);
+                common.tell(trouble, words, events);
+                self.retry_later(now_ms);
+            }
+        }
+        true
+    }
+
+    fn retry_later(&mut self, now_ms: u64) {
+        let wait_ms = RETRY_MS << self.failures.min(RETRY_MAX_MS.ilog2());
+        self.next_try_ms = now_ms + wait_ms.min(RETRY_MAX_MS);
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// Takes what has come, and does what time asks for.
+    pub(super) fn turn(
+        &mut self,
+        ready: PollFlags,
+        now_ms: u64,
+        common: &mut Common,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(active) = &mut self.active else { return };
+        let Err(end) = active.turn(ready, now_ms, &self.path, common, events) else {
+            return;
+        };
+        let Some(active) = self.active.take() else { return };
+        match (active.stage, end) {
+            (Stage::Up(guest), end) => {
+                let reason = match end {
+                    End::Failed(words) => words,
+                    End::Silent | End::Twice | End::Stranger => "its monitor is silent".into(),
+                };
+                if let Some(process) = guest.process {
+                    common.known.remove(&process);
+                }
+                events.push(Event::Gone(guest.id, guest.end(&reason)));
+                // One that comes and goes at once is not worth a try each second.
+                if now_ms >= active.since_ms + STEADY_MS {
+                    self.failures = 0;
+                }
+                self.retry_later(now_ms);
+            }
+            (_, End::Twice) => {
+                // It is tried again, seldom: the other socket may go.
+                self.next_try_ms = now_ms + RETRY_MAX_MS;
+            }
+            (_, End::Stranger) => {
+                self.is_second_look = true;
+                self.next_try_ms = now_ms + SECOND_LOOK_MS;
+            }
+            (stage, end) => {
+                let words = words(&self.path, &stage, end);
+                common.tell(Trouble::Socket(self.path.clone()), words, events);
+                self.retry_later(now_ms);
+            }
+        }
+    }
+}
+
+impl Active {
+    fn turn(
+        &mut self,
+        ready: PollFlags,
+        now_ms: u64,
+        path: &Path,
+        common: &mut Common,
+        events: &mut Vec<Event>,
+    ) -> Result<(), End> {
+        self.link.refill(now_ms);
+        let closed = ready.intersects(PollFlags::HUP | PollFlags::ERR);
+        let mut said = Vec::new();
+        let received = match ready.is_empty() {
+            true => Ok(()),
+            false => self.link.receive(&mut said),
+        };
+        for said in said {
+            self.take(said, now_ms, events);
+        }
+        if let Stage::Up(guest) = &mut self.stage {
+            guest.tick(&mut self.link, now_ms, events);
+            guest.tell(events);
+        }
+        received.map_err(End::Failed)?;
+        if closed && self.link.is_over_budget() {
+            // What it has said is not read to its end: its end would be announced all that time.
+            return Err(End::Failed(CLOSED.into()));
+        }
+        self.promote(now_ms, path, common, events)?;
+        self.link.send().map_err(End::Failed)
+    }
+
+    fn take(&mut self, said: Said, now_ms: u64, events: &mut Vec<Event>) {
+        let link = &mut self.link;
+        match (&mut self.stage, said) {
+            (Stage::Greeting, Said::Ready) => {
+                let probe = Box::new(Probe::begin(link, now_ms));
+                self.stage = Stage::Probing { probe, is_restless: false };
+            }
+            (Stage::Probing { probe, .. }, Said::Answer(purpose, outcome)) => {
+                probe.answer(purpose, outcome, link, now_ms);
+            }
+            (Stage::Probing { probe, is_restless }, Said::Event { name, data }) => {
+                *is_restless = true;
+                if let ("BALLOON_CHANGE", Some(actual)) =
+                    (name.as_str(), data.get("actual").and_then(Value::as_u64))
+                {
+                    probe.balloon_changed(actual);
+                }
+            }
+            (Stage::Up(guest), Said::Answer(purpose, outcome)) => {
+                guest.answer(purpose, outcome, link, now_ms, events);
+            }
+            (Stage::Up(guest), Said::Event { name, data }) => {
+                guest.event(&name, &data, link, now_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes to the next stage when this one has all that it needs, or gives up in time.
+    fn promote(
+        &mut self,
+        now_ms: u64,
+        path: &Path,
+        common: &mut Common,
+        events: &mut Vec<Event>,
+    ) -> Result<(), End> {
+        let since_ms = match &self.stage {
+            Stage::Up(_) => return Ok(()),
+            Stage::Greeting => Some(self.since_ms),
+            Stage::Probing { .. } => self.link.waits_since_ms(),
+        };
+        if let Some(since_ms) = since_ms {
+            return if now_ms >= since_ms + GREETING_MS { Err(End::Silent) } else { Ok(()) };
+        }
+        let Stage::Probing { probe, is_restless } = &mut self.stage else { return Ok(()) };
+        let (probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);
+        if self.process.is_some_and(|process| !probe.runs_in(process, &common.root)) {
+            if !self.is_second_look {
+                return Err(End::Stranger);
+            }
+            self.process = None;
+        }
+        let Some(probed) = probe.finish(path, self.process, &common.root) else {
+            return Err(End::Failed("it does not say how much memory it has".into()));
+        };
+        if self.process.is_some_and(|process| !common.known.insert(process)) {
+            return Err(End::Twice);
+        }
+        let mut guest = Box::new(Guest::new(common.ids.next(), &probed));
+        if is_restless {
+            guest.ask_status(&mut self.link, now_ms);
+        }
+        common.over(&Trouble::Socket(path.to_path_buf()));
+        events.push(Event::Found(guest.id, Box::new(probed.found)));
+        self.since_ms = now_ms;
+        self.stage = Stage::Up(guest);
+        Ok(())
+    }
+}
+
+/// What is wrong with a socket that did not get as far as a guest.
+fn words(path: &Path, stage: &Stage, end: End) -> String {
+    let path = path.display();
+    match (stage, end) {
+        (_, End::Failed(words)) => format!("No guest behind {path}: {words}"),
+        (Stage::Greeting, _) => format!(
+            "QEMU behind {path} does not greet: another client holds its monitor, or it hangs; \
+             a second -qmp socket would be ours"
+        ),
+        _ => format!("QEMU behind {path} does not answer when it is asked what it is"),
+    }
+}
+
+fn rights_of(path: &Path) -> Trouble {
+    Trouble::Rights(path.parent().unwrap_or(path).to_path_buf())
+}
+
+/// What a failed connection is about, and what would help.
+fn refused(path: &Path, error: &io::Error) -> (Trouble, String) {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return (rights_of(path), no_rights(path.parent().unwrap_or(path)));
+    }
+    let shown = path.display();
+    let words = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("Nobody listens on {shown}: the QEMU that made it has ended")
+        }
+        io::ErrorKind::WouldBlock => {
+            format!("Too many clients wait for the QEMU behind {shown}: another one holds it")
+        }
+        _ => format!("No connection to {shown}: {error}"),
+    };
+    (Trouble::Socket(path.to_path_buf()), words)
+}
+
+/// One sentence for all sockets of a directory.
+fn no_rights(directory: &Path) -> String {
+    let directory = directory.display();
+    format!("No right to open the QMP sockets in {directory}: run as root, or as their owner")
+}

@@ -1,0 +1,66 @@
+//! QEMU's words for how a guest runs.
+
+use crate::RunState;
+
+/// How a guest runs by the answer to `query-status`.
+pub(super) fn of_status(status: &qmp::RunState) -> RunState {
+    match status.status.as_str() {
+        "inmigrate" | "finish-migrate" | "postmigrate" => RunState::Migrating,
+        "shutdown" | "guest-panicked" | "internal-error" => RunState::Dead,
+        _ if status.running => RunState::Running,
+        _ => RunState::Paused,
+    }
+}
+
+/// How it runs by the name of an event, where that alone says it. What it was matters: a guest
+/// that has shut down is stopped afterwards, and is dead all the same.
+pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
+    match name {
+        "SHUTDOWN" | "GUEST_PANICKED" => Some(RunState::Dead),
+        "STOP" | "SUSPEND" | "SUSPEND_DISK" if now == RunState::Running => Some(RunState::Paused),
+        "RESUME" | "WAKEUP" => Some(RunState::Running),
+        _ => None,
+    }
+}
+
+/// Whether a migration of this status is under way. One that is completed is over: where the
+/// guest went away its status says so, and where it arrived it runs.
+pub(super) fn is_moving(status: &str) -> bool {
+    !matches!(status, "none" | "completed" | "failed" | "cancelled")
+}
+
+/// Both together.
+pub(super) fn joined(run: RunState, is_moving: bool) -> RunState {
+    match run {
+        RunState::Running | RunState::Paused if is_moving => RunState::Migrating,
+        run => run,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qemus_words_are_four_states() {
+        let of =
+            |running, status: &str| of_status(&qmp::RunState { running, status: status.into() });
+        assert_eq!(of(true, "running"), RunState::Running);
+        assert_eq!(of(false, "paused"), RunState::Paused);
+        assert_eq!(of(false, "io-error"), RunState::Paused);
+        assert_eq!(of(false, "something new"), RunState::Paused);
+        assert_eq!(of(false, "postmigrate"), RunState::Migrating);
+        assert_eq!(of(false, "guest-panicked"), RunState::Dead);
+    }
+
+    #[test]
+    fn a_guest_that_is_dead_is_not_paused() {
+        assert_eq!(of_event("STOP", RunState::Running), Some(RunState::Paused));
+        assert_eq!(of_event("STOP", RunState::Dead), None);
+        assert_eq!(of_event("BALLOON_CHANGE", RunState::Running), None);
+        assert_eq!(joined(RunState::Dead, true), RunState::Dead);
+        assert_eq!(joined(RunState::Running, true), RunState::Migrating);
+        assert!(is_moving("active") && is_moving("postcopy-paused"));
+        assert!(!is_moving("completed") && !is_moving("failed"));
+    }
+}

@@ -1,0 +1,246 @@
+//! QEMUs that hang, flood, speak nonsense or are not ours to speak to.
+
+use serde_json::json;
+
+use super::qemu::MIB;
+use super::*;
+
+/// The only thing that was told is a trouble with these words in it.
+fn trouble(world: &mut World, words: &str) {
+    let told = world.told();
+    assert!(
+        matches!(told.as_slice(), [Event::Trouble(text)] if text.contains(words)),
+        "{words} is not all of {told:?}"
+    );
+}
+
+#[test]
+fn a_monitor_that_another_client_holds_is_told_once_and_tried_again() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    world.turn(0);
+    world.turn(4_999);
+    assert_eq!(world.told(), []);
+    world.turn(1);
+    trouble(&mut world, "another client holds its monitor");
+    for _ in 0..10 {
+        world.turn(1_000);
+    }
+    assert_eq!(world.told(), [], "it is said once");
+    // The other client has gone: QEMU takes those that have waited, one after the other.
+    while world.source.places.values().all(|place| place.link().is_none()) {
+        world.turn(1_000);
+    }
+    while world.events.is_empty() {
+        qemu.accept();
+        qemu.greet();
+        world.talk(&mut qemu);
+    }
+    assert!(matches!(world.told().as_slice(), [Event::Found(_, _)]));
+}
+
+#[test]
+fn a_socket_without_a_qemu_is_told_once_and_forgotten_with_the_socket() {
+    let mut world = World::new();
+    let path = world.socket("a");
+    drop(Qemu::bind(&path));
+    world.turn(0);
+    world.turn(0);
+    trouble(&mut world, "Nobody listens");
+    let mut turns = 0;
+    let began_ms = world.now_ms;
+    while world.now_ms < began_ms + 120_000 {
+        let wait_ms = world.source.next_ms().saturating_sub(world.now_ms);
+        world.turn(wait_ms);
+        turns += 1;
+    }
+    assert!(turns < 80, "it is tried less and less: {turns}");
+    assert_eq!(world.told(), []);
+    std::fs::remove_file(&path).unwrap();
+    world.turn(SCAN_MS);
+    assert!(world.source.places.is_empty());
+    assert_eq!(world.told(), []);
+}
+
+#[test]
+fn a_qemu_that_hangs_is_told_and_so_is_its_return() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    qemu.is_stopped = true;
+    world.source.set_target(id, Bytes(400 * MIB), world.now_ms);
+    world.source.ask_stats(id, world.now_ms);
+    world.turn(4_999);
+    assert_eq!(world.told(), []);
+    world.turn(1);
+    assert_eq!(world.told(), [Event::Answers(id, false)]);
+    for _ in 0..1_000 {
+        world.source.set_target(id, Bytes(300 * MIB), world.now_ms);
+        world.source.ask_stats(id, world.now_ms);
+        world.source.ask_actual(id, world.now_ms);
+        world.turn(10);
+    }
+    assert_eq!(world.told(), []);
+    qemu.is_stopped = false;
+    world.talk(&mut qemu);
+    assert_eq!(world.told().first(), Some(&Event::Answers(id, true)));
+    assert_eq!(qemu.targets, [400 * MIB, 300 * MIB], "only the newest has waited");
+    assert_eq!(qemu.interval_s, 0);
+}
+
+#[test]
+fn a_qemu_that_does_not_say_what_it_is_is_no_guest() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    world.turn(0);
+    qemu.accept();
+    qemu.greet();
+    world.turn(0);
+    qemu.serve();
+    qemu.is_stopped = true;
+    world.turn(0);
+    world.turn(5_000);
+    trouble(&mut world, "does not answer");
+    assert!(qemu.stream_is_closed());
+}
+
+#[test]
+fn nonsense_ends_the_connection_and_nothing_else() {
+    let mut world = World::new();
+    let (mut good, other, _) = world.found("good");
+    let (mut bad, id, _) = world.found("bad");
+    // A few wrong lines are forgiven.
+    assert!(bad.say_bytes(b"\xff\xff\r\n{}\r\n"));
+    world.talk(&mut bad);
+    assert_eq!(world.told(), []);
+    assert!(bad.say_bytes(&b"[1]\r\n".repeat(100)));
+    world.turn(0);
+    let told = world.told();
+    let [Event::Gone(gone, why)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(*gone == id && why.contains("no QMP"), "{why}");
+    world.source.set_target(other, Bytes(MIB), world.now_ms);
+    world.talk(&mut good);
+    assert_eq!(world.told(), [Event::Taken(other, Bytes(MIB))]);
+}
+
+#[test]
+fn nonsense_instead_of_a_greeting_is_no_guest() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    world.turn(0);
+    qemu.accept();
+    assert!(qemu.say_bytes(&b"SSH-2.0-x\r\n".repeat(20)));
+    world.turn(0);
+    trouble(&mut world, "No guest behind");
+}
+
+#[test]
+fn answers_of_the_wrong_shape_are_missing_and_not_zero() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    world.turn(0);
+    qemu.accept();
+    qemu.greet();
+    world.turn(0);
+    qemu.say(&json!({ "return": {}, "id": 0 }));
+    world.turn(0);
+    for id in 1..=11 {
+        qemu.say(&json!({ "return": -1, "id": id }));
+    }
+    world.turn(0);
+    trouble(&mut world, "how much memory");
+}
+
+#[test]
+fn a_close_in_the_middle_of_an_answer_is_an_end() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    world.source.set_target(id, Bytes(MIB), world.now_ms);
+    assert!(qemu.say_bytes(b"{\"return\": {"));
+    world.turn(0);
+    qemu.close();
+    world.turn(0);
+    assert_eq!(world.told(), [Event::Gone(id, "QEMU closed its monitor".into())]);
+    // Nothing is left of it: a question for it is nobody's.
+    world.source.set_target(id, Bytes(MIB), world.now_ms);
+    world.turn(0);
+    assert_eq!(world.told(), []);
+}
+
+#[test]
+fn a_flood_is_heard_in_part_and_told_in_brief() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    let timestamp = json!({ "seconds": 1, "microseconds": 0 });
+    let line = |n: u64| {
+        let data = json!({ "actual": n });
+        let event = json!({ "event": "BALLOON_CHANGE", "data": data, "timestamp": timestamp });
+        format!("{event}\r\n").into_bytes()
+    };
+    let (mut said, mut turns) = (0, 0);
+    while !world.source.places.values().all(|p| p.link().unwrap().is_over_budget()) {
+        while qemu.say_bytes(&line(said)) {
+            said += 1;
+        }
+        world.turn(0);
+        turns += 1;
+        assert!(world.told().len() <= 1, "once a turn at most");
+        assert!(turns < 1_000, "it is listened to for ever");
+    }
+    // It is not waited for until its budget has grown again.
+    let mut fds = Vec::new();
+    world.source.fds(&mut fds);
+    assert!(fds.iter().all(|(_, flags)| !flags.contains(PollFlags::IN)));
+    drop(fds);
+    assert!(world.source.next_ms() > world.now_ms);
+    world.turn(250);
+    let mut fds = Vec::new();
+    world.source.fds(&mut fds);
+    assert_eq!(fds.len(), 1);
+    // Its end is noticed all the same.
+    drop(fds);
+    drop(qemu);
+    let ended = [PollFlags::IN | PollFlags::HUP];
+    world.told();
+    for _ in 0..200 {
+        world.source.turn(&ended, world.now_ms, &mut world.events);
+    }
+    let told = world.told();
+    assert!(matches!(told.last(), Some(Event::Gone(gone, _)) if *gone == id), "{told:?}");
+}
+
+#[test]
+fn drops_cost_more_than_their_bytes() {
+    let mut world = World::new();
+    let (mut qemu, _, _) = world.found("a");
+    let mut drops = 0;
+    while !world.source.places.values().all(|p| p.link().unwrap().is_over_budget()) {
+        assert!(qemu.say_bytes(b" "));
+        world.turn(0);
+        drops += 1;
+        assert!(drops < 5_000, "each of them wakes us");
+    }
+}
+
+#[test]
+fn patterns_that_mean_nothing_are_refused() {
+    let error = QmpSource::new(&["run/*.qmp"], IdSource::new()).unwrap_err();
+    assert!(error.to_string().contains("\"run/*.qmp\" is not an absolute path"));
+}
+
+#[test]
+fn a_machine_without_guests_is_no_trouble() {
+    let mut source = QmpSource::new(&["/nowhere/at/all/*.qmp"], IdSource::new()).unwrap();
+    let mut events = Vec::new();
+    source.turn(&[], 0, &mut events);
+    source.turn(&[], 2_000, &mut events);
+    assert_eq!(events, []);
+    assert_eq!(source.next_ms(), 4_000);
+}
+
+#[test]
+fn directories_that_may_not_be_read_are_one_sentence() {
+    let words = |count: usize| cannot_look(&vec![PathBuf::from("/run/user/7"); count]);
+    assert_eq!(words(0), None);
+    assert!(words(1).is_some_and(|w| w.contains("in /run/user/7: run as root")));
+    assert!(words(9).is_some_and(|w| w.contains("/run/user/7 and 8 more directories")));
+}

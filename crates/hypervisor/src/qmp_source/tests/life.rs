@@ -1,0 +1,253 @@
+//! A guest is found, asked, moved, and goes.
+
+use serde_json::json;
+
+use super::qemu::MIB;
+use super::*;
+use crate::{BalloonStats, RunState};
+
+#[test]
+fn a_guest_is_found_with_what_it_can() {
+    let mut world = World::new();
+    let own = std::process::id();
+    world.process(4242);
+    let (_qemu, _, found) = world.found("a");
+    assert_eq!((found.name.as_str(), found.uuid[15]), ("web1", 0xFF));
+    assert_eq!(found.process, Some(ProcessId { pid: own, start_ticks: 4242 }));
+    assert_eq!((found.memory, found.actual), (Bytes(512 * MIB), Bytes(512 * MIB)));
+    assert_eq!(found.vcpu_tids, [71], "72 is no thread of this process");
+    assert_eq!(found.port, Some(PathBuf::from("/run/web1.port")));
+    assert_eq!(found.state, RunState::Running);
+    assert_eq!(found.source, world.socket("a").display().to_string());
+    let can = found.can;
+    assert!(can.balloon && can.statistics && can.cpu_hotplug && can.port);
+    assert_eq!((can.deflate_on_oom, can.page_reporting), (Some(true), None));
+}
+
+#[test]
+fn without_a_balloon_nothing_is_promised() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.has_balloon = false;
+    qemu.status = "postmigrate";
+    world.turn(0);
+    qemu.accept();
+    qemu.greet();
+    world.talk(&mut qemu);
+    let told = world.told();
+    let [Event::Found(id, found)] = told.as_slice() else { panic!("{told:?}") };
+    assert!(!found.can.balloon && !found.can.statistics);
+    assert_eq!((found.can.deflate_on_oom, found.process), (None, None));
+    assert_eq!((found.actual, found.state), (Bytes(512 * MIB), RunState::Migrating));
+    world.source.set_target(*id, Bytes(MIB), world.now_ms);
+    world.source.ask_stats(*id, world.now_ms);
+    assert_eq!(world.source.next_ms(), 0);
+    world.talk(&mut qemu);
+    assert_eq!(world.told(), [Event::Refused(*id, "it has no balloon device".into())]);
+    assert_eq!((qemu.targets.len(), qemu.intervals.len()), (0, 0));
+}
+
+#[test]
+fn only_the_newest_target_waits_while_one_is_open() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    for mib in [400, 300, 200] {
+        world.source.set_target(id, Bytes(mib * MIB), world.now_ms);
+    }
+    world.talk(&mut qemu);
+    assert_eq!(qemu.targets, [400 * MIB, 200 * MIB]);
+    let taken = [400, 200].map(|mib| Event::Taken(id, Bytes(mib * MIB)));
+    assert_eq!(world.told(), taken);
+    qemu.refusal = Some("no");
+    world.source.set_target(id, Bytes(MIB), world.now_ms);
+    qemu.event("BALLOON_CHANGE", &json!({ "actual": 450 * MIB }));
+    qemu.event("BALLOON_CHANGE", &json!({ "actual": 400 * MIB }));
+    world.talk(&mut qemu);
+    let actual = Event::Actual(id, Bytes(400 * MIB));
+    assert_eq!(world.told(), [actual, Event::Refused(id, "no".into())]);
+}
+
+#[test]
+fn statistics_cost_one_wake_up_and_leave_nothing_behind() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    for round in 1..=2 {
+        world.source.ask_stats(id, world.now_ms);
+        world.source.ask_stats(id, world.now_ms);
+        world.talk(&mut qemu);
+        world.turn(10);
+        world.talk(&mut qemu);
+        let stats = BalloonStats {
+            updated_s: round,
+            total: Some(Bytes(500 * MIB)),
+            free: Some(Bytes(512 * MIB)),
+            available: None,
+            caches: None,
+            swap_in: Some(Bytes(4096)),
+            swap_out: None,
+            major_faults: Some(9),
+        };
+        assert_eq!(world.told(), [Event::Stats(id, stats)], "no more free than it has");
+        assert_eq!((qemu.updated_s, qemu.interval_s), (round, 0));
+        // Those that have just come are told again, and the guest sleeps.
+        world.source.ask_stats(id, world.now_ms);
+        assert_eq!(world.source.next_ms(), 0);
+        world.talk(&mut qemu);
+        assert_eq!(world.told(), [Event::Stats(id, stats)]);
+        assert_eq!(qemu.updated_s, round);
+        world.turn(1_000);
+    }
+    // Somebody else's interval is there again afterwards.
+    qemu.interval_s = 2;
+    world.source.ask_stats(id, world.now_ms);
+    world.talk(&mut qemu);
+    world.turn(10);
+    world.talk(&mut qemu);
+    assert_eq!((world.told().len(), qemu.interval_s), (1, 2));
+}
+
+#[test]
+fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    qemu.driver_answers = false;
+    qemu.updated_s = 7;
+    world.source.ask_stats(id, world.now_ms);
+    let began_ms = world.now_ms;
+    let mut turns = 0;
+    while world.now_ms < began_ms + 3_000 {
+        world.talk(&mut qemu);
+        let wait_ms = world.source.next_ms().saturating_sub(world.now_ms);
+        assert!(wait_ms > 0, "it spins");
+        world.turn(wait_ms.min(500));
+        turns += 1;
+    }
+    assert!(turns < 60, "{turns}");
+    assert_eq!(world.told(), []);
+    assert_eq!((qemu.intervals.len(), qemu.interval_s), (4, 0), "{:?}", qemu.intervals);
+    // An answer to the second question counts: the first may have come too early for the driver.
+    world.source.ask_stats(id, world.now_ms);
+    world.talk(&mut qemu);
+    world.turn(900);
+    qemu.driver_answers = true;
+    for _ in 0..8 {
+        world.talk(&mut qemu);
+        world.turn(100);
+    }
+    assert!(matches!(world.told().as_slice(), [Event::Stats(_, stats)] if stats.updated_s == 8));
+}
+
+#[test]
+fn no_guest_is_left_asked_when_the_source_ends() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    qemu.driver_answers = false;
+    world.source.ask_stats(id, world.now_ms);
+    world.talk(&mut qemu);
+    assert_ne!(qemu.interval_s, 0);
+    let World { tree, source, .. } = world;
+    drop(source);
+    qemu.serve();
+    assert_eq!(qemu.interval_s, 0);
+    drop(tree);
+}
+
+#[test]
+fn it_is_told_how_a_guest_runs() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    let mut after = |qemu: &mut Qemu, name: &str, status: &'static str| {
+        qemu.status = status;
+        qemu.event(name, &json!({ "reason": "guest-shutdown" }));
+        world.talk(qemu);
+        world.told()
+    };
+    let state = |state| vec![Event::State(id, state)];
+    assert_eq!(after(&mut qemu, "STOP", "paused"), state(RunState::Paused));
+    assert_eq!(after(&mut qemu, "RESUME", "running"), state(RunState::Running));
+    let told = after(&mut qemu, "RESET", "running");
+    assert_eq!(told, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
+    // It has moved away, and the word for that is not in the event.
+    let told = after(&mut qemu, "STOP", "postmigrate");
+    assert_eq!(told.last(), Some(&Event::State(id, RunState::Migrating)));
+    assert_eq!(after(&mut qemu, "SHUTDOWN", "shutdown"), state(RunState::Dead));
+    assert_eq!(after(&mut qemu, "STOP", "shutdown"), []);
+    qemu.close();
+    world.turn(0);
+    let reason = "QEMU closed its monitor: guest-shutdown";
+    assert_eq!(world.told(), [Event::Gone(id, reason.into())]);
+}
+
+#[test]
+fn a_migration_is_seen_by_its_event_and_by_asking() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    qemu.event("MIGRATION", &json!({ "status": "active" }));
+    world.talk(&mut qemu);
+    assert_eq!(world.told(), [Event::State(id, RunState::Migrating)]);
+    qemu.event("MIGRATION", &json!({ "status": "failed" }));
+    world.talk(&mut qemu);
+    assert_eq!(world.told(), [Event::State(id, RunState::Running)]);
+    qemu.migration = Some("active");
+    world.source.ask_actual(id, world.now_ms);
+    world.talk(&mut qemu);
+    let told = world.told();
+    assert!(told.contains(&Event::State(id, RunState::Migrating)), "{told:?}");
+    assert!(told.contains(&Event::Actual(id, Bytes(512 * MIB))), "{told:?}");
+}
+
+#[test]
+fn a_restarted_guest_is_another() {
+    let mut world = World::new();
+    world.process(1);
+    let (qemu, first, before) = world.found("a");
+    drop(qemu);
+    world.turn(0);
+    assert!(matches!(world.told().as_slice(), [Event::Gone(id, _)] if *id == first));
+    world.process(2);
+    let (_qemu, second, after) = world.found("a");
+    assert_ne!(first, second);
+    assert_ne!(before.process, after.process);
+    assert_eq!(before.uuid, after.uuid);
+}
+
+#[test]
+fn two_monitors_of_one_guest_are_one_guest() {
+    let mut world = World::new();
+    world.process(1);
+    let (first, id, _) = world.found("a");
+    let mut second = Qemu::bind(&world.socket("b"));
+    world.turn(SCAN_MS);
+    second.accept();
+    second.greet();
+    world.talk(&mut second);
+    assert_eq!(world.told(), []);
+    // The other one takes over when the first is gone.
+    drop(first);
+    world.turn(0);
+    assert!(matches!(world.told().as_slice(), [Event::Gone(gone, _)] if *gone == id));
+    world.turn(30_000);
+    second.accept();
+    second.greet();
+    world.talk(&mut second);
+    assert!(matches!(world.told().last(), Some(Event::Found(_, _))));
+}
+
+#[test]
+fn a_process_without_the_guests_threads_is_not_its_own() {
+    let mut world = World::new();
+    world.tree.process(std::process::id(), "starter", 'S', 1);
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    world.turn(0);
+    qemu.accept();
+    qemu.greet();
+    world.talk(&mut qemu);
+    assert_eq!(world.told(), [], "a second look comes first");
+    world.turn(200);
+    qemu.accept();
+    qemu.greet();
+    world.talk(&mut qemu);
+    let told = world.told();
+    let [Event::Found(_, found)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((found.process, found.vcpu_tids.len()), (None, 0));
+}

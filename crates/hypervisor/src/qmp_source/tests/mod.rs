@@ -1,0 +1,79 @@
+//! The source against QEMUs that are played by the tests, in one thread and by a made-up clock.
+
+mod hostile;
+mod life;
+mod qemu;
+
+use std::path::PathBuf;
+
+use qemu::Qemu;
+
+use super::*;
+use crate::testing::Tree;
+use crate::{Found, ProcessId};
+
+/// A source that looks into a directory of sockets, and what it has told.
+struct World {
+    tree: Tree,
+    source: QmpSource,
+    now_ms: u64,
+    events: Vec<Event>,
+}
+
+impl World {
+    fn new() -> World {
+        let tree = Tree::new();
+        tree.file("run/README", "");
+        let pattern = format!("{}/run/*.qmp", tree.path().display());
+        let root = tree.path().to_path_buf();
+        let source = QmpSource::under(root, &[pattern], IdSource::new()).unwrap();
+        World { tree, source, now_ms: 1_000, events: Vec::new() }
+    }
+
+    fn socket(&self, name: &str) -> PathBuf {
+        self.tree.path().join(format!("run/{name}.qmp"))
+    }
+
+    /// Our own process stands for QEMU's: the kernel knows no other on these sockets.
+    fn process(&self, start_ticks: u64) {
+        let own = std::process::id();
+        self.tree.process(own, "qemu", 'S', start_ticks);
+        self.tree.file(&format!("proc/{own}/task/71/schedstat"), "");
+    }
+
+    /// A turn after so much time. Every connection is tried.
+    fn turn(&mut self, passed_ms: u64) {
+        self.now_ms += passed_ms;
+        // One too many, so that it is taken for no word at all.
+        let ready = vec![PollFlags::IN; self.source.places.len() + 1];
+        self.source.turn(&ready, self.now_ms, &mut self.events);
+    }
+
+    /// Talks until nobody has anything left to say.
+    fn talk(&mut self, qemu: &mut Qemu) {
+        for _ in 0..20 {
+            self.turn(0);
+            qemu.serve();
+        }
+        self.turn(0);
+    }
+
+    /// What was told since the last time.
+    fn told(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// A QEMU that was found, and what as.
+    fn found(&mut self, name: &str) -> (Qemu, Id, Found) {
+        let mut qemu = Qemu::bind(&self.socket(name));
+        self.turn(SCAN_MS);
+        self.turn(0);
+        qemu.accept();
+        qemu.greet();
+        self.talk(&mut qemu);
+        let mut told = self.told();
+        let Some(Event::Found(id, found)) = told.pop() else { panic!("{told:?}") };
+        assert_eq!(told, []);
+        (qemu, id, *found)
+    }
+}

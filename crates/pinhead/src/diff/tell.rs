@@ -1,0 +1,141 @@
+//! The answer of `pinhead host diff`, as sentences and as JSON.
+
+use super::track::{Parting, Target, Total};
+use crate::escape::plain;
+use crate::why::when::{Now, rfc3339, show, show_span};
+use crate::why::who::Chosen;
+use crate::why::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use store::Range;
+
+/// What was asked, and where the policies part.
+#[derive(Debug)]
+pub struct Answer {
+    /// Each guest, with what there is about it.
+    pub guests: Vec<(Chosen, Total)>,
+    /// In which time.
+    pub range: Range,
+    /// When it was asked, and where.
+    pub now: Now,
+}
+
+impl Answer {
+    /// For people: the times in which targets part, and a summary.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let known: Vec<&(Chosen, Total)> =
+            self.guests.iter().filter(|(_, total)| total.known_ms > 0).collect();
+        if known.is_empty() {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(
+                out,
+                "Between {} and {} no guest was decided about by both policies: a second one \
+                 runs if the configuration names it as `shadow`.",
+                show(self.range.from_ms, &self.now),
+                show(self.range.to_ms, &self.now)
+            );
+            return out;
+        }
+        let mut all: Vec<(&Chosen, &Parting)> = known
+            .iter()
+            .flat_map(|(guest, total)| total.partings.iter().map(move |parting| (guest, parting)))
+            .collect();
+        all.sort_by_key(|(_, parting)| parting.from_ms);
+        for (guest, parting) in all {
+            let _ = writeln!(out, "{}", self.parting(guest, parting));
+        }
+        for (guest, total) in &known {
+            let _ = writeln!(out, "{}", summary(guest, total));
+        }
+        out
+    }
+
+    fn parting(&self, guest: &Chosen, parting: &Parting) -> String {
+        let Parting { from_ms, to_ms, active, shadow } = parting;
+        let target = |target: &Target| {
+            let clause = plain(&target.clause, WORD_WIDTH);
+            let reason = plain(&target.reason, SENTENCE_WIDTH);
+            let why = if reason.is_empty() { clause } else { format!("{clause}: {reason}") };
+            format!("{} MiB ({why})", mib(target.bytes))
+        };
+        format!(
+            "{} to {}  {}: active {}, shadow {}, {:+} MiB at most, for {}",
+            show(*from_ms, &self.now),
+            show(*to_ms, &self.now),
+            plain(&guest.label, NAME_WIDTH),
+            target(active),
+            target(shadow),
+            mib(shadow.bytes) - mib(active.bytes),
+            show_span(to_ms - from_ms)
+        )
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let guests: Vec<Value> = self
+            .guests
+            .iter()
+            .map(|(guest, total)| {
+                let partings: Vec<Value> =
+                    total.partings.iter().map(|parting| self.parting_json(parting)).collect();
+                json!({
+                    "name": guest.name,
+                    "uuid": guest.uuid,
+                    "partings": partings,
+                    "count": total.count,
+                    "parted_ms": total.parted_ms,
+                    "known_ms": total.known_ms,
+                    "mib_hours": total.mib_hours,
+                    "active_moves": total.active_moves,
+                    "shadow_moves": total.shadow_moves,
+                })
+            })
+            .collect();
+        json!({
+            "from": rfc3339(self.range.from_ms, &self.now),
+            "to": rfc3339(self.range.to_ms, &self.now),
+            "guests": guests,
+        })
+    }
+
+    fn parting_json(&self, parting: &Parting) -> Value {
+        let target = |target: &Target| {
+            json!({
+                "bytes": target.bytes,
+                "clause": target.clause,
+                "reason": target.reason,
+            })
+        };
+        json!({
+            "from": rfc3339(parting.from_ms, &self.now),
+            "to": rfc3339(parting.to_ms, &self.now),
+            "from_ms": parting.from_ms,
+            "to_ms": parting.to_ms,
+            "active": target(&parting.active),
+            "shadow": target(&parting.shadow),
+        })
+    }
+}
+
+fn summary(guest: &Chosen, total: &Total) -> String {
+    let name = plain(&guest.label, NAME_WIDTH);
+    let moves = format!("moves: active {}, shadow {}", total.active_moves, total.shadow_moves);
+    let known = show_span(total.known_ms);
+    if total.count == 0 {
+        return format!("{name}: the policies agree over {known}; {moves}");
+    }
+    let unlisted = total.count - total.partings.len() as u64;
+    let unlisted = if unlisted > 0 { format!(" ({unlisted} not listed)") } else { String::new() };
+    let times = if total.count == 1 { "once".into() } else { format!("{} times", total.count) };
+    format!(
+        "{name}: apart {times}{unlisted}, for {} of {known}; the shadow's targets come to {:+.1} \
+         MiB·h; {moves}",
+        show_span(total.parted_ms),
+        total.mib_hours
+    )
+}
+
+fn mib(bytes: u64) -> i64 {
+    (bytes as f64 / (1 << 20) as f64).round() as i64
+}

@@ -1,0 +1,156 @@
+//! A host's rules with their values: from a snapshot in a file, or from a manager.
+//!
+//! ```text
+//!   --values FILE ─► Snapshot ─┐
+//!   a running manager ─────────┴─► explain_host ─► Explained
+//! ```
+
+use super::Explained;
+use crate::check::{self, Checked};
+use crate::cli::ExplainArgs;
+use crate::rulesfile::RulesText;
+use crate::{Error, escape};
+use counters::HostCounter;
+use rules::host::{self, HostProgram};
+use rules::{Fault, MAX_HISTORY, Name};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// A larger snapshot is none: every counter with all its history takes a tenth of it.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 20;
+/// The most readings of a counter that rules can look at: the newest and its history.
+const READINGS_MAX: usize = MAX_HISTORY as usize + 1;
+
+/// What a manager knew of a guest and of the host: the readings of each counter, newest
+/// first. What is not there was not known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot(BTreeMap<HostCounter, Vec<Option<f64>>>);
+
+impl Snapshot {
+    /// Reads a snapshot: `{"guest.available": [newest, older, ...], ...}`. A number instead
+    /// of a list is the newest reading alone, `null` one that is missing.
+    pub fn read(path: &Path) -> Result<Snapshot, Error> {
+        let mut text = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(SNAPSHOT_BYTES_MAX + 1).read_to_end(&mut text))
+            .map_err(|e| Error::read(path, e))?;
+        Snapshot::parse(&path.display().to_string(), &text)
+    }
+
+    /// The same, of a text; `name` is what messages call it.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Snapshot, Error> {
+        let refuse = |message: String| Err(Error::Message(format!("{name}: {message}")));
+        if text.len() as u64 > SNAPSHOT_BYTES_MAX {
+            return refuse(format!("a snapshot has at most {SNAPSHOT_BYTES_MAX} bytes"));
+        }
+        let parsed = match serde_json::from_slice(text) {
+            Ok(Json::Object(parsed)) => parsed,
+            Ok(_) => {
+                return refuse("one JSON object is expected, {\"guest.available\": [512]}".into());
+            }
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                let message = "this is no JSON; one object is expected".into();
+                return Err(Error::Line { path: name.into(), line, column, message });
+            }
+        };
+        let mut readings = BTreeMap::new();
+        for (key, value) in &parsed {
+            let shown = escape::plain(key, 40);
+            let Some(counter) = HostCounter::from_name(key) else {
+                return refuse(format!(
+                    "no counter is named `{shown}`; they are named as in the rules, such as \
+                     guest.available"
+                ));
+            };
+            let list = match value {
+                Json::Array(list) => list.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            if list.len() > READINGS_MAX {
+                return refuse(format!("{shown} has more than {READINGS_MAX} readings"));
+            }
+            let is_reading = |value: &Json| value.is_number() || value.is_null();
+            if !list.iter().all(is_reading) {
+                return refuse(format!("the readings of {shown} are numbers, or null"));
+            }
+            readings.insert(counter, list.iter().map(Json::as_f64).collect());
+        }
+        Ok(Snapshot(readings))
+    }
+
+    /// The reading of a counter, so many passes ago.
+    pub fn get(&self, counter: HostCounter, age: usize) -> Option<f64> {
+        self.0.get(&counter)?.get(age).copied().flatten()
+    }
+}
+
+pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Error> {
+    let Some(path) = &args.values else {
+        let name = rules.name;
+        return Err(Error::Message(format!(
+            "{name} has rules for the host's manager: say what it knows with --values FILE, a \
+             JSON object such as {{\"guest.available\": [512, 520], \"host.available\": 4096}}, \
+             newest first"
+        )));
+    };
+    let snapshot = Snapshot::read(path)?;
+    let seen = format!("{}, the readings of one guest", path.display());
+    explain_host(rules, &|counter, age| snapshot.get(counter, age), seen)
+}
+
+/// Shows every piece of a host's rules with its value. `reading` says what is known of a
+/// counter, so many passes ago; `seen` says where that comes from.
+pub fn explain_host(
+    rules: RulesText,
+    reading: &dyn Fn(HostCounter, usize) -> Option<f64>,
+    seen: String,
+) -> Result<Explained, Error> {
+    let (program, found) = host::load(&rules.text);
+    let Some(program) = program else {
+        let found = found.into_iter().filter(|d| d.severity == rules::Severity::Error).collect();
+        return Err(Error::Message(check::render(&Checked { rules, found }, false)));
+    };
+    let (file, _) = host::parse(&rules.text);
+    let mut history = program.history();
+    for age in (0..=program.intervals).rev() {
+        let row = history.advance();
+        for (value, counter) in row.iter_mut().zip(&program.counters) {
+            *value = reading(*counter, age).unwrap_or(f64::NAN);
+        }
+    }
+    let explanation = host::explain(&file, &program, &history);
+    let newest = |(slot, counter): (usize, &HostCounter)| (*counter, history.get(slot, 0));
+    let counters = program.counters.iter().enumerate().map(newest).collect();
+    let verdicts = verdicts(&program, &program.evaluate(&history));
+    Ok(Explained { rules, explanation, counters, verdicts, seen })
+}
+
+fn verdicts(program: &HostProgram, words: &host::HostWords) -> Vec<String> {
+    let truth = |word: Option<Result<bool, Fault>>| {
+        word.map(|word| word.map(|yes| if yes { "yes" } else { "no" }.to_owned()))
+    };
+    let size = |word: Option<Result<i64, Fault>>| {
+        word.map(|word| word.map(|mib| format!("{} MiB", mib.max(0))))
+    };
+    let asked = [
+        ("It gives memory", Name::ShrinkGuest, truth(words.shrink_guest)),
+        ("It needs memory", Name::GrowGuest, truth(words.grow_guest)),
+        ("It may be shrunk", Name::MayShrink, truth(words.may_shrink)),
+        ("It may be grown", Name::MayGrow, truth(words.may_grow)),
+        ("A step down", Name::ShrinkSize, size(words.shrink_mib)),
+        ("A step up", Name::GrowSize, size(words.grow_mib)),
+    ];
+    let told = asked.into_iter().map(|(what, name, answer)| match answer {
+        None => format!("{what}: the arbiter decides, {} is not set", name.name()),
+        Some(Ok(answer)) => format!("{what}: {answer}, by {}", name.name()),
+        Some(Err(fault)) => {
+            let reason = program.reason(&fault);
+            format!("{what}: held, {} has no value: {reason}", name.name())
+        }
+    });
+    told.collect()
+}

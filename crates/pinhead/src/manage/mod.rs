@@ -1,0 +1,237 @@
+//! `pinhead host` and the commands that ask it: `ps`, `set`, `reserve`.
+
+mod ps;
+mod run;
+
+pub use run::{keep, run};
+
+use crate::cli::Format;
+use crate::diff::DiffArgs;
+use crate::{Error, escape};
+use clap::{Args, Subcommand, ValueEnum};
+use host::config::{Place, Share};
+use host::control::{Answer, Ask, Change};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A manager that says nothing for so long does not answer.
+const ANSWER_MS: u64 = 5_000;
+
+/// `pinhead host`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct HostArgs {
+    /// Instead of managing
+    #[command(subcommand)]
+    pub command: Option<HostCommand>,
+    /// The settings, if not /etc/pinhead/host.toml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Decide and journal, and touch nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End after so many seconds
+    #[arg(long = "for", value_name = "SECONDS")]
+    pub seconds: Option<u64>,
+}
+
+/// What can be done instead of managing.
+#[derive(Debug, Subcommand)]
+pub enum HostCommand {
+    /// Show where the active and the shadow policy part
+    Diff(DiffArgs),
+}
+
+/// `pinhead ps`
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// The manager itself: its host, sources, lease, journal, and what it costs
+    #[arg(long)]
+    pub status: bool,
+    #[command(flatten)]
+    pub(crate) socket: SocketArg,
+}
+
+/// Where the manager listens.
+#[derive(Debug, Args)]
+pub struct SocketArg {
+    /// The manager's socket, if not the usual one
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// What `pinhead set` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// It never gets less
+    Min,
+    /// It never gets more
+    Max,
+    /// Its weight against other guests
+    Shares,
+    /// It has just this much
+    Pin,
+    /// It is not managed, and gets its maximum
+    Release,
+    /// It is managed again
+    Manage,
+}
+
+/// `pinhead set`
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// A guest: its name or its UUID
+    pub guest: String,
+    /// What to change, until the guest or the manager ends
+    #[arg(value_enum)]
+    pub what: What,
+    /// A size ("512 MiB", "25%"), or a number of shares
+    pub value: Option<String>,
+    #[command(flatten)]
+    pub(crate) socket: SocketArg,
+}
+
+/// `pinhead reserve`
+#[derive(Debug, Args)]
+pub struct ReserveArgs {
+    /// How much, in MiB
+    #[arg(required_unless_present = "release")]
+    pub mib: Option<u64>,
+    /// How long to wait for it, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub timeout: u64,
+    /// How long to hold it, in seconds, once it is free
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub hold: u64,
+    /// Let this reservation go
+    #[arg(long, value_name = "NUMBER", conflicts_with = "mib")]
+    pub release: Option<u64>,
+    #[command(flatten)]
+    pub(crate) socket: SocketArg,
+}
+
+/// Lists the guests, or tells of the manager.
+pub fn ps(args: &PsArgs) -> Result<String, Error> {
+    let ask = if args.status { Ask::Status } else { Ask::Ps };
+    match (ask_manager(&args.socket, &ask)?, args.format) {
+        (Answer::Ps(answer), Format::Json) => json(&answer),
+        (Answer::Status(answer), Format::Json) => json(&answer),
+        (Answer::Ps(answer), Format::Text) => Ok(ps::table(&answer)),
+        (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Changes what a guest is entitled to.
+pub fn set(args: &SetArgs) -> Result<String, Error> {
+    let change = change(args.what, args.value.as_deref())?;
+    let ask = Ask::Set { guest: args.guest.clone(), change };
+    let Answer::Set(now) = ask_manager(&args.socket, &ask)? else { return Err(unexpected()) };
+    let mib = |bytes: u64| bytes >> 20;
+    let mode = match now.pin_bytes {
+        Some(size) => format!("pinned to {} MiB", mib(size)),
+        None => now.mode,
+    };
+    Ok(format!(
+        "{}: {}, min {} MiB, max {} MiB, shares {}\n",
+        escape::plain(&now.guest, 60),
+        mode,
+        mib(now.min_bytes),
+        mib(now.max_bytes),
+        now.shares
+    ))
+}
+
+fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
+    let word = what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+    let missing = || Error::Message(format!("`{word}` needs a value, such as {}", example(what)));
+    let size = || -> Result<Share, Error> {
+        Share::parse(value.ok_or_else(missing)?)
+            .map_err(|bad| Error::Message(format!("`{word}` {}", bad.help)))
+    };
+    match what {
+        What::Release | What::Manage if value.is_some() => {
+            Err(Error::Message(format!("`{word}` takes no value")))
+        }
+        What::Release => Ok(Change::Release),
+        What::Manage => Ok(Change::Manage),
+        What::Min => size().map(Change::Min),
+        What::Max => size().map(Change::Max),
+        What::Pin => size().map(Change::Pin),
+        What::Shares => {
+            let number = value.ok_or_else(missing)?.parse::<u32>().ok().filter(|n| *n > 0);
+            let wrong = || Error::Message("`shares` is a whole number from 1 on".into());
+            number.map(Change::Shares).ok_or_else(wrong)
+        }
+    }
+}
+
+fn example(what: What) -> &'static str {
+    match what {
+        What::Shares => "200",
+        _ => "\"512 MiB\" or \"25%\"",
+    }
+}
+
+/// Asks for free memory for a guest that is about to start, and waits for it.
+pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
+    if let Some(reservation) = args.release {
+        return match ask_manager(&args.socket, &Ask::Unreserve { reservation })? {
+            Answer::Unreserve {} => Ok(format!("reservation {reservation} is let go\n")),
+            _ => Err(unexpected()),
+        };
+    }
+    let ask = Ask::Reserve {
+        mib: args.mib.unwrap_or_default(),
+        timeout_ms: args.timeout.saturating_mul(1000),
+        hold_ms: args.hold.saturating_mul(1000),
+    };
+    match ask_manager(&args.socket, &ask)? {
+        Answer::Reserve(held) => Ok(format!(
+            "{} MiB are free and held for {} s (reservation {})\n",
+            held.mib,
+            held.hold_ms / 1000,
+            held.reservation
+        )),
+        _ => Err(unexpected()),
+    }
+}
+
+/// The socket that a manager of this user listens on, as far as no file of settings says else.
+fn usual_socket() -> Option<PathBuf> {
+    let loaded = host::config::load(None, &Place::of_this_process(None)).ok()?;
+    loaded.settings.control.socket
+}
+
+fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
+    let Some(path) = socket.socket.clone().or_else(usual_socket) else {
+        return Err(Error::Message(
+            "Where the manager's socket is is not known: name it with --socket".into(),
+        ));
+    };
+    // A reservation is answered when it is decided.
+    let waits_ms = match ask {
+        Ask::Reserve { timeout_ms, .. } => *timeout_ms,
+        _ => 0,
+    };
+    let patience = Duration::from_millis(ANSWER_MS.saturating_add(waits_ms));
+    match host::control::ask(&path, ask, patience) {
+        Err(host::control::Error::Refused(failure)) => {
+            Err(Error::Message(escape::plain(&failure.to_string(), 2000)))
+        }
+        answered => answered.map_err(Error::Control),
+    }
+}
+
+fn unexpected() -> Error {
+    Error::Message("The manager's answer is to another question: is it of another version?".into())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::Message(format!("The answer cannot be written as JSON: {error}")))
+}

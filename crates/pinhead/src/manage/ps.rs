@@ -1,0 +1,140 @@
+//! Guests and their manager in a table.
+
+use crate::escape::plain;
+use host::control::{GuestRow, HostRow, KsmRow, Ps, Status};
+use std::fmt::Write as _;
+
+/// Longer names are cut.
+const NAME_WIDTH: usize = 16;
+/// Longer sentences are cut.
+const REASON_WIDTH: usize = 100;
+
+/// One line a guest.
+pub fn table(answer: &Ps) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:<NAME_WIDTH$} {:<9} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5}  LAST, AND WHY",
+        "GUEST", "STATE", "HAS", "OF", "IN HOST", "AVAIL", "NEEDS", "CPU%", "PSI%"
+    );
+    for guest in &answer.guests {
+        let _ = writeln!(out, "{}", row(guest));
+    }
+    if answer.guests.is_empty() {
+        out.push_str("no guest was found yet\n");
+    }
+    host(&mut out, &answer.host);
+    ksm(&mut out, &answer.ksm);
+    out
+}
+
+fn row(guest: &GuestRow) -> String {
+    let state = match (guest.state.as_str(), guest.mode.as_str()) {
+        ("running", "managed") if guest.asleep => "asleep",
+        ("running", "managed") => "running",
+        ("running", mode) => mode,
+        (state, _) => state,
+    };
+    let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
+    let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
+    format!(
+        "{:<NAME_WIDTH$} {:<9} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5}  {}",
+        plain(&guest.name, NAME_WIDTH),
+        plain(state, 9),
+        mib(guest.actual_bytes),
+        mib(Some(guest.memory_bytes)),
+        mib(guest.resident_bytes),
+        mib(guest.available_bytes),
+        mib(guest.need_bytes),
+        percent(guest.cpu_percent),
+        percent(guest.psi_permille.map(|psi| psi / 10.0)),
+        plain(reason.map_or("", String::as_str), REASON_WIDTH)
+    )
+}
+
+fn host(out: &mut String, host: &HostRow) {
+    let _ = write!(
+        out,
+        "host: {} MiB free of {} MiB; wants {} ± {}, keeps {}",
+        mib(host.available_bytes),
+        mib(host.total_bytes),
+        mib(Some(host.set_point_bytes)),
+        mib(Some(host.hysteresis_bytes)),
+        mib(Some(host.reserve_bytes))
+    );
+    if let Some(budget) = host.budget_bytes {
+        let _ = write!(out, "; guests may use {} MiB together", mib(Some(budget)));
+    }
+    for (what, size) in [("promised", host.promised_bytes), ("reserved", host.reserved_bytes)] {
+        if size.is_some_and(|size| size > 0) {
+            let _ = write!(out, "; {} MiB {what}", mib(size));
+        }
+    }
+    out.push('\n');
+}
+
+fn ksm(out: &mut String, ksm: &KsmRow) {
+    let Some(gain) = ksm.gain_bytes else { return };
+    let cost = ksm.cost_percent.map_or("an unknown part".into(), |cost| format!("{cost:.1} %"));
+    let phase = plain(ksm.phase.as_deref().unwrap_or("left as it is"), 20);
+    let _ = writeln!(
+        out,
+        "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",
+        gain >> 20
+    );
+}
+
+/// The manager itself.
+pub fn status(answer: &Status) -> String {
+    let mut out = String::new();
+    let or_none = |text: &Option<String>| plain(text.as_deref().unwrap_or("none"), 200);
+    let dry = if answer.dry_run { ", looking on only (--dry-run)" } else { "" };
+    let _ = writeln!(
+        out,
+        "pinhead {} (process {}) for {} s{dry}",
+        plain(&answer.version, 40),
+        answer.pid,
+        answer.uptime_ms / 1000
+    );
+    let _ = writeln!(out, "settings: {}", or_none(&answer.config));
+    let _ = writeln!(out, "rules: {}", or_none(&answer.rules));
+    let _ = writeln!(out, "shadow policy: {}", or_none(&answer.shadow));
+    let _ = writeln!(out, "guests: {}, of them managed {}", answer.guests, answer.managed);
+    for source in &answer.sources {
+        let trouble = source.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
+        let line = format!("source {}: {} guests{trouble}", source.name, source.guests);
+        let _ = writeln!(out, "{}", plain(&line, 300));
+    }
+    host(&mut out, &answer.host);
+    ksm(&mut out, &answer.ksm);
+    let keeper = answer.lease.keeper_pid.map_or("none".into(), |pid| format!("process {pid}"));
+    let _ = writeln!(
+        out,
+        "lease: keeper {keeper}, would give memory back to {} guests, started anew {} times",
+        answer.lease.guests, answer.lease.restarts
+    );
+    let trouble = answer.journal.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
+    let line = format!(
+        "journal: {}, {} waiting, {} lost{trouble}",
+        answer.journal.path.as_deref().unwrap_or("none"),
+        answer.journal.waiting,
+        answer.journal.lost
+    );
+    let _ = writeln!(out, "{}", plain(&line, 300));
+    let pass = answer.pass_us.map_or("-".into(), |us| format!("{us} µs"));
+    let cpu = answer.cpu_percent.map_or("-".into(), |cpu| format!("{cpu:.2} %"));
+    let _ = writeln!(
+        out,
+        "cost: {} passes, the last {pass}; {cpu} of a core since the start; {} MiB",
+        answer.passes,
+        mib(answer.resident_bytes)
+    );
+    for trouble in &answer.troubles {
+        let _ = writeln!(out, "trouble: {}", plain(trouble, 300));
+    }
+    out
+}
+
+fn mib(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".into(), |bytes| (bytes >> 20).to_string())
+}

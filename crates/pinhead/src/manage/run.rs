@@ -1,0 +1,78 @@
+//! The manager's process: signals in, sentences out.
+
+use super::HostArgs;
+use crate::{Error, escape};
+use host::config::LoadError;
+use host::keeper::Ended;
+use host::{Manager, Options, Signals, Turn};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// The longest sentence of the manager's that is shown; names of guests are in them.
+const SAID_MAX: usize = 600;
+
+/// Manages all guests until somebody ends it.
+pub fn run(args: &HostArgs) -> Result<(), Error> {
+    // First, so that whoever interrupts from here on finds everything given back.
+    let stop = signal_pipe(&[SIGINT, SIGTERM])?;
+    let mut reload = signal_pipe(&[SIGHUP])?;
+    let options = Options {
+        dry_run: args.dry_run,
+        for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
+    };
+    let mut manager = Manager::start(args.config.clone(), options).map_err(told)?;
+    loop {
+        let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
+        let turn = manager.turn(&signals).map_err(Error::Host)?;
+        if turn == Turn::Reload && reload.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
+            manager.reload_and_tell();
+        }
+        manager.take_said().iter().for_each(|text| say(text));
+        if turn == Turn::Stop || manager.is_over() {
+            break;
+        }
+    }
+    manager.finish().iter().for_each(|text| say(text));
+    Ok(())
+}
+
+/// The keeper: holds the lease of the manager that started it.
+pub fn keep() -> Result<(), Error> {
+    let options = host::keeper::Options::default();
+    let ended = host::keeper::run(std::io::stdin(), &options, &mut say);
+    match ended {
+        Ok(Ended::Released | Ended::Restored) => Ok(()),
+        Ok(Ended::Partly) => Err(Error::Message("Some guests did not get all back".into())),
+        Err(error) => Err(Error::Message(format!("The keeper cannot go on: {error}"))),
+    }
+}
+
+/// All faults of a file of settings are shown at once.
+fn told(error: host::Error) -> Error {
+    let host::Error::Settings(LoadError::Wrong { path, errors, .. }) = &error else {
+        return Error::Host(error);
+    };
+    let lines: Vec<String> =
+        errors.iter().map(|fault| format!("  {}:{fault}", path.display())).collect();
+    let text = lines.join("\n");
+    Error::Message(format!("The settings are refused\n{text}"))
+}
+
+/// What the manager has to say goes to standard error, which a service's log keeps.
+fn say(text: &str) {
+    eprintln!("pinhead host: {}", escape::plain(text, SAID_MAX));
+}
+
+fn signal_pipe(signals: &[i32]) -> Result<UnixStream, Error> {
+    let pipe = || -> std::io::Result<UnixStream> {
+        let (receiver, sender) = UnixStream::pair()?;
+        receiver.set_nonblocking(true)?;
+        for signal in signals {
+            signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
+        }
+        Ok(receiver)
+    };
+    pipe().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))
+}

@@ -1,0 +1,167 @@
+//! A directory of the guests' sockets, so that a host manager finds guests that we started.
+//!
+//! ```text
+//!   /run/pinhead/up/            (root), or $XDG_RUNTIME_DIR/pinhead/up/, or /tmp/pinhead-UID/up/
+//!     .lock                     held while a directory is made or removed
+//!     PID/  lock                held as long as the process lives
+//!           g1.qmp  g1.port
+//! ```
+//!
+//! The kernel lets go of a lock however its process ends. So the next start sees which
+//! directories nobody owns any more, and removes them.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Entries of the base that are looked at: one for each `pinhead up`, and some that are dead.
+const ENTRIES_MAX: usize = 4096;
+/// What a process holds in its own directory.
+const LOCK: &str = "lock";
+
+/// The directory of this process. Dropping it removes it.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    base: PathBuf,
+    _lock: File,
+}
+
+impl RunDir {
+    /// Makes this process's directory, after removing those whose processes are gone.
+    pub fn create() -> io::Result<RunDir> {
+        RunDir::below(&base()?, std::process::id())
+    }
+
+    fn below(base: &Path, pid: u32) -> io::Result<RunDir> {
+        let _alone = alone(base)?;
+        sweep(base);
+        let path = base.join(pid.to_string());
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = File::create(path.join(LOCK))?;
+        lock.try_lock().map_err(io::Error::from)?;
+        Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // Alone, or a start might take the half that is left for a dead one's. What cannot be
+        // removed now goes with the next start.
+        let _alone = alone(&self.base);
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the directories of processes that are gone, for who needs no directory of its own.
+pub fn sweep_all() {
+    if let Ok(base) = base()
+        && let Ok(_alone) = alone(&base)
+    {
+        sweep(&base);
+    }
+}
+
+fn alone(base: &Path) -> io::Result<File> {
+    let lock = File::options().create(true).truncate(false).write(true).open(base.join(".lock"))?;
+    // Held for a few system calls by each of our own user's processes only.
+    lock.lock()?;
+    Ok(lock)
+}
+
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.take(ENTRIES_MAX).flatten() {
+        let is_pid = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+        if is_pid && is_dead(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether nobody holds a directory's lock. One without a lock was left half made.
+fn is_dead(path: &Path) -> bool {
+    match File::open(path.join(LOCK)) {
+        Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Where the directories of this user's processes are; made if it is not there.
+fn base() -> io::Result<PathBuf> {
+    let uid = rustix::process::geteuid();
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let top = match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
+        _ if uid.is_root() => PathBuf::from("/run/pinhead"),
+        Some(dir) => dir.join("pinhead"),
+        None => std::env::temp_dir().join(format!("pinhead-{}", uid.as_raw())),
+    };
+    private(&top, uid.as_raw())?;
+    let base = top.join("up");
+    private(&base, uid.as_raw())?;
+    Ok(base)
+}
+
+/// Makes a directory that is ours alone. Below /tmp somebody else may have been there first.
+fn private(path: &Path, uid: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    // What others may only read or enter is fine: the directories below are closed to them.
+    if found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{} is not a directory of ours alone", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn temporary(name: &str) -> PathBuf {
+        let path =
+            std::env::temp_dir().join(format!("pinhead-rundir-{name}-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_dead_are_removed_and_the_living_are_not() {
+        let base = temporary("sweep");
+        let living = RunDir::below(&base, 1).unwrap();
+        for dead in ["2", "3", "not-a-pid"] {
+            fs::create_dir(base.join(dead)).unwrap();
+        }
+        fs::write(base.join("2/lock"), "").unwrap();
+        fs::write(base.join("2/g1.qmp"), "").unwrap();
+        let next = RunDir::below(&base, 2).unwrap();
+        assert!(living.path().exists() && !base.join("3").exists());
+        assert!(base.join("not-a-pid").exists() && !next.path().join("g1.qmp").exists());
+        assert!(RunDir::below(&base, 1).is_err(), "it is another's");
+        assert_eq!(fs::metadata(next.path()).unwrap().mode() & 0o777, 0o700);
+        drop((living, next));
+        assert!(!base.join("1").exists() && !base.join("2").exists());
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_not_taken() {
+        let base = temporary("private");
+        let uid = fs::metadata(&base).unwrap().uid();
+        private(&base, uid).unwrap();
+        assert!(private(&base, uid + 1).is_err());
+        std::os::unix::fs::symlink(&base, base.join("link")).unwrap();
+        assert!(private(&base.join("link"), uid).is_err());
+        fs::write(base.join("file"), "").unwrap();
+        assert!(private(&base.join("file"), uid).is_err());
+        fs::remove_dir_all(base).unwrap();
+    }
+}

@@ -1,0 +1,14 @@
+//! The time of day and the local zone, for those who ask about the past.
+
+use jiff::tz::TimeZone;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::when::Now;
+
+/// Now, here.
+#[allow(clippy::disallowed_methods, reason = "this is a clock module")]
+pub fn now() -> Now {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    Now { ms, zone: TimeZone::system() }
+}

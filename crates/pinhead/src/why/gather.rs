@@ -1,0 +1,177 @@
+//! What there is to tell: the decisions and events of a time, with holds folded, and what was
+//! in force before.
+
+use super::who::Chosen;
+use super::words::is_hold;
+use crate::Error;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use store::{Decided, Event, GuestKey, Journal, Policy, Query, Range};
+
+/// Entries that one answer has at most: more is nothing to read, and must not fill memory.
+pub const ENTRIES_MAX: usize = 10_000;
+/// Events that one answer has at most.
+const EVENTS_MAX: u32 = 1_000;
+
+/// What there is to tell.
+#[derive(Debug)]
+pub struct Gathered {
+    /// What was decided before the time and still in force when it began, and where that was
+    /// to hold, the move before it; oldest first.
+    pub before: Vec<Entry>,
+    /// What happened in the time, oldest first.
+    pub entries: Vec<Entry>,
+    /// There would be more than [`ENTRIES_MAX`].
+    pub is_cut: bool,
+    /// When these guests' first and last decisions were taken, whatever the time asked for.
+    pub span: Option<Range>,
+}
+
+/// Something to tell.
+#[derive(Debug)]
+pub struct Entry {
+    /// When it was, or when it began.
+    pub at_ms: i64,
+    /// Which of the chosen guests; `None` for the manager and its host.
+    pub guest: Option<usize>,
+    /// What it is.
+    pub what: What,
+}
+
+/// What an entry tells.
+#[derive(Debug)]
+pub enum What {
+    /// One decision.
+    Decision(Box<Decided>),
+    /// Holds for the same reason, one after the other.
+    Holds {
+        /// How many.
+        times: u64,
+        /// The smallest and the largest size that the guest was held at.
+        bytes: (u64, u64),
+        /// The last of them.
+        last: Box<Decided>,
+    },
+    /// Something else that happened.
+    Event(Event),
+}
+
+/// Reads what there is about these guests.
+pub fn gather(
+    journal: &Journal,
+    chosen: &[Chosen],
+    policy: Policy,
+    range: Range,
+    history: History,
+) -> Result<Gathered, Error> {
+    let keys: Vec<GuestKey> = chosen.iter().flat_map(|guest| guest.keys.clone()).collect();
+    let whose: HashMap<GuestKey, usize> = chosen
+        .iter()
+        .enumerate()
+        .flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at)))
+        .collect();
+    let mut fold = Fold::default();
+    let query = Query { guests: keys.clone(), range, policy: Some(policy) };
+    journal.decisions(&query, |decided| match whose.get(&decided.guest) {
+        Some(guest) => fold.add(*guest, decided),
+        None => ControlFlow::Continue(()),
+    })?;
+    let Fold { mut entries, is_cut, .. } = fold;
+    let mut before = Vec::new();
+    for (at, guest) in chosen.iter().enumerate() {
+        let has_decisions = entries.iter().any(|entry| entry.guest == Some(at));
+        if has_decisions && matches!(history, History::IfEmpty) {
+            continue;
+        }
+        before.extend(in_force(journal, at, guest, policy, range.from_ms)?);
+    }
+    before.sort_by_key(|entry| entry.at_ms);
+    entries.extend(journal.events(&keys, range, EVENTS_MAX)?.into_iter().map(|found| Entry {
+        at_ms: found.event.at_ms,
+        guest: found.guest.and_then(|key| whose.get(&key).copied()),
+        what: What::Event(found.event),
+    }));
+    // Stable: what happened in the same millisecond stays in the order of the journal.
+    entries.sort_by_key(|entry| entry.at_ms);
+    Ok(Gathered { before, entries, is_cut, span: journal.span(&keys, Some(policy))? })
+}
+
+/// Whether what was in force before the time is told too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Always: a moment is asked for.
+    Always,
+    /// For guests about which nothing was decided in the time.
+    IfEmpty,
+}
+
+/// The last decision before a time, behind the last move if it was none itself.
+fn in_force(
+    journal: &Journal,
+    at: usize,
+    guest: &Chosen,
+    policy: Policy,
+    from_ms: i64,
+) -> Result<Vec<Entry>, Error> {
+    let until = from_ms.saturating_sub(1);
+    let Some(last) = journal.in_force(&guest.keys, policy, until)? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    if last.decision.from_bytes == last.decision.to_bytes {
+        found.extend(journal.last_move(&guest.keys, policy, until)?);
+    }
+    found.push(last);
+    let entry = |decided: Decided| Entry {
+        at_ms: decided.decision.at_ms,
+        guest: Some(at),
+        what: What::Decision(Box::new(decided)),
+    };
+    Ok(found.into_iter().map(entry).collect())
+}
+
+/// Folds holds as they come.
+#[derive(Default)]
+struct Fold {
+    entries: Vec<Entry>,
+    /// Where each guest's last entry is.
+    open: HashMap<usize, usize>,
+    is_cut: bool,
+}
+
+impl Fold {
+    fn add(&mut self, guest: usize, decided: Decided) -> ControlFlow<()> {
+        let open = self.open.get(&guest).and_then(|at| self.entries.get_mut(*at));
+        if let Some(Entry { what: What::Holds { times, bytes, last }, .. }) = open
+            && is_same_hold(last, &decided)
+        {
+            *times += 1;
+            *bytes = widen(*bytes, decided.decision.from_bytes);
+            **last = decided;
+            return ControlFlow::Continue(());
+        }
+        if self.entries.len() >= ENTRIES_MAX {
+            self.is_cut = true;
+            return ControlFlow::Break(());
+        }
+        let at_ms = decided.decision.at_ms;
+        let size = decided.decision.from_bytes;
+        let what = if is_hold(&decided.decision) {
+            What::Holds { times: 1, bytes: (size, size), last: Box::new(decided) }
+        } else {
+            What::Decision(Box::new(decided))
+        };
+        self.open.insert(guest, self.entries.len());
+        self.entries.push(Entry { at_ms, guest: Some(guest), what });
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_same_hold(a: &Decided, b: &Decided) -> bool {
+    is_hold(&b.decision)
+        && a.guest == b.guest
+        && a.decision.clause == b.decision.clause
+        && a.decision.reason == b.decision.reason
+}
+
+fn widen(bytes: (u64, u64), size: u64) -> (u64, u64) {
+    (bytes.0.min(size), bytes.1.max(size))
+}

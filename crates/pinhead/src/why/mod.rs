@@ -1,0 +1,130 @@
+//! `pinhead why`: what the host's manager decided about a guest, why, and what came of it.
+//!
+//! ```text
+//!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► tell (text, JSON)
+//!              when (which time) ─────────┘              clauses, words ─┘
+//! ```
+
+mod clauses;
+mod clock;
+mod gather;
+mod tell;
+pub mod when;
+pub mod who;
+pub mod words;
+
+pub use clauses::{Clause, clauses, meaning};
+pub use clock::now;
+pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
+pub use tell::{Answer, printed};
+
+use crate::Error;
+use crate::cli::Format;
+use clap::{Args, ValueEnum};
+use gather::{History, gather};
+use std::path::PathBuf;
+use store::{Journal, Policy};
+use when::Now;
+
+/// `pinhead why`
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// A guest: its name, a pattern with * and ?, or its UUID
+    pub guest: String,
+    /// What was in force then, and what was decided in that minute or second: 14:03,
+    /// 14:03:20, "2026-11-21 14:03", 2026-11-21T14:03:20+01:00, "5m ago"
+    #[arg(long, value_name = "TIME", conflicts_with = "last")]
+    pub at: Option<String>,
+    /// What was decided in the last 30s, 5m, 1h, 2d
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub last: String,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// The journal, if not the one where the manager writes it by itself
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+    /// Whose decisions
+    #[arg(long, value_enum, default_value = "active")]
+    pub policy: PolicyArg,
+}
+
+/// Which policy's decisions to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyArg {
+    /// The one that moves memory
+    Active,
+    /// The one that runs beside it to be compared
+    Shadow,
+}
+
+/// Answers from the journal that the arguments name, as text or JSON with its line end.
+pub fn run(args: &WhyArgs) -> Result<String, Error> {
+    let answer = answer(&open(args.journal.as_ref())?, args, clock::now())?;
+    Ok(match args.format {
+        Format::Text => answer.text(),
+        Format::Json => printed(&answer.json()),
+    })
+}
+
+/// Answers from a journal.
+pub fn answer(journal: &Journal, args: &WhyArgs, now: Now) -> Result<Answer, Error> {
+    let (range, history) = match &args.at {
+        Some(at) => (when::instant(at, &now)?, History::Always),
+        None => (when::last(&args.last, &now)?, History::IfEmpty),
+    };
+    let policy = match args.policy {
+        PolicyArg::Active => Policy::Active,
+        PolicyArg::Shadow => Policy::Shadow,
+    };
+    let chosen = who::choose(&args.guest, &journal.guests()?)?;
+    let gathered = gather(journal, &chosen, policy, range, history)?;
+    Ok(Answer { chosen, policy, range, gathered, now })
+}
+
+/// Opens a journal to read it: the one that is named, or the default one.
+pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
+    let default = path.is_none();
+    let path = path.cloned().unwrap_or_else(default_journal);
+    if default && !path.exists() {
+        return Err(Error::Message(format!(
+            "There is no journal at {}: `pinhead host` writes it; if yours is elsewhere, name it \
+             with --journal",
+            path.display()
+        )));
+    }
+    Ok(Journal::read_only(&path)?)
+}
+
+/// Where the manager writes its journal by itself: for root below /var/lib, for others in
+/// their own directory for what programs keep.
+pub fn default_journal() -> PathBuf {
+    let home = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    journal_of(rustix::process::geteuid().is_root(), home("XDG_STATE_HOME"), home("HOME"))
+}
+
+fn journal_of(is_root: bool, state: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+    let state = state.or_else(|| home.map(|home| home.join(".local/state")));
+    match state {
+        Some(state) if !is_root => state.join("pinhead/journal.db"),
+        _ => PathBuf::from("/var/lib/pinhead/journal.db"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_where_its_owner_may_write() {
+        let [state, home] = ["/state", "/home/a"].map(|path| Some(PathBuf::from(path)));
+        let check = |is_root, state: &Option<PathBuf>, home: &Option<PathBuf>, expected: &str| {
+            let found = journal_of(is_root, state.clone(), home.clone());
+            assert_eq!(found, PathBuf::from(expected));
+        };
+        check(true, &state, &home, "/var/lib/pinhead/journal.db");
+        check(false, &state, &home, "/state/pinhead/journal.db");
+        check(false, &None, &home, "/home/a/.local/state/pinhead/journal.db");
+        check(false, &None, &None, "/var/lib/pinhead/journal.db");
+    }
+}

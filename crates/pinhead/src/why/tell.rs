@@ -1,0 +1,205 @@
+//! The answer of `pinhead why`, as sentences and as JSON.
+
+use super::clauses::meaning;
+use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
+use super::when::{Now, rfc3339, show};
+use super::who::Chosen;
+use super::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, held, state, why};
+use crate::escape::plain;
+use serde_json::{Map, Value, json};
+use store::{Decided, Event, Policy, Range};
+
+/// JSON as it is printed. JSON itself escapes only some of what a terminal obeys; the rest can
+/// only stand in its strings, where it is escaped in the same way.
+pub fn printed(value: &Value) -> String {
+    let mut out = String::new();
+    for c in format!("{value:#}\n").chars() {
+        let mut buffer = [0; 4];
+        let text: &str = c.encode_utf8(&mut buffer);
+        if c == '\n' || plain(text, 1) == text {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
+/// What was asked, and what there is to tell.
+#[derive(Debug)]
+pub struct Answer {
+    /// The guests.
+    pub chosen: Vec<Chosen>,
+    /// Whose decisions.
+    pub policy: Policy,
+    /// In which time.
+    pub range: Range,
+    /// What was found.
+    pub gathered: Gathered,
+    /// When it was asked, and where.
+    pub now: Now,
+}
+
+impl Answer {
+    /// For people: a line for each thing that happened.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for entry in &self.gathered.before {
+            lines.push(format!("earlier: {}", self.line(entry)));
+        }
+        lines.extend(self.gathered.entries.iter().map(|entry| self.line(entry)));
+        let has_decisions =
+            self.gathered.entries.iter().any(|entry| !matches!(entry.what, What::Event(_)));
+        if !has_decisions {
+            lines.push(self.nothing());
+        }
+        if self.gathered.is_cut {
+            lines.push(format!(
+                "There is more than {ENTRIES_MAX} lines tell: ask for a shorter time, or for \
+                 fewer guests."
+            ));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// Says that nothing was decided in the time, and when something was.
+    fn nothing(&self) -> String {
+        let names: Vec<String> = self.chosen.iter().map(|g| plain(&g.label, NAME_WIDTH)).collect();
+        let names = match names.as_slice() {
+            [one, two, _, rest @ ..] => format!("{one}, {two} and {} more", rest.len() + 1),
+            few => few.join(" and "),
+        };
+        let policy = self.policy.name();
+        let show = |ms| show(ms, &self.now);
+        let Range { from_ms, to_ms } = self.range;
+        match self.gathered.span {
+            None => format!("The journal has no decision of the {policy} policy about {names}."),
+            Some(span) => format!(
+                "The {policy} policy decided nothing about {names} between {} and {}; its first \
+                 decision in the journal is of {}, its last of {}.",
+                show(from_ms),
+                show(to_ms),
+                show(span.from_ms),
+                show(span.to_ms)
+            ),
+        }
+    }
+
+    fn line(&self, entry: &Entry) -> String {
+        let at = show(entry.at_ms, &self.now);
+        let sentences = match &entry.what {
+            What::Decision(decided) | What::Holds { times: 1, last: decided, .. } => {
+                sentences(self.label(entry), &done(self.label(entry), &decided.decision), decided)
+            }
+            What::Holds { times, bytes, last } => {
+                let until = show(last.decision.at_ms, &self.now);
+                let (label, between) = (self.label(entry), (at.as_str(), until.as_str()));
+                sentences(label, &held(label, &last.decision, *bytes, *times, between), last)
+            }
+            What::Event(event) => self.event(entry, event),
+        };
+        format!("{at}  {sentences}")
+    }
+
+    fn event(&self, entry: &Entry, event: &Event) -> String {
+        let kind = plain(&event.kind, WORD_WIDTH).replace('-', " ");
+        let text = plain(&event.text, SENTENCE_WIDTH);
+        let whose = match entry.guest {
+            Some(_) => format!("{}: ", plain(self.label(entry), NAME_WIDTH)),
+            None => String::new(),
+        };
+        if text.is_empty() { format!("{whose}{kind}") } else { format!("{whose}{kind}: {text}") }
+    }
+
+    fn label(&self, entry: &Entry) -> &str {
+        let guest = entry.guest.and_then(|at| self.chosen.get(at));
+        guest.map_or("the host", |guest| &guest.label)
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let guests: Vec<Value> = self
+            .chosen
+            .iter()
+            .map(|guest| json!({"name": guest.name, "uuid": guest.uuid}))
+            .collect();
+        let all = |entries: &[Entry]| entries.iter().map(|e| self.entry(e)).collect::<Vec<_>>();
+        json!({
+            "guests": guests,
+            "policy": self.policy.name(),
+            "from": rfc3339(self.range.from_ms, &self.now),
+            "to": rfc3339(self.range.to_ms, &self.now),
+            "before": all(&self.gathered.before),
+            "entries": all(&self.gathered.entries),
+            "cut": self.gathered.is_cut,
+            "first": self.gathered.span.and_then(|span| rfc3339(span.from_ms, &self.now)),
+            "last": self.gathered.span.and_then(|span| rfc3339(span.to_ms, &self.now)),
+        })
+    }
+
+    fn entry(&self, entry: &Entry) -> Value {
+        let guest = entry.guest.and_then(|at| self.chosen.get(at));
+        let mut value = match &entry.what {
+            What::Decision(decided) => decision(decided),
+            What::Holds { times, bytes, last } => {
+                let mut value = decision(last);
+                value["times"] = json!(times);
+                value["until"] = json!(rfc3339(last.decision.at_ms, &self.now));
+                value["until_ms"] = json!(last.decision.at_ms);
+                value["held_bytes"] = json!([bytes.0, bytes.1]);
+                value
+            }
+            What::Event(event) => json!({"event": event.kind, "text": event.text}),
+        };
+        value["at"] = json!(rfc3339(entry.at_ms, &self.now));
+        value["at_ms"] = json!(entry.at_ms);
+        value["guest"] = json!(guest.map(|guest| &guest.name));
+        value["uuid"] = json!(guest.map(|guest| &guest.uuid));
+        value["told"] = json!(self.line(entry));
+        value
+    }
+}
+
+/// A decision in sentences; the first begins with what was done.
+fn sentences(label: &str, done: &str, decided: &Decided) -> String {
+    let decision = &decided.decision;
+    let mut text = format!("{done}: {}.", why(decision));
+    let more = [Some(state(label, decision)), bounds(decision), came(decision, &decided.outcomes)];
+    for sentence in more.into_iter().flatten() {
+        text.push(' ');
+        text.push_str(&sentence);
+    }
+    text
+}
+
+fn decision(decided: &Decided) -> Value {
+    let decision = &decided.decision;
+    let inputs: Map<String, Value> =
+        decision.inputs.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+    let outcomes: Vec<Value> = decided
+        .outcomes
+        .iter()
+        .map(|outcome| {
+            json!({
+                "at_ms": outcome.at_ms,
+                "result": outcome.fate.name(),
+                "reached_bytes": outcome.reached_bytes,
+                "host_got_bytes": outcome.host_got_bytes,
+            })
+        })
+        .collect();
+    json!({
+        "decision": decided.id.0,
+        "action": decision.action,
+        "clause": decision.clause,
+        "clause_means": meaning(&decision.clause),
+        "reason": decision.reason,
+        "from_bytes": decision.from_bytes,
+        "to_bytes": decision.to_bytes,
+        "bounds": decision.bounds,
+        "inputs": inputs,
+        "acted": decision.acted,
+        "outcomes": outcomes,
+    })
+}

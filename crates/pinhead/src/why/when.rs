@@ -1,0 +1,218 @@
+//! Times as people write and read them. Now and the zone are arguments.
+
+use crate::Error;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use store::Range;
+
+/// Milliseconds in a second, a minute and a day.
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// Longer than any journal is kept; it keeps sums within their range.
+const SPAN_MAX: i64 = 3_660 * DAY;
+
+/// When and where it is asked.
+#[derive(Clone, Debug)]
+pub struct Now {
+    /// Milliseconds since 1970.
+    pub ms: i64,
+    /// The zone that times are meant and shown in.
+    pub zone: TimeZone,
+}
+
+/// The time that a text names: the minute or the second, from its first to its last
+/// millisecond. A time of day without a date is the last one that has begun. Where clocks are
+/// put back, an hour that comes twice is the first one.
+pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
+    let text = text.trim();
+    let wrong = || {
+        Error::Message(format!(
+            "{:?} is no time: write 14:03, 14:03:20, \"2026-11-21 14:03\", \
+             2026-11-21T14:03:20+01:00 or \"5m ago\"",
+            text.chars().take(40).collect::<String>()
+        ))
+    };
+    if let Some(ago) = text.strip_suffix("ago") {
+        let ago = span(ago).map_err(|_| wrong())?;
+        return Ok(second(now.ms.saturating_sub(ago)));
+    }
+    if let Ok(stamp) = text.parse::<Timestamp>() {
+        return Ok(second(stamp.as_millisecond()));
+    }
+    let colons = text.matches(':').count();
+    let long = match colons {
+        1 => MINUTE,
+        2 => SECOND,
+        _ => return Err(wrong()),
+    };
+    let from = |date: Date, time: Time| {
+        let zoned = now.zone.to_ambiguous_zoned(date.to_datetime(time)).compatible();
+        zoned.map(|zoned| zoned.timestamp().as_millisecond()).map_err(|_| wrong())
+    };
+    let from_ms = if text.contains('-') {
+        let at: DateTime = text.parse().map_err(|_| wrong())?;
+        from(at.date(), at.time())?
+    } else {
+        let time: Time = text.parse().map_err(|_| wrong())?;
+        let today = zoned(now.ms, now).ok_or_else(wrong)?.date();
+        let at = from(today, time)?;
+        if at <= now.ms { at } else { from(today.yesterday().map_err(|_| wrong())?, time)? }
+    };
+    Ok(Range { from_ms, to_ms: from_ms + long - 1 })
+}
+
+/// The second that a millisecond is in.
+fn second(ms: i64) -> Range {
+    let from_ms = ms.div_euclid(SECOND) * SECOND;
+    Range { from_ms, to_ms: from_ms + SECOND - 1 }
+}
+
+/// How long a text says: `90s`, `5m`, `1h`, `1h30m`, `2d`, `1w`.
+pub fn span(text: &str) -> Result<i64, Error> {
+    let wrong = || {
+        Error::Message(format!(
+            "{:?} is no time span: write 90s, 5m, 1h, 1h30m, 2d or 1w",
+            text.chars().take(40).collect::<String>()
+        ))
+    };
+    let mut rest = text.trim();
+    let mut sum: i64 = 0;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: i64 = rest[..digits].parse().map_err(|_| wrong())?;
+        let unit = match rest[digits..].chars().next() {
+            Some('s') => SECOND,
+            Some('m') => MINUTE,
+            Some('h') => 60 * MINUTE,
+            Some('d') => DAY,
+            Some('w') => 7 * DAY,
+            _ => return Err(wrong()),
+        };
+        sum = number.checked_mul(unit).and_then(|ms| sum.checked_add(ms)).ok_or_else(wrong)?;
+        rest = &rest[digits + 1..];
+    }
+    if sum > SPAN_MAX { Err(wrong()) } else { Ok(sum) }
+}
+
+/// The time from so long ago until now.
+pub fn last(text: &str, now: &Now) -> Result<Range, Error> {
+    Ok(Range { from_ms: now.ms.saturating_sub(span(text)?), to_ms: now.ms })
+}
+
+/// A time as it is read: with its date only if that is not today's.
+pub fn show(ms: i64, now: &Now) -> String {
+    let (Some(at), Some(today)) = (zoned(ms, now), zoned(now.ms, now)) else {
+        return format!("{ms} ms");
+    };
+    let form = if at.date() == today.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    at.strftime(form).to_string()
+}
+
+/// A time as programs read it; `None` for one that no calendar has.
+pub fn rfc3339(ms: i64, now: &Now) -> Option<String> {
+    Some(zoned(ms, now)?.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
+}
+
+/// How long, as it is read: `1.2 s`, `4 min 30 s`, `2 h 5 min`.
+pub fn show_span(ms: i64) -> String {
+    let ms = ms.max(0);
+    let (seconds, minutes) = (ms / SECOND, ms / MINUTE);
+    let two = |large: i64, name: &str, small: i64, of: &str| match small {
+        0 => format!("{large} {name}"),
+        small => format!("{large} {name} {small} {of}"),
+    };
+    match seconds {
+        0..60 => format!("{}.{} s", seconds, ms % SECOND / 100),
+        60..3_600 => two(minutes, "min", seconds % 60, "s"),
+        _ => two(minutes / 60, "h", minutes % 60, "min"),
+    }
+}
+
+fn zoned(ms: i64, now: &Now) -> Option<Zoned> {
+    Timestamp::from_millisecond(ms).ok().map(|stamp| stamp.to_zoned(now.zone.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz;
+
+    /// 2026-11-21 14:10:00 at one hour before UTC.
+    fn now() -> Now {
+        Now { ms: 1_795_266_600_000, zone: tz::offset(1).to_time_zone() }
+    }
+
+    fn check(text: &str, from: &str, seconds: i64) {
+        let found = instant(text, &now()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let from_ms = rfc3339(found.from_ms, &now()).expect("a time");
+        assert_eq!(from_ms, format!("{from}.000+01:00"), "{text}");
+        assert_eq!(found.to_ms - found.from_ms + 1, seconds * SECOND, "{text}");
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        check("14:03", "2026-11-21T14:03:00", 60);
+        check(" 14:03:20 ", "2026-11-21T14:03:20", 1);
+        check("14:10", "2026-11-21T14:10:00", 60);
+        check("14:11", "2026-11-20T14:11:00", 60);
+        check("2026-11-19 09:30", "2026-11-19T09:30:00", 60);
+        check("2026-11-19T09:30:05", "2026-11-19T09:30:05", 1);
+        check("2026-11-21T14:03:20+01:00", "2026-11-21T14:03:20", 1);
+        check("2026-11-21T13:03:20.5Z", "2026-11-21T14:03:20", 1);
+        check("5m ago", "2026-11-21T14:05:00", 1);
+        check("1h30m ago", "2026-11-21T12:40:00", 1);
+        check("0s ago", "2026-11-21T14:10:00", 1);
+    }
+
+    #[test]
+    fn what_is_no_time_is_told_what_would_be() {
+        for text in [
+            "",
+            "noon",
+            "14",
+            "25:00",
+            "14:60",
+            "ago",
+            "5 ago",
+            "2026-11-31 10:00",
+            "2026-11-21",
+            "-1m ago",
+            "99999999999999999999s ago",
+            "9999w ago",
+            "14:03\u{1b}[2J",
+            "1:2:3:4",
+        ] {
+            let error = instant(text, &now()).expect_err(text).to_string();
+            assert!(error.contains("is no time: write 14:03"), "{error}");
+            assert!(!error.contains('\u{1b}'), "{error:?}");
+        }
+        for text in ["", "h", "5", "1h 30m", "5x", "é", "5é"] {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_hour_that_does_not_come_or_comes_twice_is_some_time() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
+        let now = Now { zone, ..now() };
+        let first = instant("2026-10-25 02:30", &now).expect("a time");
+        assert_eq!(rfc3339(first.from_ms, &now).expect("a time"), "2026-10-25T02:30:00.000+02:00");
+        assert!(instant("2026-03-29 02:30", &now).is_ok());
+    }
+
+    #[test]
+    fn times_are_shown_with_their_date_if_it_is_another() {
+        let now = now();
+        assert_eq!(show(now.ms, &now), "14:10:00");
+        assert_eq!(show(now.ms - DAY, &now), "2026-11-20 14:10:00");
+        assert_eq!(show(i64::MAX, &now), format!("{} ms", i64::MAX));
+        let spans = [0, 1_250, 60_000, 90_000, 7_500_000].map(show_span);
+        assert_eq!(spans, ["0.0 s", "1.2 s", "1 min", "1 min 30 s", "2 h 5 min"]);
+    }
+}

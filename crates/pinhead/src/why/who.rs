@@ -1,0 +1,189 @@
+//! Which guests are meant: by a name, a pattern or a UUID.
+
+use super::words::NAME_WIDTH;
+use crate::Error;
+use crate::escape::plain;
+use std::collections::BTreeMap;
+use store::{GuestKey, GuestRow, matches_glob};
+
+/// Names that a refusal offers.
+const NEAREST: usize = 3;
+/// Characters of a UUID that tell guests of the same name apart.
+const UUID_SHOWN: usize = 8;
+/// Characters of a name that are compared with another; longer names are not typed.
+const COMPARED_MAX: usize = 64;
+
+/// A guest with all its boots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its last name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// How it is called in sentences: its name, and its UUID where another has that name too.
+    pub label: String,
+    /// Its numbers in the journal.
+    pub keys: Vec<GuestKey>,
+}
+
+/// The guests that a text means, or an error with the names that are like it.
+pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
+    let all = guests(rows);
+    let exact = |guest: &Chosen| guest.name == text || guest.uuid.eq_ignore_ascii_case(text);
+    let mut found: Vec<Chosen> = all.iter().filter(|guest| exact(guest)).cloned().collect();
+    if found.is_empty() {
+        // A guest is also found by a name that it had.
+        let had = |guest: &Chosen| {
+            let mut names = rows.iter().filter(|row| guest.keys.contains(&row.key));
+            names.any(|row| matches_glob(text, &row.guest.name))
+        };
+        found = all.iter().filter(|guest| had(guest)).cloned().collect();
+    }
+    if found.is_empty() {
+        return Err(Error::Message(unknown(text, &all)));
+    }
+    Ok(found)
+}
+
+/// All guests of a journal, by name.
+pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
+    let mut all: BTreeMap<(String, String), Chosen> = BTreeMap::new();
+    for row in rows {
+        let (uuid, name) = (&row.guest.uuid, &row.guest.name);
+        // Guests without a UUID are told apart by their names alone.
+        let is_unset = uuid.chars().all(|c| c == '0' || c == '-');
+        let group = (uuid.clone(), if is_unset { name.clone() } else { String::new() });
+        let chosen = all.entry(group).or_insert_with(|| Chosen {
+            name: name.clone(),
+            uuid: uuid.clone(),
+            label: String::new(),
+            keys: Vec::new(),
+        });
+        // Rows come in the order in which guests were first told of.
+        chosen.name.clone_from(name);
+        chosen.keys.push(row.key);
+    }
+    let mut all: Vec<Chosen> = all.into_values().collect();
+    all.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    let names: Vec<String> = all.iter().map(|guest| guest.name.clone()).collect();
+    for guest in &mut all {
+        let shared = names.iter().filter(|name| **name == guest.name).count() > 1;
+        guest.label = guest.name.clone();
+        if shared {
+            let uuid: String = guest.uuid.chars().take(UUID_SHOWN).collect();
+            guest.label = format!("{} [{uuid}]", guest.name);
+        }
+    }
+    all
+}
+
+fn unknown(text: &str, all: &[Chosen]) -> String {
+    let text_shown = plain(text, NAME_WIDTH);
+    if all.is_empty() {
+        return format!("The journal knows no guest {text_shown}: it knows none yet");
+    }
+    let mut names: Vec<&str> = all.iter().map(|guest| guest.name.as_str()).collect();
+    names.dedup();
+    names.sort_by_key(|name| distance(text, name));
+    let names: Vec<String> =
+        names.iter().take(NEAREST).map(|name| plain(name, NAME_WIDTH)).collect();
+    format!(
+        "The journal knows no guest {text_shown}; the nearest names are {} (`*` stands for any \
+         text)",
+        names.join(", ")
+    )
+}
+
+/// How many characters must be changed, added or taken away to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(COMPARED_MAX).collect();
+    let b: Vec<char> = b.chars().take(COMPARED_MAX).collect();
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (row, from) in a.iter().enumerate() {
+        let mut left = row + 1;
+        let mut corner = above[0];
+        above[0] = left;
+        for (column, to) in b.iter().enumerate() {
+            let changed = corner + usize::from(from != to);
+            corner = above[column + 1];
+            left = changed.min(corner + 1).min(left + 1);
+            above[column + 1] = left;
+        }
+    }
+    above[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Guest;
+
+    fn row(key: i64, uuid: &str, name: &str) -> GuestRow {
+        let guest = Guest {
+            uuid: uuid.into(),
+            name: name.into(),
+            class: String::new(),
+            pid: None,
+            start_ticks: None,
+            boot: key.to_string(),
+        };
+        GuestRow { key: GuestKey(key), guest, first_ms: 0, last_ms: 0 }
+    }
+
+    fn rows() -> Vec<GuestRow> {
+        vec![
+            row(1, "aa", "web1"),
+            row(2, "bb", "web2"),
+            row(3, "aa", "web1"),
+            row(4, "00-00", "mail"),
+            row(5, "00-00", "db"),
+            row(6, "cc", "old"),
+            row(7, "cc", "new"),
+        ]
+    }
+
+    fn check(text: &str, expected: &[(&str, &[i64])]) {
+        let found = choose(text, &rows()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let found: Vec<(&str, Vec<i64>)> = found
+            .iter()
+            .map(|guest| (guest.label.as_str(), guest.keys.iter().map(|key| key.0).collect()))
+            .collect();
+        let expected: Vec<(&str, Vec<i64>)> =
+            expected.iter().map(|(name, keys)| (*name, keys.to_vec())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn guests_are_found_by_name_pattern_and_uuid() {
+        check("web1", &[("web1", &[1, 3])]);
+        check("web?", &[("web1", &[1, 3]), ("web2", &[2])]);
+        check("BB", &[("web2", &[2])]);
+        check("mail", &[("mail", &[4])]);
+        check("old", &[("new", &[6, 7])]);
+    }
+
+    #[test]
+    fn guests_of_one_name_are_told_apart() {
+        let rows = [row(1, "aaaaaaaa-1", "web"), row(2, "bbbbbbbb-1", "web")];
+        let labels: Vec<String> = guests(&rows).into_iter().map(|guest| guest.label).collect();
+        assert_eq!(labels, ["web [aaaaaaaa]", "web [bbbbbbbb]"]);
+    }
+
+    #[test]
+    fn an_unknown_guest_is_answered_with_the_nearest_names() {
+        let error = choose("wbe2", &rows()).expect_err("unknown").to_string();
+        assert!(error.contains(" wbe2; the nearest names are web2, "), "{error}");
+        let error = choose("a\u{1b}b", &rows()).expect_err("unknown").to_string();
+        assert!(error.contains(" a\u{fffd}b;"), "{error}");
+        let error = choose("x", &[]).expect_err("unknown").to_string();
+        assert!(error.ends_with("it knows none yet"), "{error}");
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("web1", "wbe1", 2), ("a", "abc", 2)] {
+            assert_eq!((distance(a, b), distance(b, a)), (expected, expected), "{a} {b}");
+        }
+        assert_eq!(distance(&"a".repeat(100_000), "a"), COMPARED_MAX - 1);
+    }
+}

@@ -1,0 +1,232 @@
+//! One decision in sentences: what was done, why, how the guest was, and what came of it.
+
+use super::clauses::because;
+use super::when::show_span;
+use crate::escape::plain;
+use store::{Decision, Fate, Outcome};
+
+const MIB: f64 = (1 << 20) as f64;
+const GIB: f64 = (1 << 30) as f64;
+/// Characters of a guest's name that are shown.
+pub const NAME_WIDTH: usize = 64;
+/// Characters of a clause, a bound or another machine name that are shown.
+pub const WORD_WIDTH: usize = 32;
+/// Characters of a sentence from the journal that are shown.
+pub const SENTENCE_WIDTH: usize = 300;
+/// A sample that is older is told to be, in milliseconds: younger ones count as of now.
+const AGE_TOLD_MS: f64 = 1_000.0;
+
+/// The value of an input, if it was known.
+pub fn input(decision: &Decision, name: &str) -> Option<f64> {
+    let found = decision.inputs.iter().find(|(known, _)| known == name)?;
+    found.1.filter(|value| *value >= 0.0)
+}
+
+/// An amount of memory.
+pub fn size(bytes: f64) -> String {
+    if bytes >= GIB {
+        format!("{:.1} GiB", bytes / GIB)
+    } else if bytes >= MIB || bytes == 0.0 {
+        format!("{:.0} MiB", bytes / MIB)
+    } else {
+        format!("{:.0} KiB", bytes / 1024.0)
+    }
+}
+
+/// The value of an input in its unit, which the end of its name tells.
+pub fn quantity(name: &str, value: f64) -> String {
+    if name.ends_with("_ms") {
+        show_span(value as i64)
+    } else if name.ends_with("_permille") {
+        format!("{} %", short(value / 10.0))
+    } else if name.ends_with("_pages_s") {
+        format!("{} pages a second", short(value))
+    } else if name.ends_with("_s") {
+        format!("{} a second", short(value))
+    } else {
+        size(value)
+    }
+}
+
+/// A number with one digit behind the point, or none where it is whole.
+fn short(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+fn mib(bytes: u64) -> i64 {
+    (bytes as f64 / MIB).round() as i64
+}
+
+/// What was done with the guest, or would have been.
+pub fn done(name: &str, decision: &Decision) -> String {
+    let name = plain(name, NAME_WIDTH);
+    // Whoever holds has done nothing, also where it could have.
+    let is_done = decision.acted || is_hold(decision) && decision.policy == store::Policy::Active;
+    let was = if is_done { "was" } else { "would have been" };
+    let (from, to) = (mib(decision.from_bytes), mib(decision.to_bytes));
+    let moved = format!("from {from} to {to} MiB ({:+})", to - from);
+    match decision.action.as_ref() {
+        "hold" => format!("{name} {was} held at {from} MiB"),
+        "grow" => format!("{name} {was} grown {moved}"),
+        "shrink" => format!("{name} {was} shrunk {moved}"),
+        "release" => format!("{name} {was} released {moved}"),
+        "let-go" => format!("{name} {was} let go at {from} MiB"),
+        "stuck" => format!("{name} {was} given up as stuck at {from} MiB"),
+        other => format!("{name}: {} {moved}", plain(other, WORD_WIDTH)),
+    }
+}
+
+/// Holds that were folded: how often, between which times, at which smallest and largest size.
+pub fn held(
+    name: &str,
+    last: &Decision,
+    bytes: (u64, u64),
+    times: u64,
+    between: (&str, &str),
+) -> String {
+    let name = plain(name, NAME_WIDTH);
+    let was = if last.policy == store::Policy::Active { "was" } else { "would have been" };
+    let (least, most) = (mib(bytes.0), mib(bytes.1));
+    let size = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+    let (from, to) = between;
+    format!("{name} {was} held at {size} MiB, {times} times from {from} to {to}")
+}
+
+/// Whether nothing was to be changed.
+pub fn is_hold(decision: &Decision) -> bool {
+    decision.action == "hold"
+}
+
+/// Why, with the clause and what the policy itself said.
+pub fn why(decision: &Decision) -> String {
+    let clause = plain(&decision.clause, WORD_WIDTH);
+    let because = because(decision);
+    if decision.reason.is_empty() {
+        format!("{because} (clause {clause})")
+    } else {
+        let reason = plain(&decision.reason, SENTENCE_WIDTH);
+        format!("{because} (clause {clause}: {reason})")
+    }
+}
+
+/// How the guest was, as far as the policy knew.
+pub fn state(name: &str, decision: &Decision) -> String {
+    let name = plain(name, NAME_WIDTH);
+    let get = |input_name| input(decision, input_name);
+    let mut parts = Vec::new();
+    match (get("guest_available"), get("guest_cold"), get("guest_used")) {
+        (Some(available), Some(cold), _) if cold > 0.0 => {
+            let (available, cold) = (size(available), size(cold));
+            parts.push(format!("{name} had {available} available, {cold} of them cold cache"));
+        }
+        (Some(available), _, _) => parts.push(format!("{name} had {} available", size(available))),
+        (None, _, Some(used)) => parts.push(format!("{name} used {}", size(used))),
+        (None, _, None) => {}
+    }
+    match get("psi_permille") {
+        Some(0.0) => parts.push("nothing in it waited for memory".into()),
+        Some(waited) => {
+            let waited = short(waited / 10.0);
+            parts.push(format!("something in it waited for memory {waited} % of the time"));
+        }
+        None => {}
+    }
+    let rates = [
+        ("swap_in_pages_s", "it swapped in"),
+        ("swap_out_pages_s", "it swapped out"),
+        ("refault_pages_s", "it read cache again that it had dropped,"),
+        ("stalls_s", "its processes had to free memory themselves,"),
+    ];
+    for (name, says) in rates {
+        if let Some(rate) = get(name).filter(|rate| *rate > 0.0) {
+            parts.push(format!("{says} {}", quantity(name, rate)));
+        }
+    }
+    if parts.is_empty() {
+        return format!("Nothing was known of the inside of {name}.");
+    }
+    if let Some(age) = get("sample_age_ms").filter(|age| *age > AGE_TOLD_MS) {
+        parts.push(format!("that was known {} before", show_span(age as i64)));
+    }
+    let mut text = parts.join("; ");
+    if !text.starts_with(name.as_str())
+        && let Some(first) = text.get(..1)
+    {
+        text = format!("{}{}", first.to_ascii_uppercase(), &text[1..]);
+    }
+    text + "."
+}
+
+/// The bounds that were met.
+pub fn bounds(decision: &Decision) -> Option<String> {
+    let names: Vec<String> = decision.bounds.iter().map(|name| plain(name, WORD_WIDTH)).collect();
+    match names.len() {
+        0 => None,
+        1 => Some(format!("Bound: {}.", names[0])),
+        _ => Some(format!("Bounds: {}.", names.join(", "))),
+    }
+}
+
+/// What came of a move; `None` if there is nothing to come of it.
+pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
+    if !decision.acted || decision.from_bytes == decision.to_bytes {
+        return None;
+    }
+    let Some(outcome) = outcomes.last() else {
+        return Some("What came of it is not in the journal.".into());
+    };
+    let shrinks = decision.to_bytes < decision.from_bytes;
+    let (before, after) = (mib(decision.from_bytes), mib(outcome.reached_bytes));
+    let moved = if shrinks { before - after } else { after - before };
+    let asked = (before - mib(decision.to_bytes)).abs();
+    let took = show_span(outcome.at_ms.saturating_sub(decision.at_ms));
+    let did = if shrinks { "gave back" } else { "got" };
+    let text = match outcome.fate {
+        Fate::Reached => format!("It {did} {moved} MiB within {took}"),
+        Fate::Partly => format!("It {did} {moved} of {asked} MiB within {took}"),
+        Fate::Stuck => {
+            format!("Its balloon came to a halt: it {did} {moved} of {asked} MiB within {took}")
+        }
+        Fate::Refused => format!("It was refused, and has {after} MiB"),
+        Fate::Superseded => {
+            format!("After {took} and at {after} MiB a later decision took its place")
+        }
+        Fate::Gone => format!("It was gone within {took}"),
+        Fate::TookBack => {
+            format!("Its kernel took memory back within {took}, and it has {after} MiB")
+        }
+        Fate::Foreign => {
+            format!("Somebody else moved its balloon within {took}, to {after} MiB")
+        }
+    };
+    let host = match outcome.host_got_bytes {
+        Some(got) if shrinks => format!("; the host got {}.", size(got as f64)),
+        None if shrinks && outcome.fate == Fate::Reached => {
+            "; what the host got was not measured.".into()
+        }
+        _ => ".".into(),
+    };
+    Some(text + &host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_the_unit_of_their_name() {
+        for (name, value, expected) in [
+            ("host_available", 3.1 * GIB, "3.1 GiB"),
+            ("guest_cold", 610.0 * MIB, "610 MiB"),
+            ("guest_cold", 512.0, "0 KiB"),
+            ("need", 0.0, "0 MiB"),
+            ("psi_permille", 125.0, "12.5 %"),
+            ("swap_in_pages_s", 40.0, "40 pages a second"),
+            ("stalls_s", 0.25, "0.2 a second"),
+            ("sample_age_ms", 2_300.0, "2.3 s"),
+        ] {
+            assert_eq!(quantity(name, value), expected, "{name}");
+        }
+    }
+}

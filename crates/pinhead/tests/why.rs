@@ -1,0 +1,360 @@
+//! `pinhead why` and `pinhead host diff` over made-up journals: what they say, word for word,
+//! and what they do with hostile names, unknown guests and times without decisions.
+
+use jiff::tz;
+use pinhead::cli::Format;
+use pinhead::diff::{self, DiffArgs};
+use pinhead::why::when::Now;
+use pinhead::why::{self, PolicyArg, WhyArgs};
+use store::{Decision, Event, Fate, Guest, GuestKey, Journal, Outcome, Policy, Word, kinds};
+
+/// 2026-11-21 14:00:00 in a zone of UTC+1.
+const START_MS: i64 = 1_795_266_000_000;
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const MIB: u64 = 1 << 20;
+
+fn now() -> Now {
+    Now { ms: START_MS + 10 * MINUTE, zone: tz::offset(1).to_time_zone() }
+}
+
+fn args(guest: &str) -> WhyArgs {
+    WhyArgs {
+        guest: guest.into(),
+        at: None,
+        last: "1h".into(),
+        format: Format::Text,
+        journal: None,
+        policy: PolicyArg::Active,
+    }
+}
+
+fn at(guest: &str, time: &str) -> WhyArgs {
+    WhyArgs { at: Some(time.into()), ..args(guest) }
+}
+
+fn ask(journal: &Journal, args: &WhyArgs) -> String {
+    why::answer(journal, args, now()).expect("an answer").text()
+}
+
+fn add_guest(journal: &mut Journal, name: &str) -> GuestKey {
+    let guest = Guest {
+        uuid: format!("uuid-of-{name}"),
+        name: name.into(),
+        class: String::new(),
+        pid: Some(7),
+        start_ticks: Some(8),
+        boot: "1".into(),
+    };
+    journal.guest(&guest, START_MS).expect("written")
+}
+
+fn decision(at_ms: i64, action: &'static str, from_mib: u64, to_mib: u64) -> Decision {
+    Decision {
+        at_ms,
+        policy: Policy::Active,
+        action: action.into(),
+        clause: "setpoint".into(),
+        reason: String::new(),
+        from_bytes: from_mib * MIB,
+        to_bytes: to_mib * MIB,
+        bounds: Vec::new(),
+        inputs: Vec::new(),
+        acted: true,
+    }
+}
+
+fn inputs(pairs: &[(&'static str, f64)]) -> Vec<(Word, Option<f64>)> {
+    pairs.iter().map(|(name, value)| (Word::from(*name), Some(*value))).collect()
+}
+
+/// A guest that is shrunk, held and grown, with a neighbour that nobody asks about.
+fn story() -> Journal {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mail = add_guest(&mut journal, "mail");
+    let start = Event {
+        at_ms: START_MS,
+        kind: kinds::MANAGER_START.into(),
+        text: "2 guests were found.".into(),
+    };
+    journal.event(None, &start).expect("written");
+
+    let mut shrunk = decision(START_MS + 187 * SECOND, "shrink", 2048, 1792);
+    shrunk.bounds = vec!["step".into()];
+    shrunk.inputs = inputs(&[
+        ("host_available", 3.1 * 1024.0 * MIB as f64),
+        ("host_set_point", 4096.0 * MIB as f64),
+        ("guest_available", 900.0 * MIB as f64),
+        ("guest_cold", 610.0 * MIB as f64),
+        ("psi_permille", 0.0),
+    ]);
+    let id = journal.decision(web, &shrunk).expect("written");
+    let outcome = Outcome {
+        at_ms: shrunk.at_ms + 1_200,
+        fate: Fate::Reached,
+        reached_bytes: 1797 * MIB,
+        host_got_bytes: Some(248 * MIB),
+    };
+    journal.outcome(id, &outcome).expect("written");
+
+    for second in 0..212 {
+        let mut hold = decision(START_MS + (190 + second) * SECOND, "hold", 1797, 1797);
+        hold.clause = "content".into();
+        journal.decision(web, &hold).expect("written");
+        journal.decision(mail, &hold).expect("written");
+    }
+    let mut grown = decision(START_MS + 420 * SECOND, "grow", 1797, 2021);
+    grown.clause = "need".into();
+    grown.reason = "two processes stall".into();
+    grown.bounds = vec!["max".into(), "shares".into()];
+    grown.inputs = inputs(&[
+        ("need", 224.0 * MIB as f64),
+        ("psi_permille", 125.0),
+        ("swap_in_pages_s", 40.0),
+        ("sample_age_ms", 1_500.0),
+    ]);
+    journal.decision(web, &grown).expect("written");
+    journal
+}
+
+const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
+    3.1 GiB free and wants 4.0 GiB (clause setpoint). web1 had 900 MiB available, 610 MiB of \
+    them cold cache; nothing in it waited for memory. Bound: step. It gave back 251 MiB within \
+    1.2 s; the host got 248 MiB.\n";
+const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
+    it needed nothing, and nobody needed anything of it (clause content). Nothing was known of \
+    the inside of web1.\n";
+const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): it needed 224 MiB \
+    more (clause need: two processes stall). Something in it waited for memory 12.5 % of the \
+    time; it swapped in 40 pages a second; that was known 1.5 s before. Bounds: max, shares. \
+    What came of it is not in the journal.\n";
+const STARTED: &str = "14:00:00  manager start: 2 guests were found.\n";
+
+#[test]
+fn an_hour_is_told_in_sentences_with_holds_folded() {
+    assert_eq!(ask(&story(), &args("web1")), format!("{STARTED}{SHRUNK}{HELD}{GROWN}"));
+}
+
+#[test]
+fn a_minute_is_told_with_what_was_in_force_before() {
+    let journal = story();
+    let held = HELD.replace("212 times", "50 times").replace("14:06:41", "14:03:59");
+    assert_eq!(ask(&journal, &at("web*", "14:03")), format!("{SHRUNK}{held}"));
+    let before = "earlier: 14:06:41  web1 was held at 1797 MiB: it needed nothing, and nobody \
+                  needed anything of it (clause content). Nothing was known of the inside of \
+                  web1.\n";
+    assert_eq!(
+        ask(&journal, &at("uuid-of-web1", "14:07:00")),
+        format!("earlier: {SHRUNK}{before}{GROWN}")
+    );
+}
+
+#[test]
+fn a_time_without_decisions_says_when_there_are_some() {
+    let journal = story();
+    let nothing = "The active policy decided nothing about web1 between 14:08:00 and 14:08:59; \
+                   its first decision in the journal is of 14:03:07, its last of 14:07:00.\n";
+    assert_eq!(ask(&journal, &at("web1", "14:08")), format!("earlier: {GROWN}{nothing}"));
+    let before = ask(&journal, &at("web1", "2026-11-20 14:08"));
+    assert!(before.starts_with("The active policy decided nothing about web1"), "{before}");
+    let shadow = WhyArgs { policy: PolicyArg::Shadow, ..args("web1") };
+    let shadow = ask(&journal, &shadow);
+    assert!(shadow.ends_with("no decision of the shadow policy about web1.\n"), "{shadow}");
+}
+
+#[test]
+fn guests_are_told_apart_and_an_unknown_one_is_answered_with_names() {
+    let journal = story();
+    let both = ask(&journal, &args("*"));
+    assert!(both.contains("  web1 was held") && both.contains("  mail was held"), "{both}");
+    let error = why::answer(&journal, &args("web2"), now()).expect_err("unknown").to_string();
+    let expected = "The journal knows no guest web2; the nearest names are web1, mail \
+                    (`*` stands for any text)";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn programs_get_all_of_it() {
+    let answer = why::answer(&story(), &at("web1", "14:03:07"), now()).expect("an answer").json();
+    assert_eq!(answer["guests"][0]["uuid"], "uuid-of-web1");
+    assert_eq!(answer["from"], "2026-11-21T14:03:07.000+01:00");
+    let entry = &answer["entries"][0];
+    assert_eq!(entry["at_ms"], START_MS + 187 * SECOND);
+    assert_eq!((&entry["action"], &entry["clause"]), (&"shrink".into(), &"setpoint".into()));
+    assert_eq!(entry["inputs"]["guest_cold"], 610.0 * MIB as f64);
+    assert_eq!(entry["outcomes"][0]["result"], "reached");
+    assert_eq!(entry["bounds"][0], "step");
+    assert_eq!(entry["told"].as_str().map(|told| format!("{told}\n")).as_deref(), Some(SHRUNK));
+    assert!(entry["clause_means"].as_str().is_some_and(|means| means.ends_with('.')));
+    let all = why::answer(&story(), &args("web1"), now()).expect("an answer").json();
+    assert_eq!(all["entries"][2]["times"], 212);
+}
+
+#[test]
+fn a_dry_run_and_a_shadow_would_have() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mut dry = decision(START_MS, "shrink", 2048, 1792);
+    dry.acted = false;
+    journal.decision(web, &dry).expect("written");
+    let mut hold = decision(START_MS, "hold", 2048, 2048);
+    (hold.policy, hold.acted) = (Policy::Shadow, false);
+    journal.decision(web, &hold).expect("written");
+    let text = ask(&journal, &args("web1"));
+    assert!(text.contains("web1 would have been shrunk from 2048"), "{text}");
+    assert!(!text.contains("What came of it"), "{text}");
+    let text = ask(&journal, &WhyArgs { policy: PolicyArg::Shadow, ..args("web1") });
+    assert!(text.contains("web1 would have been held at 2048 MiB"), "{text}");
+}
+
+#[test]
+fn every_fate_and_later_words_have_a_sentence() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mut odd = decision(START_MS, "shrink", 2048, 1792);
+    (odd.action, odd.clause) = ("compact".into(), "moon-phase".into());
+    journal.decision(web, &odd).expect("written");
+    for (fate, number) in Fate::ALL.into_iter().zip(1..) {
+        let told = decision(START_MS + number * MINUTE, "shrink", 2048, 1792);
+        let id = journal.decision(web, &told).expect("written");
+        let outcome = Outcome {
+            at_ms: told.at_ms + 5 * SECOND,
+            fate,
+            reached_bytes: 1948 * MIB,
+            host_got_bytes: None,
+        };
+        journal.outcome(id, &outcome).expect("written");
+    }
+    let text = ask(&journal, &args("web1"));
+    for said in [
+        "web1: compact from 2048 to 1792 MiB (-256): a clause decided that this pinhead does \
+         not know (clause moon-phase).",
+        "It gave back 100 MiB within 5.0 s; what the host got was not measured.",
+        "It gave back 100 of 256 MiB within 5.0 s.",
+        "Its balloon came to a halt: it gave back 100 of 256 MiB within 5.0 s.",
+        "It was refused, and has 1948 MiB.",
+        "After 5.0 s and at 1948 MiB a later decision took its place.",
+        "It was gone within 5.0 s.",
+        "Its kernel took memory back within 5.0 s, and it has 1948 MiB.",
+        "Somebody else moved its balloon within 5.0 s, to 1948 MiB.",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+}
+
+#[test]
+fn nothing_that_a_guest_says_reaches_the_terminal_as_it_is() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let evil = "\u{1b}[2J\u{9b}é\r\n\u{202e}x";
+    let guest = add_guest(&mut journal, evil);
+    let mut told = decision(START_MS, "shrink", 2048, 1792);
+    for word in [&mut told.action, &mut told.clause] {
+        *word = Word::Owned(evil.into());
+    }
+    told.reason = evil.into();
+    told.bounds = vec![Word::Owned(evil.into())];
+    journal.decision(guest, &told).expect("written");
+    told.policy = Policy::Shadow;
+    told.to_bytes = 5;
+    journal.decision(guest, &told).expect("written");
+    let event = Event { at_ms: START_MS, kind: Word::Owned(evil.into()), text: evil.into() };
+    journal.event(Some(guest), &event).expect("written");
+    let mut all = ask(&journal, &args(evil));
+    all += &ask(&journal, &at("*", "2026-11-01 00:00"));
+    all += &diff::answer(&journal, &diff_args(None), now()).expect("an answer").text();
+    all += &why::answer(&journal, &args("\u{1b}]0;x"), now()).expect_err("unknown").to_string();
+    let json = why::answer(&journal, &args(evil), now()).expect("an answer").json();
+    let printed = why::printed(&json);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).expect("JSON"), json);
+    assert!(printed.contains("\\u202ex") && printed.contains("\\u009b"), "{printed}");
+    all += &printed;
+    all +=
+        &why::printed(&diff::answer(&journal, &diff_args(None), now()).expect("an answer").json());
+    assert!(all.lines().count() >= 6, "{all}");
+    let bad: Vec<char> =
+        all.chars().filter(|c| c.is_control() && *c != '\n' || *c == '\u{202e}').collect();
+    assert_eq!(bad, [], "{all:?}");
+}
+
+fn diff_args(guest: Option<&str>) -> DiffArgs {
+    DiffArgs {
+        last: "10m".into(),
+        guest: guest.map(str::to_owned),
+        format: Format::Text,
+        journal: None,
+    }
+}
+
+/// Both policies agree, part for 5 minutes by up to 256 MiB, and agree again; a neighbour
+/// differs by less than 1 %.
+fn parted() -> Journal {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mail = add_guest(&mut journal, "mail");
+    let mut add = |guest, minute: i64, policy, from, to, clause: &'static str| {
+        let mut told = decision(START_MS + minute * MINUTE, "shrink", from, to);
+        (told.policy, told.clause) = (policy, clause.into());
+        journal.decision(guest, &told).expect("written");
+    };
+    use Policy::{Active, Shadow};
+    add(web, -30, Active, 2048, 2048, "content");
+    add(web, -30, Shadow, 2048, 2048, "content");
+    add(mail, -30, Active, 1000, 1000, "content");
+    add(mail, -30, Shadow, 1000, 991, "wish");
+    add(web, 2, Shadow, 2048, 1920, "setpoint");
+    add(web, 3, Shadow, 1920, 1792, "shortage");
+    // In the same pass both come to the same size.
+    add(web, 7, Active, 2048, 1792, "setpoint");
+    journal
+}
+
+#[test]
+fn where_the_policies_part_is_told_in_intervals() {
+    let text = diff::answer(&parted(), &diff_args(None), now()).expect("an answer").text();
+    // 1 minute of 128 MiB and 4 of 256 are 19.2 MiB·h.
+    let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content), shadow 1792 MiB \
+        (shortage), -256 MiB at most, for 5 min\n\
+        mail: the policies agree over 10 min; moves: active 0, shadow 0\n\
+        web1: apart once, for 5 min of 10 min; the shadow's targets come to -19.2 MiB·h; \
+        moves: active 1, shadow 2\n";
+    assert_eq!(text, expected);
+    let only = diff::answer(&parted(), &diff_args(Some("mail")), now()).expect("an answer");
+    assert_eq!(only.guests.len(), 1);
+    let json = diff::answer(&parted(), &diff_args(None), now()).expect("an answer").json();
+    let web = &json["guests"][1];
+    assert_eq!(web["partings"][0]["shadow"]["clause"], "shortage");
+    assert_eq!((&web["parted_ms"], &web["known_ms"]), (&300_000.into(), &600_000.into()));
+}
+
+#[test]
+fn while_no_manager_runs_nothing_parts() {
+    let mut journal = parted();
+    let stop = |minute, kind: &'static str| Event {
+        at_ms: START_MS + minute * MINUTE,
+        kind: kind.into(),
+        text: String::new(),
+    };
+    journal.event(None, &stop(4, kinds::MANAGER_STOP)).expect("written");
+    let answer = diff::answer(&journal, &diff_args(Some("web1")), now()).expect("an answer");
+    let total = &answer.guests[0].1;
+    assert_eq!((total.count, total.parted_ms, total.known_ms), (1, 2 * MINUTE, 4 * MINUTE));
+
+    let mut journal = parted();
+    journal.event(None, &stop(-1, kinds::MANAGER_START)).expect("written");
+    let answer = diff::answer(&journal, &diff_args(Some("web1")), now()).expect("an answer");
+    assert_eq!(answer.guests[0].1.parted_ms, 0, "the shadow is alone until minute 7");
+}
+
+#[test]
+fn without_a_shadow_there_is_a_sentence() {
+    let text = diff::answer(&story(), &diff_args(None), now()).expect("an answer").text();
+    assert!(text.contains("no guest was decided about by both policies"), "{text}");
+}
+
+#[test]
+fn a_journal_that_is_not_there_is_named() {
+    let missing = std::env::temp_dir().join("pinhead-no-such-journal.db");
+    let error = why::open(Some(&missing)).expect_err("it is not there");
+    assert!(error.to_string().contains("pinhead-no-such-journal.db"), "{error}");
+}

@@ -1,0 +1,166 @@
+//! What the host's balloon in this guest is and why: kept in a file, and shown from it.
+
+use crate::sys::ctime;
+use counters::Pages;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use wire::Grant;
+
+/// The file's name below the daemon's directory.
+const NAME: &str = "pinheadd.balloon";
+/// More than the longest file that a daemon writes.
+const FILE_BYTES_MAX: u64 = 4096;
+/// Since when a time of day says which day it was.
+const DAY_S: f64 = 86_400.0;
+
+/// The file, written anew only when the balloon or its reason changes.
+#[derive(Debug)]
+pub struct BalloonFile {
+    path: PathBuf,
+    last: Option<Grant>,
+}
+
+impl BalloonFile {
+    /// A file that is not there yet.
+    pub fn new(run_dir: &Path) -> BalloonFile {
+        BalloonFile { path: run_dir.join(NAME), last: None }
+    }
+
+    /// Writes the host's word, if it is new.
+    pub fn write(&mut self, grant: Grant, memory: Option<Pages>, epoch_s: f64) -> io::Result<()> {
+        let same = |last: &Grant| last.pages == grant.pages && last.reason == grant.reason;
+        if self.last.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        let memory = memory.map_or(String::new(), |pages| format!("memory_pages={}\n", pages.0));
+        let (pages, asked) = (grant.pages, u8::from(grant.sequence != 0));
+        let reason = plain(&grant.reason);
+        let text = format!(
+            "pages={pages}\n{memory}since={}\nasked={asked}\nreason={reason}\n",
+            epoch_s as u64
+        );
+        // Written beside and renamed: a reader sees the old one or the new one.
+        let beside = self.path.with_extension("balloon.new");
+        fs::write(&beside, text)?;
+        fs::rename(&beside, &self.path)?;
+        self.last = Some(grant);
+        Ok(())
+    }
+
+    /// Removes it: the daemon that would keep it true ends.
+    pub fn remove(&self) {
+        if self.last.is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What `pinheadd --balloon` prints.
+pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
+    let path = run_dir.join(NAME);
+    let mut text = String::new();
+    match File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok("No host has told this guest of a balloon.\n".into());
+        }
+        Err(error) => return Err(format!("Cannot read {}: {error}", path.display())),
+    }
+    sentence(&text, epoch_s).ok_or_else(|| format!("{} is not a daemon's", path.display()))
+}
+
+/// The file in a sentence. `None` if it is not one of ours.
+fn sentence(text: &str, epoch_s: f64) -> Option<String> {
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(found, _)| *found == name).map(|(_, value)| value)
+    };
+    let number = |name: &str| value(name)?.parse::<u64>().ok();
+    let pages = Pages(number("pages")?);
+    let holds = match pages.0 {
+        0 => "nothing".to_owned(),
+        count => format!("{} MiB ({count} pages)", mib(pages)),
+    };
+    let of = number("memory_pages").map_or(String::new(), |m| format!("'s {} MiB", mib(Pages(m))));
+    let since = since(number("since")? as f64, epoch_s);
+    let reason = match (value("reason")?, number("asked")?) {
+        ("", 0) => "the host gave no reason".to_owned(),
+        ("", _) => "this guest's rules asked for it".to_owned(),
+        (reason, _) => plain(reason),
+    };
+    Some(format!("The host's balloon holds {holds} of this guest{of} since {since}: {reason}.\n"))
+}
+
+fn mib(pages: Pages) -> u64 {
+    pages.kib().0 / 1024
+}
+
+/// The time of day, and the day where that is not clear.
+fn since(then_s: f64, now_s: f64) -> String {
+    let whole = ctime(then_s);
+    let time = whole.split(' ').find(|word| word.contains(':')).map(str::to_owned);
+    match time {
+        Some(time) if (0.0..DAY_S).contains(&(now_s - then_s)) => time,
+        _ => whole,
+    }
+}
+
+/// A host's words on one line, with nothing in them that a terminal obeys.
+fn plain(text: &str) -> String {
+    // The format characters of Unicode turn the direction of writing and hide text.
+    let hides = |c| {
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let keep = |c: char| if c.is_control() || hides(c) { '\u{fffd}' } else { c };
+    text.trim_end_matches('.').chars().map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: f64 = 1_700_000_000.0;
+
+    fn told(pages: u64, sequence: u32, reason: &str) -> String {
+        let name = format!("pinheadd-balloon-{}-{pages}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let mut file = BalloonFile::new(&dir);
+        let grant = |reason: &str| Grant { sequence, pages, reason: reason.into() };
+        file.write(grant(reason), Some(Pages(131_072)), NOW - 60.0).unwrap();
+        // The same again is no news.
+        file.write(grant(reason), Some(Pages(131_072)), NOW).unwrap();
+        let shown = show(&dir, NOW).unwrap();
+        file.remove();
+        assert_eq!(show(&dir, NOW).unwrap(), "No host has told this guest of a balloon.\n");
+        fs::remove_dir_all(&dir).unwrap();
+        shown
+    }
+
+    #[test]
+    fn the_balloon_is_told_with_its_reason() {
+        let at = ctime(NOW - 60.0).split(' ').find(|w| w.contains(':')).unwrap().to_owned();
+        assert_eq!(
+            told(32_768, 0, "g2 needs it\x1b[2J\n\u{202e}."),
+            format!(
+                "The host's balloon holds 128 MiB (32768 pages) of this guest's 512 MiB since \
+                 {at}: g2 needs it\u{fffd}[2J\u{fffd}\u{fffd}.\n"
+            )
+        );
+        assert!(told(256, 9, "").ends_with(": this guest's rules asked for it.\n"));
+        assert!(told(0, 0, "").contains("holds nothing of this guest's 512 MiB"));
+    }
+
+    #[test]
+    fn a_file_that_is_none_of_ours_is_refused_and_an_old_one_has_its_day() {
+        assert_eq!(sentence("pages=-1\nsince=1\nasked=0\nreason=\n", NOW), None);
+        assert_eq!(sentence("\0\0\0", NOW), None);
+        let old = sentence("pages=256\nsince=1600000000\nasked=0\nreason=r\n", NOW).unwrap();
+        assert!(old.contains(" 2020: r.") && old.contains("1 MiB (256 pages) of this guest since"));
+        let high = "18446744073709551615";
+        let text = format!("pages={high}\nsince={high}\nasked=0\nreason=\n");
+        assert!(sentence(&text, NOW).is_some());
+    }
+}

@@ -1,0 +1,74 @@
+//! How the daemon and its host find each other.
+
+use crate::clock::Clock;
+use crate::config::Loaded;
+use crate::link::Link;
+use crate::look::Guest;
+use crate::sys::{self, Interest};
+use kernfs::Root;
+use plug::boot_id;
+use std::os::fd::AsRawFd;
+use wire::{Hello, Message, PoolKind};
+
+/// How long a host has to say that it is there before the daemon starts without it.
+const WELCOME_MS: u64 = 1_500;
+
+/// Says hello and gives the host a moment to answer.
+pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
+    let boot = boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default();
+    let present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
+    let hello = Hello {
+        boot_id: boot,
+        cpus_present: present,
+        update_ms: 0,
+        pool: if cmm { PoolKind::Cmm } else { PoolKind::Host },
+        reply: false,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    if link.send(&Message::Hello(hello)).is_ok() {
+        listen(link, clock, clock.ms() + WELCOME_MS, |link| link.host.is_some());
+    }
+}
+
+/// What the daemon says of itself under its rules.
+pub fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
+    Hello {
+        boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
+        cpus_present: guest.present(),
+        update_ms: loaded.program.update.saturating_mul(1000).min(u64::from(u32::MAX)) as u32,
+        pool: guest.pool_kind(&loaded.program),
+        reply,
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+/// Listens to the host until something is so, or the time is over.
+pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&Link) -> bool) {
+    while !done(link) {
+        let Some(left) = deadline_ms.checked_sub(clock.ms()).filter(|ms| *ms > 0) else { return };
+        let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], left);
+        let usable = seen.is_ok_and(|[seen]| seen.ready || !seen.closed);
+        if !usable || link.receive().is_err() {
+            link.closed = true;
+            return;
+        }
+        while let Some(message) = link.next() {
+            match message {
+                Message::Welcome(welcome) => link.host = Some(welcome),
+                Message::Grant(grant) => link.balloon.granted(&grant),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The 16 bytes of a boot id as the kernel writes it.
+fn boot_bytes(id: &str) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = id
+        .chars()
+        .filter(|c| *c != '-')
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    bytes.try_into().ok()
+}

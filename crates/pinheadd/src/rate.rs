@@ -1,0 +1,42 @@
+//! How often something may happen.
+
+/// At most `N` times within any second.
+#[derive(Debug)]
+pub struct Rate<const N: usize> {
+    /// When the last ones were, on a clock that never jumps; the oldest at `next`.
+    times_ms: [Option<u64>; N],
+    next: usize,
+}
+
+impl<const N: usize> Rate<N> {
+    /// Nothing has happened yet.
+    pub fn new() -> Rate<N> {
+        Rate { times_ms: [None; N], next: 0 }
+    }
+
+    /// Whether it may happen now; then it counts.
+    pub fn take(&mut self, now_ms: u64) -> bool {
+        let oldest = &mut self.times_ms[self.next];
+        if oldest.is_some_and(|then_ms| now_ms < then_ms + 1000) {
+            return false;
+        }
+        *oldest = Some(now_ms);
+        self.next = (self.next + 1) % N;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_second_has_more_of_it_wherever_it_begins() {
+        let mut rate = Rate::<3>::new();
+        let taken: Vec<u64> = (0..500).map(|n| n * 10).filter(|now| rate.take(*now)).collect();
+        assert_eq!(taken[..6], [0, 10, 20, 1000, 1010, 1020]);
+        for window in taken.windows(4) {
+            assert!(window[3] - window[0] >= 1000, "{window:?}");
+        }
+    }
+}

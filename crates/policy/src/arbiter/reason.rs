@@ -1,0 +1,254 @@
+//! What was decided, and why: every decision carries the clause that made it, the bounds that it
+//! met and the numbers that went into it.
+
+use super::sample::Key;
+use counters::Bytes;
+
+macro_rules! clauses {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),+ $(,)?) => {
+        /// The part of the policy that decided.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Clause { $($(#[doc = $doc])* $variant),+ }
+
+        impl Clause {
+            /// All of them.
+            pub const ALL: &'static [Clause] = &[$(Clause::$variant),+];
+
+            /// Its name in the journal.
+            pub fn name(self) -> &'static str {
+                match self { $(Clause::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+clauses! {
+    /// Something in the guest waits for memory: it gets more.
+    Need = "need",
+    /// The host has more than it wants, and the guest can use it.
+    Wish = "wish",
+    /// The host has less free memory than it wants.
+    SetPoint = "setpoint",
+    /// Another guest needs what this one has to spare.
+    Shortage = "shortage",
+    /// The host is below its reserve.
+    Emergency = "emergency",
+    /// Memory is reserved for somebody who is about to come.
+    Reservation = "reservation",
+    /// A rule of the operator's.
+    Rule = "rule",
+    /// The guest's own rules asked for it.
+    Request = "request",
+    /// The guest was outside of its minimum and maximum.
+    Limits = "limits",
+    /// The operator gave it a fixed size.
+    Pinned = "pinned",
+    /// The operator let it go: it has its maximum.
+    Released = "released",
+    /// Something in the guest waits for memory: it is never shrunk.
+    Strained = "strained",
+    /// It changed in the other direction not long ago.
+    Cooling = "cooling",
+    /// What is known of it is too old or not there.
+    Stale = "stale",
+    /// Nothing can be asked of it.
+    Unusable = "unusable",
+    /// Its balloon does not move.
+    Stuck = "stuck",
+    /// Somebody else moves its balloon.
+    Foreign = "foreign",
+    /// What it gave did not reach the host.
+    NoYield = "no-yield",
+    /// Its kernel took memory back.
+    TookBack = "took-back",
+    /// It moves already.
+    Moving = "moving",
+    /// It has nothing to spare.
+    Nothing = "nothing-to-spare",
+    /// Nobody needs anything of it, and it needs nothing.
+    Content = "content",
+    /// What the host has is not known.
+    Blind = "blind",
+}
+
+/// A bound that stood in the way of more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    /// The guest's minimum.
+    Min,
+    /// The guest's maximum, or what its own rules are content with.
+    Max,
+    /// What a guest gives in one pass.
+    Step,
+    /// What the host can give.
+    Host,
+    /// The share against other guests.
+    Shares,
+}
+
+impl Bound {
+    /// Its name in the journal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Min => "min",
+            Bound::Max => "max",
+            Bound::Step => "step",
+            Bound::Host => "host",
+            Bound::Shares => "shares",
+        }
+    }
+}
+
+/// Which way it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The guest keeps what it has.
+    Hold,
+    /// The guest gets memory.
+    Grow,
+    /// The guest gives memory.
+    Shrink,
+}
+
+/// The numbers that a decision came from. What was not known is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the documentation of the journal")]
+pub struct Inputs {
+    pub actual: Option<Bytes>,
+    pub resident: Option<Bytes>,
+    pub used: Option<Bytes>,
+    pub available: Option<Bytes>,
+    pub free: Option<Bytes>,
+    pub hot: Option<Bytes>,
+    pub cold: Option<Bytes>,
+    pub comfort: Option<Bytes>,
+    pub need: Option<Bytes>,
+    pub request: Option<Bytes>,
+    pub psi_permille: Option<u64>,
+    pub swap_in_pages_s: Option<u64>,
+    pub swap_out_pages_s: Option<u64>,
+    pub refault_pages_s: Option<u64>,
+    pub stalls_s: Option<u64>,
+    pub sample_age_ms: Option<u64>,
+    pub strained: bool,
+    pub host_available: Option<Bytes>,
+    pub host_set_point: Option<Bytes>,
+    pub host_reserve: Option<Bytes>,
+    pub host_coming: Option<Bytes>,
+    pub host_promised: Option<Bytes>,
+}
+
+impl Inputs {
+    /// All of them under the names that the journal keeps them by.
+    pub fn named(&self) -> [(&'static str, Option<u64>); 22] {
+        let bytes = |b: Option<Bytes>| b.map(|b| b.0);
+        [
+            ("guest_actual", bytes(self.actual)),
+            ("guest_resident", bytes(self.resident)),
+            ("guest_used", bytes(self.used)),
+            ("guest_available", bytes(self.available)),
+            ("guest_free", bytes(self.free)),
+            ("guest_hot", bytes(self.hot)),
+            ("guest_cold", bytes(self.cold)),
+            ("guest_comfort", bytes(self.comfort)),
+            ("need", bytes(self.need)),
+            ("guest_request", bytes(self.request)),
+            ("psi_permille", self.psi_permille),
+            ("swap_in_pages_s", self.swap_in_pages_s),
+            ("swap_out_pages_s", self.swap_out_pages_s),
+            ("refault_pages_s", self.refault_pages_s),
+            ("stalls_s", self.stalls_s),
+            ("sample_age_ms", self.sample_age_ms),
+            ("strained", Some(u64::from(self.strained))),
+            ("host_available", bytes(self.host_available)),
+            ("host_set_point", bytes(self.host_set_point)),
+            ("host_reserve", bytes(self.host_reserve)),
+            ("host_coming", bytes(self.host_coming)),
+            ("host_promised", bytes(self.host_promised)),
+        ]
+    }
+}
+
+/// What is to be done with a guest, or that nothing is, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Which guest.
+    pub key: Key,
+    /// Which way.
+    pub action: Action,
+    /// The part of the policy that decided.
+    pub clause: Clause,
+    /// More about it where the clause alone does not say it, such as why it cannot be used.
+    pub detail: &'static str,
+    /// What it had.
+    pub from: Bytes,
+    /// What it is to have.
+    pub to: Bytes,
+    /// What its balloon is to be told, if anything.
+    pub command: Option<Bytes>,
+    /// The bounds that it met.
+    pub bounds: Vec<Bound>,
+    /// What it came from.
+    pub inputs: Inputs,
+}
+
+/// How an earlier decision came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Which guest.
+    pub key: Key,
+    /// How.
+    pub result: Arrival,
+    /// What the guest had in the end.
+    pub reached: Bytes,
+    /// What the host got of it, where that could be seen.
+    pub host_got: Option<Bytes>,
+}
+
+/// How a target was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The guest has what it was to have.
+    Reached,
+    /// A newer target took its place on the way.
+    Superseded,
+    /// It came to a halt on the way.
+    Stuck,
+    /// The guest's kernel took memory back.
+    TookBack,
+    /// Somebody else moved it.
+    Foreign,
+}
+
+impl Arrival {
+    /// Its name in the journal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Reached => "reached",
+            Arrival::Superseded => "superseded",
+            Arrival::Stuck => "stuck",
+            Arrival::TookBack => "took-back",
+            Arrival::Foreign => "foreign",
+        }
+    }
+}
+
+/// What came of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// Which.
+    pub id: u64,
+    /// Free now and kept free, or who would not give, and by which clause.
+    pub outcome: Result<(), Vec<(Key, Clause)>>,
+}
+
+/// All that a pass came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// One for each guest whose target or reason has changed.
+    pub decisions: Vec<Decision>,
+    /// How earlier decisions came out.
+    pub outcomes: Vec<Outcome>,
+    /// What came of reservations.
+    pub reserved: Vec<Reserved>,
+}

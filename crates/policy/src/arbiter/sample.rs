@@ -1,0 +1,163 @@
+//! What the arbiter is told: the host and its guests at one moment.
+
+use counters::Bytes;
+
+/// Names a guest from when it is found until it is gone; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub u64);
+
+/// How the host wants to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The free memory (MemAvailable) that the host is to have.
+    pub set_point: Bytes,
+    /// How far it may be missed in each direction before anything is done.
+    pub hysteresis: Bytes,
+    /// The free memory that no grant may touch.
+    pub reserve: Bytes,
+    /// How much dearer idle memory is than memory in use, in thousandths of its owner's
+    /// shares, as the idle memory tax of VMware ESX: 750 makes it four times as dear.
+    pub idle_tax_permille: u64,
+    /// The largest part of its memory that a guest gives in one pass, in thousandths.
+    pub step_permille: u64,
+    /// A sample older than this decides nothing, unless its guest has slept since.
+    pub stale_ms: u64,
+}
+
+/// What a guest is entitled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// It never gets less.
+    pub min: Bytes,
+    /// It never gets more; at most what it was started with.
+    pub max: Bytes,
+    /// Its weight against other guests.
+    pub shares: u32,
+    /// Whether it is managed at all.
+    pub mode: Mode,
+}
+
+/// Who decides about a guest's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The arbiter.
+    Managed,
+    /// The operator: it has this much.
+    Pinned(Bytes),
+    /// Nobody: it has its maximum.
+    Released,
+}
+
+/// The host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSample {
+    /// When it was read.
+    pub at_ms: u64,
+    /// MemTotal, or what guests may use together.
+    pub total: Bytes,
+    /// What could be handed out now without swapping.
+    pub available: Bytes,
+}
+
+/// A guest's memory as it told of it: sizes, and counters since its boot. What it did not
+/// tell is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// When it came, on the manager's clock.
+    pub at_ms: u64,
+    /// The guest's own clock, which its counters go with.
+    pub clock_ms: u64,
+    /// What it had, by its balloon, when it told.
+    pub actual: Bytes,
+    /// MemFree.
+    pub free: Option<Bytes>,
+    /// MemAvailable. Without it nothing can be decided.
+    pub available: Option<Bytes>,
+    /// Page cache.
+    pub cached: Option<Bytes>,
+    /// Page cache that was used again.
+    pub active_file: Option<Bytes>,
+    /// Free swap space.
+    pub swap_free: Option<Bytes>,
+    /// Pages read from swap.
+    pub swap_in: Option<u64>,
+    /// Pages written to swap.
+    pub swap_out: Option<u64>,
+    /// Pages that were needed again soon after they had been dropped.
+    pub refaults: Option<u64>,
+    /// Allocations that had to reclaim memory themselves.
+    pub stalls: Option<u64>,
+    /// Faults that had to read.
+    pub major_faults: Option<u64>,
+    /// Processes killed for want of memory.
+    pub oom_kills: Option<u64>,
+    /// Microseconds in which some task waited for memory.
+    pub psi_some_us: Option<u64>,
+}
+
+/// Whether anything may be asked of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usable {
+    /// It runs and has a balloon.
+    Yes,
+    /// It does not, and why, in a few words.
+    No(&'static str),
+}
+
+/// A guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestSample {
+    /// Which.
+    pub key: Key,
+    /// What it is entitled to.
+    pub limits: Limits,
+    /// The memory that it has now, by its balloon.
+    pub actual: Option<Bytes>,
+    /// What of it is in the host's memory.
+    pub resident: Option<Bytes>,
+    /// Its newest sample.
+    pub memory: Option<Memory>,
+    /// Its virtual CPUs have not run, to speak of, since that sample.
+    pub asleep: bool,
+    /// Whether anything may be asked of it.
+    pub usable: Usable,
+    /// The size that its own rules are content with, if they have said so.
+    pub request: Option<Bytes>,
+    /// It has asked for that size since the last pass.
+    pub asks: bool,
+    /// It said that its tasks wait for memory, after its newest sample or with it.
+    pub urgent: bool,
+    /// Its kernel takes memory back before it kills.
+    pub deflates_on_oom: bool,
+}
+
+/// What the operator's rules say about a guest. `None` where there is no such rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Replaces the test whether it gives.
+    pub shrink: Option<bool>,
+    /// Replaces the test whether it needs.
+    pub grow: Option<bool>,
+    /// False: it is not to be shrunk.
+    pub may_shrink: Option<bool>,
+    /// False: it is not to be grown.
+    pub may_grow: Option<bool>,
+    /// The size of a step down.
+    pub shrink_size: Option<Bytes>,
+    /// The size of a step up.
+    pub grow_size: Option<Bytes>,
+}
+
+impl Config {
+    /// Usual values for a host of this size: 10 % free, and never less than 3 %.
+    pub fn of_host(total: Bytes) -> Config {
+        Config {
+            set_point: total.permille(100),
+            hysteresis: total.permille(10),
+            reserve: total.permille(30),
+            idle_tax_permille: 750,
+            step_permille: 125,
+            stale_ms: 1000,
+        }
+    }
+}

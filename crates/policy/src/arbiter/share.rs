@@ -1,0 +1,59 @@
+//! Dividing an amount by weight, nobody beyond its cap.
+
+use counters::Bytes;
+
+/// One that takes or gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Not more than this.
+    pub cap: Bytes,
+    /// Against the others; 0 counts as 1.
+    pub weight: u64,
+}
+
+/// Divides `amount` by weight. Who is at its cap leaves the rest to the others, so that either
+/// all of it is divided or all are at their caps.
+pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
+    let mut given = vec![Bytes::ZERO; parts.len()];
+    // Who is filled first: the cap of the least weight's worth.
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    let weight = |i: usize| u128::from(parts[i].weight.max(1));
+    order.sort_by(|a, b| {
+        let left = u128::from(parts[*a].cap.0) * weight(*b);
+        let right = u128::from(parts[*b].cap.0) * weight(*a);
+        left.cmp(&right).then(a.cmp(b))
+    });
+    let mut left = u128::from(amount.0);
+    let mut weights: u128 = order.iter().map(|i| weight(*i)).sum();
+    for index in order {
+        let fair = left * weight(index) / weights.max(1);
+        let taken = fair.min(u128::from(parts[index].cap.0));
+        given[index] = Bytes(taken as u64);
+        left -= taken;
+        weights -= weight(index);
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(list: &[(u64, u64)]) -> Vec<Part> {
+        list.iter().map(|(cap, weight)| Part { cap: Bytes(*cap), weight: *weight }).collect()
+    }
+
+    fn given(amount: u64, list: &[(u64, u64)]) -> Vec<u64> {
+        divide(Bytes(amount), &parts(list)).into_iter().map(|b| b.0).collect()
+    }
+
+    #[test]
+    fn by_weight_and_what_one_cannot_take_goes_to_the_others() {
+        assert_eq!(given(90, &[(100, 1), (100, 2)]), [30, 60]);
+        assert_eq!(given(90, &[(10, 1), (100, 1), (100, 1)]), [10, 40, 40]);
+        assert_eq!(given(500, &[(10, 1), (20, 7)]), [10, 20]);
+        assert_eq!(given(7, &[(100, 0), (100, 0)]), [3, 4]);
+        assert_eq!(given(7, &[]), [] as [u64; 0]);
+        assert_eq!(given(u64::MAX, &[(u64::MAX, u64::MAX), (1, 1)]), [u64::MAX - 1, 1]);
+    }
+}

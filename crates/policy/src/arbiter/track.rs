@@ -1,0 +1,301 @@
+//! What became of what was asked of a balloon: arrived, on its way, stuck, or moved by others.
+
+use super::reason::{Arrival, Outcome};
+use super::sample::{GuestSample, Key};
+use counters::Bytes;
+
+/// A balloon that has not moved for so long is stuck.
+pub const STUCK_MS: u64 = 5_000;
+/// Less movement than this is none.
+const PROGRESS: Bytes = Bytes::mib(1);
+/// A stuck balloon is tried again after this, and after twice as long each time.
+const RETRY_MS: u64 = 10_000;
+/// The longest time between two tries.
+const RETRY_MS_MAX: u64 = 600_000;
+/// Two changes that nobody here asked for within this time have another author.
+const FOREIGN_WINDOW_MS: u64 = 60_000;
+/// Changes with no more between them than this are one.
+const BREAK_MS: u64 = 3_000;
+/// For how long a balloon that another manager moves is left to it.
+const FOREIGN_MS: u64 = 600_000;
+/// After one unexplained change a guest is left alone for this long.
+const UNEXPLAINED_MS: u64 = 10_000;
+/// No more is under way at once than arrives within this, as fast as the balloon was seen to be:
+/// a slow one must not keep for minutes what others could use.
+const REACH_MS: u64 = 8_000;
+/// But so much in any case, to see whether it has become faster.
+const REACH_MIN: Bytes = Bytes::mib(128);
+/// A speed is taken over no less time than this.
+const SPEED_MS: u64 = 400;
+/// What has to be asked for before its yield is judged.
+const YIELD_ASKED: Bytes = Bytes::mib(64);
+/// How long nothing is asked where nothing came.
+const NO_YIELD_MS: u64 = 600_000;
+
+/// A size that was asked for and has not been reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    size: Bytes,
+    from: Bytes,
+    /// What of `from` was in the host's memory.
+    touched: Option<Bytes>,
+    /// How far it came.
+    nearest: Bytes,
+    progress_ms: u64,
+}
+
+impl Target {
+    fn shrinks(&self) -> bool {
+        self.size < self.from
+    }
+}
+
+/// One balloon's record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Track {
+    target: Option<Target>,
+    /// What it was on its way to before it was asked anew.
+    before: Option<Target>,
+    /// The size at rest, to notice changes that nobody here asked for.
+    rest: Option<Bytes>,
+    tries: u32,
+    stuck_until_ms: Option<u64>,
+    unexplained_ms: Option<u64>,
+    foreign_until_ms: Option<u64>,
+    asked: Bytes,
+    got: Bytes,
+    no_yield_until_ms: Option<u64>,
+    /// Where it was when its speed was looked at.
+    seen: Option<(Bytes, u64)>,
+    /// What it moves in a second, if it ever had more to do than it did at once.
+    speed: Option<Bytes>,
+}
+
+/// What a look at a balloon came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How an earlier target came out.
+    pub outcome: Option<Outcome>,
+    /// It is stuck since now: it is to be asked for what it has.
+    pub cap: Option<Bytes>,
+    /// Its kernel took memory back: it has too little.
+    pub took_back: bool,
+}
+
+/// A difference that means nothing: balloons come to rest a little beside their targets.
+fn slack(size: Bytes) -> Bytes {
+    PROGRESS.max(size.permille(4))
+}
+
+impl Track {
+    /// Something was asked of it.
+    pub fn ask(&mut self, size: Bytes, from: Bytes, resident: Option<Bytes>, now_ms: u64) {
+        let touched = resident.map(|r| r.min(from));
+        self.rest = None;
+        let mut target = Target { size, from, touched, nearest: from, progress_ms: now_ms };
+        // One that is asked for more of the same has not made progress by that.
+        let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
+        if let Some(before) = before
+            && distance(before.nearest, from) < PROGRESS
+        {
+            target.progress_ms = before.progress_ms;
+        }
+        self.target = Some(target);
+    }
+
+    /// It started anew: its balloon is empty, and nobody has moved it.
+    pub fn forget(&mut self) {
+        (self.target, self.before, self.rest) = (None, None, None);
+        (self.seen, self.speed) = (None, None);
+    }
+
+    /// What is still to come from it to the host.
+    pub fn coming(&self, actual: Bytes) -> Bytes {
+        let Some(target) = self.target.filter(|t| t.shrinks()) else { return Bytes::ZERO };
+        let touched = target.touched.unwrap_or(target.from).min(actual);
+        touched.less(target.size).min(self.reach())
+    }
+
+    /// What may be under way at once.
+    pub fn reach(&self) -> Bytes {
+        let Some(speed) = self.speed else { return Bytes(u64::MAX) };
+        Bytes(speed.0.saturating_mul(REACH_MS / 1000)).max(REACH_MIN)
+    }
+
+    /// Takes its speed while it has more to do.
+    fn measure(&mut self, actual: Bytes, now_ms: u64) {
+        let Some((before, at_ms)) = self.seen else {
+            self.seen = Some((actual, now_ms));
+            return;
+        };
+        let window_ms = now_ms.saturating_sub(at_ms);
+        if window_ms >= SPEED_MS {
+            self.speed = Some(Bytes(distance(actual, before).0.saturating_mul(1000) / window_ms));
+            self.seen = Some((actual, now_ms));
+        }
+    }
+
+    /// What was given to it and has not arrived.
+    pub fn going(&self, actual: Bytes) -> Bytes {
+        self.target.filter(|t| !t.shrinks()).map_or(Bytes::ZERO, |t| t.size.less(actual))
+    }
+
+    /// The size that it is on its way to.
+    pub fn target(&self) -> Option<Bytes> {
+        self.target.map(|t| t.size)
+    }
+
+    /// Whether it is on its way down.
+    pub fn is_shrinking(&self) -> bool {
+        self.target.is_some_and(|t| t.shrinks())
+    }
+
+    /// Whether it is left out because it does not move.
+    pub fn is_stuck(&self, now_ms: u64) -> bool {
+        self.stuck_until_ms.is_some_and(|until| now_ms < until)
+    }
+
+    /// Whether somebody else moves it.
+    pub fn is_foreign(&self, now_ms: u64) -> bool {
+        self.foreign_until_ms.is_some_and(|until| now_ms < until)
+            || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
+    }
+
+    /// Whether the host got nothing of what it gave.
+    pub fn is_barren(&self, now_ms: u64) -> bool {
+        self.no_yield_until_ms.is_some_and(|until| now_ms < until)
+    }
+
+    /// Looks at what it has now.
+    pub fn look(&mut self, sample: &GuestSample, strained: bool, now_ms: u64) -> Seen {
+        let Some(actual) = sample.actual else { return Seen::default() };
+        let Some(mut target) = self.target else {
+            return self.look_at_rest(sample, actual, strained, now_ms);
+        };
+        let outcome =
+            |result, host_got| Some(Outcome { key: sample.key, result, reached: actual, host_got });
+        let left = distance(actual, target.size);
+        if left <= slack(target.size) {
+            let host_got = self.yielded(&target, sample.resident, now_ms);
+            self.settle(actual);
+            self.tries = 0;
+            // It did all that it was asked for: perhaps it could have done more.
+            self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
+            return Seen { outcome: outcome(Arrival::Reached, host_got), ..Seen::default() };
+        }
+        // The wrong way: by the guest's kernel if it had too little, else by somebody else.
+        let wrong = match target.shrinks() {
+            true => actual > target.nearest.plus(slack(target.nearest)),
+            false => target.nearest > actual.plus(slack(actual)),
+        };
+        if wrong {
+            let took_back = target.shrinks() && strained && sample.deflates_on_oom;
+            self.settle(actual);
+            if !took_back {
+                self.unexplained(now_ms);
+            }
+            let result = if took_back { Arrival::TookBack } else { Arrival::Foreign };
+            // What another manager does is not undone.
+            let cap = took_back.then_some(actual);
+            return Seen { outcome: outcome(result, None), cap, took_back };
+        }
+        self.measure(actual, now_ms);
+        let moves = distance(actual, target.nearest) >= PROGRESS;
+        if moves {
+            target.nearest = actual;
+            target.progress_ms = now_ms;
+            self.target = Some(target);
+        }
+        if moves || now_ms.saturating_sub(target.progress_ms) < STUCK_MS {
+            return Seen { cap: self.trim(actual), ..Seen::default() };
+        }
+        let wait_ms = (RETRY_MS << self.tries.min(10)).min(RETRY_MS_MAX);
+        self.tries += 1;
+        self.stuck_until_ms = Some(now_ms + wait_ms);
+        let host_got = self.yielded(&target, sample.resident, now_ms);
+        self.settle(actual);
+        let cap = (!self.is_foreign(now_ms)).then_some(actual);
+        Seen { outcome: outcome(Arrival::Stuck, host_got), cap, took_back: false }
+    }
+
+    /// Takes back what was granted and does not arrive soon. Gives the size that is left to reach.
+    fn trim(&mut self, actual: Bytes) -> Option<Bytes> {
+        let reach = self.reach();
+        let target = self.target.as_mut().filter(|t| !t.shrinks())?;
+        // A little more than that is not worth another command.
+        if target.size.less(actual) <= reach.plus(Bytes(reach.0 / 4)) {
+            return None;
+        }
+        target.size = actual.plus(reach);
+        Some(target.size)
+    }
+
+    /// The newest target takes the place of one that was not reached.
+    pub fn supersede(&mut self, key: Key, actual: Bytes) -> Option<Outcome> {
+        self.before = self.target.take();
+        self.before?;
+        Some(Outcome { key, result: Arrival::Superseded, reached: actual, host_got: None })
+    }
+
+    fn settle(&mut self, actual: Bytes) {
+        (self.target, self.before, self.seen) = (None, None, None);
+        self.rest = Some(actual);
+    }
+
+    fn look_at_rest(
+        &mut self,
+        sample: &GuestSample,
+        actual: Bytes,
+        strained: bool,
+        now_ms: u64,
+    ) -> Seen {
+        // Small steps add up against where it came to rest.
+        let rest = *self.rest.get_or_insert(actual);
+        if distance(rest, actual) <= slack(rest) {
+            return Seen::default();
+        }
+        self.rest = Some(actual);
+        if actual > rest && strained && sample.deflates_on_oom {
+            let outcome = Outcome {
+                key: sample.key,
+                result: Arrival::TookBack,
+                reached: actual,
+                host_got: None,
+            };
+            return Seen { outcome: Some(outcome), cap: Some(actual), took_back: true };
+        }
+        self.unexplained(now_ms);
+        Seen::default()
+    }
+
+    fn unexplained(&mut self, now_ms: u64) {
+        let before = self.unexplained_ms.replace(now_ms);
+        // What goes on without a break is one change.
+        let since_ms = before.map(|at| now_ms.saturating_sub(at));
+        if since_ms.is_some_and(|ms| (BREAK_MS..=FOREIGN_WINDOW_MS).contains(&ms)) {
+            self.foreign_until_ms = Some(now_ms + FOREIGN_MS);
+        }
+    }
+
+    /// Judges what the host got of what was asked for.
+    fn yielded(&mut self, target: &Target, resident: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
+        let (touched, resident) = (target.touched?, resident?);
+        if !target.shrinks() {
+            return None;
+        }
+        let got = touched.less(resident);
+        self.asked = self.asked.plus(touched.less(target.size));
+        self.got = self.got.plus(got);
+        if self.asked >= YIELD_ASKED {
+            if self.got < Bytes(self.asked.0 / 10) {
+                self.no_yield_until_ms = Some(now_ms + NO_YIELD_MS);
+            }
+            (self.asked, self.got) = (Bytes::ZERO, Bytes::ZERO);
+        }
+        Some(got)
+    }
+}
+
+fn distance(a: Bytes, b: Bytes) -> Bytes {
+    Bytes(a.0.abs_diff(b.0))
+}

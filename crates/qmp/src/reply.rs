@@ -1,0 +1,212 @@
+//! What QEMU answers, command by command, checked before anyone relies on it.
+
+use serde_json::Value;
+
+use crate::{Command, Error};
+
+/// More virtual CPUs than any machine type of QEMU offers: an answer that lists more is wrong.
+pub const VCPUS_MAX: usize = 4096;
+
+/// More devices or properties than a guest of any use has: an answer that lists more is wrong.
+pub const LIST_MAX: usize = 4096;
+
+/// The longest name, path or type in an answer: a path of Linux has at most so many bytes.
+pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// A virtual CPU and the host thread that runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VcpuThread {
+    /// The CPU's index in QEMU.
+    pub index: u32,
+    /// The thread's id on the host.
+    pub tid: u32,
+}
+
+/// Whether a guest runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunState {
+    /// True while the virtual CPUs run.
+    pub running: bool,
+    /// QEMU's word for it, such as `paused` or `guest-panicked`.
+    pub status: String,
+}
+
+/// A property of an object in QEMU's tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Property {
+    /// Its name. A device in `/machine/peripheral` has the id that it was given.
+    pub name: String,
+    /// Its type, such as `bool` or `child<virtio-balloon-pci>`.
+    pub kind: String,
+}
+
+/// A character device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chardev {
+    /// Its id.
+    pub label: String,
+    /// Where it ends, such as `disconnected:unix:/run/port,server=on`.
+    pub filename: String,
+}
+
+/// What a command that succeeded returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It was done; there is nothing to say.
+    Done,
+    /// The answer to [`Command::QueryCpusFast`], sorted by index.
+    Vcpus(Vec<VcpuThread>),
+    /// The answer to [`Command::QueryHotpluggableCpus`].
+    CpuPlaces {
+        /// Places for CPUs that are not taken.
+        free: usize,
+    },
+    /// The answer to [`Command::QueryBalloon`].
+    Balloon {
+        /// The memory that the guest keeps.
+        actual_bytes: u64,
+    },
+    /// The answer to [`Command::QueryMemory`].
+    Memory {
+        /// What the machine was started with.
+        base_bytes: u64,
+        /// What was plugged since, where the machine can have memory plugged.
+        plugged_bytes: Option<u64>,
+    },
+    /// The answer to [`Command::QueryName`]; `None` if the guest was given none.
+    Name(Option<String>),
+    /// The answer to [`Command::QueryUuid`]; zeroes if the guest was given none.
+    Uuid([u8; 16]),
+    /// The answer to [`Command::QueryChardev`].
+    Chardevs(Vec<Chardev>),
+    /// The answer to [`Command::QueryMigrate`]; `None` if the guest has never moved.
+    Migration(Option<String>),
+    /// The answer to [`Command::QomList`].
+    Properties(Vec<Property>),
+    /// The answer to [`Command::QomGet`]. Its shape is the property's own.
+    Value(Value),
+    /// The answer to [`Command::QueryStatus`].
+    Status(RunState),
+}
+
+impl Command {
+    /// Reads the value that QEMU returned for this command.
+    pub fn read_reply(&self, value: &Value) -> Result<Reply, Error> {
+        let reader = Reader { command: self.name() };
+        match self {
+            Command::QueryCpusFast => {
+                let mut vcpus = reader.list(value, VCPUS_MAX, |cpu| {
+                    let index = reader.small(cpu, "cpu-index")?;
+                    Ok(VcpuThread { index, tid: reader.small(cpu, "thread-id")? })
+                })?;
+                vcpus.sort_by_key(|cpu| cpu.index);
+                Ok(Reply::Vcpus(vcpus))
+            }
+            Command::QueryHotpluggableCpus => {
+                let taken = reader.list(value, VCPUS_MAX, |place| {
+                    let place = place.as_object().ok_or(reader.wrong("(object)"))?;
+                    Ok(place.contains_key("qom-path"))
+                })?;
+                Ok(Reply::CpuPlaces { free: taken.iter().filter(|taken| !**taken).count() })
+            }
+            Command::QueryBalloon => {
+                Ok(Reply::Balloon { actual_bytes: reader.number(value, "actual")? })
+            }
+            Command::QueryMemory => Ok(Reply::Memory {
+                base_bytes: reader.number(value, "base-memory")?,
+                plugged_bytes: match value.get("plugged-memory") {
+                    None => None,
+                    Some(_) => Some(reader.number(value, "plugged-memory")?),
+                },
+            }),
+            Command::QueryName => Ok(Reply::Name(reader.optional_text(value, "name")?)),
+            Command::QueryUuid => {
+                let text = reader.text(value, "UUID")?;
+                Ok(Reply::Uuid(uuid(&text).ok_or(reader.wrong("UUID"))?))
+            }
+            Command::QueryChardev => {
+                Ok(Reply::Chardevs(reader.list(value, LIST_MAX, |device| {
+                    let label = reader.text(device, "label")?;
+                    Ok(Chardev { label, filename: reader.text(device, "filename")? })
+                })?))
+            }
+            Command::QueryMigrate => Ok(Reply::Migration(reader.optional_text(value, "status")?)),
+            Command::QomList { .. } => {
+                Ok(Reply::Properties(reader.list(value, LIST_MAX, |property| {
+                    let name = reader.text(property, "name")?;
+                    Ok(Property { name, kind: reader.text(property, "type")? })
+                })?))
+            }
+            Command::QomGet { .. } => Ok(Reply::Value(value.clone())),
+            Command::QueryStatus => {
+                let running = value.get("running").and_then(Value::as_bool);
+                Ok(Reply::Status(RunState {
+                    running: running.ok_or(reader.wrong("running"))?,
+                    status: reader.text(value, "status")?,
+                }))
+            }
+            Command::Capabilities
+            | Command::Balloon { .. }
+            | Command::SetStatsInterval { .. }
+            | Command::SystemPowerdown
+            | Command::Quit => Ok(Reply::Done),
+        }
+    }
+}
+
+/// Takes answers to one command apart, and says what is wrong with them.
+#[derive(Clone, Copy)]
+struct Reader {
+    command: &'static str,
+}
+
+impl Reader {
+    fn wrong(self, member: &'static str) -> Error {
+        Error::Reply { command: self.command, member }
+    }
+
+    fn list<T>(
+        self,
+        value: &Value,
+        most: usize,
+        read: impl Fn(&Value) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let list = value.as_array().filter(|list| list.len() <= most);
+        list.ok_or(self.wrong("(list)"))?.iter().map(read).collect()
+    }
+
+    fn number(self, value: &Value, member: &'static str) -> Result<u64, Error> {
+        value.get(member).and_then(Value::as_u64).ok_or(self.wrong(member))
+    }
+
+    fn small(self, value: &Value, member: &'static str) -> Result<u32, Error> {
+        self.number(value, member)?.try_into().map_err(|_| self.wrong(member))
+    }
+
+    fn text(self, value: &Value, member: &'static str) -> Result<String, Error> {
+        let text = value.get(member).and_then(Value::as_str);
+        let text = text.filter(|text| text.len() <= TEXT_BYTES_MAX);
+        text.map(str::to_owned).ok_or(self.wrong(member))
+    }
+
+    /// A member that may be absent, of an object that may not.
+    fn optional_text(self, value: &Value, member: &'static str) -> Result<Option<String>, Error> {
+        let object = value.as_object().ok_or(self.wrong("(object)"))?;
+        object.contains_key(member).then(|| self.text(value, member)).transpose()
+    }
+}
+
+/// The 16 bytes of a UUID in its usual spelling: five groups of hexadecimal digits.
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let hyphens = [8, 13, 18, 23];
+    let well_spelt = |(at, c): (usize, char)| match hyphens.contains(&at) {
+        true => c == '-',
+        false => c.is_ascii_hexdigit(),
+    };
+    if text.len() != 36 || !text.char_indices().all(well_spelt) {
+        return None;
+    }
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    Some(number.to_be_bytes())
+}

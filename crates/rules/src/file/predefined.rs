@@ -1,0 +1,75 @@
+//! The names that the language itself knows on the left of `=`.
+
+/// For whom the rules of a file decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A guest, by its kernel's counters: `pinheadd`.
+    Guest,
+    /// The manager of all guests, by what it knows of them and of the host: `pinhead host`.
+    Host,
+}
+
+macro_rules! predefined {
+    ($($list:ident { $($variant:ident = $name:literal),+ $(,)? })+) => {
+        /// The names that the language itself knows on the left of `=`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum Name { $($($variant),+),+ }
+
+        impl Name {
+            /// All of them, of both kinds of file.
+            pub const ALL: &'static [Name] = &[$($(Name::$variant),+),+];
+            $(const $list: &'static [Name] = &[$(Name::$variant),+];)+
+
+            /// As it is written by convention.
+            pub fn name(self) -> &'static str {
+                match self { $($(Name::$variant => $name),+),+ }
+            }
+        }
+    };
+}
+
+predefined! {
+    GUEST {
+        Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG",
+        Memunplug = "MEMUNPLUG", CmmInc = "CMM_INC", CmmDec = "CMM_DEC", Update = "UPDATE",
+        CpuMin = "CPU_MIN", CpuMax = "CPU_MAX", CmmMin = "CMM_MIN", CmmMax = "CMM_MAX",
+    }
+    HOST {
+        ShrinkGuest = "SHRINKGUEST", GrowGuest = "GROWGUEST", MayShrink = "MAYSHRINK",
+        MayGrow = "MAYGROW", ShrinkSize = "SHRINKSIZE", GrowSize = "GROWSIZE",
+    }
+}
+
+impl FileKind {
+    /// The names that a file of this kind can set.
+    pub fn names(self) -> &'static [Name] {
+        match self {
+            FileKind::Guest => Name::GUEST,
+            FileKind::Host => Name::HOST,
+        }
+    }
+}
+
+impl Name {
+    /// The kind of file that it can be set in.
+    pub fn kind(self) -> FileKind {
+        if Name::HOST.contains(&self) { FileKind::Host } else { FileKind::Guest }
+    }
+
+    /// Whether it is a rule, which is true or false, and not a number or a size.
+    pub fn is_rule(self) -> bool {
+        use Name::{CmmDec, CmmInc, GrowSize, ShrinkSize};
+        self.is_expression() && !matches!(self, CmmInc | CmmDec | ShrinkSize | GrowSize)
+    }
+
+    /// Whether its value is an expression, and not digits only.
+    pub(super) fn is_expression(self) -> bool {
+        use Name::{CmmMax, CmmMin, CpuMax, CpuMin, Update};
+        !matches!(self, Update | CpuMin | CpuMax | CmmMin | CmmMax)
+    }
+
+    pub(super) fn from_text(text: &str) -> Option<Name> {
+        Name::ALL.iter().copied().find(|n| n.name().eq_ignore_ascii_case(text))
+    }
+}

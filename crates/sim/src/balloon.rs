@@ -1,0 +1,74 @@
+//! A balloon and what can be wrong with it.
+
+use crate::guest::{STEP_MS, Spec};
+
+/// How a balloon behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does what it is told.
+    None,
+    /// It does nothing.
+    Stuck,
+    /// It stops at times: for half of each such period.
+    Intermittent {
+        /// From stop to stop.
+        period_ms: u64,
+    },
+}
+
+/// The memory that a guest does without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balloon {
+    /// Its size.
+    pub size_kib: u64,
+    /// What the guest is to have.
+    target_kib: Option<u64>,
+    /// The kernel took from it, and leaves it alone until it is told again.
+    gave_way: bool,
+}
+
+impl Balloon {
+    /// A balloon of this size, at rest.
+    pub fn at(size_kib: u64) -> Balloon {
+        Balloon { size_kib, target_kib: None, gave_way: false }
+    }
+
+    /// Tells it what the guest is to have.
+    pub fn tell(&mut self, target_kib: u64) {
+        if self.target_kib != Some(target_kib) {
+            self.gave_way = false;
+        }
+        self.target_kib = Some(target_kib);
+    }
+
+    /// What it was told last.
+    pub fn target_kib(&self) -> Option<u64> {
+        self.target_kib
+    }
+
+    /// The kernel had to take from it.
+    pub fn gave_way(&mut self) {
+        self.gave_way = true;
+    }
+
+    /// Whether the kernel took from it, since it was told last.
+    pub fn is_giving_way(&self) -> bool {
+        self.gave_way
+    }
+
+    /// What it would take, or give (negative), in this step.
+    pub fn wants(&self, spec: &Spec, now_ms: u64) -> i64 {
+        let Some(target_kib) = self.target_kib.filter(|_| !self.gave_way) else { return 0 };
+        let stops = match spec.balloon {
+            Fault::None => false,
+            Fault::Stuck => true,
+            Fault::Intermittent { period_ms } => now_ms % period_ms.max(1) < period_ms / 2,
+        };
+        if stops {
+            return 0;
+        }
+        let most = (spec.balloon_kib_s * STEP_MS / 1000) as i64;
+        let wanted = spec.max_kib.saturating_sub(target_kib) as i64;
+        (wanted - self.size_kib as i64).clamp(-most, most)
+    }
+}

@@ -1,0 +1,421 @@
+//! What must hold in every scenario, judged by the model's truth.
+//!
+//! A guest is starved if its tasks waited for memory for 1 % of the last second. The arbiter
+//! learns of that with the next sample, so an order counts as the shrinking of a starved guest if
+//! the guest had been starved for longer than [`DELAY_MS`] when the order was given.
+
+use crate::balloon::Fault;
+use crate::load::Load;
+use crate::member::Member;
+use crate::policies::{Order, Ours};
+use crate::scenario::{CALM_MS, LENGTH_MS, Scenario};
+use crate::world::{PASS_MS, Round, World};
+use counters::Bytes;
+use policy::arbiter::{Arrival, Key, STUCK_MS};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
+
+/// One sample's delay: the time between two of them, and a step.
+pub const DELAY_MS: u64 = 1_100;
+/// A need that can be met is met within this.
+const NEED_MS: u64 = 30_000;
+/// From here on the set point is to be held.
+const SETTLED_MS: u64 = CALM_MS + 180_000;
+/// How often a guest may turn within ten minutes of any load.
+const TURNS_MAX: usize = 12;
+/// The same for one whose load itself turns that often.
+const TURNS_RESTLESS_MAX: usize = 20;
+const TURNS_MS: u64 = 600_000;
+/// After a kill the load is not steady for so long.
+const AGAIN_MS: u64 = 90_000;
+/// What a rival does shows within this.
+const RIVAL_MS: u64 = 3_000;
+/// Two of its moves in this time are no chance, and then its balloon is left to it for so long.
+const RIVAL_WINDOW_MS: u64 = 55_000;
+const LET_GO_MS: u64 = 500_000;
+const GIB_KIB: u64 = 1 << 20;
+
+/// Watches over one run.
+pub struct Checker {
+    guests: BTreeMap<Key, Seen>,
+    open: Vec<(u64, u64)>,
+    restless: bool,
+    low_ms: u64,
+    /// What was seen, for those who want to know how close it was.
+    pub tally: Tally,
+}
+
+/// Numbers of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Targets given.
+    pub orders: u64,
+    /// Of them: those that give.
+    pub grows: u64,
+    /// Scenarios in which anything was moved.
+    pub lively: u64,
+    /// Scenarios in which the host swapped.
+    pub swapping: u64,
+    /// The most turns of a guest within ten minutes.
+    pub turns_max: usize,
+    /// Processes killed.
+    pub oom_kills: u64,
+    /// The longest that a need was open which could have been met.
+    pub need_ms_max: u64,
+    /// The most that the host swapped.
+    pub host_swap_kib: u64,
+}
+
+impl Tally {
+    /// Both together.
+    pub fn with(self, other: &Tally) -> Tally {
+        Tally {
+            orders: self.orders + other.orders,
+            grows: self.grows + other.grows,
+            lively: self.lively + other.lively,
+            swapping: self.swapping + other.swapping,
+            turns_max: self.turns_max.max(other.turns_max),
+            oom_kills: self.oom_kills + other.oom_kills,
+            need_ms_max: self.need_ms_max.max(other.need_ms_max),
+            host_swap_kib: self.host_swap_kib.max(other.host_swap_kib),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    way: Option<Ordering>,
+    turns: VecDeque<u64>,
+    asked_ms: Option<u64>,
+    open_ms: Option<(u64, u64)>,
+    kills: u64,
+    killed_ms: Option<u64>,
+    told: Option<Bytes>,
+    shrunk_ms: Option<u64>,
+    ordered_ms: u64,
+    /// A rival has acted: when, and what the guest had then.
+    rival: Option<(u64, u64)>,
+    rivalled_ms: Option<u64>,
+    foreign_ms: Option<u64>,
+}
+
+impl Seen {
+    /// Notes what a rival does that cannot be mistaken: a move of a guest that nobody else moved
+    /// at that time, and that did not wait. After two of them its balloon is to be left alone.
+    fn rivalled(&mut self, member: &Member, now_ms: u64) {
+        let Some(rival) = member.rival else { return };
+        // One that is slow moves without a break, and nobody can say how often it was told.
+        if member.guest.spec.balloon_kib_s < GIB_KIB / 2 {
+            return;
+        }
+        let actual_kib = member.guest.actual_kib();
+        if (rival.from_ms..rival.until_ms).contains(&now_ms)
+            && now_ms.is_multiple_of(rival.period_ms)
+        {
+            // The balloon's first step has been made when we look.
+            self.rival = Some((now_ms, actual_kib));
+        }
+        let Some((at_ms, before_kib)) = self.rival else { return };
+        let disturbed = self.ordered_ms + RIVAL_MS > at_ms || member.starved_ms.is_some();
+        if disturbed || now_ms < at_ms + RIVAL_MS {
+            self.rival = self.rival.filter(|_| !disturbed);
+            return;
+        }
+        self.rival = None;
+        if actual_kib.abs_diff(before_kib) < before_kib / 50 {
+            return;
+        }
+        if self.rivalled_ms.is_some_and(|before_ms| at_ms < before_ms + RIVAL_WINDOW_MS) {
+            self.foreign_ms = Some((at_ms + LET_GO_MS).min(rival.until_ms));
+        }
+        self.rivalled_ms = Some(at_ms);
+    }
+}
+
+impl Checker {
+    /// Nothing was seen yet.
+    pub fn new(scenario: &Scenario) -> Checker {
+        Checker {
+            guests: BTreeMap::new(),
+            open: scenario.reservations.clone(),
+            restless: scenario.options.restless,
+            low_ms: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Looks at one step, and at the pass that was made in it. An error says what is wrong.
+    pub fn see(&mut self, world: &World, ours: &Ours, round: Option<&Round>) -> Result<(), String> {
+        if let Some(round) = round {
+            self.reserved(world, ours)?;
+            self.stuck(world, ours, round)?;
+            self.grants(world, round)?;
+            for order in &round.orders {
+                self.order(world, round, order)?;
+            }
+        }
+        for member in &world.members {
+            self.member(world, member)?;
+        }
+        self.tally.host_swap_kib = world.swapped_kib_max;
+        self.tally.swapping = u64::from(world.swapped_kib_max > 0);
+        self.host(world)
+    }
+
+    fn order(&mut self, world: &World, round: &Round, order: &Order) -> Result<(), String> {
+        self.tally.orders += 1;
+        self.tally.lively = 1;
+        self.tally.grows += u64::from(order.target > order.from);
+        let Some(member) = world.member(order.key) else {
+            return Err(format!("{order:?} is for a guest that is not there"));
+        };
+        let sample = round.samples.iter().find(|s| s.key == order.key);
+        let spec = &member.guest.spec;
+        let (min, max) = (Bytes(spec.min_kib << 10), Bytes(spec.max_kib << 10));
+        if order.target < min && order.target < order.from {
+            return Err(format!("{order:?} is below the minimum of {min}"));
+        }
+        if order.target > max {
+            return Err(format!("{order:?} is above the maximum of {max}"));
+        }
+        if order.target < order.from {
+            let starved_ms = member.starved_ms.map_or(0, |at_ms| world.now_ms - at_ms);
+            if starved_ms > DELAY_MS {
+                return Err(format!("{order:?} shrinks a guest that starves for {starved_ms} ms"));
+            }
+            let memory = sample.and_then(|s| s.memory);
+            let fresh = memory.is_some_and(|m| {
+                sample.is_some_and(|s| s.asleep) || world.now_ms - m.at_ms <= world.config.stale_ms
+            });
+            if !fresh {
+                return Err(format!("{order:?} shrinks a guest of which nothing fresh is known"));
+            }
+        }
+        if let Some(until_ms) = self.guests.get(&order.key).and_then(|seen| seen.foreign_ms)
+            && world.now_ms < until_ms
+        {
+            return Err(format!("{order:?} is for a balloon that another manager moves"));
+        }
+        let seen = self.guests.entry(order.key).or_default();
+        let way = order.target.cmp(&order.from);
+        seen.ordered_ms = world.now_ms;
+        if way == Ordering::Less {
+            seen.shrunk_ms = Some(world.now_ms);
+        }
+        if way != Ordering::Equal {
+            if seen.way.is_some_and(|before| before != way) {
+                seen.turns.push_back(world.now_ms);
+            }
+            seen.way = Some(way);
+        }
+        while seen.turns.front().is_some_and(|at_ms| at_ms + TURNS_MS < world.now_ms) {
+            seen.turns.pop_front();
+        }
+        self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
+        let most = match spec.load {
+            Load::Sawtooth { .. } => TURNS_RESTLESS_MAX,
+            _ => TURNS_MAX,
+        };
+        if seen.turns.len() > most {
+            return Err(format!("{order:?} is one turn too many: {:?}", seen.turns));
+        }
+        Ok(())
+    }
+
+    /// New grants are of memory that is free above the reserve.
+    fn grants(&mut self, world: &World, round: &Round) -> Result<(), String> {
+        let mut more = false;
+        for order in &round.orders {
+            let seen = self.guests.entry(order.key).or_default();
+            let before = seen.told.replace(order.target).unwrap_or(order.from);
+            more |= order.target > order.from.max(before);
+        }
+        let going_kib: u64 = world
+            .members
+            .iter()
+            .filter(|m| m.rival.is_none())
+            .map(|m| {
+                let told_kib = m.told.map_or(0, |t| t.0 >> 10);
+                // A balloon comes to rest a little beside its target.
+                told_kib.saturating_sub(m.guest.actual_kib() + told_kib / 200 + 1024)
+            })
+            .sum();
+        let free_kib = round.host.available.less(world.config.reserve).0 >> 10;
+        match more && going_kib > free_kib {
+            true => Err(format!("{going_kib} KiB are granted, and {free_kib} KiB are free")),
+            false => Ok(()),
+        }
+    }
+
+    fn reserved(&mut self, world: &World, ours: &Ours) -> Result<(), String> {
+        for one in &ours.last.reserved {
+            self.open.retain(|(id, _)| *id != one.id);
+        }
+        match self.open.iter().find(|(_, until_ms)| world.now_ms > until_ms + PASS_MS) {
+            Some((id, until_ms)) => {
+                Err(format!("reservation {id} has no answer {} ms late", world.now_ms - until_ms))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A balloon that never moves is told within its time and a pass.
+    fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
+        let told = |key| {
+            let mut outcomes = ours.last.outcomes.iter();
+            outcomes.any(|o| o.key == key && o.result == Arrival::Stuck)
+        };
+        for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
+            let seen = self.guests.entry(member.key).or_default();
+            if told(member.key) || member.guest.clock_ms(world.now_ms) <= PASS_MS {
+                seen.asked_ms = None;
+            }
+            let asked = round.orders.iter().any(|o| {
+                let size = Bytes(o.target.0.abs_diff(o.from.0));
+                o.key == member.key && size > Bytes::mib(64).max(o.from.permille(20))
+            });
+            if asked {
+                seen.asked_ms = seen.asked_ms.or(Some(world.now_ms));
+            }
+            let silent_ms = seen.asked_ms.map_or(0, |at_ms| world.now_ms - at_ms);
+            if silent_ms > STUCK_MS + 2 * PASS_MS && member.guest.took_back_kib == 0 {
+                return Err(format!("{:?} is stuck for {silent_ms} ms, and not told", member.key));
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, world: &World, member: &Member) -> Result<(), String> {
+        let now_ms = world.now_ms;
+        let seen = self.guests.entry(member.key).or_default();
+        let kills = member.guest.counters.oom_kills;
+        if kills > seen.kills {
+            // What was killed comes again, and all at once.
+            let again = seen.killed_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
+            let shrunk = seen.shrunk_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
+            if shrunk && !again && is_quiet(member, now_ms) {
+                return Err(format!("{:?} had to kill after it was shrunk", member.key));
+            }
+            seen.killed_ms = Some(now_ms);
+        }
+        self.tally.oom_kills += kills.saturating_sub(seen.kills);
+        seen.kills = kills;
+        seen.rivalled(member, now_ms);
+        let spec = &member.guest.spec;
+        let room_kib = spec.max_kib - member.guest.actual_kib();
+        let waits = member.starved_ms.is_some() && room_kib > GIB_KIB / 4;
+        if !waits || !is_healthy(member, now_ms) || !can_be_met(world, member) {
+            seen.open_ms = None;
+            return Ok(());
+        }
+        let (at_ms, room_kib) = *seen.open_ms.get_or_insert((now_ms, room_kib));
+        let open_ms = now_ms - at_ms;
+        self.tally.need_ms_max = self.tally.need_ms_max.max(open_ms);
+        // A slow balloon has its own time.
+        let slow_ms = room_kib * 1000 / spec.balloon_kib_s.max(1);
+        match open_ms > NEED_MS + slow_ms {
+            true => Err(format!("{:?} waits for {open_ms} ms for what is there", member.key)),
+            false => Ok(()),
+        }
+    }
+
+    /// After all has settled the host has what it wants, where guests can spare it.
+    fn host(&mut self, world: &World) -> Result<(), String> {
+        let wanted_kib = world.config.set_point.0 >> 10;
+        let slack_kib = world.total_kib * 2 / 100;
+        let lack_kib = wanted_kib.saturating_sub(world.available_kib());
+        if world.now_ms < SETTLED_MS || self.restless || lack_kib <= slack_kib {
+            self.low_ms = world.now_ms;
+            return Ok(());
+        }
+        let healthy = world.members.iter().filter(|m| is_healthy(m, world.now_ms));
+        let spare_kib: u64 = healthy.map(spare_kib).sum();
+        if spare_kib <= lack_kib * 3 / 2 {
+            self.low_ms = world.now_ms;
+            return Ok(());
+        }
+        let low_ms = world.now_ms - self.low_ms;
+        match low_ms > 60_000 {
+            true => Err(format!(
+                "the host lacks {lack_kib} KiB for {low_ms} ms, and guests can spare {spare_kib} KiB"
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether nobody and nothing keeps a guest from being managed.
+fn is_healthy(member: &Member, now_ms: u64) -> bool {
+    let spec = &member.guest.spec;
+    let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
+    let line = member.line;
+    let heard = line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
+    lone && heard && spec.balloon == Fault::None && spec.traits.yields && spec.traits.resident_seen
+}
+
+/// Whether a guest's programs have not changed what they want, and were let run, for a while.
+fn is_quiet(member: &Member, now_ms: u64) -> bool {
+    const WHILE_MS: u64 = 30_000;
+    let clock_ms = member.guest.clock_ms(now_ms);
+    let load = member.guest.spec.load;
+    let steady = !matches!(load, Load::Sawtooth { .. });
+    let before = clock_ms.checked_sub(WHILE_MS).map(|ms| load.at(ms));
+    steady && member.rival.is_none() && before == Some(load.at(clock_ms))
+}
+
+/// What a guest could do without, by the model's truth: free memory and cold cache beyond the
+/// room that it needs.
+fn spare_kib(member: &Member) -> u64 {
+    let guest = &member.guest;
+    let (cache, hot) = guest.cache_kib();
+    let loose = guest.free_kib() + cache - hot;
+    let used = guest.actual_kib() - guest.free_kib() - cache;
+    let room = (used / 4).clamp(GIB_KIB / 16, GIB_KIB) + used / 4;
+    let touched = guest.resident_kib().min(guest.actual_kib());
+    let above_min = touched.saturating_sub(guest.spec.min_kib);
+    let spare = touched.saturating_sub(guest.actual_kib() - loose.saturating_sub(room));
+    if member.starved_ms.is_some() || guest.balloon_is_restless() {
+        0
+    } else {
+        spare.min(above_min)
+    }
+}
+
+/// Whether there is memory for a guest that waits: free, or cold at its neighbours.
+fn can_be_met(world: &World, member: &Member) -> bool {
+    let free_kib = world.available_kib().saturating_sub(world.config.reserve.0 >> 10);
+    let others =
+        world.members.iter().filter(|m| m.key != member.key && is_healthy(m, world.now_ms));
+    let spare_kib: u64 = others.map(spare_kib).sum();
+    // What the host itself lacks comes first.
+    let owed_kib =
+        (world.used_kib() + (world.config.reserve.0 >> 10)).saturating_sub(world.total_kib);
+    free_kib > GIB_KIB / 2 || spare_kib > 2 * GIB_KIB + owed_kib
+}
+
+/// What was ordered in a run, and when.
+pub type Journal = Vec<(u64, Order)>;
+
+/// Runs a scenario to its end. An error says what did not hold, and when.
+pub fn run(scenario: Scenario) -> Result<(Tally, Journal), String> {
+    watched(scenario, &mut |_, _, _| ())
+}
+
+/// The same, and somebody looks on.
+pub fn watched(
+    scenario: Scenario,
+    look: &mut dyn FnMut(&World, &Ours, Option<&Round>),
+) -> Result<(Tally, Journal), String> {
+    let mut checker = Checker::new(&scenario);
+    let (mut world, mut ours) = (scenario.world, Ours::default());
+    let mut journal = Vec::new();
+    while world.now_ms < LENGTH_MS {
+        let round = world.step(&mut ours);
+        look(&world, &ours, round.as_ref());
+        journal.extend(round.iter().flat_map(|r| &r.orders).map(|o| (world.now_ms, *o)));
+        checker
+            .see(&world, &ours, round.as_ref())
+            .map_err(|what| format!("at {} ms: {what}", world.now_ms))?;
+    }
+    Ok((checker.tally, journal))
+}

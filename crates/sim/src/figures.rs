@@ -1,0 +1,267 @@
+//! The scenes of the table: each policy in the same place.
+
+use crate::balloon::Fault;
+use crate::guest::{STEP_MS, Spec, Traits};
+use crate::load::{Files, Load};
+use crate::policies::{Order, Policy, Watching};
+use crate::world::{Line, World};
+use counters::Bytes;
+use policy::arbiter::{Config, Key};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+const MIB: u64 = 1 << 10;
+const GIB: u64 = 1 << 20;
+
+/// A host of 64 GiB whose set point is a fifth, as MOM and Proxmox have it.
+fn host(own: Load) -> World {
+    let total = Bytes::mib(64 << 10);
+    let config = Config { set_point: total.permille(200), ..Config::of_host(total) };
+    World::new(config, 64 * GIB, own, 1)
+}
+
+/// A guest as most are: the daemon inside, swap, a balloon that works.
+fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
+    Spec {
+        min_kib: GIB / 2,
+        max_kib,
+        actual_kib,
+        shares: 1000,
+        load,
+        busy_permille: 900,
+        files: Files { hot_kib: 100 * MIB, cold_kib_s: 0, cold_kib_max: 0 },
+        swap_kib: 4 * GIB,
+        balloon: Fault::None,
+        balloon_kib_s: 3 * GIB / 2,
+        traits: Traits {
+            daemon: true,
+            deflates_on_oom: true,
+            reports: false,
+            yields: true,
+            resident_seen: true,
+        },
+    }
+}
+
+fn steady(kib: u64) -> Load {
+    Load::Steady { kib }
+}
+
+/// A guest of 1 GiB has 5 GiB to do, and half of the host is free. Milliseconds until it has
+/// them in memory and nothing in it waits, or nothing if that takes more than a quarter of an hour.
+pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
+    const AT_MS: u64 = 120_000;
+    let mut world = host(steady(31 * GIB));
+    let load =
+        Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
+    let key = world.come(plain(8 * GIB, GIB, load), Line::default());
+    // Until then its size is left as it is, whatever the host has too much.
+    while world.now_ms + STEP_MS < AT_MS {
+        world.step(&mut Watching(policy));
+    }
+    let end_ms = AT_MS + 900_000;
+    while world.now_ms < end_ms {
+        world.step(policy);
+        let met = world
+            .member(key)
+            .is_some_and(|m| m.guest.actual_kib() >= 5 * GIB && m.guest.wait_us() == 0);
+        if met {
+            return Some(world.now_ms - AT_MS);
+        }
+    }
+    None
+}
+
+/// How the host was kept over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// What it had free in the end, in thousandths of it.
+    pub free_permille: u64,
+    /// How far that was off the set point at worst, after it had settled.
+    pub off_permille_max: u64,
+    /// Cold cache that guests still hold.
+    pub cold_kib: u64,
+    /// Time that tasks waited for memory in all guests, in milliseconds, after settling.
+    pub waited_ms: u64,
+}
+
+/// Sixteen guests of 6 GiB, which read files until their memory is full, on 64 GiB, for 40
+/// minutes. The first 20 are for settling.
+pub fn caches(policy: &mut dyn Policy) -> Kept {
+    const SETTLED_MS: u64 = 1_200_000;
+    let mut world = host(steady(2 * GIB));
+    for index in 0..16 {
+        let load = steady((1000 + index * 20) * MIB);
+        let mut spec = plain(6 * GIB, 6 * GIB, load);
+        spec.files =
+            Files { hot_kib: 600 * MIB, cold_kib_s: (3 + index % 5) * MIB, cold_kib_max: u64::MAX };
+        world.come(spec, Line { before_ms: index % 4 * STEP_MS, ..Line::default() });
+    }
+    let mut kept = Kept { free_permille: 0, off_permille_max: 0, cold_kib: 0, waited_ms: 0 };
+    while world.now_ms < 2 * SETTLED_MS {
+        world.step(policy);
+        kept.free_permille = world.available_kib() * 1000 / world.total_kib;
+        if world.now_ms > SETTLED_MS {
+            let off = kept.free_permille.abs_diff(200);
+            kept.off_permille_max = kept.off_permille_max.max(off);
+            kept.waited_ms += world.members.iter().map(|m| m.guest.wait_us() / 1000).sum::<u64>();
+        }
+    }
+    for member in &world.members {
+        let (cache, hot) = member.guest.cache_kib();
+        kept.cold_kib += cache - hot;
+    }
+    kept
+}
+
+/// What a guest in need got from one that hoards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// What it needed.
+    pub need_kib: u64,
+    /// What it had got of that after 30 s.
+    pub in_30_s_kib: u64,
+    /// And after 600 s.
+    pub in_600_s_kib: u64,
+}
+
+/// The host is at its set point; of one guest's 12 GiB 11 are free, its neighbour of 2 GiB needs
+/// 3 GiB more.
+pub fn hoarder(policy: &mut dyn Policy) -> Moved {
+    const AT_MS: u64 = 60_000;
+    let mut world = host(Load::Steady { kib: 0 });
+    let hoards = Load::Hoarder { high_kib: 11 * GIB, low_kib: 700 * MIB, from_ms: 20_000 };
+    let hoarder = plain(12 * GIB, 12 * GIB, hoards);
+    let load =
+        Load::Burst { low_kib: GIB, high_kib: 9 * GIB / 2, from_ms: AT_MS, until_ms: u64::MAX };
+    let starved = plain(8 * GIB, 2 * GIB, load);
+    world.come(hoarder, Line::default());
+    let key = world.come(starved, Line { before_ms: 300, ..Line::default() });
+    let mut moved = Moved { need_kib: 3 * GIB, in_30_s_kib: 0, in_600_s_kib: 0 };
+    while world.now_ms < AT_MS + 600_000 {
+        match world.now_ms + STEP_MS < AT_MS {
+            true => {
+                world.step(&mut Watching(policy));
+                // The host is exactly at its set point, whatever the guests have touched.
+                let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
+                world.own = steady((world.total_kib * 4 / 5).saturating_sub(guests));
+            }
+            false => {
+                world.step(policy);
+            }
+        }
+        let has = world.member(key).map_or(0, |m| m.guest.actual_kib());
+        let got = has.saturating_sub(2 * GIB).min(moved.need_kib);
+        if world.now_ms == AT_MS + 30_000 {
+            moved.in_30_s_kib = got;
+        }
+        moved.in_600_s_kib = got;
+    }
+    moved
+}
+
+/// The host is over its target for a reason that is not a guest: what it did to a guest that
+/// waits for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Squeeze {
+    /// How often it was told to give.
+    pub shrinks: u64,
+    /// The least that it ever had.
+    pub least_kib: u64,
+}
+
+/// A guest of 4 GiB has 2 GiB and would use 3; something else on the host takes the rest.
+pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
+    const AT_MS: u64 = 60_000;
+    let mut world = host(steady(56 * GIB));
+    let load = Load::Burst {
+        low_kib: GIB,
+        high_kib: 3 * GIB,
+        from_ms: AT_MS - 10_000,
+        until_ms: u64::MAX,
+    };
+    let mut spec = plain(4 * GIB, 2 * GIB, load);
+    spec.min_kib = GIB;
+    let key = world.come(spec, Line::default());
+    let mut squeeze = Squeeze { shrinks: 0, least_kib: u64::MAX };
+    while world.now_ms < AT_MS + 600_000 {
+        if world.now_ms + STEP_MS < AT_MS {
+            world.step(&mut Watching(policy));
+            continue;
+        }
+        world.own = steady(61 * GIB + GIB / 2);
+        let round = world.step(policy);
+        let Some(member) = world.member(key) else { break };
+        squeeze.least_kib = squeeze.least_kib.min(member.guest.actual_kib());
+        let orders = round.into_iter().flat_map(|round| round.orders);
+        let shrinks = orders.filter(|order| order.target < order.from).count() as u64;
+        if member.starved_ms.is_some() {
+            squeeze.shrinks += shrinks;
+        }
+    }
+    squeeze
+}
+
+/// Twelve guests under steady load on a host that they fill, for three hours after the first.
+/// The most reversals of a guest in an hour, in hundredths.
+pub fn reversals(policy: &mut dyn Policy) -> u64 {
+    const HOUR_MS: u64 = 3_600_000;
+    let mut world = host(steady(3 * GIB));
+    for index in 0..12 {
+        let mut spec = plain(8 * GIB, 6 * GIB, steady((2 * GIB) + index * 200 * MIB));
+        spec.files = Files {
+            hot_kib: (200 + index * 40) * MIB,
+            cold_kib_s: (1 + index % 4) * 2 * MIB,
+            cold_kib_max: u64::MAX,
+        };
+        world.come(spec, Line { before_ms: index % 5 * STEP_MS, ..Line::default() });
+    }
+    let mut count = Turns::default();
+    while world.now_ms < 4 * HOUR_MS {
+        let Some(round) = world.step(policy) else { continue };
+        count.take(&round.orders, world.now_ms >= HOUR_MS);
+    }
+    count.most() * 100 / 3
+}
+
+/// A host with so many guests, most of them awake and each in another state, for measurements.
+pub fn crowd(count: u64) -> World {
+    let total_kib = count * 3 * GIB;
+    let config = Config::of_host(Bytes(total_kib << 10));
+    let mut world = World::new(config, total_kib, steady(2 * GIB), 1);
+    for index in 0..count {
+        let load = match index % 4 {
+            0 => steady((400 + index % 7 * 200) * MIB),
+            1 => Load::Sawtooth { low_kib: 500 * MIB, high_kib: 3 * GIB, period_ms: 20_000 },
+            2 => Load::Ramp { low_kib: GIB, high_kib: 3 * GIB, from_ms: 0, until_ms: 60_000 },
+            _ => Load::Idle { kib: GIB },
+        };
+        let mut spec = plain(4 * GIB, (1 + index % 4) * GIB, load);
+        spec.files.cold_kib_s = index % 3 * 8 * MIB;
+        spec.files.cold_kib_max = GIB;
+        spec.traits.daemon = !index.is_multiple_of(5);
+        world.come(spec, Line { before_ms: index % 4 * STEP_MS, ..Line::default() });
+    }
+    world
+}
+
+/// Counts changes of direction.
+#[derive(Default)]
+struct Turns(BTreeMap<Key, (Ordering, u64)>);
+
+impl Turns {
+    fn take(&mut self, orders: &[Order], counts: bool) {
+        for order in orders {
+            let way = order.target.cmp(&order.from);
+            let one = self.0.entry(order.key).or_insert((way, 0));
+            if way != Ordering::Equal && one.0 != way {
+                one.1 += u64::from(counts && one.0 != Ordering::Equal);
+                one.0 = way;
+            }
+        }
+    }
+
+    fn most(&self) -> u64 {
+        self.0.values().map(|one| one.1).max().unwrap_or(0)
+    }
+}

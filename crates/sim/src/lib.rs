@@ -1,0 +1,27 @@
+//! A model of a host and its guests, on which policies are tried.
+//!
+//! ```text
+//!   seed ─► scenario ─► World { host, guests } ──samples──► Policy (ours, MOM's, Proxmox's, none)
+//!                          ▲   │ truth                          │
+//!                          │   └──────► check ◄─────────────────┤
+//!                          └───────────── targets ◄─────────────┘
+//! ```
+//!
+//! No clock, no thread, no floating point: a seed gives the same run, byte for byte, wherever it
+//! is repeated. The model knows what a guest's programs really wait for, which a policy does not;
+//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md.
+
+#![forbid(unsafe_code)]
+
+pub mod balloon;
+pub mod check;
+pub mod figures;
+pub mod guest;
+pub mod load;
+mod member;
+mod mom;
+pub mod policies;
+mod proxmox;
+pub mod rng;
+pub mod scenario;
+pub mod world;

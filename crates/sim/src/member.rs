@@ -1,0 +1,196 @@
+//! A guest as the manager sees it: samples that come late or never, needs that are told at once.
+
+use crate::guest::{Guest, STEP_MS};
+use counters::Bytes;
+use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Usable};
+use std::collections::VecDeque;
+
+/// A guest is starved by the model's truth if its tasks waited for so much of the last second: 1 %.
+const STARVED_US: u64 = 10_000;
+const WINDOW_STEPS: usize = 10;
+/// The daemon's kernel wakes it when tasks waited for so much of a step.
+const NEED_US: u64 = 10_000;
+/// A daemon does not tell of its need more often.
+const NEED_MS: u64 = 500;
+
+/// How well a guest's samples come through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// So many of a thousand are lost.
+    pub lost_permille: u64,
+    /// So many of a thousand are late.
+    pub late_permille: u64,
+    /// By so much.
+    pub late_ms: u64,
+    /// A sample is taken so long before a pass.
+    pub before_ms: u64,
+}
+
+/// Another manager of the same balloon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// It starts then,
+    pub from_ms: u64,
+    /// ends then,
+    pub until_ms: u64,
+    /// acts so often,
+    pub period_ms: u64,
+    /// and sets the one or the other size in turn.
+    pub sizes_kib: [u64; 2],
+}
+
+/// A guest, and what the manager has of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name to the manager.
+    pub key: Key,
+    /// The guest.
+    pub guest: Guest,
+    /// How its samples come through.
+    pub line: Line,
+    /// Who else moves its balloon.
+    pub rival: Option<Rival>,
+    /// Since when its tasks wait, by the model's truth.
+    pub starved_ms: Option<u64>,
+    /// The last target that the policy gave it.
+    pub told: Option<Bytes>,
+    delivered: Option<Memory>,
+    flight: VecDeque<(u64, Memory)>,
+    waits: VecDeque<u64>,
+    ran_ms: u64,
+    need_ms: Option<u64>,
+    urgent: bool,
+}
+
+impl Member {
+    /// A guest that was just found.
+    pub fn new(key: Key, guest: Guest, line: Line) -> Member {
+        Member {
+            key,
+            guest,
+            line,
+            rival: None,
+            starved_ms: None,
+            told: None,
+            delivered: None,
+            flight: VecDeque::new(),
+            waits: VecDeque::new(),
+            ran_ms: 0,
+            need_ms: None,
+            urgent: false,
+        }
+    }
+
+    /// One step of the guest. True if it tells of a need.
+    pub fn step(&mut self, now_ms: u64) -> bool {
+        if let Some(rival) = self.rival
+            && (rival.from_ms..rival.until_ms).contains(&now_ms)
+            && now_ms.is_multiple_of(rival.period_ms.max(STEP_MS))
+        {
+            let turn = (now_ms / rival.period_ms.max(STEP_MS)) as usize % 2;
+            self.guest.balloon.tell(rival.sizes_kib[turn]);
+        }
+        self.guest.step(now_ms);
+        if !self.guest.is_asleep(now_ms) {
+            self.ran_ms = now_ms;
+        }
+        self.waits.push_back(self.guest.wait_us());
+        if self.waits.len() > WINDOW_STEPS {
+            self.waits.pop_front();
+        }
+        match self.waits.iter().sum::<u64>() >= STARVED_US {
+            true => self.starved_ms = self.starved_ms.or(Some(now_ms)),
+            false => self.starved_ms = None,
+        }
+        let told_lately = self.need_ms.is_some_and(|at| now_ms < at + NEED_MS);
+        let needs = self.guest.spec.traits.daemon && self.guest.wait_us() >= NEED_US;
+        if !needs || told_lately {
+            return false;
+        }
+        self.need_ms = Some(now_ms);
+        self.urgent = true;
+        self.take(now_ms, now_ms);
+        true
+    }
+
+    /// Takes a sample, if the guest has run since the last one, and sends it on its way.
+    pub fn sample(&mut self, now_ms: u64, due_ms: u64) {
+        if self.delivered.is_none_or(|m| self.ran_ms > m.at_ms) {
+            self.take(now_ms, due_ms);
+        }
+    }
+
+    fn take(&mut self, now_ms: u64, due_ms: u64) {
+        let memory = self.memory(now_ms);
+        self.flight.push_back((due_ms, memory));
+    }
+
+    /// Its numbers now, as its kernel tells them.
+    fn memory(&self, now_ms: u64) -> Memory {
+        let guest = &self.guest;
+        let counters = guest.counters;
+        let kib = |kib: u64| Bytes(kib << 10);
+        let (cached, hot) = guest.cache_kib();
+        let daemon = guest.spec.traits.daemon;
+        let inside = |value: u64| daemon.then_some(value);
+        Memory {
+            at_ms: now_ms,
+            clock_ms: guest.clock_ms(now_ms),
+            actual: kib(guest.actual_kib()),
+            free: Some(kib(guest.free_kib())),
+            available: Some(kib(guest.available_kib())),
+            cached: Some(kib(cached)),
+            active_file: inside(hot).map(kib),
+            swap_free: inside(guest.swap_free_kib()).map(kib),
+            swap_in: Some(counters.swap_in),
+            swap_out: Some(counters.swap_out),
+            refaults: inside(counters.refaults),
+            stalls: inside(counters.stalls),
+            major_faults: Some(counters.major_faults),
+            oom_kills: inside(counters.oom_kills),
+            psi_some_us: inside(counters.psi_us),
+        }
+    }
+
+    /// What a pass is told of it. What was urgent is told once.
+    pub fn tell(&mut self, now_ms: u64) -> GuestSample {
+        while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
+            let arrived = self.flight.pop_front().map(|(_, memory)| memory);
+            // One that was overtaken on its way says nothing new.
+            if arrived.map(|m| m.at_ms) >= self.delivered.map(|m| m.at_ms) {
+                self.delivered = arrived;
+            }
+        }
+        let spec = &self.guest.spec;
+        let kib = |kib: u64| Bytes(kib << 10);
+        GuestSample {
+            key: self.key,
+            limits: Limits {
+                min: kib(spec.min_kib),
+                max: kib(spec.max_kib),
+                shares: spec.shares,
+                mode: Mode::Managed,
+            },
+            actual: Some(kib(self.guest.actual_kib())),
+            resident: spec.traits.resident_seen.then(|| kib(self.guest.resident_kib())),
+            memory: self.delivered,
+            asleep: self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
+            usable: Usable::Yes,
+            request: None,
+            asks: false,
+            urgent: std::mem::take(&mut self.urgent),
+            deflates_on_oom: spec.traits.deflates_on_oom,
+        }
+    }
+
+    /// It starts anew, in the same process: its balloon is empty, its memory is as it was to the
+    /// host only in name.
+    pub fn reboot(&mut self, now_ms: u64) {
+        let spec = crate::guest::Spec { actual_kib: self.guest.spec.max_kib, ..self.guest.spec };
+        self.guest = Guest::boot(spec, now_ms);
+        (self.delivered, self.starved_ms, self.told) = (None, None, None);
+        self.flight.clear();
+        self.waits.clear();
+        self.ran_ms = now_ms;
+    }
+}

@@ -1,0 +1,116 @@
+//! What all policies have in common, and the two simplest: ours as it is, and none at all.
+
+pub use crate::mom::Mom;
+pub use crate::proxmox::Proxmox;
+use counters::Bytes;
+use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, Words};
+
+/// A reservation that is held is kept for so long.
+const HELD_MS: u64 = 30_000;
+
+/// What a policy is told.
+pub struct Scene<'a> {
+    /// How the host is to be kept.
+    pub config: &'a Config,
+    /// The time.
+    pub now_ms: u64,
+    /// The host.
+    pub host: HostSample,
+    /// The guests.
+    pub samples: &'a [GuestSample],
+}
+
+/// A target for one balloon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Whose.
+    pub key: Key,
+    /// What it had.
+    pub from: Bytes,
+    /// What it is to have.
+    pub target: Bytes,
+    /// The part of the policy that decided, where it says so.
+    pub clause: Option<Clause>,
+}
+
+/// Something that decides about balloons.
+pub trait Policy {
+    /// Its name in tables.
+    fn name(&self) -> &'static str;
+
+    /// What is to be done now.
+    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
+
+    /// Time in which it looks and does nothing.
+    fn watch(&mut self, _scene: &Scene<'_>) {}
+
+    /// A guest started anew.
+    fn rebooted(&mut self, _key: Key) {}
+
+    /// Memory is asked for somebody who is about to come.
+    fn reserve(&mut self, _id: u64, _size: Bytes, _deadline_ms: u64) {}
+}
+
+/// Nothing is ever done.
+pub struct Nobody;
+
+impl Policy for Nobody {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn pass(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
+        Vec::new()
+    }
+}
+
+/// Looks through another policy's eyes, and does nothing.
+pub struct Watching<'a>(pub &'a mut dyn Policy);
+
+impl Policy for Watching<'_> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
+        self.0.watch(scene);
+        Vec::new()
+    }
+}
+
+/// The arbiter.
+#[derive(Default)]
+pub struct Ours {
+    /// Itself.
+    pub arbiter: Arbiter,
+    /// Its last pass.
+    pub last: Pass,
+}
+
+impl Policy for Ours {
+    fn name(&self) -> &'static str {
+        "pinhead"
+    }
+
+    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
+        let mut words = |_, _: &_| Words::default();
+        let host = Some(&scene.host);
+        self.last = self.arbiter.pass(scene.config, host, scene.samples, &mut words, scene.now_ms);
+        let decisions = self.last.decisions.iter();
+        decisions
+            .filter_map(|d| {
+                let target = d.command?;
+                Some(Order { key: d.key, from: d.from, target, clause: Some(d.clause) })
+            })
+            .collect()
+    }
+
+    fn rebooted(&mut self, key: Key) {
+        self.arbiter.rebooted(key);
+    }
+
+    fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64) {
+        // More than can be open at once are refused, which is an answer, too.
+        let _ = self.arbiter.reserve(id, size, deadline_ms, deadline_ms + HELD_MS);
+    }
+}

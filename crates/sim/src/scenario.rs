@@ -1,0 +1,252 @@
+//! Scenarios: a seed decides which features are on, and then how guests and events are.
+//!
+//! Each feature is on or off for a whole run, so that rare combinations come up often, and so
+//! that what a failure needs can be read from the line that is printed before the run.
+
+use crate::balloon::Fault;
+use crate::guest::{STEP_MS, Spec, Traits};
+use crate::load::{Files, Load};
+use crate::rng::Rng;
+use crate::world::{Event, Line, Rival, World};
+use counters::Bytes;
+use policy::arbiter::{Config, Key};
+
+const MIB: u64 = 1 << 10;
+const GIB: u64 = 1 << 20;
+/// How long a scenario is.
+pub const LENGTH_MS: u64 = 600_000;
+/// Nothing new happens from here on: the host and its guests are to settle.
+pub const CALM_MS: u64 = 300_000;
+
+macro_rules! options {
+    ($($(#[doc = $doc:literal])* $name:ident),+ $(,)?) => {
+        /// What there is in a scenario.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Options { $($(#[doc = $doc])* pub $name: bool),+ }
+
+        impl Options {
+            fn of(rng: &mut Rng) -> Options {
+                Options { $($name: rng.permille(500)),+ }
+            }
+
+            /// Those that are on.
+            pub fn names(&self) -> Vec<&'static str> {
+                let all = [$((self.$name, stringify!($name))),+];
+                all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
+            }
+        }
+    };
+}
+
+options! {
+    /// Guests have swap space.
+    swap,
+    /// Some guests are without the daemon.
+    outside,
+    /// Some balloons never move.
+    stuck,
+    /// Some balloons stop at times.
+    intermittent,
+    /// Some balloons are slow.
+    slow,
+    /// Another manager moves a balloon for a time.
+    rival,
+    /// Guests start anew.
+    reboots,
+    /// Guests come and go.
+    traffic,
+    /// Samples are lost.
+    lost,
+    /// Samples come late.
+    late,
+    /// Some balloons give the host nothing.
+    barren,
+    /// Free pages are reported.
+    reports,
+    /// The host does not see what it holds of some guests.
+    unseen,
+    /// Other processes of the host want memory, too.
+    neighbours,
+    /// Some guests hoard what they do not need.
+    hoarders,
+    /// Some guests suddenly need much.
+    bursts,
+    /// Some guests never come to rest.
+    restless,
+    /// Kernels kill before they take memory back.
+    killers,
+    /// Memory is reserved for guests to come.
+    reservations,
+    /// Guests are promised more than there is.
+    overcommit,
+    /// Some guests sleep.
+    sleepers,
+    /// Guests read files until their memory is full.
+    readers,
+}
+
+/// A host with its guests at the start, and what is to happen.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Where it is from.
+    pub seed: u64,
+    /// What is in it.
+    pub options: Options,
+    /// The host.
+    pub world: World,
+    /// Reservations: when they are asked for, and until when they are to be answered.
+    pub reservations: Vec<(u64, u64)>,
+}
+
+impl Scenario {
+    /// The scenario of this seed.
+    pub fn new(seed: u64) -> Scenario {
+        let mut rng = Rng::new(seed);
+        let options = Options::of(&mut rng);
+        let total_kib = rng.within(8, 64) * GIB;
+        let own_kib = total_kib * rng.within(20, 100) / 1000;
+        let own = match options.neighbours {
+            true => Load::Burst {
+                low_kib: own_kib,
+                high_kib: own_kib + total_kib * rng.within(50, 250) / 1000,
+                from_ms: rng.within(60, 150) * 1000,
+                until_ms: rng.within(160, 290) * 1000,
+            },
+            false => Load::Steady { kib: own_kib },
+        };
+        let config = Config::of_host(Bytes(total_kib << 10));
+        let world = World::new(config, total_kib, own, rng.next());
+        let mut made = Scenario { seed, options, world, reservations: Vec::new() };
+        let count = rng.within(2, 8);
+        let each_kib = match options.overcommit {
+            true => total_kib * rng.within(1000, 1600) / 1000 / count,
+            false => total_kib * rng.within(500, 850) / 1000 / count,
+        };
+        for _ in 0..count {
+            let spec = made.guest(&mut rng, count, each_kib);
+            let line = made.line(&mut rng);
+            made.world.come(spec, line);
+        }
+        made.happenings(&mut rng, count, each_kib);
+        made
+    }
+
+    fn guest(&self, rng: &mut Rng, count: u64, each_kib: u64) -> Spec {
+        let on = self.options;
+        let max_kib = (each_kib * rng.within(600, 1400) / 1000).max(GIB / 2) / MIB * MIB;
+        // What all need at first fits into the host; what some need later does not always.
+        let part_kib = self.world.total_kib * rng.within(500, 950) / 1000 / count;
+        let fit_kib = max_kib.min(part_kib);
+        let low_kib = fit_kib * rng.within(150, 600) / 1000;
+        let high_kib = (low_kib + fit_kib * rng.within(200, 1200) / 1000).min(max_kib * 85 / 100);
+        let high_kib = high_kib.max(low_kib);
+        let actual_kib = match rng.permille(400) {
+            true => (low_kib + fit_kib / 4).max(max_kib * 3 / 10).min(max_kib) / MIB * MIB,
+            false => max_kib,
+        };
+        let from_ms = rng.within(30, 120) * 1000;
+        let until_ms = rng.within(130, 290) * 1000;
+        let mut load = match rng.within(0, 2) {
+            0 => Load::Ramp { low_kib, high_kib, from_ms, until_ms },
+            _ => Load::Steady { kib: low_kib },
+        };
+        if on.bursts && rng.permille(400) {
+            load = Load::Burst { low_kib, high_kib, from_ms, until_ms };
+        }
+        if on.hoarders && rng.permille(300) {
+            load = Load::Hoarder { high_kib: max_kib * 8 / 10, low_kib, from_ms: from_ms / 2 };
+        }
+        if on.sleepers && rng.permille(300) {
+            load = Load::Idle { kib: low_kib };
+        }
+        if on.restless && rng.permille(300) {
+            load = Load::Sawtooth { low_kib, high_kib, period_ms: rng.within(20, 200) * 1000 };
+        }
+        let reads = on.readers && rng.permille(700);
+        let files = Files {
+            hot_kib: fit_kib * rng.within(20, 150) / 1000,
+            cold_kib_s: if reads { rng.within(1, 60) * MIB } else { 0 },
+            cold_kib_max: if rng.permille(500) { u64::MAX } else { GIB },
+        };
+        let mut balloon = Fault::None;
+        if on.intermittent && rng.permille(200) {
+            balloon = Fault::Intermittent { period_ms: rng.within(4, 60) * 1000 };
+        }
+        if on.stuck && rng.permille(200) {
+            balloon = Fault::Stuck;
+        }
+        let slow = on.slow && rng.permille(300);
+        Spec {
+            min_kib: (max_kib * rng.within(50, 300) / 1000).max(256 * MIB).min(max_kib),
+            max_kib,
+            actual_kib,
+            shares: rng.within(1, 4) as u32 * 500,
+            load,
+            busy_permille: rng.within(300, 1000),
+            files,
+            swap_kib: if on.swap { max_kib / 2 } else { 0 },
+            balloon,
+            balloon_kib_s: if slow {
+                rng.within(20, 100) * MIB
+            } else {
+                rng.within(900, 2000) * MIB
+            },
+            traits: Traits {
+                daemon: !(on.outside && rng.permille(400)),
+                deflates_on_oom: !(on.killers && rng.permille(500)),
+                reports: on.reports && rng.permille(500),
+                yields: !(on.barren && rng.permille(250)),
+                resident_seen: !(on.unseen && rng.permille(300)),
+            },
+        }
+    }
+
+    fn line(&self, rng: &mut Rng) -> Line {
+        Line {
+            lost_permille: if self.options.lost { rng.within(0, 300) } else { 0 },
+            late_permille: if self.options.late { rng.within(0, 400) } else { 0 },
+            late_ms: rng.within(1, 40) * STEP_MS,
+            before_ms: rng.within(0, 3) * STEP_MS,
+        }
+    }
+
+    fn happenings(&mut self, rng: &mut Rng, count: u64, each_kib: u64) {
+        let on = self.options;
+        let mut events = Vec::new();
+        let at = |rng: &mut Rng| rng.within(20, 280) * 1000;
+        if on.rival {
+            let member = rng.within(0, count - 1) as usize;
+            let spec = self.world.members[member].guest.spec;
+            let from_ms = rng.within(40, 120) * 1000;
+            self.world.members[member].rival = Some(Rival {
+                from_ms,
+                until_ms: from_ms + rng.within(100, 170) * 1000,
+                period_ms: rng.within(12, 25) * 1000,
+                sizes_kib: [spec.max_kib, spec.max_kib * rng.within(800, 900) / 1000],
+            });
+        }
+        if on.reboots {
+            for _ in 0..rng.within(1, 3) {
+                events.push((at(rng), Event::Reboot(Key(rng.within(1, count)))));
+            }
+        }
+        if on.traffic {
+            for _ in 0..rng.within(1, 3) {
+                let spec = self.guest(rng, count, each_kib / 2);
+                let line = self.line(rng);
+                events.push((at(rng), Event::Come(spec, line)));
+                events.push((at(rng), Event::Go(Key(rng.within(1, count)))));
+            }
+        }
+        if on.reservations {
+            for id in 0..rng.within(1, 3) {
+                let (at_ms, within_ms) = (at(rng), rng.within(1, 20) * 1000);
+                let kib = self.world.total_kib * rng.within(20, 300) / 1000;
+                self.reservations.push((id, at_ms + within_ms));
+                events.push((at_ms, Event::Reserve { id, kib, within_ms }));
+            }
+        }
+        events.sort_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
+        self.world.events = events;
+    }
+}

@@ -1,0 +1,174 @@
+//! The host, its guests, and time.
+
+use crate::guest::{Guest, STEP_MS, Spec};
+use crate::load::Load;
+use crate::member::Member;
+pub use crate::member::{Line, Rival};
+use crate::policies::{Order, Policy, Scene};
+use crate::rng::Rng;
+use counters::Bytes;
+use policy::arbiter::{Config, GuestSample, HostSample, Key};
+
+/// A policy is asked this often, and at once where a need is told.
+pub const PASS_MS: u64 = 1000;
+
+/// What happens at a certain time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A guest comes.
+    Come(Spec, Line),
+    /// A guest goes.
+    Go(Key),
+    /// A guest starts anew in the process that it had.
+    Reboot(Key),
+    /// Memory is asked for somebody who is about to come.
+    Reserve {
+        /// The reservation's name.
+        id: u64,
+        /// How much.
+        kib: u64,
+        /// For how long it may take.
+        within_ms: u64,
+    },
+}
+
+/// The host and all that is on it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// How the host is to be kept.
+    pub config: Config,
+    /// The time since the start.
+    pub now_ms: u64,
+    /// The host's memory.
+    pub total_kib: u64,
+    /// What the host uses besides its guests.
+    pub own: Load,
+    /// The guests.
+    pub members: Vec<Member>,
+    /// What is still to come, the next at the end.
+    pub events: Vec<(u64, Event)>,
+    /// The most that the host ever had to swap.
+    pub swapped_kib_max: u64,
+    rng: Rng,
+    keys: u64,
+    due: bool,
+    asked_ms: u64,
+}
+
+/// One pass of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// What the policy was told of the host.
+    pub host: HostSample,
+    /// And of the guests.
+    pub samples: Vec<GuestSample>,
+    /// What it wants done.
+    pub orders: Vec<Order>,
+}
+
+impl World {
+    /// A host without guests.
+    pub fn new(config: Config, total_kib: u64, own: Load, seed: u64) -> World {
+        World {
+            config,
+            now_ms: 0,
+            total_kib,
+            own,
+            members: Vec::new(),
+            events: Vec::new(),
+            swapped_kib_max: 0,
+            rng: Rng::new(seed),
+            keys: 0,
+            due: false,
+            asked_ms: 0,
+        }
+    }
+
+    /// A guest comes.
+    pub fn come(&mut self, spec: Spec, line: Line) -> Key {
+        self.keys += 1;
+        let key = Key(self.keys);
+        self.members.push(Member::new(key, Guest::boot(spec, self.now_ms), line));
+        key
+    }
+
+    /// The guest of this name.
+    pub fn member(&self, key: Key) -> Option<&Member> {
+        self.members.iter().find(|m| m.key == key)
+    }
+
+    /// The host's free memory, without swapping.
+    pub fn available_kib(&self) -> u64 {
+        self.total_kib.saturating_sub(self.used_kib())
+    }
+
+    /// What it uses, and would like to, of its memory.
+    pub fn used_kib(&self) -> u64 {
+        let guests: u64 = self.members.iter().map(|m| m.guest.resident_kib()).sum();
+        self.own.at(self.now_ms) + guests
+    }
+
+    /// One step of time; then the policy, if it is its turn.
+    pub fn step(&mut self, policy: &mut dyn Policy) -> Option<Round> {
+        self.now_ms += STEP_MS;
+        let now_ms = self.now_ms;
+        while self.events.last().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
+            if let Some((_, event)) = self.events.pop() {
+                self.happen(event, policy);
+            }
+        }
+        for member in &mut self.members {
+            self.due |= member.step(now_ms);
+            let line = member.line;
+            if (now_ms + line.before_ms).is_multiple_of(PASS_MS)
+                && !self.rng.permille(line.lost_permille)
+            {
+                let late = self.rng.permille(line.late_permille);
+                let due_ms = now_ms + if late { line.late_ms } else { 0 };
+                member.sample(now_ms, due_ms);
+            }
+        }
+        self.swapped_kib_max =
+            self.swapped_kib_max.max(self.used_kib().saturating_sub(self.total_kib));
+        let early = self.due && now_ms - self.asked_ms >= STEP_MS;
+        (now_ms.is_multiple_of(PASS_MS) || early).then(|| self.round(policy))
+    }
+
+    fn happen(&mut self, event: Event, policy: &mut dyn Policy) {
+        match event {
+            Event::Come(spec, line) => {
+                self.come(spec, line);
+            }
+            Event::Go(key) => self.members.retain(|m| m.key != key),
+            Event::Reboot(key) => {
+                if let Some(member) = self.members.iter_mut().find(|m| m.key == key) {
+                    member.reboot(self.now_ms);
+                    policy.rebooted(key);
+                }
+            }
+            Event::Reserve { id, kib, within_ms } => {
+                policy.reserve(id, Bytes(kib << 10), self.now_ms + within_ms);
+            }
+        }
+    }
+
+    fn round(&mut self, policy: &mut dyn Policy) -> Round {
+        let now_ms = self.now_ms;
+        (self.due, self.asked_ms) = (false, now_ms);
+        let host = HostSample {
+            at_ms: now_ms,
+            total: Bytes(self.total_kib << 10),
+            available: Bytes(self.available_kib() << 10),
+        };
+        let samples: Vec<GuestSample> = self.members.iter_mut().map(|m| m.tell(now_ms)).collect();
+        let scene = Scene { config: &self.config, now_ms, host, samples: &samples };
+        let orders = policy.pass(&scene);
+        for order in &orders {
+            if let Some(member) = self.members.iter_mut().find(|m| m.key == order.key) {
+                member.guest.balloon.tell(order.target.0 >> 10);
+                member.told = Some(order.target);
+            }
+        }
+        Round { host, samples, orders }
+    }
+}

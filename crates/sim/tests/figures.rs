@@ -1,0 +1,58 @@
+//! The figures of the table in docs/benchmarks.md, as far as they are promised, and how close the
+//! model comes to what was measured of the rivals.
+
+use sim::figures;
+use sim::policies::{Mom, Nobody, Ours, Proxmox};
+
+const GIB_KIB: u64 = 1 << 20;
+
+fn within(value: u64, published: u64, percent: u64) {
+    let off = value.abs_diff(published) * 100 / published;
+    assert!(off <= percent, "{value} is {off} % beside {published}");
+}
+
+#[test]
+fn a_burst_is_met_within_5_s() {
+    let ours = figures::burst(&mut Ours::default());
+    assert!(ours.is_some_and(|ms| ms <= 5_000), "{ours:?}");
+}
+
+#[test]
+fn the_set_point_is_held_and_cold_cache_comes_back() {
+    let ours = figures::caches(&mut Ours::default());
+    assert!(ours.off_permille_max <= 20, "{ours:?}");
+    let none = figures::caches(&mut Nobody);
+    assert!(none.cold_kib - ours.cold_kib >= 20 * GIB_KIB, "{none:?} {ours:?}");
+    assert_eq!(ours.waited_ms, 0, "hot cache was taken");
+}
+
+#[test]
+fn a_starved_guest_gets_what_a_hoarder_has() {
+    let ours = figures::hoarder(&mut Ours::default());
+    assert!(ours.in_30_s_kib * 10 >= ours.need_kib * 8, "{ours:?}");
+}
+
+#[test]
+fn a_starved_guest_is_never_shrunk() {
+    let ours = figures::squeeze(&mut Ours::default());
+    assert_eq!((ours.shrinks, ours.least_kib), (0, 2 * GIB_KIB));
+}
+
+#[test]
+fn nobody_is_moved_back_and_forth_under_a_steady_load() {
+    let hundredths = figures::reversals(&mut Ours::default());
+    assert!(hundredths <= 100, "{hundredths} hundredths an hour");
+}
+
+#[test]
+fn rivals_do_in_the_model_what_was_measured_of_them() {
+    let mom = figures::burst(&mut Mom::default()).unwrap();
+    within(mom / 1000, 275, 20);
+    let proxmox = figures::burst(&mut Proxmox).unwrap();
+    within(proxmox / 1000, 410, 20);
+    assert_eq!(figures::hoarder(&mut Proxmox).in_600_s_kib, 0);
+    let kept = figures::caches(&mut Mom::default());
+    assert!((40..=80).contains(&kept.free_permille), "{kept:?}");
+    let squeezed = figures::squeeze(&mut Proxmox);
+    assert!(squeezed.shrinks > 0 && squeezed.least_kib == GIB_KIB, "{squeezed:?}");
+}

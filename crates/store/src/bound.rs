@@ -1,0 +1,40 @@
+//! How long a text in a store may be. Names and reasons come from guests and from files, and a
+//! row that they could make as long as they like would fill the disk.
+
+/// Bytes of a guest's name, its class, a clause, a kind: longer names tell nobody more.
+pub const NAME_MAX: usize = 128;
+/// Bytes of a sentence: a reason, what an event says.
+pub const SENTENCE_MAX: usize = 512;
+/// Names of bounds in a decision; the arbiter has fewer than ten.
+pub const BOUNDS_MAX: usize = 16;
+/// Bytes of all of them, with the commas between.
+pub const BOUNDS_TEXT_MAX: usize = BOUNDS_MAX * (NAME_MAX + 1);
+/// Inputs of a decision; the arbiter has about twenty.
+pub const INPUTS_MAX: usize = 64;
+/// Bytes of an input's name.
+pub const INPUT_NAME_MAX: usize = 48;
+/// Bytes of the inputs' text that are read back: more than `INPUTS_MAX` inputs can have.
+pub const INPUTS_TEXT_MAX: usize = 8192;
+
+/// The text, cut at the end of a character to at most so many bytes.
+pub fn cut(text: &str, max: usize) -> &str {
+    if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
+}
+
+/// A size or a count as SQLite holds it. What is beyond its range is beyond any machine's.
+pub fn to_integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "abc");
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("", 0), "");
+    }
+}

@@ -1,0 +1,197 @@
+//! Opening a SQLite file of ours: whose it is, which version it has, and how it is brought up
+//! to date.
+//!
+//! A file carries `application_id`, so that no other program's database is written to, and the
+//! version of its tables in `user_version`. A kind of store is a list of migrations: the n-th
+//! brings version n to n + 1, and is never changed once it has been published.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::Error;
+
+/// How long a statement waits for another process's lock. The manager must not be kept from
+/// its guests: what is not written now is written with the next flush.
+const BUSY: Duration = Duration::from_millis(50);
+/// How long a reader waits: a person can.
+const BUSY_READER: Duration = Duration::from_millis(2_000);
+/// Memory for pages, in KiB below 0 as SQLite has it: an index by guest touches a page for each
+/// of a thousand guests in one batch, and all of them must fit.
+const CACHE: i64 = -16_384;
+/// The write-ahead log is taken over into the file when it has so many pages of 4 KiB. The same
+/// pages are written again and again, and taking them over waits for the disk: seldom is cheap.
+const LOG_PAGES: i64 = 4_096;
+/// The log is cut back to this when it has been taken over, in bytes.
+const LOG_MAX: i64 = 32 << 20;
+/// A new file is for its owner to write and for its group to read: it tells guests' names.
+const MODE: u32 = 0o640;
+
+/// A kind of store.
+pub struct Kind {
+    /// Tells its files from those of others.
+    pub application_id: i32,
+    /// The n-th brings version n to n + 1.
+    pub migrations: &'static [&'static str],
+}
+
+impl Kind {
+    fn version(&self) -> i64 {
+        self.migrations.len() as i64
+    }
+}
+
+/// Opens a file to write to it; makes it where it is not there.
+pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
+    let made = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
+    made.map_err(|source| Error::File { path: path.into(), source })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let failed = |source| Error::Open { path: path.into(), source };
+    let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    prepare(&mut connection, BUSY).map_err(|e| not_ours(path, e))?;
+    bring_up_to_date(&mut connection, path, kind)?;
+    Ok(connection)
+}
+
+/// Opens a file to read it.
+pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
+    // SQLite would only say that it cannot open it.
+    std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let plain = Connection::open_with_flags(path, flags)
+        .and_then(|mut connection| {
+            connection.busy_timeout(BUSY_READER)?;
+            harden(&mut connection)?;
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            Ok(connection)
+        })
+        .or_else(|e| if is_missing_log(path, &e) { open_at_rest(path, flags) } else { Err(e) });
+    let connection = plain.map_err(|e| not_ours(path, e))?;
+    let failed = |source| Error::Open { path: path.into(), source };
+    let (owner, version) = owner(&connection).map_err(failed)?;
+    // A file without tables is one whose writer has not come so far yet, or an empty one.
+    if owner != kind.application_id || version == 0 {
+        return Err(Error::Foreign { path: path.into() });
+    }
+    check_version(path, version, kind)?;
+    Ok(connection)
+}
+
+/// A database in memory, which goes with its owner.
+pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
+    let path = Path::new(":memory:");
+    let failed = |source| Error::Open { path: path.into(), source };
+    let mut connection = Connection::open_in_memory().map_err(failed)?;
+    prepare(&mut connection, BUSY).map_err(failed)?;
+    bring_up_to_date(&mut connection, path, kind)?;
+    Ok(connection)
+}
+
+/// Who may not write beside a file cannot make the index of a log that is not there. Without
+/// a log nobody has the file open to write, and it can be read as it lies.
+fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let code = error.sqlite_error_code();
+    let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
+    is_refused && !Path::new(&log).exists()
+}
+
+fn open_at_rest(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            other => uri.push_str(&format!("%{other:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let mut connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
+    harden(&mut connection)?;
+    Ok(connection)
+}
+
+/// A file may be made to hold views and triggers that no store of ours has.
+fn harden(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    Ok(())
+}
+
+fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> {
+    connection.busy_timeout(busy)?;
+    harden(connection)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    let (_, version) = owner(connection)?;
+    if version == 0 {
+        // This can only be chosen before the first table is there.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    // The log makes a commit one write without waiting for the disk. What a killed process
+    // committed is there; after a power failure the last commits may be missing, no more.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_MAX)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.pragma_update(None, "cache_size", CACHE)?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+fn not_ours(path: &Path, error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => Error::Foreign { path: path.into() },
+        _ => Error::Open { path: path.into(), source: error },
+    }
+}
+
+/// Whose file it is, and the version of its tables.
+fn owner(connection: &Connection) -> rusqlite::Result<(i32, i64)> {
+    let owner = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok((owner, version))
+}
+
+fn check_version(path: &Path, version: i64, kind: &Kind) -> Result<(), Error> {
+    if (0..=kind.version()).contains(&version) {
+        return Ok(());
+    }
+    Err(Error::Newer { path: path.into(), found: version, known: kind.version() })
+}
+
+/// All migrations that are missing, in one transaction: a process that is killed meanwhile
+/// leaves the file as it was.
+fn bring_up_to_date(connection: &mut Connection, path: &Path, kind: &Kind) -> Result<(), Error> {
+    let failed = |source| Error::Open { path: path.into(), source };
+    let (owner, version) = owner(connection).map_err(failed)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(failed)?;
+    if owner != kind.application_id && (owner != 0 || version != 0 || tables != 0) {
+        return Err(Error::Foreign { path: path.into() });
+    }
+    check_version(path, version, kind)?;
+    let missing = &kind.migrations[usize::try_from(version).unwrap_or(0)..];
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction().map_err(failed)?;
+    for migration in missing {
+        transaction.execute_batch(migration).map_err(failed)?;
+    }
+    transaction
+        .pragma_update(None, "application_id", kind.application_id)
+        .and_then(|()| transaction.pragma_update(None, "user_version", kind.version()))
+        .and_then(|()| transaction.commit())
+        .map_err(failed)
+}
+
+#[cfg(test)]
+mod tests;

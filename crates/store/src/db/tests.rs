@@ -1,0 +1,107 @@
+use super::*;
+use std::path::PathBuf;
+
+const KIND: Kind = Kind { application_id: 77, migrations: &["CREATE TABLE a (b);"] };
+const LATER: Kind = Kind {
+    application_id: 77,
+    migrations: &["CREATE TABLE a (b);", "ALTER TABLE a ADD COLUMN c DEFAULT 5;"],
+};
+const OTHER: Kind = Kind { application_id: 78, migrations: &["CREATE TABLE z (y);"] };
+
+/// A directory that goes with its owner.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let name = format!("pinhead-db-{}-{name}", std::process::id());
+        let dir = Dir(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&dir.0).expect("the temporary directory can be written to");
+        dir
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("50% ?#é.db")
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // What stays behind does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn value(connection: &Connection, sql: &str) -> i64 {
+    connection.query_row(sql, [], |row| row.get(0)).expect("a row")
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date() {
+    let dir = Dir::new("older");
+    let old = open(&dir.file(), &KIND).expect("made");
+    old.execute("INSERT INTO a VALUES (3)", []).expect("written");
+    drop(old);
+    let new = open(&dir.file(), &LATER).expect("opened");
+    assert_eq!(value(&new, "SELECT b + c FROM a"), 8);
+    assert_eq!(value(&new, "PRAGMA user_version"), 2);
+    assert_eq!(value(&new, "PRAGMA auto_vacuum"), 2, "incremental");
+}
+
+#[test]
+fn a_newer_file_is_refused_and_left_alone() {
+    let dir = Dir::new("newer");
+    drop(open(&dir.file(), &LATER).expect("made"));
+    for opened in [open(&dir.file(), &KIND), open_read_only(&dir.file(), &KIND)] {
+        let error = opened.expect_err("it is newer");
+        assert!(matches!(error, Error::Newer { found: 2, known: 1, .. }), "{error}");
+    }
+}
+
+#[test]
+fn files_of_others_are_refused_and_left_alone() {
+    let dir = Dir::new("foreign");
+    drop(open(&dir.file(), &OTHER).expect("made"));
+    let text = dir.0.join("text");
+    std::fs::write(&text, "not a database, and longer than a header of one is, so that it is read")
+        .expect("written");
+    let before = std::fs::read(&text).expect("there");
+    for path in [dir.file(), text.clone()] {
+        for opened in [open(&path, &KIND), open_read_only(&path, &KIND)] {
+            let error = opened.expect_err("it is another's");
+            assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read(&text).expect("there"), before);
+}
+
+#[test]
+fn an_empty_file_is_no_journal_to_read_and_becomes_one_to_write() {
+    let dir = Dir::new("empty");
+    std::fs::write(dir.file(), "").expect("written");
+    let error = open_read_only(&dir.file(), &KIND).expect_err("it is empty");
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    drop(open(&dir.file(), &KIND).expect("it becomes one"));
+    drop(open_read_only(&dir.file(), &KIND).expect("it is one"));
+}
+
+#[test]
+fn what_is_not_there_is_not_made_to_be_read() {
+    let dir = Dir::new("missing");
+    let error = open_read_only(&dir.file(), &KIND).expect_err("it is not there");
+    assert!(matches!(error, Error::File { .. }), "{error}");
+    assert!(!dir.file().exists());
+    let nowhere = dir.0.join("no/such/file");
+    assert!(matches!(open(&nowhere, &KIND), Err(Error::File { .. })));
+}
+
+#[test]
+fn a_file_at_rest_is_read_without_writing_beside_it() {
+    let dir = Dir::new("rest");
+    let written = open(&dir.file(), &KIND).expect("made");
+    written.execute("INSERT INTO a VALUES (3)", []).expect("written");
+    drop(written);
+    let read = open_at_rest(&dir.file(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("opened");
+    assert_eq!(value(&read, "SELECT b FROM a"), 3);
+    let there = std::fs::read_dir(&dir.0).expect("there").count();
+    assert_eq!(there, 1);
+}

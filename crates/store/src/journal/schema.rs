@@ -1,0 +1,67 @@
+//! The journal's tables, version by version.
+//!
+//! | table | a row is | notes |
+//! |---|---|---|
+//! | `guest` | one boot of one guest | `uuid`, `pid`, `start_ticks`, `boot` tell them apart |
+//! | `decision` | what a policy decided for a guest in a pass | `id` only grows |
+//! | `outcome` | what came of a decision | goes with it |
+//! | `event` | anything else that happened | `guest` is NULL for the host's |
+//!
+//! Times are milliseconds since 1970, sizes are bytes; `bounds` has names between commas,
+//! `inputs` is one JSON object from names to numbers or null, with null for what was missing.
+//! The tables are for the operator's own SQL too, so columns are added and never change sense.
+
+use crate::db::Kind;
+
+/// The journal among the stores.
+pub const KIND: Kind = Kind { application_id: 0x7069_6e6a, migrations: &[VERSION_1] };
+
+const VERSION_1: &str = "
+CREATE TABLE guest (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid TEXT NOT NULL,
+    name TEXT NOT NULL,
+    class TEXT NOT NULL,
+    pid INTEGER,
+    start_ticks INTEGER,
+    boot TEXT NOT NULL,
+    first_ms INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL
+);
+CREATE INDEX guest_identity ON guest (uuid, pid, start_ticks, boot);
+
+CREATE TABLE decision (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    guest INTEGER NOT NULL,
+    policy TEXT NOT NULL,
+    action TEXT NOT NULL,
+    clause TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    from_bytes INTEGER NOT NULL,
+    to_bytes INTEGER NOT NULL,
+    bounds TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    acted INTEGER NOT NULL
+);
+CREATE INDEX decision_guest ON decision (guest, policy, at_ms);
+CREATE INDEX decision_time ON decision (at_ms);
+CREATE INDEX decision_move ON decision (guest, policy, at_ms) WHERE from_bytes <> to_bytes;
+
+CREATE TABLE outcome (
+    decision INTEGER NOT NULL REFERENCES decision (id) ON DELETE CASCADE,
+    at_ms INTEGER NOT NULL,
+    result TEXT NOT NULL,
+    reached_bytes INTEGER NOT NULL,
+    host_got_bytes INTEGER
+);
+CREATE INDEX outcome_decision ON outcome (decision);
+
+CREATE TABLE event (
+    at_ms INTEGER NOT NULL,
+    guest INTEGER,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX event_time ON event (at_ms);
+";

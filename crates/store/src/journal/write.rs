@@ -1,0 +1,214 @@
+//! Rows into the journal, and old rows out of it.
+
+use super::inputs;
+use super::types::{Decision, DecisionId, Event, Guest, GuestKey, Outcome, Policy, Pruned, Word};
+use crate::bound::{BOUNDS_MAX, NAME_MAX, SENTENCE_MAX, cut, to_integer};
+use crate::error::cannot;
+use crate::{Error, Journal};
+use rusqlite::{OptionalExtension, params};
+
+/// A guest's last time is written again when it is so much older, in milliseconds: at every
+/// decision it would double what is written.
+const LAST_SEEN_MS: i64 = 60_000;
+/// Guests that are remembered to be in the file: more than one machine runs at a time.
+const KNOWN_MAX: usize = 4_096;
+/// Rows that one call takes away, so that the manager's guests do not wait for it.
+const PRUNE_ROWS: i64 = 2_000;
+/// Pages that one call gives back to the file system.
+const VACUUM_PAGES: i64 = 1_024;
+
+impl Journal {
+    /// The number of a guest; a guest that is not known yet gets one.
+    pub fn guest(&mut self, guest: &Guest, at_ms: i64) -> Result<GuestKey, Error> {
+        if let Some((key, last_ms)) = self.known.get_mut(guest) {
+            if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
+                let sql = "UPDATE guest SET last_ms = max(last_ms, ?2) WHERE key = ?1";
+                let statement = self.connection.prepare_cached(sql);
+                statement
+                    .and_then(|mut statement| statement.execute(params![key.0, at_ms]))
+                    .map_err(cannot("note when a guest was seen"))?;
+                *last_ms = at_ms;
+            }
+            return Ok(*key);
+        }
+        let key = self.write_guest(guest, at_ms).map_err(cannot("note a guest"))?;
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(guest.clone(), (key, at_ms));
+        Ok(key)
+    }
+
+    fn write_guest(&self, guest: &Guest, at_ms: i64) -> rusqlite::Result<GuestKey> {
+        let [uuid, name, class, boot] =
+            [&guest.uuid, &guest.name, &guest.class, &guest.boot].map(|text| cut(text, NAME_MAX));
+        let start_ticks = guest.start_ticks.map(to_integer);
+        let found: Option<i64> = self
+            .connection
+            .prepare_cached(
+                "SELECT key FROM guest \
+                 WHERE uuid = ?1 AND pid IS ?2 AND start_ticks IS ?3 AND boot = ?4",
+            )?
+            .query_row(params![uuid, guest.pid, start_ticks, boot], |row| row.get(0))
+            .optional()?;
+        // A guest can be given another name while it runs: the last one counts.
+        if let Some(key) = found {
+            self.connection
+                .prepare_cached(
+                    "UPDATE guest SET name = ?2, class = ?3, last_ms = max(last_ms, ?4) \
+                     WHERE key = ?1",
+                )?
+                .execute(params![key, name, class, at_ms])?;
+            return Ok(GuestKey(key));
+        }
+        self.connection
+            .prepare_cached(
+                "INSERT INTO guest (uuid, name, class, pid, start_ticks, boot, first_ms, last_ms) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+            )?
+            .execute(params![uuid, name, class, guest.pid, start_ticks, boot, at_ms])?;
+        Ok(GuestKey(self.connection.last_insert_rowid()))
+    }
+
+    /// Adds a decision.
+    pub fn decision(&mut self, guest: GuestKey, decision: &Decision) -> Result<DecisionId, Error> {
+        let sql = "INSERT INTO decision (at_ms, guest, policy, action, clause, reason, \
+                   from_bytes, to_bytes, bounds, inputs, acted) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let statement = self.connection.prepare_cached(sql);
+        statement
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    decision.at_ms,
+                    guest.0,
+                    decision.policy.name(),
+                    cut(&decision.action, NAME_MAX),
+                    cut(&decision.clause, NAME_MAX),
+                    cut(&decision.reason, SENTENCE_MAX),
+                    to_integer(decision.from_bytes),
+                    to_integer(decision.to_bytes),
+                    bounds(&decision.bounds),
+                    inputs::encode(&decision.inputs),
+                    // A shadow policy cannot have acted, whatever it says.
+                    decision.acted && decision.policy == Policy::Active,
+                ])
+            })
+            .map_err(cannot("add a decision"))?;
+        Ok(DecisionId(self.connection.last_insert_rowid()))
+    }
+
+    /// Adds what came of a decision. If the decision has been taken away meanwhile, its
+    /// outcome is not kept either.
+    pub fn outcome(&mut self, decision: DecisionId, outcome: &Outcome) -> Result<(), Error> {
+        let sql = "INSERT INTO outcome (decision, at_ms, result, reached_bytes, host_got_bytes) \
+                   SELECT ?1, ?2, ?3, ?4, ?5 \
+                   WHERE EXISTS (SELECT 1 FROM decision WHERE id = ?1)";
+        let statement = self.connection.prepare_cached(sql);
+        statement
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    decision.0,
+                    outcome.at_ms,
+                    outcome.fate.name(),
+                    to_integer(outcome.reached_bytes),
+                    outcome.host_got_bytes.map(to_integer),
+                ])
+            })
+            .map_err(cannot("add an outcome"))?;
+        Ok(())
+    }
+
+    /// Adds an event, about a guest or about the manager and its host.
+    pub fn event(&mut self, guest: Option<GuestKey>, event: &Event) -> Result<(), Error> {
+        let sql = "INSERT INTO event (at_ms, guest, kind, text) VALUES (?1, ?2, ?3, ?4)";
+        let (kind, text) = (cut(&event.kind, NAME_MAX), cut(&event.text, SENTENCE_MAX));
+        let statement = self.connection.prepare_cached(sql);
+        statement
+            .and_then(|mut statement| {
+                statement.execute(params![event.at_ms, guest.map(|key| key.0), kind, text])
+            })
+            .map_err(cannot("add an event"))?;
+        Ok(())
+    }
+
+    /// Takes away what is older, a bounded number of rows a call, the oldest first.
+    pub fn prune(&mut self, before_ms: i64) -> Result<Pruned, Error> {
+        // Guests may go too: their numbers must not be taken from memory.
+        self.known.clear();
+        let rows = self.remove(before_ms).map_err(cannot("take away what is old"))?;
+        self.give_back().map_err(cannot("give pages back"))?;
+        let most = PRUNE_ROWS as u64;
+        Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
+    }
+
+    /// Takes away the oldest rows while the file holds more than so many bytes, a bounded
+    /// number of rows a call.
+    pub fn prune_to_size(&mut self, most_bytes: u64) -> Result<Pruned, Error> {
+        if self.bytes()? <= most_bytes {
+            return Ok(Pruned::default());
+        }
+        let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1)";
+        let last = |sql: &str| {
+            self.connection.query_row(sql, [PRUNE_ROWS], |row| row.get::<_, Option<i64>>(0))
+        };
+        let cut = last(sql)
+            .and_then(|found| match found {
+                Some(at_ms) => Ok(Some(at_ms)),
+                None => last(&sql.replace("decision", "event")),
+            })
+            .map_err(cannot("find what is oldest"))?;
+        let Some(cut) = cut else { return Ok(Pruned::default()) };
+        let pruned = self.prune(cut.saturating_add(1))?;
+        Ok(Pruned { more: pruned.rows > 0 && self.bytes()? > most_bytes, ..pruned })
+    }
+
+    /// What the file holds: its size without pages that are free.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        let ask = |name: &str| {
+            self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
+        };
+        let pages = ask("page_count").and_then(|all| Ok(all - ask("freelist_count")?.min(all)));
+        pages
+            .and_then(|pages| Ok((pages * ask("page_size")?) as u64))
+            .map_err(cannot("tell its size"))
+    }
+
+    fn remove(&mut self, before_ms: i64) -> rusqlite::Result<(u64, u64)> {
+        let transaction = self.connection.transaction()?;
+        let decisions = transaction.execute(
+            "DELETE FROM decision WHERE id IN \
+             (SELECT id FROM decision WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)",
+            [before_ms, PRUNE_ROWS],
+        )?;
+        let events = transaction.execute(
+            "DELETE FROM event WHERE rowid IN \
+             (SELECT rowid FROM event WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)",
+            [before_ms, PRUNE_ROWS],
+        )?;
+        // A guest's last time may be a minute late.
+        transaction.execute(
+            "DELETE FROM guest WHERE last_ms < ?1 \
+             AND NOT EXISTS (SELECT 1 FROM decision WHERE guest = key) \
+             AND key NOT IN (SELECT guest FROM event WHERE guest IS NOT NULL)",
+            [before_ms.saturating_sub(LAST_SEEN_MS)],
+        )?;
+        transaction.commit()?;
+        Ok((decisions as u64, events as u64))
+    }
+
+    fn give_back(&self) -> rusqlite::Result<()> {
+        // Each step of this statement gives one page back.
+        let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    }
+}
+
+/// Names between commas; a comma in a name would make two of it.
+fn bounds(names: &[Word]) -> String {
+    let names = names.iter().take(BOUNDS_MAX);
+    let names: Vec<String> = names.map(|name| cut(name, NAME_MAX).replace(',', "_")).collect();
+    names.join(",")
+}

@@ -1,0 +1,40 @@
+//! The kinds of events in the journal: machine names, so that who reads it need not know the
+//! sentences beside them.
+
+/// The manager began.
+pub const MANAGER_START: &str = "manager-start";
+/// The manager ended in order.
+pub const MANAGER_STOP: &str = "manager-stop";
+/// The configuration was read again, or refused.
+pub const RELOAD: &str = "reload";
+/// A guest was found.
+pub const FOUND: &str = "found";
+/// A guest went.
+pub const GONE: &str = "gone";
+/// A guest began anew in the same process.
+pub const REBOOTED: &str = "rebooted";
+/// Somebody else moves a balloon.
+pub const FOREIGN: &str = "foreign";
+/// The kernel's merging of equal pages was switched on or off.
+pub const KSM: &str = "ksm";
+/// Memory was reserved for a guest about to start.
+pub const RESERVED: &str = "reserved";
+/// A reservation failed.
+pub const NOT_RESERVED: &str = "not-reserved";
+/// Records are missing: the journal could not be written.
+pub const JOURNAL_GAP: &str = "journal-gap";
+
+/// All of them.
+pub const ALL: [&str; 11] = [
+    MANAGER_START,
+    MANAGER_STOP,
+    RELOAD,
+    FOUND,
+    GONE,
+    REBOOTED,
+    FOREIGN,
+    KSM,
+    RESERVED,
+    NOT_RESERVED,
+    JOURNAL_GAP,
+];

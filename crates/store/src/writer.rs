@@ -1,0 +1,270 @@
+//! The manager's pen: what it has to tell waits in a bounded queue, and each flush writes the
+//! queue in one transaction.
+//!
+//! ```text
+//!   decision, outcome, event ─► queue ─► flush ─► Journal
+//!                                 ▲        │ a full disk, a lock, a file that went away
+//!                                 └────────┘
+//! ```
+//!
+//! The guests come first: no call waits longer than the journal's short lock time, a journal
+//! that cannot be written is told once and tried again ever more seldom, and when the queue is
+//! full the oldest records go. What was lost is counted, and noted in the journal itself as
+//! soon as it can be written to.
+
+use crate::{Decision, DecisionId, Error, Event, Guest, Journal, Outcome, Pruned, Word, kinds};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Records that wait at most: about a minute of 1,000 guests under two policies would be more,
+/// but then memory is what the host lacks. It is about 10 MB.
+pub const QUEUE_MAX: usize = 16_384;
+/// Decisions whose outcome may still come. Each guest has one move at a time.
+const AWAITED_MAX: usize = 16_384;
+/// Records that one flush writes, so that a long queue does not hold the manager up.
+const FLUSH_MAX: usize = 4_096;
+/// A journal that cannot be written to is tried again after this many flushes at most.
+const PAUSE_MAX: u32 = 16;
+
+/// Names a decision until its outcome is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// What a flush has to tell: nothing while all goes as before.
+#[derive(Debug)]
+pub enum News {
+    /// The journal cannot be written to; from now on that is not told again.
+    Failed(Error),
+    /// It can be written to again.
+    Recovered {
+        /// Records that were lost meanwhile.
+        lost: u64,
+    },
+}
+
+/// Writes to a journal without ever being in the manager's way.
+#[derive(Debug)]
+pub struct Writer {
+    path: Option<PathBuf>,
+    journal: Option<Journal>,
+    /// Which file is open: its device and its inode.
+    file: Option<(u64, u64)>,
+    queue: VecDeque<Record>,
+    next: u64,
+    /// Which row a ticket's decision became.
+    awaited: BTreeMap<u64, DecisionId>,
+    /// Records lost since the writer began.
+    lost: u64,
+    /// Of these, how many the journal knows of.
+    lost_noted: u64,
+    failing: bool,
+    /// Flushes between two tries, and how many are left to let pass.
+    pause: u32,
+    pause_left: u32,
+}
+
+#[derive(Debug)]
+enum Record {
+    Decision(Ticket, Arc<Guest>, Box<Decision>),
+    Outcome(Ticket, Outcome),
+    Event(Option<Arc<Guest>>, Event),
+}
+
+impl Record {
+    fn at_ms(&self) -> i64 {
+        match self {
+            Record::Decision(_, _, decision) => decision.at_ms,
+            Record::Outcome(_, outcome) => outcome.at_ms,
+            Record::Event(_, event) => event.at_ms,
+        }
+    }
+}
+
+impl Writer {
+    /// A writer to this file, which is opened by the first flush.
+    pub fn new(path: &Path) -> Writer {
+        Writer::over(Some(path.to_owned()), None)
+    }
+
+    /// A writer to a journal that is open, for one in memory.
+    pub fn to(journal: Journal) -> Writer {
+        Writer::over(None, Some(journal))
+    }
+
+    fn over(path: Option<PathBuf>, journal: Option<Journal>) -> Writer {
+        Writer {
+            path,
+            journal,
+            file: None,
+            queue: VecDeque::new(),
+            next: 0,
+            awaited: BTreeMap::new(),
+            lost: 0,
+            lost_noted: 0,
+            failing: false,
+            pause: 0,
+            pause_left: 0,
+        }
+    }
+
+    /// Queues a decision. The ticket is for its outcome.
+    pub fn decision(&mut self, guest: &Arc<Guest>, decision: Decision) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.push(Record::Decision(ticket, Arc::clone(guest), Box::new(decision)));
+        ticket
+    }
+
+    /// Queues what came of a decision.
+    pub fn outcome(&mut self, decision: Ticket, outcome: Outcome) {
+        self.push(Record::Outcome(decision, outcome));
+    }
+
+    /// Queues an event, about a guest or about the manager and its host.
+    pub fn event(&mut self, guest: Option<&Arc<Guest>>, event: Event) {
+        self.push(Record::Event(guest.map(Arc::clone), event));
+    }
+
+    fn push(&mut self, record: Record) {
+        if self.queue.len() >= QUEUE_MAX {
+            self.queue.pop_front();
+            self.lost += 1;
+        }
+        self.queue.push_back(record);
+    }
+
+    /// Records that wait.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Records that were lost since the writer began.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The journal, where it is open: to read what was written.
+    pub fn journal(&self) -> Option<&Journal> {
+        self.journal.as_ref()
+    }
+
+    /// Writes what waits, in one transaction. What cannot be written waits on.
+    pub fn flush(&mut self) -> Option<News> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        if self.pause_left > 0 {
+            self.pause_left -= 1;
+            return None;
+        }
+        match self.try_flush() {
+            Ok(()) => {
+                self.pause = 0;
+                let recovered = std::mem::take(&mut self.failing);
+                let lost = self.lost - self.lost_noted;
+                self.lost_noted = self.lost;
+                recovered.then_some(News::Recovered { lost })
+            }
+            Err(error) => {
+                self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
+                self.pause_left = self.pause;
+                let is_news = !std::mem::replace(&mut self.failing, true);
+                if let Some(journal) = &mut self.journal {
+                    journal.roll_back();
+                }
+                // The file may have been moved or replaced: the next try opens it afresh.
+                if self.path.is_some() {
+                    self.journal = None;
+                }
+                is_news.then_some(News::Failed(error))
+            }
+        }
+    }
+
+    /// Takes away rows that are older, and the oldest ones while the file holds more than so
+    /// many bytes; a bounded number of rows a call. A journal that is not open has none.
+    pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<Pruned, Error> {
+        let Some(journal) = &mut self.journal else { return Ok(Pruned::default()) };
+        let old = journal.prune(before_ms)?;
+        if old.more {
+            return Ok(old);
+        }
+        let large = journal.prune_to_size(most_bytes)?;
+        Ok(Pruned { rows: old.rows + large.rows, more: large.more })
+    }
+
+    fn try_flush(&mut self) -> Result<(), Error> {
+        let journal = open(&self.path, &mut self.journal, &mut self.file)?;
+        journal.begin()?;
+        let count = self.queue.len().min(FLUSH_MAX);
+        let mut written = BTreeMap::new();
+        let lost = self.lost - self.lost_noted;
+        if lost > 0
+            && let Some(first) = self.queue.front()
+        {
+            let text = format!("{lost} records are missing here: the journal could not be written");
+            let kind = Word::Borrowed(kinds::JOURNAL_GAP);
+            journal.event(None, &Event { at_ms: first.at_ms(), kind, text })?;
+        }
+        for record in self.queue.iter().take(count) {
+            match record {
+                Record::Decision(ticket, guest, decision) => {
+                    let key = journal.guest(guest, decision.at_ms)?;
+                    let id = journal.decision(key, decision)?;
+                    if decision.acted {
+                        written.insert(ticket.0, id);
+                    }
+                }
+                Record::Outcome(ticket, outcome) => {
+                    let id = written.get(&ticket.0).or_else(|| self.awaited.get(&ticket.0));
+                    if let Some(id) = id {
+                        journal.outcome(*id, outcome)?;
+                    }
+                }
+                Record::Event(guest, event) => {
+                    let key = guest.as_ref().map(|guest| journal.guest(guest, event.at_ms));
+                    journal.event(key.transpose()?, event)?;
+                }
+            }
+        }
+        journal.commit()?;
+        self.queue.drain(..count);
+        self.awaited.append(&mut written);
+        while self.awaited.len() > AWAITED_MAX {
+            self.awaited.pop_first();
+        }
+        Ok(())
+    }
+}
+
+/// The journal, opened if it is not, or if its file is no longer the one of that name: who
+/// takes a journal away expects a new one, and not that a file without a name grows on.
+fn open<'a>(
+    path: &Option<PathBuf>,
+    journal: &'a mut Option<Journal>,
+    file: &mut Option<(u64, u64)>,
+) -> Result<&'a mut Journal, Error> {
+    if let Some(path) = path
+        && journal.is_some()
+        && identity(path) != *file
+    {
+        *journal = None;
+    }
+    let opened = match (journal.take(), path) {
+        (Some(journal), _) => journal,
+        (None, Some(path)) => {
+            let opened = Journal::open(path)?;
+            *file = identity(path);
+            opened
+        }
+        (None, None) => Journal::in_memory()?,
+    };
+    Ok(journal.insert(opened))
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}

@@ -1,0 +1,37 @@
+//! libvirt's remote protocol, without libvirt's library and without I/O.
+//!
+//! ```text
+//!   socket bytes ─► Decoder ─► Message ─┐
+//!                                       ├─ Client ─► Incoming (reply, event)
+//!   socket bytes ◄─ Call::encode ◄──────┘
+//! ```
+//!
+//! The daemon and its clients exchange messages of a length, a header of six words and a body in
+//! XDR. [`Decoder`] finds the messages in a stream of bytes, [`Call`] writes a call and reads its
+//! answer, and [`Client`] brings the two together. Only the calls that a manager of memory needs
+//! are here. Nothing reads a socket, a clock or a thread: whoever owns the socket moves the bytes.
+//!
+//! The daemon runs as root and is trusted with more than memory. Still its bytes are bounded and
+//! checked like those of any stranger, since a wrong length must not cost the manager its memory
+//! and a socket may be somebody else's. No byte sequence panics, and a message with a broken body
+//! costs that message only.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod client;
+mod decoder;
+mod error;
+mod event;
+mod reply;
+mod xdr;
+
+pub use call::{AffectLive, Call, EventKind};
+pub use client::{Client, Incoming, PENDING_MAX, Ticket};
+pub use decoder::{Decoder, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, PROTOCOL_BYTES_MAX};
+pub use error::Error;
+pub use event::{Event, Lifecycle};
+pub use reply::{
+    Auth, Control, DOMAINS_MAX, Domain, Failure, Info, MemoryStat, NAME_BYTES_MAX, Reply,
+    STATS_MAX, TEXT_BYTES_MAX, Uuid,
+};

@@ -1,0 +1,243 @@
+//! What the daemon answers.
+
+use crate::Error;
+use crate::xdr::{Reader, Writer};
+
+/// The longest list of domains: as many as the largest hosts are said to run.
+pub const DOMAINS_MAX: usize = 4096;
+
+/// The longest name of a domain. libvirt makes a file's name of it, for which Linux has 255.
+pub const NAME_BYTES_MAX: usize = 255;
+
+/// The longest description of a domain. Ordinary ones have 5 to 50 KiB.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// The longest message of an error that is kept: a sentence or two, with paths in it.
+const MESSAGE_TEXT_MAX: usize = 16 << 10;
+
+/// The most statistics of a domain; there are 13 kinds today.
+pub const STATS_MAX: usize = 64;
+
+/// The most ways to prove who one is; there are 3.
+const AUTHS_MAX: usize = 20;
+
+/// A UUID as bytes.
+pub type Uuid = [u8; 16];
+
+/// A domain, as calls and events name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// Its name. It comes from outside: escape it.
+    pub name: String,
+    /// Its UUID, which stays.
+    pub uuid: Uuid,
+    /// Its number while it runs, new with each start; -1 while it does not run.
+    pub id: i32,
+}
+
+impl Domain {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Domain, Error> {
+        let name = reader.text("domain.name", NAME_BYTES_MAX)?.to_owned();
+        let uuid = reader.fixed("domain.uuid")?;
+        Ok(Domain { name, uuid, id: reader.i32("domain.id")? })
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.text(&self.name);
+        writer.bytes.extend(self.uuid);
+        writer.i32(self.id);
+    }
+}
+
+/// A way to prove who one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// Nothing has to be proved.
+    None,
+    /// By a mechanism that needs a password or a ticket.
+    Sasl,
+    /// The daemon asks the host's policy about our process.
+    Polkit,
+    /// One that is newer than this program.
+    Other(u32),
+}
+
+/// How a domain is: `domain_get_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// libvirt's number of its state.
+    pub state: u8,
+    /// The memory that it can have at most.
+    pub max_memory_kib: u64,
+    /// The memory that it has now.
+    pub memory_kib: u64,
+}
+
+/// Whether a domain's hypervisor can be spoken to: `domain_get_control_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// 0 if it is free, 1 or 2 if a command is open, 3 if its monitor is lost.
+    pub state: u32,
+    /// For how long it has been so.
+    pub state_ms: u64,
+}
+
+/// One statistic of a domain's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryStat {
+    /// libvirt's number of it.
+    pub tag: i32,
+    /// Its value, in KiB for sizes.
+    pub value: u64,
+}
+
+/// What a call that succeeded returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It was done; there is nothing to say.
+    Done,
+    /// The ways to prove who one is, of which one is enough.
+    Auths(Vec<Auth>),
+    /// The domains.
+    Domains(Vec<Domain>),
+    /// A description in XML.
+    Xml(String),
+    /// How a domain is.
+    Info(Info),
+    /// A domain's state and why it is so, in libvirt's numbers.
+    State {
+        /// The state.
+        state: i32,
+        /// Its reason, whose meaning depends on the state.
+        reason: i32,
+    },
+    /// Whether its hypervisor can be spoken to.
+    Control(Control),
+    /// What is known of its memory.
+    MemoryStats(Vec<MemoryStat>),
+    /// The number that events of this registration carry.
+    Callback(i32),
+}
+
+pub(crate) fn auths(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "auth_list");
+    let list = items(&mut reader, AUTHS_MAX, |reader| {
+        Ok(match reader.u32("types")? {
+            0 => Auth::None,
+            1 => Auth::Sasl,
+            2 => Auth::Polkit,
+            other => Auth::Other(other),
+        })
+    })?;
+    reader.end()?;
+    Ok(Reply::Auths(list))
+}
+
+pub(crate) fn domains(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "connect_list_all_domains");
+    let list = items(&mut reader, DOMAINS_MAX, Domain::read)?;
+    // How many there are, once more.
+    reader.u32("ret")?;
+    reader.end()?;
+    Ok(Reply::Domains(list))
+}
+
+pub(crate) fn xml(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "domain_get_xml_desc");
+    let text = reader.text("xml", TEXT_BYTES_MAX)?.to_owned();
+    reader.end()?;
+    Ok(Reply::Xml(text))
+}
+
+pub(crate) fn info(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "domain_get_info");
+    let state = reader.u32("state")?;
+    let info = Info {
+        state: u8::try_from(state).map_err(|_| reader.wrong("state"))?,
+        max_memory_kib: reader.u64("maxMem")?,
+        memory_kib: reader.u64("memory")?,
+    };
+    reader.u32("nrVirtCpu")?;
+    reader.u64("cpuTime")?;
+    reader.end()?;
+    Ok(Reply::Info(info))
+}
+
+pub(crate) fn state(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "domain_get_state");
+    let reply = Reply::State { state: reader.i32("state")?, reason: reader.i32("reason")? };
+    reader.end()?;
+    Ok(reply)
+}
+
+pub(crate) fn control(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "domain_get_control_info");
+    let state = reader.u32("state")?;
+    reader.u32("details")?;
+    let control = Control { state, state_ms: reader.u64("stateTime")? };
+    reader.end()?;
+    Ok(Reply::Control(control))
+}
+
+pub(crate) fn memory_stats(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "domain_memory_stats");
+    let list = items(&mut reader, STATS_MAX, |reader| {
+        Ok(MemoryStat { tag: reader.i32("tag")?, value: reader.u64("val")? })
+    })?;
+    reader.end()?;
+    Ok(Reply::MemoryStats(list))
+}
+
+pub(crate) fn callback(body: &[u8]) -> Result<Reply, Error> {
+    let mut reader = Reader::new(body, "connect_domain_event_callback_register_any");
+    let id = reader.i32("callbackID")?;
+    reader.end()?;
+    Ok(Reply::Callback(id))
+}
+
+/// A list, which grows as its items are read: a count alone allocates nothing.
+fn items<T>(
+    reader: &mut Reader<'_>,
+    max: usize,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let count = reader.count("(list)", max)?;
+    let mut list = Vec::new();
+    for _ in 0..count {
+        list.push(read(reader)?);
+    }
+    Ok(list)
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// libvirt's number of the error; `None` for an answer that could not be understood.
+    pub code: Option<i32>,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl Failure {
+    /// Code of libvirt for a domain that is not there.
+    pub const NO_DOMAIN: i32 = 42;
+    /// Code of libvirt for somebody who did not prove who he is.
+    pub const AUTH_FAILED: i32 = 45;
+
+    /// Only what stands first is read: the rest repeats the message for other programs.
+    pub(crate) fn read(body: &[u8]) -> Result<Failure, Error> {
+        let mut reader = Reader::new(body, "remote_error");
+        let code = reader.i32("code")?;
+        reader.i32("domain")?;
+        let message =
+            reader.optional("message", |reader| reader.text("message", MESSAGE_TEXT_MAX))?;
+        let message = message.unwrap_or("libvirt gave no reason").to_owned();
+        Ok(Failure { code: Some(code), message })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { code: None, message: error.to_string() }
+    }
+}
