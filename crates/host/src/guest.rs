@@ -3,7 +3,8 @@
 use crate::inside::{Grants, Inside, memory_of, memory_of_stats};
 use counters::Bytes;
 use hypervisor::{BalloonStats, Found, Id, ProcessView, RunState, Usage, Vcpus};
-use policy::arbiter::{Decision, GuestSample, Key, Limits, Memory, Usable};
+use policy::arbiter::{Decision, GuestSample, Inputs, Key, Limits, Memory, Usable};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
@@ -13,6 +14,9 @@ const SLEEP_MS: f64 = 20.0;
 const SLEEP_PERCENT: f64 = 2.0;
 /// More of one CPU than this in a tick is a load, of which a settled daemon is told.
 const BUSY_PERCENT: f64 = 10.0;
+
+/// Passes whose numbers are kept, so that rules that look back can be explained.
+const RECENT: usize = 8;
 
 /// A guest.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub struct Guest {
     pub last: Option<(Decision, i64)>,
     /// The last decision whose outcome is still to come.
     pub ticket: Option<store::Ticket>,
+    /// The numbers of the last passes, the newest first.
+    pub recent: VecDeque<Inputs>,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
     boot: Option<[u8; 16]>,
@@ -101,6 +107,7 @@ impl Guest {
             commanded: None,
             last: None,
             ticket: None,
+            recent: VecDeque::with_capacity(RECENT),
             reported: Bytes::ZERO,
             boot: None,
             boots: 0,
@@ -198,6 +205,12 @@ impl Guest {
         }
         self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
         before.is_some()
+    }
+
+    /// Keeps the numbers of a pass.
+    pub fn remember(&mut self, inputs: Inputs) {
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front(inputs);
     }
 
     /// What the arbiter is told of it.

@@ -26,7 +26,7 @@ pub enum Said {
     /// It is there, in this boot of its guest.
     Here([u8; 16]),
     /// Its memory, as far as it told.
-    Memory(wire::Memory),
+    Memory(Box<wire::Memory>),
     /// Its rules want a pool of this size.
     Request {
         /// Comes back with the grant.
@@ -159,7 +159,7 @@ impl Inside {
             }
             Message::Memory(told) => {
                 self.unanswered = 0;
-                Some(Said::Memory(told))
+                Some(Said::Memory(Box::new(told)))
             }
             Message::PoolRequest(request) => {
                 let pool = Bytes(request.pages.saturating_mul(PAGE_BYTES)).min(memory);

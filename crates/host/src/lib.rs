@@ -18,6 +18,7 @@ mod clock;
 pub mod config;
 pub mod control;
 mod error;
+mod events;
 mod guest;
 mod inside;
 pub mod keeper;

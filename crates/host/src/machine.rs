@@ -62,12 +62,18 @@ impl MachineReader {
 impl Machine {
     /// What the arbiter is told. With a budget guests may use that much together, whatever
     /// else the host has.
-    pub fn sample(&self, budget: Option<Bytes>, resident: Bytes, at_ms: u64) -> HostSample {
+    pub fn sample(
+        &self,
+        budget: Option<Bytes>,
+        resident: Bytes,
+        strained: bool,
+        at_ms: u64,
+    ) -> HostSample {
         let (total, available) = match budget {
             Some(budget) => (budget.min(self.total), self.available.min(budget.less(resident))),
             None => (self.total, self.available),
         };
-        HostSample { at_ms, total, available }
+        HostSample { at_ms, total, available, strained }
     }
 }
 
@@ -79,7 +85,8 @@ mod tests {
     fn a_budget_bounds_what_is_free() {
         let machine =
             Machine { total: Bytes::mib(1000), available: Bytes::mib(600), ..Machine::default() };
-        let free = |budget, used| machine.sample(budget, Bytes::mib(used), 7).available.as_mib();
+        let free =
+            |budget, used| machine.sample(budget, Bytes::mib(used), false, 7).available.as_mib();
         assert_eq!(free(None, 300), 600);
         assert_eq!(free(Some(Bytes::mib(500)), 300), 200);
         assert_eq!(free(Some(Bytes::mib(950)), 300), 600, "what is not there is not free");

@@ -14,7 +14,6 @@ use crate::clock::Clock;
 use crate::config::{Loaded, Place, Settings};
 use crate::control::Server;
 use crate::guest::Guest;
-use crate::inside::{Grants, Said};
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::{Machine, MachineReader};
@@ -23,12 +22,12 @@ use crate::pass::{HostRates, minds};
 use crate::requests::{Override, Waiting};
 use crate::{Error, book};
 use counters::Bytes;
-use hypervisor::{Event, Found, Hypervisor, Id};
+use hypervisor::{Hypervisor, Id};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use store::{Fate, Writer, kinds};
+use store::{Writer, kinds};
 
 /// How often virtual CPUs' run time is looked at.
 pub(crate) const TICK_MS: u64 = 250;
@@ -106,7 +105,7 @@ pub struct Manager {
     next_tick_ms: u64,
     next_ask_ms: u64,
     next_slow_ms: u64,
-    pass_ms: Option<u64>,
+    pub(crate) pass_ms: Option<u64>,
     last_pass_ms: u64,
 }
 
@@ -143,6 +142,9 @@ enum Owner {
     Attachments,
     Control,
 }
+
+/// Descriptors of one owner, and what a poll says of them.
+type Seen = (Owner, Vec<PollFlags>);
 
 impl Manager {
     /// A manager that has looked at its host, and knows no guest yet.
@@ -216,11 +218,7 @@ impl Manager {
         Ok(turn)
     }
 
-    fn wait(
-        &self,
-        signals: &Signals<'_>,
-        wait_ms: u64,
-    ) -> Result<(Vec<(Owner, Vec<PollFlags>)>, Turn), Error> {
+    fn wait(&self, signals: &Signals<'_>, wait_ms: u64) -> Result<(Vec<Seen>, Turn), Error> {
         let mut waiting: Vec<(BorrowedFd<'_>, PollFlags)> =
             vec![(signals.stop, PollFlags::IN), (signals.reload, PollFlags::IN)];
         let mut places = Vec::new();
@@ -267,7 +265,7 @@ impl Manager {
         Ok((seen, turn))
     }
 
-    fn hear(&mut self, seen: Vec<(Owner, Vec<PollFlags>)>, now: u64) {
+    fn hear(&mut self, seen: Vec<Seen>, now: u64) {
         for (place, flags) in seen {
             match place {
                 Owner::Source(index) => {
@@ -291,130 +289,6 @@ impl Manager {
                     complaints.into_iter().for_each(|complaint| self.say(complaint));
                 }
                 Owner::Control => self.serve(&flags, now),
-            }
-        }
-    }
-
-    /// Takes an event of a source.
-    fn take(&mut self, source: usize, event: Event, now: u64) {
-        match event {
-            Event::Found(id, found) => self.found(source, id, *found, now),
-            Event::Rebooted(id) => self.rebooted(id),
-            Event::State(id, state) => self.with(id, |guest| guest.state = state),
-            Event::Actual(id, actual) => self.with(id, |guest| {
-                guest.actual = actual.min(guest.found.memory);
-            }),
-            Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now)),
-            Event::Taken(..) => {}
-            Event::Refused(id, why) => {
-                let at_ms = self.clock.wall_ms();
-                if let Some(guest) = self.guests.get_mut(&id)
-                    && let Some(ticket) = guest.ticket.take()
-                {
-                    let outcome = book::ended(Fate::Refused, guest, at_ms);
-                    self.journal.outcome(ticket, outcome);
-                }
-                self.note("refused", format!("its hypervisor refused: {why}"), Some(id));
-            }
-            Event::Answers(id, answers) => {
-                let changed = self.guests.get(&id).is_some_and(|g| g.answers != answers);
-                self.with(id, |guest| guest.answers = answers);
-                if changed {
-                    let text = if answers { "it answers again" } else { "it does not answer" };
-                    self.note("answers", text, Some(id));
-                }
-            }
-            Event::Gone(id, why) => {
-                self.note(kinds::GONE, format!("it is gone: {why}"), Some(id));
-                self.lease.drop_guest(id);
-                self.overrides.remove(&id);
-                let at_ms = self.clock.wall_ms();
-                if let Some(mut guest) = self.guests.remove(&id)
-                    && let Some(ticket) = guest.ticket.take()
-                {
-                    self.journal.outcome(ticket, book::ended(Fate::Gone, &guest, at_ms));
-                }
-            }
-            Event::Trouble(text) => {
-                self.note("trouble", text.clone(), None);
-                self.troubles.insert(source, text.clone());
-                self.said.push(text);
-            }
-        }
-    }
-
-    fn found(&mut self, source: usize, id: Id, found: Found, now: u64) {
-        let twin = self
-            .guests
-            .values()
-            .find(|guest| found.process.is_some() && guest.found.process == found.process);
-        if let Some(twin) = twin {
-            let text = format!(
-                "{} was found a second time, at {}; it is managed through {}",
-                found.name, found.source, twin.found.source
-            );
-            return self.note("guest-twice", text, None);
-        }
-        let (limits, class) = self.settings.limits(&found.name, found.memory);
-        let class = class.unwrap_or_default().to_owned();
-        let grants = if self.mind.acts() { Grants::Yes } else { Grants::No };
-        if self.mind.acts() {
-            self.attachments.attach(&found);
-        }
-        self.arrivals += 1;
-        let text = format!("it was found at {}", found.source);
-        let guest = Guest::new(id, source, found, limits, class, grants, now);
-        // What an earlier manager took is this one's to give back.
-        if self.mind.acts() && guest.actual < guest.limits.max {
-            self.lease.hold(&guest, guest.actual, &self.settings);
-        }
-        self.guests.insert(id, guest);
-        self.note(kinds::FOUND, text, Some(id));
-    }
-
-    fn rebooted(&mut self, id: Id) {
-        let Some(guest) = self.guests.get_mut(&id) else { return };
-        guest.rebooted();
-        let key = guest.key();
-        self.mind.arbiter.rebooted(key);
-        if let Some((shadow, _)) = &mut self.shadow {
-            shadow.arbiter.rebooted(key);
-        }
-        self.note(kinds::REBOOTED, "it has started anew", Some(id));
-    }
-
-    /// Takes what a daemon said.
-    fn heard(&mut self, id: Id, said: Said, now: u64) {
-        let Some(guest) = self.guests.get_mut(&id) else { return };
-        match said {
-            Said::Here(boot) => {
-                if guest.is_new_boot(boot) {
-                    self.rebooted(id);
-                }
-            }
-            Said::Memory(told) => {
-                guest.told(&told, now);
-                if guest.urgent {
-                    self.hurry(now);
-                } else if self.guests.values().all(|guest| guest.open_ms.is_none()) {
-                    // All that were asked have answered: nothing to wait for.
-                    self.pass_ms = self.pass_ms.map(|_| now);
-                }
-            }
-            Said::Request { sequence, keeps } => {
-                guest.request = (keeps < guest.found.memory).then_some(keeps);
-                guest.asked = Some(sequence);
-                self.hurry(now);
-            }
-            Said::Need => {
-                guest.urgent = true;
-                // Its numbers come with the need; if they do not, this brings them.
-                guest.inside.ask();
-                self.hurry(now);
-            }
-            Said::Bye => {
-                (guest.request, guest.asked) = (None, None);
-                self.hurry(now);
             }
         }
     }
@@ -470,12 +344,6 @@ impl Manager {
         self.passes += 1;
         self.pass_us = Some(self.clock.us() - before_us);
         self.guests.values_mut().for_each(|guest| guest.open_ms = None);
-    }
-
-    fn with(&mut self, id: Id, change: impl FnOnce(&mut Guest)) {
-        if let Some(guest) = self.guests.get_mut(&id) {
-            change(guest);
-        }
     }
 
     /// Keeps an event in the journal.

@@ -155,8 +155,12 @@ mod tests {
             if let Some(memory) = &mut guest.memory {
                 (memory.at_ms, memory.clock_ms) = (now_ms, now_ms);
             }
-            let host =
-                HostSample { at_ms: now_ms, total: Bytes::mib(10_000), available: Bytes::mib(700) };
+            let host = HostSample {
+                at_ms: now_ms,
+                total: Bytes::mib(10_000),
+                available: Bytes::mib(700),
+                strained: false,
+            };
             let pass =
                 mind.think(Some(&host), &[guest], &BTreeMap::new(), HostNumbers::default(), now_ms);
             moves += pass.decisions.iter().filter(|d| d.command.is_some()).count();

@@ -100,11 +100,6 @@ impl Operator {
         }
     }
 
-    /// The history of a guest, to explain the rules with.
-    pub fn history(&self, key: Key) -> Option<&History> {
-        self.histories.get(&key)
-    }
-
     /// Forgets guests that are gone.
     pub fn retain(&mut self, is_there: impl Fn(Key) -> bool) {
         self.histories.retain(|key, _| is_there(*key));

@@ -10,9 +10,17 @@ use crate::operator::{Beside, HostNumbers, Operator};
 use crate::{Error, requests};
 use counters::Bytes;
 use hypervisor::Id;
-use policy::arbiter::{Config, GuestSample, Key, Pass};
+use policy::arbiter::{Clause, Config, GuestSample, Key, Pass};
 use std::collections::BTreeMap;
-use store::Policy;
+use store::{Policy, kinds};
+
+/// Pages a second that a host writes to swap before it counts as in want: 4 MiB.
+const HOST_SWAP_OUT: f64 = 1024.0;
+/// Pages a second that it reads from swap while something waits for memory.
+const HOST_SWAP_IN: f64 = 256.0;
+/// Time in which some task waits for memory, in thousandths. Alone it says little: a container
+/// at its own limit waits too, and no guest can help it.
+const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +28,15 @@ pub(crate) struct HostRates {
     pub(crate) swap_in_s: Option<f64>,
     pub(crate) swap_out_s: Option<f64>,
     pub(crate) psi_permille: Option<f64>,
+}
+
+impl HostRates {
+    /// Whether the host itself is in want: it swaps, or tasks of it wait for memory.
+    fn is_strained(&self) -> bool {
+        let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
+        over(self.swap_out_s, HOST_SWAP_OUT)
+            || (over(self.psi_permille, HOST_PSI) && over(self.swap_in_s, HOST_SWAP_IN))
+    }
 }
 
 /// The mind that acts, and the one that looks on, if the settings ask for one.
@@ -93,17 +110,59 @@ impl Manager {
         }
         let resident: Bytes = self.guests.values().filter_map(|guest| guest.resident).sum();
         let machine = self.machine.filter(|(_, at)| *at == now).map(|(machine, _)| machine);
-        let host = machine
-            .map(|machine| machine.sample(self.settings.budget(machine.total), resident, now));
+        let host = machine.map(|machine| {
+            let strained = self.rates.is_strained();
+            machine.sample(self.settings.budget(machine.total), resident, strained, now)
+        });
         let samples: Vec<GuestSample> = self.guests.values().map(|g| g.sample(now)).collect();
         let numbers = self.numbers(host.map(|host| host.total));
         let beside = self.beside();
         let pass = self.mind.think(host.as_ref(), &samples, &beside, numbers, now);
         self.apply(&pass, now);
+        self.remember(&pass);
         self.look_on(host.as_ref(), &samples, &beside, numbers, now);
         self.guests.values_mut().for_each(|guest| guest.urgent = false);
         if let Some(news) = self.journal.flush() {
             self.said.push(requests::journal_news(&news));
+        }
+    }
+
+    /// Keeps the numbers of this pass, for who asks.
+    fn remember(&mut self, pass: &Pass) {
+        for (key, inputs) in &pass.inputs {
+            if let Some(guest) = self.guests.get_mut(&Id(key.0)) {
+                guest.remember(*inputs);
+            }
+        }
+        let guests = &self.guests;
+        if let Some(operator) = &mut self.mind.operator {
+            operator.retain(|key| guests.contains_key(&Id(key.0)));
+        }
+    }
+
+    /// Tells the operator what he should not have to look for.
+    fn tell(&mut self, pass: &Pass) {
+        for decision in &pass.decisions {
+            let id = Id(decision.key.0);
+            let Some(guest) = self.guests.get(&id) else { continue };
+            let name = guest.found.name.clone();
+            match decision.clause {
+                Clause::Foreign => {
+                    self.lease.drop_guest(id);
+                    let text = format!(
+                        "Somebody else moves the balloon of {name}: it is let go for ten minutes"
+                    );
+                    self.note(kinds::FOREIGN, text.clone(), Some(id));
+                    self.said.push(text);
+                }
+                Clause::Stuck => self.said.push(format!(
+                    "The balloon of {name} does not move: it is left out, and tried again later"
+                )),
+                Clause::NoYield => self.said.push(format!(
+                    "What {name} gave did not reach the host: nothing is asked of it for a while"
+                )),
+                _ => {}
+            }
         }
     }
 
@@ -158,13 +217,15 @@ impl Manager {
             // The lease first: a manager that dies between the two has promised too much, and
             // not taken what nobody would give back.
             self.lease.hold(guest, size, &self.settings);
-            self.sources[guest.source].set_target(guest.id, size, now);
+            // Its daemon first, which would take the change for its kernel's doing.
             let sequence = guest.asked.take().unwrap_or(0);
             guest.inside.grant(sequence, guest.found.memory, size, decision.to_string());
+            self.sources[guest.source].set_target(guest.id, size, now);
         }
         for guest in self.guests.values_mut() {
             refuse(guest);
         }
+        self.tell(pass);
         self.reserved(&pass.reserved, now);
     }
 

@@ -230,7 +230,7 @@ impl Manager {
                 Failure::new(format!("Nothing was decided about {name} yet"))
                     .help("the first decision comes some seconds after a guest was found")
             })?;
-        let named = decision.inputs.named();
+        let named = guest.recent.front().unwrap_or(&decision.inputs).named();
         Ok(Inputs {
             guest: guest.found.name.clone(),
             at_ms: *at_ms,

@@ -19,8 +19,7 @@ impl Manager {
 
     fn host_row(&self) -> HostRow {
         let machine = self.machine.map(|(machine, _)| machine);
-        let newest = self.guests.values().filter_map(|guest| guest.last.as_ref());
-        let newest = newest.max_by_key(|(_, at_ms)| *at_ms).map(|(decision, _)| decision.inputs);
+        let newest = self.guests.values().find_map(|guest| guest.recent.front());
         HostRow {
             total_bytes: machine.map(|m| m.total.0),
             available_bytes: machine.map(|m| m.available.0),
@@ -37,7 +36,7 @@ impl Manager {
     }
 
     fn row(&self, guest: &Guest, now: u64) -> GuestRow {
-        let inputs = guest.last.as_ref().map(|(decision, _)| decision.inputs);
+        let inputs = guest.recent.front().copied();
         let sample = guest.sample(now);
         GuestRow {
             id: guest.id.0,
@@ -79,15 +78,14 @@ impl Manager {
 
     /// The numbers of a guest under the names that rules have for them, the newest first.
     pub(crate) fn values(&self, guest: &Guest) -> BTreeMap<String, Vec<Option<f64>>> {
-        let Some((decision, _)) = &guest.last else { return BTreeMap::new() };
         let total = self.machine.map(|(machine, _)| machine.total);
         let mut beside = crate::pass::numbers_beside(guest);
         beside.host = self.numbers(total);
         HostCounter::ALL
             .iter()
             .map(|counter| {
-                let newest = value(*counter, &decision.inputs, &beside);
-                (counter.name().to_owned(), vec![newest])
+                let known = guest.recent.iter().map(|inputs| value(*counter, inputs, &beside));
+                (counter.name().to_owned(), known.collect())
             })
             .collect()
     }

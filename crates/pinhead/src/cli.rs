@@ -147,9 +147,13 @@ pub struct ExplainArgs {
     /// oldest first
     #[arg(long, value_name = "DIR", conflicts_with = "guest")]
     pub root: Option<PathBuf>,
-    /// A guest that `pinhead up` is running
+    /// A guest that `pinhead up` is running; for a host's rules, one that `pinhead host`
+    /// manages
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,
+    /// The manager's socket, if not the usual one
+    #[arg(long, value_name = "PATH", requires = "guest")]
+    pub socket: Option<PathBuf>,
     /// What the host's manager knows, for its rules: a JSON object of counters, each with
     /// its readings, newest first
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "guest", "interval"])]

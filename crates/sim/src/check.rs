@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// One sample's delay: the time between two of them, and a step.
 pub const DELAY_MS: u64 = 1_100;
+/// A sample's delay, a pass, and a step until the balloon is told.
+const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
 /// A need that can be met is met within this.
 const NEED_MS: u64 = 30_000;
 /// From here on the set point is to be held.
@@ -90,6 +92,9 @@ struct Seen {
     open_ms: Option<(u64, u64)>,
     kills: u64,
     killed_ms: Option<u64>,
+    /// Turns after all has settled.
+    calm_turns: u64,
+    actual_kib: Option<u64>,
     told: Option<Bytes>,
     shrunk_ms: Option<u64>,
     ordered_ms: u64,
@@ -100,6 +105,19 @@ struct Seen {
 }
 
 impl Seen {
+    /// A balloon that was to take from a guest stops when the guest starves, if its samples come.
+    fn halted(&mut self, member: &Member, now_ms: u64) -> Result<(), String> {
+        let actual_kib = member.guest.actual_kib();
+        let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
+        let starved_ms = member.starved_ms.map_or(0, |at_ms| now_ms - at_ms);
+        let heard = member.line.lost_permille + member.line.late_permille == 0;
+        if heard && member.rival.is_none() && actual_kib < before_kib && starved_ms > HALT_MS {
+            let key = member.key;
+            return Err(format!("{key:?} is being shrunk, and starves for {starved_ms} ms"));
+        }
+        Ok(())
+    }
+
     /// Notes what a rival does that cannot be mistaken: a move of a guest that nobody else moved
     /// at that time, and that did not wait. After two of them its balloon is to be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
@@ -205,6 +223,7 @@ impl Checker {
         if way != Ordering::Equal {
             if seen.way.is_some_and(|before| before != way) {
                 seen.turns.push_back(world.now_ms);
+                seen.calm_turns += u64::from(!self.restless && world.now_ms >= SETTLED_MS);
             }
             seen.way = Some(way);
         }
@@ -212,6 +231,9 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
+        if seen.calm_turns > 1 {
+            return Err(format!("{order:?} is a second turn though nothing changes"));
+        }
         let most = match spec.load {
             Load::Sawtooth { .. } => TURNS_RESTLESS_MAX,
             _ => TURNS_MAX,
@@ -267,7 +289,9 @@ impl Checker {
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            if told(member.key) || member.guest.clock_ms(world.now_ms) <= PASS_MS {
+            // It was told, started anew, or may stay as it is.
+            let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
+            if told(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
             let asked = round.orders.iter().any(|o| {
@@ -301,6 +325,7 @@ impl Checker {
         self.tally.oom_kills += kills.saturating_sub(seen.kills);
         seen.kills = kills;
         seen.rivalled(member, now_ms);
+        seen.halted(member, now_ms)?;
         let spec = &member.guest.spec;
         let room_kib = spec.max_kib - member.guest.actual_kib();
         let waits = member.starved_ms.is_some() && room_kib > GIB_KIB / 4;

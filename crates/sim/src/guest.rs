@@ -349,13 +349,13 @@ impl Guest {
         let direct = (cold + hot).saturating_sub(self.kswapd_kib);
         self.kswapd_kib -= (cold + hot).min(self.kswapd_kib);
         self.counters.stalls += direct >> 10;
-        self.wait_us += RECLAIM_US_MIB * direct >> 10;
+        self.wait_us += (RECLAIM_US_MIB * direct) >> 10;
         let left = kib - cold - hot;
         let out = left.min(self.swap_free_kib()).min(self.anon_kib).min(DISK_KIB);
         self.anon_kib -= out;
         self.swapped_kib += out;
         self.counters.swap_out += out / 4;
-        self.wait_us += DISK_US_MIB * out >> 10;
+        self.wait_us += (DISK_US_MIB * out) >> 10;
         self.free_touched_kib += cold + hot + out;
     }
 
@@ -373,7 +373,7 @@ impl Guest {
         self.swapped_kib -= got;
         self.counters.swap_in += got / 4;
         self.counters.major_faults += got / 4;
-        self.wait_us += DISK_US_MIB * most >> 10;
+        self.wait_us += (DISK_US_MIB * most) >> 10;
     }
 
     fn files_step(&mut self) {
@@ -387,7 +387,7 @@ impl Guest {
             self.hot_lost_kib -= got.min(self.hot_lost_kib);
             self.counters.refaults += again / 4;
             self.counters.major_faults += again / 4;
-            self.wait_us += DISK_US_MIB * again >> 10;
+            self.wait_us += (DISK_US_MIB * again) >> 10;
         }
         let files = self.spec.files;
         let new = (files.cold_kib_s * STEP_MS / 1000)

@@ -38,7 +38,7 @@ fn keep<T>(history: &mut VecDeque<T>, one: T) {
 
 fn mean(all: impl ExactSizeIterator<Item = u64>) -> u64 {
     let count = all.len().max(1) as u64;
-    all.map(|one| one >> 10).sum::<u64>() / count << 10
+    (all.map(|one| one >> 10).sum::<u64>() / count) << 10
 }
 
 impl Mom {

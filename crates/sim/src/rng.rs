@@ -11,7 +11,7 @@ impl Rng {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -21,7 +21,7 @@ impl Rng {
     /// A number from `low` up to `high`, both possible.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low).saturating_add(1);
-        low + (u128::from(self.next()) * u128::from(span) >> 64) as u64
+        low + ((u128::from(self.draw()) * u128::from(span)) >> 64) as u64
     }
 
     /// True so often in a thousand.

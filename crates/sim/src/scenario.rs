@@ -115,7 +115,7 @@ impl Scenario {
             false => Load::Steady { kib: own_kib },
         };
         let config = Config::of_host(Bytes(total_kib << 10));
-        let world = World::new(config, total_kib, own, rng.next());
+        let world = World::new(config, total_kib, own, rng.draw());
         let mut made = Scenario { seed, options, world, reservations: Vec::new() };
         let count = rng.within(2, 8);
         let each_kib = match options.overcommit {

@@ -159,6 +159,7 @@ impl World {
             at_ms: now_ms,
             total: Bytes(self.total_kib << 10),
             available: Bytes(self.available_kib() << 10),
+            strained: self.used_kib() > self.total_kib,
         };
         let samples: Vec<GuestSample> = self.members.iter_mut().map(|m| m.tell(now_ms)).collect();
         let scene = Scene { config: &self.config, now_ms, host, samples: &samples };

@@ -7,9 +7,9 @@ use sim::scenario::Scenario;
 use sim::world::{Round, World};
 
 /// How many failures are shown.
-const SHOWN: usize = 100;
+const SHOWN: usize = 20;
 /// How many scenarios are tried.
-const SCENARIOS: u64 = 200;
+const SCENARIOS: u64 = 500;
 
 fn seed() -> Option<u64> {
     std::env::var("SIM_SEED").ok()?.parse().ok()

@@ -91,7 +91,8 @@ pub const CRATES: &[Crate] = &[
     row("testkit", Ours::Any, &["libc", "serde_json"]),
     // A model of guests and of the host: as pure as what it tries.
     row("sim", Ours::Only(&["counters", "policy"]), &[]),
-    row("e2e", Ours::Any, &["libc", "rustix", "serde_json"]),
+    // clap for the program under test, which is built with its tests.
+    row("e2e", Ours::Any, &["clap", "libc", "rustix", "serde_json"]),
     row("bench", Ours::Any, &["libc", "serde_json"]),
     row("fuzz_targets", Ours::Any, &[]),
     row("tidy", Ours::Any, &["serde_json"]),

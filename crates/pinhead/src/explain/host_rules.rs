@@ -9,7 +9,7 @@ use super::Explained;
 use crate::check::{self, Checked};
 use crate::cli::ExplainArgs;
 use crate::rulesfile::RulesText;
-use crate::{Error, escape};
+use crate::{Error, escape, manage};
 use counters::HostCounter;
 use rules::host::{self, HostProgram};
 use rules::{Fault, MAX_HISTORY, Name};
@@ -82,6 +82,15 @@ impl Snapshot {
         Ok(Snapshot(readings))
     }
 
+    /// What a manager answered. A counter that this program does not know is another version's.
+    fn of_manager(values: BTreeMap<String, Vec<Option<f64>>>) -> Snapshot {
+        let known = values.into_iter().filter_map(|(name, mut readings)| {
+            readings.truncate(READINGS_MAX);
+            Some((HostCounter::from_name(&name)?, readings))
+        });
+        Snapshot(known.collect())
+    }
+
     /// The reading of a counter, so many passes ago.
     pub fn get(&self, counter: HostCounter, age: usize) -> Option<f64> {
         self.0.get(&counter)?.get(age).copied().flatten()
@@ -89,11 +98,17 @@ impl Snapshot {
 }
 
 pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Error> {
+    if let Some(guest) = &args.guest {
+        let inputs = manage::inputs(guest, args.socket.as_deref())?;
+        let snapshot = Snapshot::of_manager(inputs.values);
+        let seen = format!("the manager's last passes over {}", escape::plain(guest, 60));
+        return explain_host(rules, &|counter, age| snapshot.get(counter, age), seen);
+    }
     let Some(path) = &args.values else {
         let name = rules.name;
         return Err(Error::Message(format!(
-            "{name} has rules for the host's manager: say what it knows with --values FILE, a \
-             JSON object such as {{\"guest.available\": [512, 520], \"host.available\": 4096}}, \
+            "{name} has rules for the host's manager: name one of its guests with --guest, or \
+             say what it knows with --values FILE, a JSON object such as {{\"guest.available\": [512, 520], \"host.available\": 4096}}, \
              newest first"
         )));
     };

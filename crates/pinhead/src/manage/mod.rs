@@ -10,8 +10,8 @@ use crate::diff::DiffArgs;
 use crate::{Error, escape};
 use clap::{Args, Subcommand, ValueEnum};
 use host::config::{Place, Share};
-use host::control::{Answer, Ask, Change};
-use std::path::PathBuf;
+use host::control::{Answer, Ask, Change, Inputs};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A manager that says nothing for so long does not answer.
@@ -196,6 +196,15 @@ pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
             held.hold_ms / 1000,
             held.reservation
         )),
+        _ => Err(unexpected()),
+    }
+}
+
+/// The numbers that the manager's last passes saw of a guest.
+pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
+    let socket = SocketArg { socket: socket.map(Path::to_path_buf) };
+    match ask_manager(&socket, &Ask::Inputs { guest: guest.to_owned() })? {
+        Answer::Inputs(inputs) => Ok(inputs),
         _ => Err(unexpected()),
     }
 }

@@ -47,6 +47,12 @@ const CLAUSES: &[Clause] = &[
         "the host had less free than it wants",
     ),
     row(
+        "host-pressure",
+        "The host itself swaps or waits for memory, whatever it says is available.",
+        "the host itself waited for memory, with {host_available} said to be free",
+        "the host itself waited for memory",
+    ),
+    row(
         "shortage",
         "Another guest needs what this one has to spare.",
         "another guest needed what it had to spare, and the host had {host_available} free",

@@ -43,12 +43,13 @@ pub(super) fn take(
 ) -> Vec<(Key, Clause)> {
     by_rule(seats, purse, config);
     let claim = match (purse.unmet, purse.reserve_lack) {
+        (Bytes::ZERO, Bytes::ZERO) if purse.relieves => Clause::HostPressure,
         (Bytes::ZERO, Bytes::ZERO) => Clause::SetPoint,
         (Bytes::ZERO, _) => Clause::Reservation,
         _ => Clause::Shortage,
     };
     let clause = if purse.emergency { Clause::Emergency } else { claim };
-    let urgent = clause != Clause::SetPoint;
+    let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure);
     // What is on its way already is for those who wait for it.
     let mut demand = purse
         .lack
@@ -57,7 +58,7 @@ pub(super) fn take(
     let tiers: &[Tier] = match clause {
         Clause::Emergency => &[Tier::Cold, Tier::Hot, Tier::Used],
         // What is in use is not dropped for a number that is nearly met.
-        Clause::SetPoint if !purse.low => &[Tier::Cold],
+        Clause::SetPoint | Clause::HostPressure if !purse.low => &[Tier::Cold],
         _ => &[Tier::Cold, Tier::Hot],
     };
     let haste = match (urgent, purse.low) {

@@ -75,6 +75,8 @@ struct Purse {
     unmet: Bytes,
     /// What the host lacks to its set point.
     lack: Bytes,
+    /// It lacks that because it waits for memory, not by its set point.
+    relieves: bool,
     /// What reservations lack.
     reserve_lack: Bytes,
     emergency: bool,
@@ -148,6 +150,7 @@ impl Arbiter {
         let mut seats: Vec<Seat<'_>> =
             samples.iter().map(|s| self.seat(s, config, host, words, now_ms)).collect();
         let mut pass = Pass::default();
+        pass.inputs.reserve(samples.len());
         let mut purse = None;
         if let Some(host) = fresh {
             let mut open = self.purse(config, host, &seats, now_ms, &mut pass);
@@ -170,6 +173,7 @@ impl Arbiter {
                 inputs.host_coming = Some(purse.coming);
                 inputs.host_promised = Some(purse.promised);
             }
+            pass.inputs.push((key, inputs));
             let guest = close(seat, inputs, purse.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
@@ -253,16 +257,20 @@ impl Arbiter {
             self.short = false;
         }
         let lack = if self.short { wanted.plus(self.fall).less(after) } else { Bytes::ZERO };
+        // A host that waits for memory has too little of it, whatever is said to be available.
+        let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
+        let surplus = free.less(wanted.plus(config.hysteresis)).less(pending);
         Purse {
             free: free.less(config.reserve).less(held),
             coming,
             promised,
             unmet: Bytes::ZERO,
-            lack,
+            relieves: relief > lack,
+            lack: lack.max(relief),
             reserve_lack: pending.plus(config.reserve).plus(held).less(after).min(pending),
             low: after < Bytes(wanted.0 / 2 + config.reserve.0 / 2),
             emergency: host.available.plus(coming) < config.reserve,
-            surplus: free.less(wanted.plus(config.hysteresis)).less(pending),
+            surplus: if host.strained { Bytes::ZERO } else { surplus },
         }
     }
 }

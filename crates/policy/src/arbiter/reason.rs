@@ -29,6 +29,8 @@ clauses! {
     Wish = "wish",
     /// The host has less free memory than it wants.
     SetPoint = "setpoint",
+    /// The host itself swaps or waits for memory, whatever it says is available.
+    HostPressure = "host-pressure",
     /// Another guest needs what this one has to spare.
     Shortage = "shortage",
     /// The host is below its reserve.
@@ -251,4 +253,6 @@ pub struct Pass {
     pub outcomes: Vec<Outcome>,
     /// What came of reservations.
     pub reserved: Vec<Reserved>,
+    /// The numbers of every guest, whether or not anything was decided about it.
+    pub inputs: Vec<(Key, Inputs)>,
 }

@@ -57,6 +57,8 @@ pub struct HostSample {
     pub total: Bytes,
     /// What could be handed out now without swapping.
     pub available: Bytes,
+    /// It swaps, or something on it waits for memory, whatever it says is available.
+    pub strained: bool,
 }
 
 /// A guest's memory as it told of it: sizes, and counters since its boot. What it did not

@@ -41,6 +41,7 @@ impl fmt::Display for Why<'_> {
                 size(i.host_available),
                 size(i.host_set_point)
             )?,
+            Clause::HostPressure => f.write_str("the host itself waits for memory")?,
             Clause::Shortage => f.write_str("another guest needs what it can spare")?,
             Clause::Emergency => write!(
                 f,

@@ -1,0 +1,340 @@
+//! The arbiter's promises, one by one, on samples made by hand.
+
+use counters::Bytes;
+use policy::arbiter::{
+    Action, Arbiter, Arrival, Clause, Config, Decision, GuestSample, HostSample, Key, Limits,
+    Memory, Mode, Pass, Usable, Words,
+};
+
+const GIB: Bytes = Bytes::mib(1024);
+
+fn gib(count: u64) -> Bytes {
+    Bytes(GIB.0 * count)
+}
+
+fn config() -> Config {
+    Config::of_host(gib(64))
+}
+
+fn host(available: Bytes, at_ms: u64) -> HostSample {
+    HostSample { at_ms, total: gib(64), available, strained: false }
+}
+
+/// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, told just now.
+fn idle(key: u64, at_ms: u64) -> GuestSample {
+    guest(key, gib(4), gib(3), at_ms)
+}
+
+fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
+    GuestSample {
+        key: Key(key),
+        limits: Limits { min: GIB, max: gib(8), shares: 1000, mode: Mode::Managed },
+        actual: Some(actual),
+        resident: Some(actual),
+        memory: Some(Memory {
+            at_ms,
+            clock_ms: at_ms,
+            actual,
+            free: Some(Bytes(available.0 / 2)),
+            available: Some(available),
+            cached: Some(Bytes(available.0 / 2)),
+            active_file: Some(Bytes::mib(100)),
+            swap_free: Some(GIB),
+            swap_in: Some(0),
+            swap_out: Some(0),
+            refaults: Some(0),
+            stalls: Some(0),
+            major_faults: Some(0),
+            oom_kills: Some(0),
+            psi_some_us: Some(0),
+        }),
+        asleep: false,
+        usable: Usable::Yes,
+        request: None,
+        asks: false,
+        urgent: false,
+        deflates_on_oom: true,
+    }
+}
+
+/// The same with nothing available and its tasks waiting.
+fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
+    GuestSample { urgent: true, ..guest(key, actual, Bytes::mib(10), at_ms) }
+}
+
+fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
+    let mut words = |_, _: &_| Words::default();
+    arbiter.pass(&config(), Some(&host(free, now_ms)), guests, &mut words, now_ms)
+}
+
+fn of(pass: &Pass, key: u64) -> Option<&Decision> {
+    pass.decisions.iter().find(|d| d.key == Key(key))
+}
+
+fn command(pass: &Pass, key: u64) -> Option<Bytes> {
+    of(pass, key).and_then(|d| d.command)
+}
+
+#[test]
+fn nothing_moves_where_nothing_is_needed() {
+    let mut arbiter = Arbiter::new();
+    let first = pass(&mut arbiter, gib(30), &[idle(1, 1000)], 1000);
+    assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Content));
+    assert_eq!(command(&first, 1), None);
+    // And what has been said is not said again.
+    assert!(pass(&mut arbiter, gib(30), &[idle(1, 2000)], 2000).decisions.is_empty());
+}
+
+#[test]
+fn a_need_is_granted_from_what_is_free_above_the_reserve() {
+    let reserve = config().reserve;
+    let mut arbiter = Arbiter::new();
+    let free = reserve.plus(Bytes::mib(100));
+    let decided = pass(&mut arbiter, free, &[starved(1, gib(2), 1000)], 1000);
+    assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Need));
+    assert_eq!(command(&decided, 1), Some(gib(2).plus(Bytes::mib(100))));
+    // What was granted is not free, although the host still shows it.
+    let again = pass(&mut arbiter, free, &[starved(1, gib(2), 2000)], 2000);
+    assert!(command(&again, 1).is_none_or(|to| to <= gib(2).plus(Bytes::mib(100))));
+}
+
+#[test]
+fn nobody_gets_more_than_the_maximum() {
+    let mut arbiter = Arbiter::new();
+    for turn in 1..20 {
+        let decided = pass(&mut arbiter, gib(60), &[starved(1, gib(7), turn * 1000)], turn * 1000);
+        assert!(command(&decided, 1).is_none_or(|to| to <= gib(8)));
+    }
+}
+
+#[test]
+fn a_starved_guest_is_not_shrunk_whatever_the_host_lacks() {
+    let mut arbiter = Arbiter::new();
+    let guests = [starved(1, gib(4), 1000), idle(2, 1000)];
+    let decided = pass(&mut arbiter, Bytes::mib(100), &guests, 1000);
+    assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Strained));
+    assert_eq!(command(&decided, 1), None);
+    assert!(command(&decided, 2).is_some_and(|to| to < gib(4)));
+    // It keeps what it has for a while after that.
+    let later = pass(&mut arbiter, Bytes::mib(100), &[guest(1, gib(4), gib(3), 5000)], 5000);
+    assert!(command(&later, 1).is_none());
+}
+
+#[test]
+fn a_guest_on_its_way_down_that_starves_keeps_what_it_has_left() {
+    let mut arbiter = Arbiter::new();
+    let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
+    assert!(command(&down, 1).is_some_and(|to| to < gib(4)));
+    let left = gib(4).less(Bytes::mib(100));
+    let halted = pass(&mut arbiter, Bytes::mib(100), &[starved(1, left, 1500)], 1500);
+    assert_eq!(command(&halted, 1), Some(left));
+}
+
+#[test]
+fn the_floor_holds_even_in_an_emergency() {
+    let mut arbiter = Arbiter::new();
+    let mut actual = gib(4);
+    for turn in 1..40 {
+        let now_ms = turn * 20_000;
+        let mut one = guest(1, actual, actual.less(Bytes::mib(100)), now_ms);
+        one.limits.min = gib(2);
+        let decided = pass(&mut arbiter, Bytes::mib(10), &[one], now_ms);
+        actual = command(&decided, 1).unwrap_or(actual);
+        assert!(actual >= gib(2), "{actual}");
+    }
+    assert_eq!(actual, gib(2));
+}
+
+#[test]
+fn what_is_missing_or_stale_moves_nothing() {
+    let short = Bytes::mib(100);
+    let mut silent = idle(1, 1000);
+    silent.memory = None;
+    let mut blank = idle(2, 1000);
+    blank.actual = None;
+    let mut arbiter = Arbiter::new();
+    let decided = pass(&mut arbiter, short, &[silent, blank, idle(3, 1000)], 5000);
+    for key in [1, 2, 3] {
+        assert_eq!(of(&decided, key).map(|d| d.clause), Some(Clause::Stale), "{key}");
+        assert_eq!(command(&decided, key), None, "{key}");
+    }
+    // One that has not run since is as it was.
+    let asleep = GuestSample { asleep: true, ..idle(3, 1000) };
+    assert!(command(&pass(&mut arbiter, short, &[asleep], 6000), 3).is_some());
+    // Nothing is done about guests while nothing is known of the host.
+    let mut words = |_, _: &_| Words::default();
+    let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut words, 1000);
+    assert_eq!(of(&blind, 1).map(|d| (d.clause, d.command)), Some((Clause::Blind, None)));
+}
+
+#[test]
+fn memory_moves_between_guests_while_the_host_is_at_its_set_point() {
+    let mut arbiter = Arbiter::new();
+    let guests = [guest(1, gib(8), gib(7), 1000), starved(2, gib(2), 1000)];
+    let decided = pass(&mut arbiter, config().reserve, &guests, 1000);
+    assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Shortage));
+    assert!(command(&decided, 1).is_some_and(|to| to < gib(8)));
+    assert_eq!(command(&decided, 2), None, "frees come first");
+}
+
+#[test]
+fn a_stuck_balloon_is_told_after_its_time_and_left_out() {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    assert!(command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).is_some());
+    let mut told_ms = None;
+    for now_ms in (2000..=15_000).step_by(1000) {
+        let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
+        if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
+            told_ms = told_ms.or(Some(now_ms));
+            assert_eq!(command(&decided, 1), Some(gib(4)), "it is capped");
+        } else if told_ms.is_some() {
+            assert_eq!(command(&decided, 1), None, "it is left out");
+        }
+    }
+    assert_eq!(told_ms, Some(6000));
+}
+
+#[test]
+fn asking_a_stuck_balloon_for_more_does_not_hide_that_it_is_stuck() {
+    let mut arbiter = Arbiter::new();
+    let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
+        let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(2), *now_ms)], *now_ms);
+        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
+    });
+    assert!(stuck_ms.is_some_and(|ms| ms <= 7000), "{stuck_ms:?}");
+}
+
+#[test]
+fn a_slow_balloon_does_not_keep_what_others_could_use() {
+    let mut arbiter = Arbiter::new();
+    let free = config().reserve.plus(gib(4));
+    let mut granted = Bytes::ZERO;
+    for turn in 1..8 {
+        let now_ms = turn * 1000;
+        let slow = starved(1, gib(2).plus(Bytes::mib(10 * turn)), now_ms);
+        let guests = [slow, starved(2, gib(2), now_ms)];
+        let guests = if turn < 4 { &guests[..1] } else { &guests[..] };
+        let decided = pass(&mut arbiter, free, guests, now_ms);
+        granted = granted.max(command(&decided, 2).unwrap_or(Bytes::ZERO));
+    }
+    assert!(granted >= gib(2).plus(Bytes::mib(512)), "{granted}");
+    let slow = arbiter.target(Key(1)).unwrap();
+    assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
+}
+
+#[test]
+fn a_balloon_that_somebody_else_moves_is_left_to_him() {
+    let mut arbiter = Arbiter::new();
+    let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];
+    for (size, now_ms) in sizes.into_iter().zip((1000..).step_by(1000)) {
+        pass(&mut arbiter, gib(30), &[guest(1, gib(size), gib(size - 1), now_ms)], now_ms);
+    }
+    for now_ms in [30_000, 300_000, 600_000] {
+        let one = guest(1, gib(4), gib(3), now_ms);
+        let decided = pass(&mut arbiter, Bytes::mib(100), &[one], now_ms);
+        assert_eq!(command(&decided, 1), None, "at {now_ms}");
+    }
+}
+
+#[test]
+fn where_nothing_comes_of_it_nothing_is_asked() {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    let at = |actual: Bytes, now_ms| GuestSample {
+        resident: Some(gib(4)),
+        ..guest(1, actual, actual.less(GIB), now_ms)
+    };
+    let to = command(&pass(&mut arbiter, short, &[at(gib(4), 1000)], 1000), 1).unwrap();
+    let reached = pass(&mut arbiter, short, &[at(to, 2000)], 2000);
+    let outcome = reached.outcomes.first().map(|o| (o.result, o.host_got));
+    assert_eq!(outcome, Some((Arrival::Reached, Some(Bytes::ZERO))));
+    for now_ms in (3000..60_000).step_by(1000) {
+        let decided = pass(&mut arbiter, short, &[at(to, now_ms)], now_ms);
+        assert_eq!(command(&decided, 1), None, "at {now_ms}");
+    }
+}
+
+#[test]
+fn a_reservation_is_held_or_fails_by_its_deadline_and_says_who_would_not_give() {
+    let mut arbiter = Arbiter::new();
+    let pinned = GuestSample {
+        limits: Limits { mode: Mode::Pinned(gib(4)), ..idle(1, 0).limits },
+        ..idle(1, 1000)
+    };
+    assert!(arbiter.reserve(1, gib(2), 10_000, 60_000));
+    let held = pass(&mut arbiter, gib(30), &[pinned], 1000);
+    assert!(held.reserved.iter().any(|r| r.id == 1 && r.outcome.is_ok()));
+    assert!(arbiter.reserve(2, gib(60), 10_000, 60_000));
+    let failed = (2000..=11_000).step_by(1000).find_map(|now_ms| {
+        let one = GuestSample { memory: idle(1, now_ms).memory, ..pinned };
+        pass(&mut arbiter, gib(30), &[one], now_ms).reserved.pop().map(|r| (now_ms, r))
+    });
+    let (at_ms, one) = failed.unwrap();
+    assert_eq!((at_ms, one.id), (10_000, 2));
+    assert!(one.outcome.unwrap_err().iter().any(|(key, _)| *key == Key(1)));
+}
+
+#[test]
+fn what_is_held_for_a_newcomer_is_not_granted_to_others() {
+    let mut arbiter = Arbiter::new();
+    let free = config().reserve.plus(gib(3));
+    assert!(arbiter.reserve(1, gib(3), 10_000, 60_000));
+    let decided = pass(&mut arbiter, free, &[starved(1, gib(2), 1000)], 1000);
+    assert!(decided.reserved.iter().any(|r| r.outcome.is_ok()));
+    assert_eq!(command(&decided, 1), None);
+}
+
+#[test]
+fn pinned_and_released_guests_have_their_sizes_and_no_more() {
+    let mut arbiter = Arbiter::new();
+    let with = |mode| GuestSample {
+        limits: Limits { mode, ..idle(1, 0).limits },
+        ..guest(1, gib(4), gib(3), 1000)
+    };
+    let pinned = pass(&mut arbiter, gib(30), &[with(Mode::Pinned(gib(3)))], 1000);
+    assert_eq!(command(&pinned, 1), Some(gib(3)));
+    // A target that was cut short by the host's means is not overshot when there is more.
+    let mut arbiter = Arbiter::new();
+    let little = config().reserve.plus(GIB);
+    assert_eq!(
+        command(&pass(&mut arbiter, little, &[with(Mode::Released)], 1000), 1),
+        Some(gib(5))
+    );
+    let released = pass(&mut arbiter, gib(30), &[with(Mode::Released)], 1100);
+    assert_eq!(command(&released, 1), Some(gib(8)));
+}
+
+#[test]
+fn a_guest_that_is_gone_is_forgotten_and_a_reboot_is_no_rival() {
+    let mut arbiter = Arbiter::new();
+    let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
+    assert!(command(&down, 1).is_some());
+    assert!(arbiter.target(Key(1)).is_some());
+    arbiter.rebooted(Key(1));
+    let fresh = guest(1, gib(8), gib(7), 2000);
+    let decided = pass(&mut arbiter, gib(30), &[fresh], 2000);
+    assert!(decided.outcomes.is_empty());
+    assert_ne!(of(&decided, 1).map(|d| d.clause), Some(Clause::Foreign));
+    pass(&mut arbiter, gib(30), &[], 3000);
+    assert_eq!(arbiter, {
+        let mut other = Arbiter::new();
+        pass(&mut other, gib(30), &[fresh], 2000);
+        pass(&mut other, gib(30), &[], 3000);
+        other
+    });
+}
+
+#[test]
+fn a_move_says_which_way_it_goes() {
+    let mut arbiter = Arbiter::new();
+    let guests = [idle(1, 1000), starved(2, gib(2), 1000)];
+    let decided = pass(&mut arbiter, config().reserve.plus(Bytes::mib(64)), &guests, 1000);
+    for one in &decided.decisions {
+        match one.action {
+            Action::Grow => assert!(one.to > one.from),
+            Action::Shrink => assert!(one.to < one.from),
+            Action::Hold => assert_eq!(one.to, one.from),
+        }
+    }
+}
