@@ -6,6 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod load;
+pub mod manager;
+
 use farm::fleet::{Fleet, Floor, State, Tally};
 use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};
 use std::io::Write;

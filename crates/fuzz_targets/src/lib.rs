@@ -17,6 +17,7 @@
 mod counter;
 mod frames;
 mod host;
+mod host_manager;
 mod host_rules;
 mod input;
 mod kernel;
@@ -35,7 +36,9 @@ pub const TARGETS: &[Target] = &[
     ("cpu_list", procfs::cpu_list),
     ("frames", frames::frames),
     ("history", counter::history),
+    ("host_control", host_manager::host_control),
     ("host_rules", host_rules::host_rules),
+    ("host_toml", host_manager::host_toml),
     ("proc_loadavg", procfs::loadavg),
     ("proc_meminfo", procfs::meminfo),
     ("proc_pressure", procfs::pressure),

@@ -1,23 +1,40 @@
 //! The only place where the manager reads a clock.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// One clock that never jumps, to decide by, and the one that people read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
+    hand: Option<Rc<Cell<u64>>>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
     /// Starts to count.
     pub fn start() -> Clock {
-        Clock { start: Instant::now() }
+        Clock { start: Instant::now(), hand: None }
+    }
+
+    /// A clock that stands until somebody turns its hand, which is in milliseconds: for tests.
+    /// Nobody waits by it.
+    pub fn by_hand(hand: Rc<Cell<u64>>) -> Clock {
+        Clock { start: Instant::now(), hand: Some(hand) }
+    }
+
+    /// Whether it stands.
+    pub(crate) fn is_by_hand(&self) -> bool {
+        self.hand.is_some()
     }
 
     /// Milliseconds since the start.
     pub fn ms(&self) -> u64 {
-        self.start.elapsed().as_millis() as u64
+        match &self.hand {
+            Some(hand) => hand.get(),
+            None => self.start.elapsed().as_millis() as u64,
+        }
     }
 
     /// Microseconds since the start, for what a pass costs.
@@ -34,6 +51,9 @@ impl Clock {
 
     /// Milliseconds since 1970; 0 on a machine whose clock is before it.
     pub fn wall_ms(&self) -> i64 {
+        if let Some(hand) = &self.hand {
+            return i64::try_from(hand.get()).unwrap_or(i64::MAX);
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -34,6 +34,8 @@ mod rows;
 mod start;
 mod upkeep;
 
+pub use clock::Clock;
 pub use error::Error;
+pub use lease::Lease;
 pub use machine::{Machine, MachineReader};
 pub use manager::{Manager, Options, Parts, Signals, Turn};

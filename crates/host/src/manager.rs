@@ -199,6 +199,7 @@ impl Manager {
         let sources = self.sources.iter().map(|source| source.next_ms());
         let due = due.into_iter().chain(sources).chain([self.control.next_ms()]).min();
         let wait_ms = due.unwrap_or(now).saturating_sub(now).min(TICK_MS);
+        let wait_ms = if self.clock.is_by_hand() { 0 } else { wait_ms };
         let (seen, turn) = self.wait(signals, wait_ms)?;
         let now = self.clock.ms();
         self.hear(seen, now);

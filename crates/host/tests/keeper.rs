@@ -1,8 +1,8 @@
 //! The keeper as a process: a manager that is killed, one that hangs, one that says goodbye.
 //!
-//! Three processes, all of this program: the test plays the QEMUs, a dummy manager holds a lease,
-//! and the lease starts the keeper. The two children are tests of their own, which do nothing
-//! unless they are given a directory to work in.
+//! Processes, all of this program: two that play QEMUs, a dummy manager that holds a lease, and the
+//! keeper that the lease starts. Each is a test of its own, which does nothing unless it is given
+//! a directory to work in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -23,25 +23,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const DIR: &str = "PINHEAD_TEST_DIR";
+/// The name of a QEMU, or the numbers of both.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
+const GUESTS: [&str; 2] = ["a", "b"];
 /// Longer than anything here takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
 const HELD: Bytes = Bytes::mib(200);
 
-/// A guest that answers what every QEMU is asked; tells the targets that it is given.
-fn qemu(path: &Path, told: Sender<(String, u64)>) {
-    let listener = UnixListener::bind(path).expect("a socket");
-    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else { return };
-            converse(stream, &name, &told);
-        }
-    });
+/// A guest that answers what every QEMU is asked, and writes down the targets that it is given.
+#[test]
+fn a_qemu() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let name = std::env::var(QEMU).expect("a name");
+    let listener = UnixListener::bind(dir.join(format!("{name}.qmp"))).expect("a socket");
+    println!("listens 0");
+    for stream in listener.incoming() {
+        converse(stream.expect("a client"), &name);
+    }
 }
 
-fn converse(mut stream: UnixStream, name: &str, told: &Sender<(String, u64)>) {
+fn converse(mut stream: UnixStream, name: &str) {
     let version = json!({ "qemu": { "micro": 0, "minor": 2, "major": 7 }, "package": "" });
     let greeting = json!({ "QMP": { "version": version, "capabilities": [] } });
     if writeln!(stream, "{greeting}").is_err() {
@@ -59,7 +61,7 @@ fn converse(mut stream: UnixStream, name: &str, told: &Sender<(String, u64)>) {
             "query-migrate" | "qmp_capabilities" => json!({}),
             "balloon" => {
                 let value = command["arguments"]["value"].as_u64().expect("a size");
-                told.send((name.to_owned(), value)).expect("somebody listens");
+                println!("target {value}");
                 json!({})
             }
             _ => json!([]),
@@ -73,9 +75,10 @@ fn converse(mut stream: UnixStream, name: &str, told: &Sender<(String, u64)>) {
 
 struct Scene {
     dir: PathBuf,
+    qemus: Vec<Child>,
     manager: Child,
     keeper: ProcessId,
-    told: Receiver<(String, u64)>,
+    told: Receiver<(&'static str, u64)>,
 }
 
 impl Scene {
@@ -88,23 +91,29 @@ impl Scene {
         let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
         fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
         let (sender, told) = channel();
-        for guest in ["a", "b"] {
-            qemu(&dir.join(format!("{guest}.qmp")), sender.clone());
+        let mut qemus = Vec::new();
+        for name in GUESTS {
+            let mut qemu = child("a_qemu", &dir, name);
+            let mut numbers = numbers(&mut qemu);
+            assert_eq!(numbers.next(), Some(("listens".to_owned(), 0)));
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for (_, target) in numbers {
+                    if sender.send((name, target)).is_err() {
+                        return;
+                    }
+                }
+            });
+            qemus.push(qemu);
         }
-        let mut manager = child("a_manager")
-            .env(DIR, &dir)
-            .env(QEMU, std::process::id().to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a manager");
-        let output = BufReader::new(manager.stdout.take().expect("its output"));
-        let mut lines = output.lines().map_while(Result::ok);
-        let pid = lines.find_map(|line| Some(line.split_once("keeper ")?.1.parse::<u32>()));
-        let pid = pid.expect("the keeper's number").expect("a number");
-        let keeper = ProcessId::of(pid).expect("a keeper");
+        let pids: Vec<_> = qemus.iter().map(|qemu| qemu.id().to_string()).collect();
+        let mut manager = child("a_manager", &dir, &pids.join(" "));
+        let mut numbers = numbers(&mut manager);
+        let (_, pid) = numbers.next().expect("the keeper's number");
+        let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
         // Whatever else it says is read, so that it never waits.
-        thread::spawn(move || lines.count());
-        Scene { dir, manager, keeper, told }
+        thread::spawn(move || numbers.count());
+        Scene { dir, qemus, manager, keeper, told }
     }
 
     fn signal(&self, signal: Signal) {
@@ -113,7 +122,7 @@ impl Scene {
     }
 
     /// The targets that the guests were given, once both have one.
-    fn targets(&self) -> BTreeMap<String, u64> {
+    fn targets(&self) -> BTreeMap<&'static str, u64> {
         let mut targets = BTreeMap::new();
         while targets.len() < 2 {
             let (name, target) = self.told.recv_timeout(LONG).expect("a target");
@@ -122,7 +131,7 @@ impl Scene {
         targets
     }
 
-    /// Waits until the keeper has ended, and cleans up.
+    /// Waits until the keeper has ended.
     fn end(mut self) {
         let _ = self.manager.kill();
         self.manager.wait().expect("its end");
@@ -131,7 +140,19 @@ impl Scene {
             assert!(waited < LONG, "the keeper stays");
             waited += pause(50);
         }
-        fs::remove_dir_all(&self.dir).expect("a clean end");
+    }
+}
+
+impl Drop for Scene {
+    /// Without its manager the keeper ends by itself.
+    fn drop(&mut self) {
+        let _ = self.manager.kill();
+        let _ = self.manager.wait();
+        for qemu in &mut self.qemus {
+            let _ = qemu.kill();
+            let _ = qemu.wait();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -142,23 +163,39 @@ fn pause(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
 
-/// This program again, in one of the parts below.
-fn child(part: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["--exact", part, "--nocapture"]);
-    command
+/// This program again, in one of its parts.
+fn child(part: &str, dir: &Path, qemu: &str) -> Child {
+    Command::new(std::env::current_exe().expect("a program"))
+        .args(["--exact", part, "--nocapture"])
+        .env(DIR, dir)
+        .env(QEMU, qemu)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child")
+}
+
+/// The words with numbers that a child writes, among what the test harness writes.
+fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
+    let output = BufReader::new(child.stdout.take().expect("its output"));
+    output.lines().map_while(Result::ok).filter_map(|line| {
+        // The harness begins a line before it calls the test.
+        let mut words = line.rsplit(' ');
+        let number = words.next()?.parse().ok()?;
+        Some((words.next()?.to_owned(), number))
+    })
 }
 
 /// The dummy manager.
 #[test]
 fn a_manager() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
-    let qemu = std::env::var(QEMU).expect("a number").parse().expect("a number");
-    let qemu = ProcessId::of(qemu).expect("the test");
+    let pids = std::env::var(QEMU).expect("numbers");
+    let pids = pids.split(' ').map(|pid| ProcessId::of(pid.parse().expect("a number")));
+    let qemus = pids.map(|qemu| qemu.expect("a guest"));
     let program = std::env::current_exe().expect("a program");
     let arguments = ["--exact", "a_keeper", "--nocapture"].map(Into::into).into();
     let mut lease = Lease::start(program, arguments, 0).expect("a keeper");
-    for (id, name) in (1..).zip(["a", "b"]) {
+    for ((id, name), qemu) in (1..).zip(GUESTS).zip(qemus) {
         lease.hold(Held {
             id,
             name: name.to_owned(),
@@ -198,7 +235,7 @@ fn a_keeper() {
 fn a_killed_managers_guests_have_their_memory_back() {
     let scene = Scene::new("kill", 4096);
     scene.signal(Signal::KILL);
-    let all = BTreeMap::from([("a".to_owned(), RESTORE.0), ("b".to_owned(), RESTORE.0)]);
+    let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
     assert_eq!(scene.targets(), all);
     let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
     assert_eq!(fs::read_to_string(run).expect("a setting"), "0");

@@ -11,7 +11,7 @@ use crate::policies::{Order, Ours};
 use crate::scenario::{CALM_MS, LENGTH_MS, Scenario};
 use crate::world::{PASS_MS, Round, World};
 use counters::Bytes;
-use policy::arbiter::{Arrival, Key, STUCK_MS};
+use policy::arbiter::{Arrival, Clause, Key, STUCK_MS};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ const NEED_MS: u64 = 30_000;
 /// From here on the set point is to be held.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
 /// How often a guest may turn within ten minutes of any load.
-const TURNS_MAX: usize = 12;
+const TURNS_MAX: usize = 14;
 /// The same for one whose load itself turns that often.
 const TURNS_RESTLESS_MAX: usize = 20;
 const TURNS_MS: u64 = 600_000;
@@ -88,10 +88,12 @@ impl Tally {
 struct Seen {
     way: Option<Ordering>,
     turns: VecDeque<u64>,
-    asked_ms: Option<u64>,
+    asked_ms: Option<(u64, Ordering)>,
     open_ms: Option<(u64, u64)>,
     kills: u64,
     killed_ms: Option<u64>,
+    /// It last gave because the host was below its reserve.
+    emergency: bool,
     /// Turns after all has settled.
     calm_turns: u64,
     actual_kib: Option<u64>,
@@ -223,9 +225,14 @@ impl Checker {
         if way != Ordering::Equal {
             if seen.way.is_some_and(|before| before != way) {
                 seen.turns.push_back(world.now_ms);
-                seen.calm_turns += u64::from(!self.restless && world.now_ms >= SETTLED_MS);
+                let kills = seen.killed_ms.is_some_and(|at_ms| world.now_ms < at_ms + AGAIN_MS);
+                // The host's own safety comes before a guest's rest.
+                let calm =
+                    !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
+                seen.calm_turns += u64::from(calm);
             }
             seen.way = Some(way);
+            seen.emergency = order.clause == Some(Clause::Emergency);
         }
         while seen.turns.front().is_some_and(|at_ms| at_ms + TURNS_MS < world.now_ms) {
             seen.turns.pop_front();
@@ -294,14 +301,18 @@ impl Checker {
             if told(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
-            let asked = round.orders.iter().any(|o| {
+            let asked = round.orders.iter().find(|o| {
                 let size = Bytes(o.target.0.abs_diff(o.from.0));
                 o.key == member.key && size > Bytes::mib(64).max(o.from.permille(20))
             });
-            if asked {
-                seen.asked_ms = seen.asked_ms.or(Some(world.now_ms));
+            if let Some(order) = asked {
+                // Asked for the opposite, it has its time again.
+                let way = order.target.cmp(&order.from);
+                let (at_ms, before) = seen.asked_ms.unwrap_or((world.now_ms, way));
+                let at_ms = if before == way { at_ms } else { world.now_ms };
+                seen.asked_ms = Some((at_ms, way));
             }
-            let silent_ms = seen.asked_ms.map_or(0, |at_ms| world.now_ms - at_ms);
+            let silent_ms = seen.asked_ms.map_or(0, |(at_ms, _)| world.now_ms - at_ms);
             if silent_ms > STUCK_MS + 2 * PASS_MS && member.guest.took_back_kib == 0 {
                 return Err(format!("{:?} is stuck for {silent_ms} ms, and not told", member.key));
             }

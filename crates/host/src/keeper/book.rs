@@ -53,7 +53,7 @@ pub struct Book {
     guests: BTreeMap<u64, Held>,
     reserve: Bytes,
     ksm: Option<Saved>,
-    /// When the last beat came; before the first one nobody can be late.
+    /// When the last sign of life came; before the first one nobody can be late.
     beat_ms: Option<u64>,
     looked_ms: Option<u64>,
     /// What the manager said when it ended in order.
@@ -75,12 +75,11 @@ impl Book {
                 }
             }
             Order::Drop(id) => drop(self.guests.remove(&id)),
-            Order::Beat(_) => self.beat_ms = Some(now_ms),
+            // Whom to end is a matter of descriptors, and no decision. It is a sign of life too.
+            Order::Beat(_) | Order::Manager { .. } => self.beat_ms = Some(now_ms),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
             Order::Ksm(saved) => self.ksm = saved,
             Order::Done(done) => self.done = Some(done),
-            // Whom to end is a matter of descriptors, and no decision.
-            Order::Manager { .. } => {}
         }
     }
 

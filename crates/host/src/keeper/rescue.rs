@@ -44,6 +44,8 @@ struct Patient {
     restore: Bytes,
     /// What it has, or was given and may take.
     level: Bytes,
+    /// What of that is a gift.
+    given: Bytes,
     is_reached: bool,
     /// The target that was asked for last, and what it cost.
     asked: Option<(Bytes, Bytes)>,
@@ -71,6 +73,11 @@ impl Patient {
     fn missing(&self) -> Bytes {
         self.restore.less(self.level)
     }
+
+    /// What it missed when the rescue began.
+    fn missed(&self) -> Bytes {
+        self.missing().plus(self.given)
+    }
 }
 
 impl Rescue {
@@ -85,6 +92,7 @@ impl Rescue {
             name: held.name.clone(),
             restore: Bytes(held.restore),
             level: Bytes(held.held),
+            given: Bytes::ZERO,
             is_reached: false,
             asked: None,
             refusal: None,
@@ -106,8 +114,8 @@ impl Rescue {
     pub fn reached(&mut self, id: u64, actual: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = true;
-            // What it has is not handed out again. A target that was asked for counts already.
-            if patient.asked.is_none() {
+            // A gift that it has not taken up yet counts, and is not handed out again.
+            if patient.asked.is_none() && patient.given == Bytes::ZERO {
                 patient.level = actual;
             }
             self.is_news = true;
@@ -132,6 +140,7 @@ impl Rescue {
             && let Some((_, cost)) = patient.asked.take()
         {
             patient.level = patient.level.less(cost);
+            patient.given = patient.given.less(cost);
             patient.refusal = Some(reason.to_owned());
             self.pending = self.pending.less(cost);
         }
@@ -176,12 +185,19 @@ impl Rescue {
         };
         self.stepped_ms = Some(now_ms);
         self.is_news = false;
-        let room = self.room(available);
+        let mut room = self.room(available);
         let seeks = now_ms < self.began_ms.saturating_add(SEEK_MS);
-        let claims = self.patients.values().filter(|patient| {
-            patient.outcome.is_none() && patient.asked.is_none() && (patient.is_reached || seeks)
-        });
-        let sum: Bytes = claims.map(Patient::missing).sum();
+        let all = || self.patients.values();
+        let counts = |patient: &&Patient| match patient.outcome {
+            None => patient.is_reached || seeks,
+            Some(_) => patient.given > Bytes::ZERO,
+        };
+        let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
+        let missed: Bytes = all().filter(counts).map(Patient::missed).sum();
+        // Everyone's part is one of all that there is to give, so whoever was reached first has
+        // no more of it than others.
+        let pot = room.plus(all().map(|patient| patient.given).sum());
+        let fits = missing <= room;
         let mut ready: Vec<_> = self
             .patients
             .iter_mut()
@@ -194,12 +210,15 @@ impl Rescue {
         let mut handed = Bytes::ZERO;
         for (id, patient) in ready {
             let missing = patient.missing();
-            let gift = if sum <= room { missing } else { part(missing, room, sum) };
+            let due = part(patient.missed(), pot, missed).less(patient.given);
+            let gift = if fits { missing } else { due.min(missing).min(room) };
             // With nothing missing it is told all the same: its target may still be a low one.
             if gift < missing && gift < GIFT_MIN {
                 continue;
             }
+            room = room.less(gift);
             patient.level = patient.level.plus(gift);
+            patient.given = patient.given.plus(gift);
             let target = if gift == missing { patient.restore } else { patient.level };
             patient.asked = Some((target, gift));
             handed = handed.plus(gift);
@@ -238,10 +257,10 @@ impl Rescue {
     }
 }
 
-/// The part of `room` that is due to who misses `missing` of `sum`.
-fn part(missing: Bytes, room: Bytes, sum: Bytes) -> Bytes {
-    let part = u128::from(room.0) * u128::from(missing.0) / u128::from(sum.0.max(1));
-    Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(missing)
+/// The part of `pot` that is due to who missed `missed` of `all`.
+fn part(missed: Bytes, pot: Bytes, all: Bytes) -> Bytes {
+    let part = u128::from(pot.0) * u128::from(missed.0) / u128::from(all.0.max(1));
+    Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(missed)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ struct Line<F> {
 /// `say`, a sentence at a time.
 pub fn run<F: AsFd>(pipe: F, options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<Ended> {
     let clock = Clock::start();
-    settle(say);
+    settle();
     let mut line = Line { pipe, heard: Vec::new(), has_ended: false, manager: None };
     let mut book = Book::new();
     loop {
@@ -86,14 +86,13 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, say: &mut dyn FnMut(&str)) -> io
 }
 
 /// Leaves the manager's session, so that what ends that does not end this, and asks the kernel to
-/// kill anything else first when memory is short. Neither is needed for the work.
-fn settle(say: &mut dyn FnMut(&str)) {
+/// kill anything else first when memory is short. Neither is needed for the work, and the second
+/// is for root alone.
+fn settle() {
     // The leader of a process group cannot, and has a session of its own, or none to leave.
     let _ = rustix::process::setsid();
     let wanted = File::options().write(true).open("/proc/self/oom_score_adj");
-    if let Err(error) = wanted.and_then(|mut file| file.write_all(b"-1000")) {
-        say(&format!("The keeper may be killed when memory is short: {error}"));
-    }
+    let _ = wanted.and_then(|mut file| file.write_all(b"-1000"));
 }
 
 impl<F: AsFd> Line<F> {

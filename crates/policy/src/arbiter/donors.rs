@@ -72,7 +72,9 @@ pub(super) fn take(
         if demand < MOVE_MIN {
             break;
         }
-        demand = demand.less(tier_gives(seats, &mut given, *tier, demand, haste, config));
+        // Memory in use is pushed out for the reserve alone, not for the set point.
+        let asked = if *tier == Tier::Used { demand.min(purse.deficit) } else { demand };
+        demand = demand.less(tier_gives(seats, &mut given, *tier, asked, haste, config));
     }
     let mut refused = Vec::new();
     for (seat, size) in seats.iter_mut().zip(given) {

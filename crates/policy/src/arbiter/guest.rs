@@ -107,8 +107,12 @@ impl Guest {
                 self.memory = Some(memory);
             }
         }
-        if let Some(view) = self.view.as_mut().filter(|_| sample.urgent) {
-            view.strained = true;
+        if let Some(view) = self.view.as_mut() {
+            view.waits |= sample.urgent;
+            // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
+            // goes on: that alone is no lack.
+            let is_cold = view.cold() >= Bytes(Guest::plain_comfort(view, sample).0 * 2);
+            view.strained |= view.waits && !is_cold;
         }
         if self.is_strained() {
             self.strained_ms = Some(now_ms);
@@ -403,7 +407,7 @@ impl Guest {
             available: view.map(|v| v.available),
             free: view.and_then(|v| v.free),
             hot: view.map(|v| v.hot),
-            cold: view.map(|v| v.available.less(v.hot)),
+            cold: view.map(|v| v.cold()),
             comfort: view.map(|_| at.comfort),
             need: view.map(|_| at.need),
             request: sample.request,

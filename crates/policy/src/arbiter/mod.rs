@@ -80,6 +80,8 @@ struct Purse {
     /// What reservations lack.
     reserve_lack: Bytes,
     emergency: bool,
+    /// What it lacks to a little more than its reserve.
+    deficit: Bytes,
     /// The host is half-way from its set point to its reserve.
     low: bool,
     /// What may be given to mere wishes.
@@ -269,6 +271,7 @@ impl Arbiter {
             lack: lack.max(relief),
             reserve_lack: pending.plus(config.reserve).plus(held).less(after).min(pending),
             low: after < Bytes(wanted.0 / 2 + config.reserve.0 / 2),
+            deficit: config.reserve.plus(config.hysteresis).less(host.available.plus(coming)),
             emergency: host.available.plus(coming) < config.reserve,
             surplus: if host.strained { Bytes::ZERO } else { surplus },
         }

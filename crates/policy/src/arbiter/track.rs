@@ -183,6 +183,13 @@ impl Track {
             self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return Seen { outcome: outcome(Arrival::Reached, host_got), ..Seen::default() };
         }
+        // More than was granted: its kernel took the rest by itself.
+        if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
+            self.settle(actual);
+            self.tries = 0;
+            let cap = Some(actual);
+            return Seen { outcome: outcome(Arrival::TookBack, None), cap, took_back: true };
+        }
         // The wrong way: by the guest's kernel if it had too little, else by somebody else.
         let wrong = match target.shrinks() {
             true => actual > target.nearest.plus(slack(target.nearest)),

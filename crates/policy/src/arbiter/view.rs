@@ -44,7 +44,9 @@ pub struct View {
     pub stalls: Option<u64>,
     /// Time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<u64>,
-    /// Something in the guest waits for memory, or did since the last sample.
+    /// Some task waited for memory since the last sample, for whatever reason.
+    pub waits: bool,
+    /// Something in the guest lacks memory, or did since the last sample.
     pub strained: bool,
 }
 
@@ -62,7 +64,7 @@ impl View {
             free: now.free,
             hot,
             swap_free: now.swap_free,
-            strained: urgent,
+            waits: urgent,
             ..View::default()
         };
         let window_ms = before.and_then(|b| now.clock_ms.checked_sub(b.clock_ms)).unwrap_or(0);
@@ -84,14 +86,18 @@ impl View {
         let killed = over(rate(now.oom_kills, before.oom_kills), 1);
         let major = rate(now.major_faults, before.major_faults);
         let blind = view.refaults.is_none() && view.psi_permille.is_none();
-        view.strained |= over(view.psi_permille, PSI_STRAINED_PERMILLE)
-            || over(view.swap_in, SWAP_IN_STRAINED)
+        view.waits |= over(view.psi_permille, PSI_STRAINED_PERMILLE) || over(view.stalls, 1);
+        view.strained = over(view.swap_in, SWAP_IN_STRAINED)
             || over(view.swap_out, SWAP_OUT_STRAINED)
             || over(view.refaults, REFAULT_STRAINED)
-            || over(view.stalls, 1)
             || (blind && over(major, MAJOR_FAULTS_STRAINED))
             || killed;
         Some(view)
+    }
+
+    /// Page cache that nobody used again, and free memory.
+    pub fn cold(&self) -> Bytes {
+        self.available.less(self.hot)
     }
 
     /// Memory that came back too late, in a second.

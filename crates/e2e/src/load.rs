@@ -1,0 +1,66 @@
+//! What a guest's memory is filled with, and what the guest itself says of it.
+
+use crate::Guest;
+use std::time::Duration;
+
+/// Rules that hold whatever they see: what moves is the manager's doing.
+pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
+                           HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
+                           MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// A kernel argument that leaves the modules of compressed memory loaded, with a little swap,
+/// for [`Guest::fill_cache`].
+pub const HAS_ZRAM: &str = "pinhead.zram_mib=4";
+
+impl Guest<'_> {
+    /// Reads so much of a disk once: page cache that nobody uses again. A device of compressed
+    /// memory with nothing written on it is a disk that costs nothing. Its cache lasts as long
+    /// as somebody has it open.
+    pub fn fill_cache(&mut self, mib: u64) {
+        self.sh(&format!(
+            "swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset; \
+             echo {mib}M > /sys/block/zram0/disksize; \
+             (exec sleep 100000 < /dev/zram0) > /dev/null 2>&1 & \
+             cat /dev/zram0 > /dev/null"
+        ));
+    }
+
+    /// Takes so much memory into use in the background, 4 MiB at a time and some 40 MiB a second.
+    /// It is used until [`Guest::free`].
+    pub fn use_memory(&mut self, mib: u64) {
+        let pieces = mib.div_ceil(4);
+        self.sh(&format!(
+            "(for n in $(seq {pieces}); do dd if=/dev/zero of=/dev/shm/load.$n bs=1M count=4; \
+             usleep 50000; done; : > /run/load.done) > /dev/null 2>&1 &"
+        ));
+    }
+
+    /// Waits until [`Guest::use_memory`] has all that it wanted.
+    pub fn until_used(&mut self, limit: Duration) {
+        let line = "ls /run/load.done 2> /dev/null || true";
+        self.until_sh(line, limit, |text| !text.is_empty());
+    }
+
+    /// How much of [`Guest::use_memory`] is in use, in MiB.
+    pub fn in_use_mib(&mut self) -> u64 {
+        self.number("df -m /dev/shm | awk 'END {print $3}'")
+    }
+
+    /// Frees what was taken into use.
+    pub fn free(&mut self) {
+        self.sh("rm -f /dev/shm/load.* /run/load.done");
+    }
+
+    /// What its balloon holds by its own word, in MiB.
+    pub fn balloon_mib(&mut self) -> u64 {
+        self.number(
+            "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} \
+             END {print int((i-d)/256)}' /proc/vmstat",
+        )
+    }
+
+    /// How many of its tasks were killed because there was no memory left.
+    pub fn oom_kills(&mut self) -> u64 {
+        self.number("awk '/^oom_kill / {print $2}' /proc/vmstat")
+    }
+}

@@ -1,0 +1,371 @@
+//! `pinhead host` as a process beside a fleet of real guests.
+//!
+//! ```text
+//!   Place (a directory) ── g1.qmp g1.port ... ◄── QEMUs of the fleet
+//!                       ── host.toml, host.sock, journal.db ◄── Manager (a process)
+//! ```
+//!
+//! A budget in its settings bounds what the guests may use together, so that a machine with much
+//! memory plays a small host that is full.
+
+use crate::Host;
+use farm::{Deadline, wait_for_exit};
+use host::control::{Answer, Ask, GuestRow, Ps, Status, ask};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use store::{Decided, Event, Journal, Policy, Query, Range};
+
+/// How long a manager may take to answer: it shares two cores with emulated guests.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take to be there, and to end in peace.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How often is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(50);
+/// The kernel's page.
+const PAGE_BYTES: u64 = 4096;
+/// More events than a test can bring about.
+const EVENTS_MAX: u32 = 10_000;
+
+static PLACES: AtomicU32 = AtomicU32::new(0);
+
+/// A directory for sockets, settings and the journal, which goes with the test.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    /// A new directory.
+    pub fn new() -> Place {
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-e2e-host-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        Place { dir }
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The manager's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("host.sock")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.dir.join("journal.db")
+    }
+
+    /// Writes the settings of a host that is as large as `size` says.
+    pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
+        let path = self.dir.join("host.toml");
+        let dir = self.dir.display();
+        let text = format!(
+            "[host]\nbudget = \"{} MiB\"\nset_point = \"{} MiB\"\nhysteresis = \"{} MiB\"\n\
+             reserve = \"{} MiB\"\n\n[sources]\nqmp = [\"{dir}/*.qmp\"]\nlibvirt = []\n\n\
+             [journal]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n{more}",
+            size.budget_mib,
+            size.set_point_mib,
+            size.hysteresis_mib,
+            size.reserve_mib,
+            self.journal().display(),
+            self.socket().display()
+        );
+        std::fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        path
+    }
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place::new()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The host that the budget plays, in MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What the guests may use together.
+    pub budget_mib: u64,
+    /// What of it is to be free.
+    pub set_point_mib: u64,
+    /// How far that may be missed.
+    pub hysteresis_mib: u64,
+    /// What no grant touches.
+    pub reserve_mib: u64,
+}
+
+impl Size {
+    /// A host that has so much free beside what the guests of a fleet have in its memory now.
+    pub fn with_free(host: &Host, guests: usize, free_mib: u64) -> Size {
+        let used: u64 = (0..guests).map(|n| resident_mib(host, n)).sum();
+        let budget_mib = used + free_mib;
+        Size { budget_mib, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 }
+    }
+}
+
+/// What a guest has in the memory of the host, in MiB.
+pub fn resident_mib(host: &Host, index: usize) -> u64 {
+    let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
+    pages.unwrap_or_else(|| panic!("{pid} has no memory: {text:?}")) * PAGE_BYTES >> 20
+}
+
+/// Sends a signal to a process that a test has started.
+pub fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
+}
+
+/// Waits until something holds, by looking again and again, and says how long it took. `None`
+/// when the time is over.
+pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Duration> {
+    let deadline = Deadline::after(limit);
+    while !so() {
+        deadline.remaining()?;
+        // Waits for its own end, which does not come, instead of sleeping.
+        let _ = wait_for_exit(std::process::id(), LOOK);
+    }
+    Some(deadline.elapsed())
+}
+
+/// A running manager.
+#[derive(Debug)]
+pub struct Manager<'a> {
+    child: Child,
+    program: &'static str,
+    place: &'a Place,
+}
+
+impl<'a> Manager<'a> {
+    /// Starts one, and waits until it answers.
+    pub fn start(program: &'static str, place: &'a Place, settings: &Path) -> Manager<'a> {
+        let mut said = std::fs::File::options();
+        let said = said.create(true).append(true).open(place.dir.join("said"));
+        let said = said.unwrap_or_else(|e| panic!("a file for what it says: {e}"));
+        let mut command = Command::new(program);
+        command.arg("host").arg("--config").arg(settings);
+        command.stdin(Stdio::null()).stderr(said);
+        let child = command.spawn().unwrap_or_else(|e| panic!("{program}: {e}"));
+        let mut manager = Manager { child, program, place };
+        let there = wait_until(PATIENCE, || {
+            let ended = manager.child.try_wait().unwrap_or_else(|e| panic!("its state: {e}"));
+            assert!(ended.is_none(), "it ended at once: {}", manager.said());
+            ask(&place.socket(), &Ask::Status, ANSWER).is_ok()
+        });
+        assert!(there.is_some(), "it is not there: {}", manager.said());
+        manager
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it and its keepers have said.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.place.dir.join("said")).unwrap_or_default()
+    }
+
+    /// Its guests.
+    pub fn ps(&self) -> Ps {
+        match ask(&self.place.socket(), &Ask::Ps, ANSWER) {
+            Ok(Answer::Ps(ps)) => ps,
+            other => panic!("{other:?}\n{}", self.said()),
+        }
+    }
+
+    /// Itself.
+    pub fn status(&self) -> Status {
+        match ask(&self.place.socket(), &Ask::Status, ANSWER) {
+            Ok(Answer::Status(status)) => *status,
+            other => panic!("{other:?}\n{}", self.said()),
+        }
+    }
+
+    /// One of its guests.
+    pub fn row(&self, name: &str) -> GuestRow {
+        let ps = self.ps();
+        row(&ps, name).cloned().unwrap_or_else(|| panic!("there is no {name}: {}", table(&ps)))
+    }
+
+    /// Waits until its guests are so, and says how long that took.
+    pub fn until(&self, what: &str, limit: Duration, so: impl Fn(&Ps) -> bool) -> Duration {
+        let mut last = None;
+        let took = wait_until(limit, || so(last.insert(self.ps())));
+        took.unwrap_or_else(|| {
+            let now = last.as_ref().map_or_else(String::new, table);
+            panic!("not within {limit:?}: {what}\n{now}\n{}\n{}", self.told(), self.said())
+        })
+    }
+
+    /// Waits until it has heard of so many guests from their balloons or daemons, and decides.
+    pub fn knows(&self, guests: usize) {
+        self.until("it knows all guests", PATIENCE, |ps| {
+            ps.guests.iter().filter(|guest| guest.age_ms.is_some()).count() >= guests
+                && self.status().passes > 1
+        });
+    }
+
+    /// Runs another command of the program against its socket.
+    pub fn command(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(self.program);
+        command.args(words).arg("--socket").arg(self.place.socket()).stdin(Stdio::null());
+        command.output().unwrap_or_else(|e| panic!("{words:?}: {e}"))
+    }
+
+    /// The same, for what must succeed.
+    pub fn succeed(&self, words: &[&str]) -> String {
+        let output = self.command(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
+    }
+
+    /// Waits for its end.
+    pub fn end(&mut self, limit: Duration) -> ExitStatus {
+        let gone = wait_until(limit, || matches!(self.child.try_wait(), Ok(Some(_))));
+        assert!(gone.is_some(), "it does not end within {limit:?}: {}", self.said());
+        self.child.wait().unwrap_or_else(|e| panic!("its end: {e}"))
+    }
+
+    /// What it has decided about guests of this name, oldest first.
+    pub fn decisions(&self, name: &str) -> Vec<Decided> {
+        let journal = self.journal();
+        let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));
+        let guests = all.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
+        let mut found = Vec::new();
+        let query = Query { guests, policy: Some(Policy::Active), range: always() };
+        let read = journal.decisions(&query, |decided| {
+            found.push(decided);
+            ControlFlow::Continue(())
+        });
+        read.unwrap_or_else(|e| panic!("{e}"));
+        found
+    }
+
+    /// What has happened, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        let journal = self.journal();
+        let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));
+        let guests: Vec<_> = all.iter().map(|row| row.key).collect();
+        let found = journal.events(&guests, always(), EVENTS_MAX);
+        found.unwrap_or_else(|e| panic!("{e}")).into_iter().map(|one| one.event).collect()
+    }
+
+    /// The identities under which its journal knows guests of a name.
+    pub fn identities(&self, name: &str) -> Vec<store::Guest> {
+        let all = self.journal().guests().unwrap_or_else(|e| panic!("{e}"));
+        all.into_iter().map(|row| row.guest).filter(|guest| guest.name == name).collect()
+    }
+
+    fn journal(&self) -> Journal {
+        let path = self.place.journal();
+        Journal::read_only(&path).unwrap_or_else(|e| panic!("{e}: {}", self.said()))
+    }
+
+    /// All that its journal says, for a test that fails.
+    pub fn told(&self) -> String {
+        let mut out = String::new();
+        let guests = self.journal().guests().unwrap_or_default();
+        let names: BTreeSet<String> = guests.into_iter().map(|row| row.guest.name).collect();
+        for name in names {
+            for one in self.decisions(&name) {
+                let _ = writeln!(out, "{}", line(&name, &one));
+            }
+        }
+        for event in self.events() {
+            let _ = writeln!(out, "{} {}: {}", event.at_ms, event.kind, event.text);
+        }
+        out
+    }
+}
+
+impl Drop for Manager<'_> {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            if std::thread::panicking() {
+                eprintln!("--- the manager said\n{}", self.said());
+            }
+            signal(self.child.id(), "TERM");
+            let ended = wait_until(PATIENCE, || !matches!(self.child.try_wait(), Ok(None)));
+            if ended.is_none() {
+                let _ = self.child.kill();
+            }
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn always() -> Range {
+    Range { from_ms: i64::MIN, to_ms: i64::MAX }
+}
+
+/// A guest of a table.
+pub fn row<'a>(ps: &'a Ps, name: &str) -> Option<&'a GuestRow> {
+    ps.guests.iter().find(|guest| guest.name == name)
+}
+
+/// What a guest has, in MiB.
+pub fn actual_mib(row: &GuestRow) -> u64 {
+    row.actual_bytes.unwrap_or(0) >> 20
+}
+
+/// A decision in a line.
+pub fn line(name: &str, one: &Decided) -> String {
+    let Decided { decision, outcomes, .. } = one;
+    let fate = outcomes.last().map_or("-", |outcome| outcome.fate.name());
+    let known = decision.inputs.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    let inputs: Vec<String> = known.map(|(name, value)| format!("{name}={value}")).collect();
+    format!(
+        "{} {name} {} {}: {} -> {} MiB, {fate}: {}\n    {}",
+        decision.at_ms,
+        decision.action,
+        decision.clause,
+        decision.from_bytes >> 20,
+        decision.to_bytes >> 20,
+        decision.reason,
+        inputs.join(" ")
+    )
+}
+
+/// The guests in some lines, for a test that fails.
+pub fn table(ps: &Ps) -> String {
+    let mib = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| (b >> 20).to_string());
+    let mut out = format!("host: {} MiB free\n", mib(ps.host.available_bytes));
+    for guest in &ps.guests {
+        let _ = writeln!(
+            out,
+            "{} {} has {} of {} MiB, resident {}, available {}, needs {}, age {:?} ms: {:?}",
+            guest.name,
+            guest.state,
+            mib(guest.actual_bytes),
+            guest.memory_bytes >> 20,
+            mib(guest.resident_bytes),
+            mib(guest.available_bytes),
+            mib(guest.need_bytes),
+            guest.age_ms,
+            guest.unusable.as_ref().or(guest.reason.as_ref())
+        );
+    }
+    out
+}

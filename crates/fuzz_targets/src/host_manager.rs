@@ -1,0 +1,58 @@
+//! Targets for the host manager: its settings, and what is said to it and to its keeper.
+
+use ::host::config::{Place, parse};
+use ::host::control::{Request, decode_answer, decode_request, encode_answer, encode_request};
+use ::host::keeper;
+use counters::Bytes;
+
+/// A file of settings: what is taken keeps its promises for every guest and host, and what is not
+/// is told with places that are in the text.
+pub(crate) fn host_toml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let place = Place { is_root: true, host_total: Some(Bytes::mib(4096)), ..Place::default() };
+    match parse(text, &place) {
+        Ok(settings) => {
+            let total = Bytes::mib(4096);
+            let config = settings.arbiter(total);
+            assert!(config.reserve < config.set_point && config.set_point < total);
+            assert!(config.hysteresis < config.set_point.less(config.reserve));
+            for memory in [Bytes::ZERO, Bytes::mib(96), Bytes(u64::MAX)] {
+                let (limits, _) = settings.limits("web-1", memory);
+                assert!(limits.min <= limits.max && limits.max <= memory && limits.shares > 0);
+            }
+        }
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in errors {
+                assert!(text.get(error.span.clone()).is_some(), "{error}");
+                assert!(error.line > 0 && error.column > 0 && !error.message.is_empty());
+            }
+        }
+    }
+}
+
+/// Lines of a client, of the manager to a client, and of the manager to its keeper: what is
+/// understood means the same when it is said again.
+pub(crate) fn host_control(data: &[u8]) {
+    for line in data.split(|byte| *byte == b'\n') {
+        match decode_request(line) {
+            Ok(Request { id, ask }) => {
+                let again = encode_request(&Request { id, ask: ask.clone() });
+                assert_eq!(decode_request(again.trim_ascii_end()), Ok(Request { id, ask }));
+            }
+            Err(bad) => {
+                let text = bad.failure.to_string();
+                assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");
+            }
+        }
+        if let Ok((id, answer)) = decode_answer(line) {
+            // A number with a point may come back a bit off, and nothing hangs on that.
+            let again = decode_answer(&encode_answer(id, &answer));
+            assert!(again.is_ok_and(|(again, _)| again == id));
+        }
+        if let Some(order) = keeper::decode(line) {
+            let again = keeper::encode(&order);
+            assert_eq!(keeper::decode(again.trim_ascii_end()), Some(order));
+        }
+    }
+}
