@@ -2,6 +2,7 @@
 
 use crate::Guest;
 use std::time::Duration;
+use wire::{Memory, Message, PoolRequest, Pressure};
 
 /// Rules that hold whatever they see: what moves is the manager's doing.
 pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
@@ -30,7 +31,9 @@ impl Guest<'_> {
     pub fn use_memory(&mut self, mib: u64) {
         let pieces = mib.div_ceil(4);
         self.sh(&format!(
-            "(for n in $(seq {pieces}); do dd if=/dev/zero of=/dev/shm/load.$n bs=1M count=4; \
+            "rm -f /run/load.done; used=$(ls /dev/shm | wc -l); \
+             (for n in $(seq {pieces}); do \
+             dd if=/dev/zero of=/dev/shm/load.$((used + n)) bs=1M count=4; \
              usleep 50000; done; : > /run/load.done) > /dev/null 2>&1 &"
         ));
     }
@@ -63,4 +66,30 @@ impl Guest<'_> {
     pub fn oom_kills(&mut self) -> u64 {
         self.number("awk '/^oom_kill / {print $2}' /proc/vmstat")
     }
+}
+
+/// The command that prints how often the guest's daemon was given a CPU.
+pub fn dispatches() -> &'static str {
+    "cut -d' ' -f3 /proc/$(pidof pinheadd)/schedstat"
+}
+
+/// Frames that are well made and claim what cannot be.
+pub fn nonsense() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for sequence in 0..200 {
+        let memory = Memory {
+            sequence,
+            uptime_ms: u64::MAX,
+            total_kib: Some(u64::MAX - 1),
+            available_kib: Some(0),
+            oom_kills: Some(u64::MAX - 1),
+            ..Memory::default()
+        };
+        let request = PoolRequest { sequence, pages: u64::MAX };
+        let need = Message::Need(Pressure::Memory);
+        for message in [Message::Memory(memory), Message::PoolRequest(request), need] {
+            wire::encode(&message, &mut bytes);
+        }
+    }
+    bytes
 }

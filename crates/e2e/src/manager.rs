@@ -9,11 +9,12 @@
 //! memory plays a small host that is full.
 
 use crate::Host;
-use farm::{Deadline, wait_for_exit};
+use farm::{Deadline, Monitor, wait_for_exit};
 use host::control::{Answer, Ask, GuestRow, Ps, Status, ask};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,6 +62,21 @@ impl Place {
 
     fn journal(&self) -> PathBuf {
         self.dir.join("journal.db")
+    }
+
+    /// Sets a guest's balloon through its second monitor, while no manager has that, and waits
+    /// until the guest has so much.
+    pub fn balloon(&self, name: &str, mib: u64) {
+        let stream = UnixStream::connect(self.dir.join(format!("{name}.qmp")));
+        let mut monitor = Monitor::new(stream.unwrap_or_else(|e| panic!("{name}: {e}")));
+        let soon = || Deadline::after(PATIENCE);
+        let done = monitor.call(qmp::Command::Balloon { value_bytes: mib << 20 }, soon());
+        done.unwrap_or_else(|e| panic!("the balloon of {name}: {e}"));
+        let there = wait_until(PATIENCE, || {
+            let answer = monitor.call(qmp::Command::QueryBalloon, soon());
+            matches!(answer, Ok(qmp::Reply::Balloon { actual_bytes }) if actual_bytes >> 20 == mib)
+        });
+        assert!(there.is_some(), "the balloon of {name} is not as told");
     }
 
     /// Writes the settings of a host that is as large as `size` says.
@@ -123,6 +139,16 @@ pub fn resident_mib(host: &Host, index: usize) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages = text.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
     pages.unwrap_or_else(|| panic!("{pid} has no memory: {text:?}")) * PAGE_BYTES >> 20
+}
+
+/// CPU time of a process, all of its threads together.
+pub fn cpu_time(pid: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let run_ns = tasks.filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(run_ns.sum())
 }
 
 /// Sends a signal to a process that a test has started.

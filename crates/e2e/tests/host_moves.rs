@@ -1,11 +1,9 @@
 //! `pinhead host` moves memory between real guests, and gives it back however it ends.
 
 use e2e::load::{HAS_ZRAM, HOLDING};
-use e2e::manager::{Manager, Place, Size, actual_mib, row, signal, wait_until};
+use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{Guest, Host, Plan};
-use farm::{Arch, Deadline, Monitor};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use farm::{Arch, Deadline};
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
@@ -24,28 +22,13 @@ fn plan(place: &Place) -> Plan {
     plan
 }
 
-/// Speaks to the second monitor of a guest, while no manager has it.
-fn monitor(dir: &Path, name: &str) -> Monitor {
-    let stream = UnixStream::connect(dir.join(format!("{name}.qmp")));
-    Monitor::new(stream.unwrap_or_else(|e| panic!("the monitor of {name}: {e}")))
-}
-
-fn balloon(dir: &Path, name: &str, mib: u64) {
-    let command = qmp::Command::Balloon { value_bytes: mib << 20 };
-    let done = monitor(dir, name).call(command, Deadline::after(e2e::PATIENCE));
-    done.unwrap_or_else(|e| panic!("the balloon of {name}: {e}"));
-}
-
-/// The keeper's process, and that of the manager, for the end of either.
-fn keeper(manager: &Manager<'_>) -> u32 {
-    manager.status().lease.keeper_pid.expect("a keeper")
-}
-
 /// Kills the manager while memory is on its way, and says how long the keeper took to give all
 /// of it back.
 fn kill_in_mid_move(mut manager: Manager<'_>, guests: &mut [Guest<'_>]) -> Duration {
     manager.until("memory moves", Duration::from_secs(20), |ps| {
-        ps.guests.iter().any(|guest| guest.target_bytes < guest.actual_bytes)
+        let all = || ps.guests.iter();
+        all().any(|guest| guest.actual_bytes < Some(guest.memory_bytes - (24 << 20)))
+            && all().any(|guest| guest.target_bytes < guest.actual_bytes)
     });
     signal(manager.pid(), "KILL");
     manager.end(Duration::from_secs(5));
@@ -57,27 +40,30 @@ fn kill_in_mid_move(mut manager: Manager<'_>, guests: &mut [Guest<'_>]) -> Durat
     took
 }
 
+/// What was done to a guest, and by which clauses.
+fn clauses(manager: &Manager<'_>, name: &str, action: &str) -> Vec<String> {
+    let all = manager.decisions(name).into_iter();
+    let of = all.filter(|one| one.decision.action == action);
+    of.map(|one| one.decision.clause.into_owned()).collect()
+}
+
 #[test]
 fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let place = Place::new();
-    let host = Host::start(&[plan(&place), plan(&place), plan(&place)]);
+    let small = Plan { memory_mib: 128, ..plan(&place) };
+    let host = Host::start(&[plan(&place), plan(&place), small]);
     let mut guests = [host.guest(0), host.guest(1), host.guest(2)];
     host.let_go();
-    let [hoarder, starved, third] = &mut guests;
-    hoarder.fill_cache(260);
-    third.fill_cache(60);
-    balloon(place.dir(), "g2", STARVED_MIB);
-    starved.sh("true");
-    let given = wait_until(Duration::from_secs(30), || {
-        starved.balloon_mib() == MEMORY_MIB - STARVED_MIB
-    });
-    assert!(given.is_some(), "its balloon is not inflated");
+    let [hoarder, starved, _] = &mut guests;
+    hoarder.fill_cache(300);
+    place.balloon("g2", STARVED_MIB);
+    starved.use_memory(60);
+    starved.until_used(e2e::PATIENCE);
+    assert_eq!(starved.balloon_mib(), MEMORY_MIB - STARVED_MIB);
 
     // (a) The host is exactly at its set point.
     let size = Size::with_free(&host, 3, 96);
-    println!("{size:?}");
-    let settings = place.settings(&size, "");
-    let manager = Manager::start(PROGRAM, &place, &settings);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
     manager.knows(3);
     let need = 180;
     let clock = Deadline::after(e2e::PATIENCE);
@@ -85,17 +71,21 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     starved.until_used(Duration::from_secs(10));
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     println!("{}", manager.told());
-    assert!(starved.in_use_mib() >= need);
-    for guest in [hoarder, starved, third] {
+    assert!(starved.in_use_mib() >= 60 + need);
+    for guest in &mut guests {
         assert_eq!(guest.oom_kills(), 0, "somebody was killed");
     }
-    let clauses = |name: &str, action: &str| -> Vec<String> {
-        let all = manager.decisions(name).into_iter();
-        let of = all.filter(|one| one.decision.action == action);
-        of.map(|one| one.decision.clause.into_owned()).collect()
-    };
-    assert!(clauses("g2", "grow").contains(&"need".into()));
-    assert!(clauses("g1", "shrink").contains(&"shortage".into()));
-    assert!(clauses("g2", "shrink").is_empty(), "the starved one was shrunk");
+    assert!(clauses(&manager, "g2", "grow").contains(&"need".into()));
+    assert!(clauses(&manager, "g1", "shrink").contains(&"shortage".into()));
+    assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);
+    let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
+    let took = wait_until(Duration::from_secs(30), all_back);
+    println!("SIGTERM: all memory was back after {took:?}");
+    assert!(took.is_some());
+
+    // (c) The host lacks a lot.
+    let size = Size::with_free(&host, 3, 0);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    kill_in_mid_move(manager, &mut guests);
 }

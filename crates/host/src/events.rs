@@ -122,7 +122,7 @@ impl Manager {
             Said::Need => {
                 guest.urgent = true;
                 // Its numbers come with the need; if they do not, this brings them.
-                guest.inside.ask();
+                guest.inside.ask(now);
                 self.hurry(now);
             }
             Said::Bye => {

@@ -1,8 +1,9 @@
 //! One guest: what it is, what it may have, and what is known of it now.
 
 use crate::inside::{Grants, Inside, memory_of, memory_of_stats};
+use crate::outside::Outside;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Found, Id, ProcessView, RunState, Usage, Vcpus};
+use hypervisor::{BalloonStats, Found, Id, RunState, Usage, Vcpus};
 use policy::arbiter::{Decision, GuestSample, Inputs, Key, Limits, Memory, Usable};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct Guest {
     pub asked: Option<u32>,
     /// It said that it waits for memory, since the last pass.
     pub urgent: bool,
+    /// Its balloon was asked for statistics last.
+    pub stats_ms: Option<u64>,
     /// A question about its memory is open since then.
     pub open_ms: Option<u64>,
     /// The last size that its balloon was told, by this manager.
@@ -68,7 +71,8 @@ pub struct Guest {
     boot: Option<[u8; 16]>,
     boots: u32,
     samples: u32,
-    view: Option<ProcessView>,
+    /// Its process, as the host sees it.
+    pub outside: Outside,
     vcpus: Option<Vcpus>,
     tick_ms: Option<u64>,
     ran_ms: f64,
@@ -103,6 +107,7 @@ impl Guest {
             request: None,
             asked: None,
             urgent: false,
+            stats_ms: None,
             open_ms: None,
             commanded: None,
             last: None,
@@ -112,7 +117,7 @@ impl Guest {
             boot: None,
             boots: 0,
             samples: 0,
-            view: found.process.and_then(ProcessView::open),
+            outside: Outside::new(found.process),
             vcpus: vcpus.map(|process| Vcpus::new(process.pid, &found.vcpu_tids)),
             tick_ms: None,
             ran_ms: 0.0,
@@ -158,14 +163,18 @@ impl Guest {
         self.vcpus.is_some() && self.ran_ms <= SLEEP_MS.max(passed_ms * SLEEP_PERCENT / 100.0)
     }
 
-    /// Takes what its daemon told of its memory.
+    /// Takes what its daemon told of its memory. It is as old as the question: how long the
+    /// answer was on its way is not known.
     pub fn told(&mut self, told: &wire::Memory, now_ms: u64) {
-        self.sampled(memory_of(told, self.actual, self.found.memory, now_ms));
+        if let Some(at_ms) = self.inside.asked_ms(told, now_ms) {
+            self.sampled(memory_of(told, self.actual, self.found.memory, at_ms));
+        }
     }
 
-    /// Takes its balloon's statistics.
+    /// Takes its balloon's statistics, as old as the question.
     pub fn stats(&mut self, stats: &BalloonStats, now_ms: u64) {
-        self.sampled(memory_of_stats(stats, self.actual, now_ms));
+        let at_ms = self.stats_ms.unwrap_or(now_ms);
+        self.sampled(memory_of_stats(stats, self.actual, at_ms));
     }
 
     fn sampled(&mut self, memory: Memory) {
@@ -178,7 +187,7 @@ impl Guest {
     /// Its memory on the host, read while it runs or its balloon moves. What left it without
     /// the balloon's doing came back by page reporting.
     pub fn read_resident(&mut self) {
-        let Some(now) = self.view.as_ref().and_then(ProcessView::resident) else { return };
+        let Some(now) = self.outside.resident() else { return };
         if let Some(before) = self.resident
             && self.found.can.page_reporting == Some(true)
             && self.commanded.is_none_or(|size| size >= self.actual)

@@ -58,6 +58,7 @@ pub struct Inside {
     hello: Option<Hello>,
     status: Option<Status>,
     sequence: u32,
+    asked_ms: u64,
     unanswered: u32,
     looked_ms: u64,
     grants: bool,
@@ -175,12 +176,22 @@ impl Inside {
         }
     }
 
+    /// When an answer was true at least: it was asked for then. `None` for the answer to a
+    /// question that was put again meanwhile, which says nothing new.
+    pub fn asked_ms(&self, told: &wire::Memory, now_ms: u64) -> Option<u64> {
+        match told.sequence {
+            0 => Some(now_ms),
+            sequence => (sequence == self.sequence).then_some(self.asked_ms),
+        }
+    }
+
     /// Asks how the guest's memory is. False if nobody is there to ask.
-    pub fn ask(&mut self) -> bool {
+    pub fn ask(&mut self, now_ms: u64) -> bool {
         if self.hello.is_none() {
             return false;
         }
         self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.asked_ms = now_ms;
         self.unanswered = self.unanswered.saturating_add(1);
         self.say(&Message::Sample(Sample { sequence: self.sequence }));
         self.unanswered <= UNANSWERED_MAX

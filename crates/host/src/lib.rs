@@ -28,6 +28,7 @@ mod machine;
 mod manager;
 mod mind;
 mod operator;
+mod outside;
 mod pass;
 mod requests;
 mod rows;

@@ -101,6 +101,7 @@ pub struct Manager {
     pub(crate) pass_us: Option<u64>,
     pub(crate) start_ms: u64,
     pub(crate) next_prune_ms: u64,
+    pub(crate) next_look_ms: u64,
     pub(crate) greeted: bool,
     next_tick_ms: u64,
     next_ask_ms: u64,
@@ -179,6 +180,7 @@ impl Manager {
             pass_us: None,
             start_ms: now,
             next_prune_ms: now,
+            next_look_ms: now,
             greeted: false,
             next_tick_ms: now,
             next_ask_ms: now,
@@ -322,7 +324,8 @@ impl Manager {
             }
             guest.open_ms = Some(now);
             self.sources[guest.source].ask_actual(guest.id, now);
-            if !guest.inside.ask() && guest.found.can.statistics {
+            if !guest.inside.ask(now) && guest.found.can.statistics {
+                guest.stats_ms = Some(now);
                 self.sources[guest.source].ask_stats(guest.id, now);
             }
         }

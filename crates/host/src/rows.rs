@@ -38,6 +38,7 @@ impl Manager {
     fn row(&self, guest: &Guest, now: u64) -> GuestRow {
         let inputs = guest.recent.front().copied();
         let sample = guest.sample(now);
+        let outside = guest.outside.seen();
         GuestRow {
             id: guest.id.0,
             name: guest.found.name.clone(),
@@ -70,6 +71,9 @@ impl Manager {
             reason: guest.last.as_ref().map(|(d, _)| d.to_string()),
             reversals: self.mind.arbiter.reversals(guest.key()),
             asleep: guest.is_asleep(now),
+            swapped_bytes: outside.swapped.map(|size| size.0),
+            host_major_faults_s: outside.major_faults_s,
+            host_psi_permille: outside.psi_permille,
             reported_bytes: guest.reported.0,
             page_reporting: guest.found.can.page_reporting,
             deflate_on_oom: guest.found.can.deflate_on_oom,

@@ -2,6 +2,7 @@
 
 use crate::config::{self, Place};
 use crate::control::{Failure, Reloaded};
+use crate::guest::Guest;
 use crate::ksm::Around;
 use crate::manager::Manager;
 use crate::pass::minds;
@@ -10,6 +11,8 @@ use policy::arbiter::Limits;
 use std::collections::BTreeMap;
 use store::kinds;
 
+/// How often the processes of guests that run are looked at, beyond what decisions need.
+const LOOK_MS: u64 = 5_000;
 /// How often what is too old is taken out of the journal.
 const PRUNE_MS: u64 = 60_000;
 
@@ -33,6 +36,11 @@ impl Manager {
             self.say(note);
         }
         self.arrive(now);
+        if now >= self.next_look_ms {
+            self.next_look_ms = now + LOOK_MS;
+            let awake = |guest: &&mut Guest| !guest.is_asleep(now);
+            self.guests.values_mut().filter(awake).for_each(|guest| guest.outside.look(now));
+        }
         if now >= self.next_prune_ms {
             self.next_prune_ms = now + PRUNE_MS;
             self.prune();

@@ -1,5 +1,7 @@
 //! The whole manager over guests that are not there, with a clock that is turned by hand.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use counters::Bytes;
 use host::config::{Loaded, Place};
 use host::control::Server;

@@ -138,22 +138,66 @@ fn options(page: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("--")).collect()
 }
 
+/// Each command has its own section with its own options, and those below it have theirs.
+fn has_sections(page: &str, command: &clap::Command, name: &str) {
+    let start = format!("\n.SS {name}\n");
+    let section = page.split(&start).nth(1).unwrap_or_else(|| panic!("man/pinhead.1: {name}"));
+    let section = section.split("\n.S").next().unwrap_or_default();
+    let long = command.get_arguments().filter_map(|argument| argument.get_long());
+    let real: Vec<String> =
+        long.filter(|long| *long != "help").map(|long| format!("--{long}")).collect();
+    let real = real.iter().map(String::as_str).collect();
+    assert_same(&format!("man/pinhead.1, {name}"), &options(section), &real);
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        has_sections(page, below, &format!("{name} {}", below.get_name()));
+    }
+}
+
 #[test]
 fn the_page_of_pinhead_has_its_commands_and_options() {
     let (page, readme) = (page("man/pinhead.1"), read("README.md"));
     let mut cli = Cli::command();
     cli.build();
-    let mut real = BTreeSet::new();
-    for command in cli.get_subcommands() {
+    for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
-        assert!(page.contains(&format!("\n.SS pinhead {name}\n")), "man/pinhead.1: {name}");
         assert!(readme.contains(&format!("**`pinhead {name}`**")), "README.md: {name}");
-        real.extend(command.get_arguments().filter_map(|a| a.get_long()));
+        has_sections(&page, command, &format!("pinhead {name}"));
     }
-    real.extend(["help", "version"]);
-    let with_hyphens: Vec<String> = real.iter().map(|name| format!("--{name}")).collect();
-    let real = with_hyphens.iter().map(String::as_str).collect();
-    assert_same("man/pinhead.1", &options(&page), &real);
+    let common = page.split("\n.SH OPTIONS\n").nth(1).and_then(|rest| rest.split("\n.SH").next());
+    assert_eq!(options(common.expect("a section")), BTreeSet::from(["--help", "--version"]));
+}
+
+/// The clauses that decisions are told with, in the page's own section, each with its meaning.
+#[test]
+fn the_page_of_pinhead_has_every_clause_with_its_meaning() {
+    let page = page("man/pinhead.1");
+    let section = page.split("\n.SH CLAUSES\n").nth(1).expect("a section of clauses");
+    let section = section.split("\n.SH ").next().unwrap_or_default();
+    let lines: Vec<&str> = section.lines().collect();
+    let tagged: Vec<(&str, &str)> = lines
+        .windows(3)
+        .filter(|lines| lines[0] == ".TP")
+        .filter_map(|lines| Some((lines[1].strip_prefix(".B ")?, lines[2])))
+        .collect();
+    let real: BTreeSet<&str> = policy::arbiter::Clause::ALL.iter().map(|c| c.name()).collect();
+    let documented = tagged.iter().map(|(name, _)| *name).collect();
+    assert_same("clauses in man/pinhead.1", &documented, &real);
+    for (name, meaning) in tagged {
+        assert_eq!(pinhead::why::meaning(name), Some(meaning), "man/pinhead.1: {name}");
+    }
+}
+
+/// The unit starts the manager as it is called, and lets its keeper outlive it.
+#[test]
+fn the_managers_unit_fits_the_manager() {
+    let unit = read("packaging/pinhead-host.service");
+    for line in ["ExecStart=/usr/bin/pinhead host\n", "KillMode=process\n", "$MAINPID\n"] {
+        assert!(unit.contains(line), "packaging/pinhead-host.service: {line}");
+    }
+    let page = page("man/pinhead.1");
+    for place in [host::config::DEFAULT_PATH, "/var/lib/pinhead/journal.db", "host.sock"] {
+        assert!(page.contains(place), "man/pinhead.1 does not know {place}");
+    }
 }
 
 #[test]

@@ -373,7 +373,7 @@ impl Checker {
         let low_ms = world.now_ms - self.low_ms;
         match low_ms > 60_000 {
             true => Err(format!(
-                "the host lacks {lack_kib} KiB for {low_ms} ms, and guests can spare {spare_kib} KiB"
+                "the host lacks {lack_kib} KiB for {low_ms} ms; guests can spare {spare_kib} KiB"
             )),
             false => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! The socket's file: had by one manager at a time, and open to nobody too early.
 //!
 //! ```text
-//!   SOCKET.lock, held until death ─► SOCKET.new: mode 0600, bound, group, 0660 ─► renamed to SOCKET
+//!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET
 //! ```
 //!
 //! The lock says who lives: the kernel lets it go however its holder ends, so a socket whose lock

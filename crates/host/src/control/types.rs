@@ -242,6 +242,12 @@ pub struct GuestRow {
     pub reversals: u32,
     /// Its virtual CPUs have not run, to speak of, since its newest sample.
     pub asleep: bool,
+    /// What of it the host has swapped out.
+    pub swapped_bytes: Option<u64>,
+    /// Faults a second of its process for which the host had to read.
+    pub host_major_faults_s: Option<f64>,
+    /// Time in which some task of its cgroup on the host waited for memory, in thousandths.
+    pub host_psi_permille: Option<f64>,
     /// Free memory that came back by itself, by page reporting.
     pub reported_bytes: u64,
     /// Whether free pages come back by themselves; null if nobody can say.

@@ -24,6 +24,10 @@ pub fn table(answer: &Ps) -> String {
         out.push_str("no guest was found yet\n");
     }
     host(&mut out, &answer.host);
+    let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
+    if reported >= 1 << 20 {
+        let _ = writeln!(out, "page reporting: {} MiB came back without a balloon", reported >> 20);
+    }
     ksm(&mut out, &answer.ksm);
     out
 }

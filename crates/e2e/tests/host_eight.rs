@@ -1,0 +1,144 @@
+//! `pinhead host` with eight real guests: it wakes none that sleeps, serves a burst at once, and
+//! is not held up by a guest that has stopped, has no balloon driver, or floods its port.
+
+use e2e::load::{HAS_ZRAM, HOLDING, dispatches, nonsense};
+use e2e::manager::{Manager, Place, Size, cpu_time, row, signal};
+use e2e::{Guest, Host, PATIENCE, Plan};
+use farm::{Arch, Deadline, GuestFile};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+const GUESTS: usize = 8;
+/// What a guest has that is to have a burst, of 256 MiB.
+const LITTLE_MIB: u64 = 128;
+/// The burst.
+const BURST_MIB: u64 = 110;
+
+/// Two that will have a burst, three that hoard, one without a driver that hoards too, one that
+/// will be stopped, and one that floods its port.
+fn plans(place: &Place) -> Vec<Plan> {
+    let plan = |number: usize| {
+        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+        plan.cpus = 1;
+        plan.rules = HOLDING.into();
+        plan.kernel_args.push(HAS_ZRAM.into());
+        plan.run_dir = Some(place.dir().to_path_buf());
+        match number {
+            6 => plan.kernel_args.push("module_blacklist=virtio_balloon".into()),
+            8 => {
+                plan.daemon = None;
+                let bytes = nonsense();
+                plan.files.push(GuestFile { path: "/etc/nonsense".into(), mode: 0o644, bytes });
+            }
+            _ => {}
+        }
+        plan
+    };
+    (1..=GUESTS).map(plan).collect()
+}
+
+/// Nobody is woken: samples grow old, and the daemons do not run.
+fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>]) {
+    // What the shells have woken comes to rest again.
+    manager.until("all sleep", PATIENCE, |ps| ps.guests.iter().all(|guest| guest.asleep));
+    let before: Vec<u64> = guests.iter_mut().map(|guest| guest.number(dispatches())).collect();
+    let old = |age_ms: u64| {
+        manager.until("nobody is asked", PATIENCE, |ps| {
+            ps.guests.iter().all(|guest| guest.age_ms > Some(age_ms))
+        })
+    };
+    old(2_000);
+    let clock = Deadline::after(PATIENCE);
+    let (passes, used) = (manager.status().passes, cpu_time(manager.pid()));
+    old(14_000);
+    let spent = cpu_time(manager.pid()) - used;
+    let (passes, took) = (manager.status().passes - passes, clock.elapsed());
+    let after: Vec<u64> = guests.iter_mut().map(|guest| guest.number(dispatches())).collect();
+    let most = after.iter().zip(&before).map(|(after, before)| after - before).max();
+    println!(
+        "{passes} passes over {} sleeping guests in {took:?}: {spent:?} of CPU (in which ps was \
+         asked 20 times a second), a daemon ran {most:?} times at most",
+        host_guests(host)
+    );
+    assert!(passes >= 8, "{passes} passes");
+    // The shell before and after, and the look that it leads to; a daemon that was asked with
+    // each pass would have run more often.
+    assert!(most <= Some(8), "{before:?} {after:?}");
+}
+
+fn host_guests(host: &Host) -> usize {
+    (0..GUESTS).filter(|index| host.seen(*index).pid.is_some()).count()
+}
+
+/// A burst in one guest: how long it takes until all of it is in use.
+fn burst(guest: &mut Guest<'_>, limit: Duration) -> Duration {
+    let clock = Deadline::after(limit);
+    guest.use_memory(BURST_MIB);
+    guest.until_used(limit);
+    assert_eq!(guest.oom_kills(), 0, "somebody was killed");
+    clock.elapsed()
+}
+
+fn moved(manager: &Manager<'_>, name: &str) -> Vec<String> {
+    let all = manager.decisions(name).into_iter();
+    let moves = all.filter(|one| matches!(&*one.decision.action, "grow" | "shrink"));
+    moves.map(|one| e2e::manager::line(name, &one)).collect()
+}
+
+#[test]
+fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
+    let place = Place::new();
+    let host = Host::start(&plans(&place));
+    let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
+    host.let_go();
+    for guest in &mut guests[2..7] {
+        guest.fill_cache(150);
+    }
+    for name in ["g1", "g2"] {
+        place.balloon(name, LITTLE_MIB);
+    }
+    // How long the burst takes where nothing is short.
+    let alone = burst(&mut guests[7], PATIENCE);
+
+    // (b) The host has room.
+    let size = Size::with_free(&host, GUESTS, 96 + 32 + 150);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    manager.knows(GUESTS - 1);
+    nobody_is_woken(&manager, &host, &mut guests[..5]);
+    let took = burst(&mut guests[0], Duration::from_secs(10));
+    println!("a burst in one of eight: {took:?}, {alone:?} without a shortage");
+    assert!(took < alone + Duration::from_secs(3));
+    assert!(!moved(&manager, "g1").is_empty());
+    for name in ["g2", "g3", "g4", "g5", "g6", "g7", "g8"] {
+        let moves = moved(&manager, name);
+        assert!(moves.is_empty(), "{name} was touched: {moves:?}");
+    }
+    drop(manager);
+
+    // (d) The host has none, and three guests are no help.
+    place.balloon("g2", LITTLE_MIB);
+    guests[1].use_memory(30);
+    guests[1].until_used(PATIENCE);
+    let size = Size::with_free(&host, GUESTS, 96);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    manager.knows(GUESTS - 1);
+    let stopped = host.seen(6).pid.expect("a process");
+    signal(stopped, "STOP");
+    let port = "/dev/virtio-ports/org.pinhead.0";
+    guests[7].sh(&format!(
+        "(while :; do cat /etc/nonsense; done > {port}) > /dev/null 2>&1 & echo $! > /run/flood"
+    ));
+    let took = burst(&mut guests[1], Duration::from_secs(10));
+    println!("a burst beside a flood, a stopped one and one without a driver: {took:?}");
+    manager.until("the stopped one is told of", Duration::from_secs(30), |ps| {
+        row(ps, "g7").is_some_and(|guest| guest.unusable.is_some())
+    });
+    println!("{}", manager.told());
+    assert!(!moved(&manager, "g2").is_empty());
+    let given: usize = ["g3", "g4", "g5"].iter().map(|name| moved(&manager, name).len()).sum();
+    assert!(given > 0, "nobody gave");
+    signal(stopped, "CONT");
+    manager.until("it answers again", Duration::from_secs(30), |ps| {
+        row(ps, "g7").is_some_and(|guest| guest.unusable.is_none())
+    });
+}

@@ -1,0 +1,94 @@
+//! A guest as its host sees it, without asking the guest: what of it is in memory and in swap,
+//! what it had to be read back, and how long it waited for that.
+
+use counters::Bytes;
+use hypervisor::{ProcessId, ProcessView};
+
+/// What is said of a guest's process over the last seconds. What cannot be seen is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// What of it the host has swapped out.
+    pub swapped: Option<Bytes>,
+    /// Faults a second for which the host had to read.
+    pub major_faults_s: Option<f64>,
+    /// Time in which some task of its cgroup waited for memory, in thousandths.
+    pub psi_permille: Option<f64>,
+}
+
+/// Counters at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at_ms: u64,
+    major_faults: Option<u64>,
+    psi_us: Option<u64>,
+}
+
+/// The process of a guest.
+#[derive(Debug, Default)]
+pub struct Outside {
+    view: Option<ProcessView>,
+    mark: Option<Mark>,
+    seen: Seen,
+}
+
+impl Outside {
+    /// Watches a process; nothing is seen of one that is not known or not there.
+    pub fn new(process: Option<ProcessId>) -> Outside {
+        Outside { view: process.and_then(ProcessView::open), ..Outside::default() }
+    }
+
+    /// What of it is in the host's memory now.
+    pub fn resident(&self) -> Option<Bytes> {
+        self.view.as_ref()?.resident()
+    }
+
+    /// Reads the rest, which is dearer and not needed every second.
+    pub fn look(&mut self, now_ms: u64) {
+        let Some(view) = &self.view else { return };
+        let now = Mark {
+            at_ms: now_ms,
+            major_faults: view.stat().map(|stat| stat.major_faults),
+            psi_us: view.pressure().map(|pressure| pressure.some_us),
+        };
+        let before = self.mark.replace(now);
+        let rate = |now: Option<u64>, then: Option<u64>, window_ms: u64| {
+            let grown = now?.checked_sub(then?)?;
+            (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
+        };
+        self.seen.swapped = view.swap();
+        if let Some(then) = before {
+            let window_ms = now_ms.saturating_sub(then.at_ms);
+            self.seen.major_faults_s = rate(now.major_faults, then.major_faults, window_ms);
+            self.seen.psi_permille =
+                rate(now.psi_us, then.psi_us, window_ms).map(|us_a_second| us_a_second / 1000.0);
+        }
+    }
+
+    /// What was seen last.
+    pub fn seen(&self) -> Seen {
+        self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_known_shows_nothing() {
+        let mut outside = Outside::new(None);
+        outside.look(1000);
+        assert_eq!((outside.resident(), outside.seen()), (None, Seen::default()));
+    }
+
+    #[test]
+    fn rates_take_two_looks_at_a_process() {
+        let mut outside = Outside::new(ProcessId::of(std::process::id()));
+        assert!(outside.resident() > Some(Bytes::ZERO));
+        outside.look(1000);
+        assert_eq!(outside.seen().major_faults_s, None);
+        outside.look(2000);
+        assert!(outside.seen().major_faults_s.is_some());
+        assert!(outside.seen().swapped.is_some());
+    }
+}
