@@ -6,11 +6,14 @@ use std::path::PathBuf;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-Usage: bench [--seconds N]
+Usage: bench [--seconds N] [--only idle] [--guests N]
 
 Measures the guest daemon on this machine and prints each figure beside its promise.
 
   --seconds N  how long the daemon is watched, 10 at least (default 60)
+  --only idle  instead: the host manager beside idle guests of 128 MiB, which takes some
+               ten minutes and 150 MiB of memory a guest
+  --guests N   how many of them (default 100)
 
 Environment:
   PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
@@ -31,10 +34,23 @@ const MIN_SECONDS: u64 = 10;
 pub struct Args {
     /// How long the processes are watched.
     pub seconds: u64,
+    /// Which part is measured.
+    pub part: Part,
+    /// How many idle guests there are.
+    pub guests: u32,
     /// Where the daemons are, by architecture.
     pub guest_dir: PathBuf,
     /// The original daemon, if it is here.
     pub original: Option<PathBuf>,
+}
+
+/// Which figures are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those that any machine can give in minutes.
+    Usual,
+    /// The manager beside idle guests.
+    Idle,
 }
 
 /// What was asked for.
@@ -57,11 +73,20 @@ fn parse_with(
     mut words: impl Iterator<Item = OsString>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Command, Error> {
-    let mut seconds = 60;
+    let (mut seconds, mut part, mut guests) = (60, Part::Usual, 100);
     while let Some(word) = words.next() {
         match word.to_str() {
             Some("-h" | "--help") => return Ok(Command::Help),
             Some(PREADS) => return Ok(Command::Preads(words.map(PathBuf::from).collect())),
+            Some("--only") => match words.next().as_ref().and_then(|word| word.to_str()) {
+                Some("idle") => part = Part::Idle,
+                _ => return Err(Error::Usage("--only needs a part: idle".into())),
+            },
+            Some("--guests") => {
+                let number = words.next().and_then(|n| n.to_str()?.parse().ok());
+                let wrong = || Error::Usage("--guests needs a number, 1 at least".into());
+                guests = number.filter(|n| *n >= 1).ok_or_else(wrong)?;
+            }
             Some("--seconds") => {
                 let number = words.next().and_then(|n| n.to_str()?.parse().ok());
                 let number = number.filter(|n| *n >= MIN_SECONDS);
@@ -80,7 +105,8 @@ fn parse_with(
             "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
         )
     })?;
-    Ok(Command::Measure(Args { seconds, guest_dir, original: set("ORIGINAL") }))
+    let original = set("ORIGINAL");
+    Ok(Command::Measure(Args { seconds, part, guests, guest_dir, original }))
 }
 
 #[cfg(test)]
@@ -97,13 +123,17 @@ mod tests {
     #[test]
     fn the_environment_says_what_is_measured() {
         let guest = ("PINHEAD_GUEST_DIR", "/g");
-        let expected = Args { seconds: 60, guest_dir: "/g".into(), original: None };
+        let (part, guests) = (Part::Usual, 100);
+        let expected = Args { seconds: 60, part, guests, guest_dir: "/g".into(), original: None };
         // A variable that is set to nothing is as good as not set.
         let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
         assert_eq!(found, Command::Measure(expected.clone()));
         let found = command("--seconds 12", &[guest, ("ORIGINAL", "/o")]).unwrap();
         let expected = Args { seconds: 12, original: Some("/o".into()), ..expected };
-        assert_eq!(found, Command::Measure(expected));
+        assert_eq!(found, Command::Measure(expected.clone()));
+        let found = command("--only idle --guests 7", &[guest]).unwrap();
+        let idle = Args { seconds: 60, part: Part::Idle, guests: 7, original: None, ..expected };
+        assert_eq!(found, Command::Measure(idle));
     }
 
     #[test]
@@ -112,6 +142,8 @@ mod tests {
             ("--seconds", "10 at least"),
             ("--seconds 9", "10 at least"),
             ("--quick", "No such option: --quick"),
+            ("--only", "--only needs a part: idle"),
+            ("--guests 0", "1 at least"),
             ("", "PINHEAD_GUEST_DIR"),
         ] {
             match command(line, &[]) {

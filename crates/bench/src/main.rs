@@ -15,6 +15,7 @@ mod baseline;
 mod clock;
 mod error;
 mod evaluate;
+mod idle;
 mod meter;
 mod original;
 mod overhead;
@@ -26,7 +27,7 @@ mod subject;
 mod sys;
 mod table;
 
-use args::{Args, Command};
+use args::{Args, Command, Part};
 use error::{Error, chain};
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,6 +49,11 @@ fn main() -> ExitCode {
 /// A promise that is missed is printed; only what cannot be measured is a failure.
 fn measure(args: &Args) -> Result<ExitCode, Error> {
     let mut table = Table::new();
+    if args.part == Part::Idle {
+        idle::measure(args, &mut table);
+        print(&table.text())?;
+        return Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     // First, while nothing of ours runs beside it.
     table.section("evaluation of the default preset, in this process", evaluate::rows());
     table.section("the arbiter in the model of guests", rivals::rows());

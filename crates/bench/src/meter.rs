@@ -30,10 +30,23 @@ impl Sub for Used {
 
 /// Reads what a process has used.
 pub fn used(pid: u32) -> Result<Used, Error> {
+    used_by(pid, |_| true)
+}
+
+/// Reads what a process has used in all threads but its first: of QEMU the virtual CPUs.
+pub fn used_beside_main(pid: u32) -> Result<Used, Error> {
+    let main = pid.to_string();
+    used_by(pid, |task| !task.ends_with(&main))
+}
+
+fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let mut sum = Used::default();
     for entry in fs::read_dir(&tasks).map_err(|e| Error::file(&tasks, e))? {
         let task = entry.map_err(|e| Error::file(&tasks, e))?.path();
+        if !counts(&task) {
+            continue;
+        }
         let schedstat = of_file(&task.join("schedstat"), "three numbers", schedstat)?;
         let what = "voluntary_ctxt_switches";
         let sleeps = of_file(&task.join("status"), what, |text| field(text, what))?;

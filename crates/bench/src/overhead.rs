@@ -48,6 +48,10 @@ fn elsewhere() -> Vec<Row> {
     vec![
         Row::skipped("resident memory, s390x", "only a guest can tell: docs/benchmarks.md"),
         Row::skipped(
+            "the manager's CPU time, 100 idle guests",
+            "it takes ten minutes and 15 GiB: `make bench ARGS=\"--only idle\"`",
+        ),
+        Row::skipped(
             "wake-ups a minute of an idle guest under a host",
             "only a guest and its host can tell: `cargo test -p e2e`",
         ),

@@ -30,6 +30,11 @@ impl Subject {
         Ok(Subject { name, child, log: log.into() })
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has used so far.
     pub fn used(&mut self) -> Result<Used, Error> {
         self.alive()?;

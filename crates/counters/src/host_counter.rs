@@ -93,7 +93,8 @@ host_counters! {
     GuestCache = "guest.cache", Mib, "its page cache";
     GuestCold = "guest.cold", Mib, "page cache that is not in use";
     GuestHot = "guest.hot", Mib, "page cache that is in use";
-    GuestComfort = "guest.comfort", Mib, "the room to breathe that it is left, as the arbiter reckons";
+    GuestComfort = "guest.comfort", Mib,
+        "the room to breathe that it is left, as the arbiter reckons";
     GuestResident = "guest.resident", Mib, "what of it is in the host's memory";
     GuestShares = "guest.shares", Count, "its weight against other guests";
     GuestRequest = "guest.request", Mib, "the size that its own rules are content with";

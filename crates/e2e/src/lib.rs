@@ -23,6 +23,9 @@ use wire::{Memory, Status};
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
+/// Guests that boot at the same time on the machine's two cores.
+const BOOTS: usize = 3;
+
 /// How a guest is, as its host sees it.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -62,6 +65,11 @@ enum Request {
 /// Emulated guests share the machine's two cores: one fleet at a time, so that none is
 /// slow for a reason that its test does not know.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits for the machine: for tests that start guests without a [`Host`].
+pub fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A fleet that is looked after by a thread of its own.
 pub struct Host {
@@ -128,10 +136,10 @@ pub fn daemon_dir() -> PathBuf {
 impl Host {
     /// Starts guests.
     pub fn start(plans: &[Plan]) -> Host {
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
         let specs = plans.iter().enumerate().map(|(n, plan)| spec(n, plan, &cache)).collect();
-        let fleet = Fleet::new(specs, Floor::default(), plans.len());
+        let fleet = Fleet::new(specs, Floor::default(), plans.len().min(BOOTS));
         let shared = Arc::new((Mutex::new(Shared::default()), Condvar::new()));
         let (stop, stopped) = UnixStream::pair().unwrap_or_else(|e| panic!("{e}"));
         let theirs = Arc::clone(&shared);

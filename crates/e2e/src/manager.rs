@@ -138,7 +138,8 @@ pub fn resident_mib(host: &Host, index: usize) -> u64 {
     let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages = text.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
-    pages.unwrap_or_else(|| panic!("{pid} has no memory: {text:?}")) * PAGE_BYTES >> 20
+    let pages = pages.unwrap_or_else(|| panic!("{pid} has no memory: {text:?}"));
+    (pages * PAGE_BYTES) >> 20
 }
 
 /// CPU time of a process, all of its threads together.
@@ -394,4 +395,13 @@ pub fn table(ps: &Ps) -> String {
         );
     }
     out
+}
+
+/// The kernel's page sharing, as it is set.
+pub fn ksm() -> Vec<(&'static str, String)> {
+    let read = |name| {
+        let text = std::fs::read_to_string(format!("/sys/kernel/mm/ksm/{name}"));
+        (name, text.unwrap_or_default())
+    };
+    ["run", "pages_to_scan", "sleep_millisecs"].map(read).to_vec()
 }

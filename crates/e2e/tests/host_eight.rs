@@ -133,7 +133,6 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     manager.until("the stopped one is told of", Duration::from_secs(30), |ps| {
         row(ps, "g7").is_some_and(|guest| guest.unusable.is_some())
     });
-    println!("{}", manager.told());
     assert!(!moved(&manager, "g2").is_empty());
     let given: usize = ["g3", "g4", "g5"].iter().map(|name| moved(&manager, name).len()).sum();
     assert!(given > 0, "nobody gave");

@@ -3,16 +3,17 @@
 
 use hypervisor::Found;
 use rustix::event::PollFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// The beginning of the names of the sockets that `pinhead up` listens on.
 const PREFIX: &str = "pinhead/up/";
-/// An answer that is longer is not read further.
+/// What one of them may say in all: it has one answer to give. Anybody may listen under such a
+/// name, and one that goes on would keep the manager reading.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// The connections to all `pinhead up` whose guests are managed.
@@ -25,6 +26,8 @@ pub struct Attachments {
 struct Attachment {
     stream: UnixStream,
     answer: Vec<u8>,
+    /// What it may still say.
+    left: usize,
 }
 
 impl Attachments {
@@ -34,16 +37,9 @@ impl Attachments {
         if self.open.contains_key(&pid) {
             return;
         }
-        let connect = || -> std::io::Result<UnixStream> {
-            let address = SocketAddr::from_abstract_name(format!("{PREFIX}{pid}"))?;
-            let mut stream = UnixStream::connect_addr(&address)?;
-            stream.set_nonblocking(true)?;
-            stream.write_all(b"{\"manage\": true}\n")?;
-            Ok(stream)
-        };
         // Without it the guest is managed by its balloon's statistics alone.
-        if let Ok(stream) = connect() {
-            self.open.insert(pid, Attachment { stream, answer: Vec::new() });
+        if let Ok(stream) = connect(&format!("{PREFIX}{pid}")) {
+            self.open.insert(pid, Attachment { stream, answer: Vec::new(), left: ANSWER_MAX });
         }
     }
 
@@ -60,13 +56,17 @@ impl Attachments {
             let mut buffer = [0; 4096];
             match one.stream.read(&mut buffer) {
                 Ok(0) => return false,
-                Ok(count) => one.answer.extend_from_slice(&buffer[..count]),
+                Ok(count) if count > one.left => return false,
+                Ok(count) => {
+                    one.left -= count;
+                    one.answer.extend_from_slice(&buffer[..count]);
+                }
                 Err(error) => {
                     return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
                 }
             }
             let Some(end) = one.answer.iter().position(|byte| *byte == b'\n') else {
-                return one.answer.len() <= ANSWER_MAX;
+                return true;
             };
             let answer: Result<serde_json::Value, _> = serde_json::from_slice(&one.answer[..end]);
             one.answer.clear();
@@ -85,6 +85,17 @@ impl Attachments {
     }
 }
 
+/// Asks at a socket of this abstract name. It does not wait: one whose queue is full is as good
+/// as none, since whoever listens there could leave it full for ever.
+fn connect(name: &str) -> io::Result<UnixStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    let mut stream = UnixStream::from(socket);
+    stream.write_all(b"{\"manage\": true}\n")?;
+    Ok(stream)
+}
+
 /// The process that started a guest whose socket is below a run directory of `pinhead up`.
 fn starter(socket: &Path) -> Option<u32> {
     let directory = socket.parent()?;
@@ -95,6 +106,47 @@ fn starter(socket: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    fn listen(name: &str) -> UnixListener {
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_listener_that_takes_nobody_is_not_waited_for() {
+        let name = format!("pinhead/test/full/{}", std::process::id());
+        let listener = listen(&name);
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut kept = Vec::new();
+        let refused = loop {
+            match connect(&name) {
+                Ok(stream) => kept.push(stream),
+                Err(error) => break error,
+            }
+            assert!(kept.len() < 10_000);
+        };
+        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn one_that_says_more_than_an_answer_is_left() {
+        let name = format!("pinhead/test/flood/{}", std::process::id());
+        let listener = listen(&name);
+        let stream = connect(&name).unwrap();
+        let one = Attachment { stream, answer: Vec::new(), left: ANSWER_MAX };
+        let mut attachments = Attachments { open: BTreeMap::from([(1, one)]) };
+        let (mut other, _) = listener.accept().unwrap();
+        other.set_nonblocking(true).unwrap();
+        for turn in 0.. {
+            let _ = other.write(&b"{}\n".repeat(1000));
+            attachments.turn();
+            if attachments.open.is_empty() {
+                break;
+            }
+            assert!(turn < 100, "it says lines for ever, and is read for ever");
+        }
+    }
 
     #[test]
     fn the_starter_is_in_the_path() {

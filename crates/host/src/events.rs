@@ -4,6 +4,7 @@ use crate::book;
 use crate::guest::Guest;
 use crate::inside::{Grants, Said};
 use crate::manager::Manager;
+use counters::Bytes;
 use hypervisor::{Event, Found, Id};
 use store::{Fate, kinds};
 
@@ -12,11 +13,9 @@ impl Manager {
     pub(crate) fn take(&mut self, source: usize, event: Event, now: u64) {
         match event {
             Event::Found(id, found) => self.found(source, id, *found, now),
-            Event::Rebooted(id) => self.rebooted(id),
+            Event::Rebooted(id) => self.rebooted(id, now),
             Event::State(id, state) => self.with(id, |guest| guest.state = state),
-            Event::Actual(id, actual) => self.with(id, |guest| {
-                guest.actual = actual.min(guest.found.memory);
-            }),
+            Event::Actual(id, actual) => self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now)),
             Event::Taken(..) => {}
             Event::Refused(id, why) => {
@@ -56,6 +55,16 @@ impl Manager {
         }
     }
 
+    /// A guest has this much now. One that has all that it may have is no longer held.
+    fn sized(&mut self, id: Id, actual: Bytes) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        guest.actual = actual.min(guest.found.memory);
+        let told = guest.commanded.unwrap_or(guest.actual);
+        if guest.actual.min(told) >= guest.limits.max {
+            self.lease.drop_guest(id);
+        }
+    }
+
     fn found(&mut self, source: usize, id: Id, found: Found, now: u64) {
         let twin = self
             .guests
@@ -85,7 +94,7 @@ impl Manager {
         self.note(kinds::FOUND, text, Some(id));
     }
 
-    fn rebooted(&mut self, id: Id) {
+    fn rebooted(&mut self, id: Id, now: u64) {
         let Some(guest) = self.guests.get_mut(&id) else { return };
         guest.rebooted();
         let key = guest.key();
@@ -93,7 +102,17 @@ impl Manager {
         if let Some((shadow, _)) = &mut self.shadow {
             shadow.arbiter.rebooted(key);
         }
-        self.note(kinds::REBOOTED, "it has started anew", Some(id));
+        // It may say so a hundred times a second: the journal is for the others too.
+        if self.guests.get_mut(&id).is_some_and(|guest| guest.is_worth_a_note(now)) {
+            self.note(kinds::REBOOTED, "it has started anew", Some(id));
+        }
+    }
+
+    /// Brings the next pass forward for a guest, unless it wants that all the time.
+    fn hurry_for(&mut self, id: Id, now: u64) {
+        if self.guests.get_mut(&id).is_some_and(|guest| guest.may_hurry(now)) {
+            self.hurry(now);
+        }
     }
 
     /// Takes what a daemon said.
@@ -102,13 +121,13 @@ impl Manager {
         match said {
             Said::Here(boot) => {
                 if guest.is_new_boot(boot) {
-                    self.rebooted(id);
+                    self.rebooted(id, now);
                 }
             }
             Said::Memory(told) => {
                 guest.told(&told, now);
                 if guest.urgent {
-                    self.hurry(now);
+                    self.hurry_for(id, now);
                 } else if self.guests.values().all(|guest| guest.open_ms.is_none()) {
                     // All that were asked have answered: nothing to wait for.
                     self.pass_ms = self.pass_ms.map(|_| now);
@@ -117,17 +136,17 @@ impl Manager {
             Said::Request { sequence, keeps } => {
                 guest.request = (keeps < guest.found.memory).then_some(keeps);
                 guest.asked = Some(sequence);
-                self.hurry(now);
+                self.hurry_for(id, now);
             }
             Said::Need => {
                 guest.urgent = true;
                 // Its numbers come with the need; if they do not, this brings them.
                 guest.inside.ask(now);
-                self.hurry(now);
+                self.hurry_for(id, now);
             }
             Said::Bye => {
                 (guest.request, guest.asked) = (None, None);
-                self.hurry(now);
+                self.hurry_for(id, now);
             }
         }
     }

@@ -1,9 +1,9 @@
 //! One guest: what it is, what it may have, and what is known of it now.
 
-use crate::inside::{Grants, Inside, memory_of, memory_of_stats};
+use crate::inside::{Grants, Inside, Owner, memory_of, memory_of_stats};
 use crate::outside::Outside;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Found, Id, RunState, Usage, Vcpus};
+use hypervisor::{BalloonStats, Budget, Found, Id, RunState, Usage, Vcpus};
 use policy::arbiter::{Decision, GuestSample, Inputs, Key, Limits, Memory, Usable};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +16,16 @@ const SLEEP_PERCENT: f64 = 2.0;
 /// More of one CPU than this in a tick is a load, of which a settled daemon is told.
 const BUSY_PERCENT: f64 = 10.0;
 
+/// Passes a second that a guest's own words may bring forward, beside those that come anyway, and
+/// how many at once: a guest that grows fast says so some times, and one that never stops would
+/// have all others looked at ten times a second.
+const HURRIES_A_SECOND: u64 = 2;
+const HURRIES_BURST: u64 = 20;
+/// A guest that starts anew is noted at most this often; none boots in less.
+const BOOT_NOTE_MS: u64 = 2_000;
+
+/// What of a guest that sleeps is in the host's memory is read this often.
+const RESIDENT_MS: u64 = 1_000;
 /// Passes whose numbers are kept, so that rules that look back can be explained.
 const RECENT: usize = 8;
 
@@ -60,6 +70,8 @@ pub struct Guest {
     pub open_ms: Option<u64>,
     /// The last size that its balloon was told, by this manager.
     pub commanded: Option<Bytes>,
+    /// Another manager moves its balloon.
+    pub is_let_go: bool,
     /// What was decided last about it, and when by the wall clock.
     pub last: Option<(Decision, i64)>,
     /// The last decision whose outcome is still to come.
@@ -70,11 +82,16 @@ pub struct Guest {
     pub reported: Bytes,
     boot: Option<[u8; 16]>,
     boots: u32,
+    boot_noted_ms: Option<u64>,
+    hurries: Budget,
     samples: u32,
     /// Its process, as the host sees it.
     pub outside: Outside,
     vcpus: Option<Vcpus>,
+    /// What its virtual CPUs do could be read at the last tick.
+    is_watched: bool,
     tick_ms: Option<u64>,
+    resident_ms: Option<u64>,
     ran_ms: f64,
     window: (u64, f64, f64),
 }
@@ -100,7 +117,7 @@ impl Guest {
             actual: found.actual,
             state: found.state,
             answers: true,
-            inside: Inside::new(found.port.clone(), grants),
+            inside: Inside::new(found.port.clone(), Owner::of(&found), grants),
             resident: None,
             memory: None,
             usage: None,
@@ -110,16 +127,21 @@ impl Guest {
             stats_ms: None,
             open_ms: None,
             commanded: None,
+            is_let_go: false,
             last: None,
             ticket: None,
             recent: VecDeque::with_capacity(RECENT),
             reported: Bytes::ZERO,
             boot: None,
             boots: 0,
+            boot_noted_ms: None,
+            hurries: Budget::new(HURRIES_A_SECOND, HURRIES_BURST, now_ms),
             samples: 0,
             outside: Outside::new(found.process),
             vcpus: vcpus.map(|process| Vcpus::new(process.pid, &found.vcpu_tids)),
+            is_watched: false,
             tick_ms: None,
+            resident_ms: None,
             ran_ms: 0.0,
             window: (now_ms, 0.0, 0.0),
             found,
@@ -135,7 +157,9 @@ impl Guest {
     pub fn tick(&mut self, now_ms: u64) {
         self.inside.tick(self.found.memory, now_ms);
         let before = self.tick_ms.replace(now_ms).unwrap_or(now_ms);
-        let Some(usage) = self.vcpus.as_mut().and_then(|vcpus| vcpus.usage(now_ms)) else { return };
+        let usage = self.vcpus.as_mut().and_then(|vcpus| vcpus.usage(now_ms));
+        self.is_watched = usage.is_some();
+        let Some(usage) = usage else { return };
         let passed_ms = now_ms.saturating_sub(before) as f64;
         let ran_ms = usage.cpu_percent / 100.0 * passed_ms;
         self.ran_ms += ran_ms;
@@ -160,7 +184,7 @@ impl Guest {
         // Rates need two samples, so the first one does not put it to sleep.
         let Some(memory) = self.memory.as_ref().filter(|_| self.samples >= 2) else { return false };
         let passed_ms = now_ms.saturating_sub(memory.at_ms) as f64;
-        self.vcpus.is_some() && self.ran_ms <= SLEEP_MS.max(passed_ms * SLEEP_PERCENT / 100.0)
+        self.is_watched && self.ran_ms <= SLEEP_MS.max(passed_ms * SLEEP_PERCENT / 100.0)
     }
 
     /// Takes what its daemon told of its memory. It is as old as the question: how long the
@@ -184,9 +208,15 @@ impl Guest {
         self.ran_ms = 0.0;
     }
 
+    /// Whether its memory on the host was not read for a second.
+    pub fn is_resident_old(&self, now_ms: u64) -> bool {
+        self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
+    }
+
     /// Its memory on the host, read while it runs or its balloon moves. What left it without
     /// the balloon's doing came back by page reporting.
-    pub fn read_resident(&mut self) {
+    pub fn read_resident(&mut self, now_ms: u64) {
+        self.resident_ms = Some(now_ms);
         let Some(now) = self.outside.resident() else { return };
         if let Some(before) = self.resident
             && self.found.can.page_reporting == Some(true)
@@ -204,6 +234,23 @@ impl Guest {
         (self.memory, self.request, self.asked, self.urgent) = (None, None, None, false);
         self.samples = 0;
         self.inside.rebooted();
+    }
+
+    /// Whether that it has started anew is to be noted.
+    pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
+        let is_it = self.boot_noted_ms.is_none_or(|at| now_ms >= at + BOOT_NOTE_MS);
+        if is_it {
+            self.boot_noted_ms = Some(now_ms);
+        }
+        is_it
+    }
+
+    /// Whether it may have the next pass at once.
+    pub fn may_hurry(&mut self, now_ms: u64) -> bool {
+        self.hurries.refill(now_ms);
+        let may = self.hurries.left() > 0;
+        self.hurries.spend(1);
+        may
     }
 
     /// Its daemon said in which boot it is. True if that is another one than before.

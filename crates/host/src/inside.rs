@@ -4,10 +4,11 @@
 //! are bounded by the wire, and a flood is read within a budget.
 
 use counters::Bytes;
-use hypervisor::Port;
+use hypervisor::{Found, Port};
 use policy::arbiter::Memory;
 use rustix::event::PollFlags;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use wire::{Grant, Hello, Message, PoolKind, Pressure, Sample, Status, Welcome};
 
@@ -40,6 +41,41 @@ pub enum Said {
     Bye,
 }
 
+/// Whose a guest's port must be. A monitor names the port's socket, and whoever has a monitor of
+/// his own could name any socket that a manager who is root may open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// It is named by somebody who may do everything anyway.
+    Trusted,
+    /// It is listened on by the user whose process the guest is.
+    User(u32),
+    /// That user is not known: the port is left alone.
+    #[default]
+    Unknown,
+}
+
+impl Owner {
+    /// Who owns the port of a guest that was found at this source.
+    pub fn of(found: &Found) -> Owner {
+        let is_monitor = found.source.starts_with('/');
+        let process = found.process.map(|process| format!("/proc/{}", process.pid));
+        match process.and_then(|dir| std::fs::metadata(dir).ok()).map(|process| process.uid()) {
+            _ if !is_monitor => Owner::Trusted,
+            Some(0) => Owner::Trusted,
+            Some(uid) => Owner::User(uid),
+            None => Owner::Unknown,
+        }
+    }
+
+    fn owns(self, port: &Port) -> bool {
+        match self {
+            Owner::Trusted => true,
+            Owner::User(uid) => port.peer_uid().is_ok_and(|peer| peer == uid),
+            Owner::Unknown => false,
+        }
+    }
+}
+
 /// Whether a manager answers what daemons ask for: one that only looks on does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grants {
@@ -62,17 +98,20 @@ pub struct Inside {
     unanswered: u32,
     looked_ms: u64,
     grants: bool,
+    owner: Owner,
 }
 
 impl Inside {
     /// Nothing is known but where the port is, and whether requests are to be granted there.
-    pub fn new(path: Option<PathBuf>, grants: Grants) -> Inside {
-        Inside { path, grants: grants == Grants::Yes, ..Inside::default() }
+    pub fn new(path: Option<PathBuf>, owner: Owner, grants: Grants) -> Inside {
+        Inside { path, owner, grants: grants == Grants::Yes, ..Inside::default() }
     }
 
-    /// What to wait for, while the port is open.
+    /// What to wait for, while the port is open. One without a budget is not waited for at all:
+    /// if its other end is closed, that would be told again and again until it may be read.
     pub fn fd(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        self.port.as_ref().map(|port| (port.as_fd(), port.flags()))
+        let flags = |port: &Port| (!port.flags().is_empty()).then(|| port.flags());
+        self.port.as_ref().and_then(|port| Some((port.as_fd(), flags(port)?)))
     }
 
     /// Whether a daemon is there that answers.
@@ -102,7 +141,8 @@ impl Inside {
         }
         let Some(path) = self.path.as_ref().filter(|_| now_ms >= self.retry_ms) else { return };
         self.retry_ms = now_ms + RETRY_MS;
-        self.port = Port::connect(path, now_ms).ok();
+        let port = Port::connect(path, now_ms).ok();
+        self.port = port.filter(|port| self.owner.owns(port));
         self.welcome(memory);
     }
 
@@ -263,5 +303,57 @@ pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u
         swap_out: pages(stats.swap_out),
         major_faults: stats.major_faults,
         ..Memory::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_port_that_has_said_too_much_is_not_waited_for_even_if_it_is_closed() {
+        let path = std::env::temp_dir().join(format!("pinhead-inside-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut inside = Inside::new(Some(path.clone()), Owner::Trusted, Grants::Yes);
+        inside.tick(Bytes::mib(100), 0);
+        let (mut guest, _) = listener.accept().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        for turn in 0.. {
+            while guest.write(&[0x9D; 4096]).is_ok() {}
+            inside.turn(PollFlags::IN, Bytes::mib(100), 0);
+            if inside.fd().is_none() {
+                break;
+            }
+            assert!(turn < 1_000, "its budget has no end");
+        }
+        drop((guest, listener));
+        assert!(inside.fd().is_none());
+        for now_ms in (250..60_000).step_by(250) {
+            inside.tick(Bytes::mib(100), now_ms);
+            inside.turn(PollFlags::IN | PollFlags::HUP, Bytes::mib(100), now_ms);
+        }
+        assert!(inside.port.is_none(), "its end is seen when it may be read");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_port_of_another_user_is_left_alone() {
+        let dir = std::env::temp_dir().join(format!("pinhead-owner-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("port");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let ours = std::fs::metadata("/proc/self").unwrap().uid();
+        let opens = |owner| {
+            let mut inside = Inside::new(Some(path.clone()), owner, Grants::Yes);
+            inside.tick(Bytes::mib(64), 10_000);
+            inside.fd().is_some()
+        };
+        assert!(opens(Owner::Trusted) && opens(Owner::User(ours)));
+        assert!(!opens(Owner::User(ours + 1)) && !opens(Owner::Unknown));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -14,12 +14,14 @@ use std::io;
 pub struct Lease {
     keeper: Option<keeper::Lease>,
     told_restarts: u64,
+    /// That there is no keeper was told.
+    told_none: bool,
 }
 
 impl Lease {
     /// For a manager that takes nothing.
     pub fn none() -> Lease {
-        Lease { keeper: None, told_restarts: 0 }
+        Lease { keeper: None, told_restarts: 0, told_none: false }
     }
 
     /// Starts the keeper: this program again, under a hidden name.
@@ -28,7 +30,12 @@ impl Lease {
         let mut keeper = keeper::Lease::start(program, vec!["keeper".into()], now_ms)?;
         keeper.set_reserve(reserve);
         keeper.set_ksm(ksm.cloned());
-        Ok(Lease { keeper: Some(keeper), told_restarts: 0 })
+        Ok(Lease::of(keeper))
+    }
+
+    /// The lease that this keeper holds.
+    pub fn of(keeper: keeper::Lease) -> Lease {
+        Lease { keeper: Some(keeper), told_restarts: 0, told_none: false }
     }
 
     /// A guest has less than its maximum, or is about to: it is to be given that back.
@@ -66,11 +73,27 @@ impl Lease {
         }
     }
 
+    /// Whether memory may be taken: somebody would give it back. A manager that takes nothing
+    /// needs nobody.
+    pub fn is_kept(&self) -> bool {
+        self.keeper.as_ref().is_none_or(keeper::Lease::is_kept)
+    }
+
     /// What is to be said about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
         let restarts = self.keeper.as_ref()?.restarts();
-        let is_new = std::mem::replace(&mut self.told_restarts, restarts) != restarts;
-        is_new.then(|| "The keeper had ended, and was started anew: the lease holds".to_owned())
+        if restarts == self.told_restarts {
+            return None;
+        }
+        if self.is_kept() {
+            (self.told_restarts, self.told_none) = (restarts, false);
+            return Some("The keeper had ended, and was started anew: the lease holds".to_owned());
+        }
+        let is_long = restarts > self.told_restarts + 1 && !self.told_none;
+        self.told_none |= is_long;
+        is_long.then(|| {
+            "The keeper does not stay: no memory is taken from any guest until it does".to_owned()
+        })
     }
 
     /// How it is.

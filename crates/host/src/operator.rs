@@ -70,8 +70,9 @@ impl Operator {
         }
     }
 
-    /// What the rules say of a guest. Until the history is full they say nothing; a rule without
-    /// a value vetoes what would be taken, because something is not known.
+    /// What the rules say of a guest. Until the history is full they say nothing, but where one of
+    /// them guards what is taken, nothing is: a rule without a value vetoes what would be taken,
+    /// because something is not known.
     pub fn say(&mut self, key: Key, inputs: &Inputs, beside: &Beside) -> Words {
         let program = &self.program;
         let history = self.histories.entry(key).or_insert_with(|| program.history());
@@ -80,7 +81,7 @@ impl Operator {
             *slot = value(*counter, inputs, beside).unwrap_or(f64::NAN);
         }
         if !history.is_full() {
-            return Words::default();
+            return Words { may_shrink: program.guards().then_some(false), ..Words::default() };
         }
         let said = program.evaluate(history);
         let faults = [&said.shrink_guest, &said.grow_guest, &said.may_shrink, &said.may_grow];

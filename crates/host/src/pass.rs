@@ -97,6 +97,19 @@ impl Manager {
                 None => limits,
             };
         }
+        self.hold_all();
+    }
+
+    /// Tells the keeper what each guest lacks to the maximum that it has now.
+    fn hold_all(&mut self) {
+        self.lease.set_reserve(self.mind.config.reserve);
+        if !self.mind.acts() {
+            return;
+        }
+        for guest in self.guests.values().filter(|guest| !guest.is_let_go) {
+            let told = guest.commanded.unwrap_or(guest.actual);
+            self.lease.hold(guest, told.min(guest.actual), &self.settings);
+        }
     }
 
     /// One pass over all guests.
@@ -104,8 +117,9 @@ impl Manager {
         self.read_machine(now);
         for guest in self.guests.values_mut() {
             let moves = self.mind.arbiter.target(guest.key()).is_some();
-            if moves || guest.resident.is_none() || !guest.is_asleep(now) {
-                guest.read_resident();
+            // One that sleeps may have given pages back since it was looked at last.
+            if moves || !guest.is_asleep(now) || guest.is_resident_old(now) {
+                guest.read_resident(now);
             }
         }
         let resident: Bytes = self.guests.values().filter_map(|guest| guest.resident).sum();
@@ -114,7 +128,13 @@ impl Manager {
             let strained = self.rates.is_strained();
             machine.sample(self.settings.budget(machine.total), resident, strained, now)
         });
-        let samples: Vec<GuestSample> = self.guests.values().map(|g| g.sample(now)).collect();
+        let mut samples: Vec<GuestSample> = self.guests.values().map(|g| g.sample(now)).collect();
+        if self.mind.acts() && !self.lease.is_kept() {
+            // Nobody would give back what is taken now: everyone keeps at least what it has.
+            for sample in &mut samples {
+                sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
+            }
+        }
         let numbers = self.numbers(host.map(|host| host.total));
         let beside = self.beside();
         let pass = self.mind.think(host.as_ref(), &samples, &beside, numbers, now);
@@ -147,14 +167,6 @@ impl Manager {
             let Some(guest) = self.guests.get(&id) else { continue };
             let name = guest.found.name.clone();
             match decision.clause {
-                Clause::Foreign => {
-                    self.lease.drop_guest(id);
-                    let text = format!(
-                        "Somebody else moves the balloon of {name}: it is let go for ten minutes"
-                    );
-                    self.note(kinds::FOREIGN, text.clone(), Some(id));
-                    self.said.push(text);
-                }
                 Clause::Stuck => self.said.push(format!(
                     "The balloon of {name} does not move: it is left out, and tried again later"
                 )),
@@ -163,6 +175,24 @@ impl Manager {
                 )),
                 _ => {}
             }
+        }
+    }
+
+    /// Leaves guests to another manager that moves them, and tells of it.
+    fn let_go(&mut self, now: u64) {
+        let mut news = Vec::new();
+        for guest in self.guests.values_mut() {
+            let is_let_go = self.mind.arbiter.is_let_go(guest.key(), now);
+            if !std::mem::replace(&mut guest.is_let_go, is_let_go) && is_let_go {
+                news.push((guest.id, guest.found.name.clone()));
+            }
+        }
+        for (id, name) in news {
+            self.lease.drop_guest(id);
+            let text =
+                format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
+            self.note(kinds::FOREIGN, text.clone(), Some(id));
+            self.said.push(text);
         }
     }
 
@@ -215,8 +245,8 @@ impl Manager {
             guest.ticket = Some(ticket);
             guest.commanded = Some(size);
             // The lease first: a manager that dies between the two has promised too much, and
-            // not taken what nobody would give back.
-            self.lease.hold(guest, size, &self.settings);
+            // not taken what nobody would give back. What is given back counts when it is there.
+            self.lease.hold(guest, size.min(guest.actual), &self.settings);
             // Its daemon first, which would take the change for its kernel's doing.
             let sequence = guest.asked.take().unwrap_or(0);
             guest.inside.grant(sequence, guest.found.memory, size, decision.to_string());
@@ -226,6 +256,7 @@ impl Manager {
             refuse(guest);
         }
         self.tell(pass);
+        self.let_go(now);
         self.reserved(&pass.reserved, now);
     }
 

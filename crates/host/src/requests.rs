@@ -59,6 +59,7 @@ impl Manager {
         }
         let mut all = Vec::new();
         self.control.turn(flags, now, &mut all);
+        self.forget_clients();
         for note in self.control.take_notes() {
             self.note("control", note, None);
         }
@@ -68,6 +69,18 @@ impl Manager {
                 self.control.answer(client, id, &answer, now);
             }
         }
+    }
+
+    /// Nothing is freed for a client that has left before it was answered.
+    fn forget_clients(&mut self) {
+        let (control, arbiter) = (&self.control, &mut self.mind.arbiter);
+        self.waiting.retain(|reservation, waiting| {
+            let is_there = control.has(waiting.client);
+            if !is_there {
+                arbiter.unreserve(*reservation);
+            }
+            is_there
+        });
     }
 
     /// Serves a request. `None` if the answer comes later.
@@ -87,6 +100,10 @@ impl Manager {
             }
             Ask::Unreserve { reservation } => {
                 self.mind.arbiter.unreserve(reservation);
+                if let Some(Waiting { client, asked, .. }) = self.waiting.remove(&reservation) {
+                    let failure = Failure::new("The reservation was let go by another client");
+                    self.control.answer(client, asked, &Err(failure), now);
+                }
                 Ok(Answer::Unreserve {})
             }
             Ask::Reload => self.reload(now).map(Answer::Reload),

@@ -20,9 +20,12 @@ impl Manager {
     fn host_row(&self) -> HostRow {
         let machine = self.machine.map(|(machine, _)| machine);
         let newest = self.guests.values().find_map(|guest| guest.recent.front());
+        let resident = self.guests.values().filter_map(|guest| guest.resident).sum();
+        // What there is to hand out: within the budget, like all that is decided.
+        let sample = machine.map(|m| m.sample(self.settings.budget(m.total), resident, false, 0));
         HostRow {
             total_bytes: machine.map(|m| m.total.0),
-            available_bytes: machine.map(|m| m.available.0),
+            available_bytes: sample.map(|sample| sample.available.0),
             set_point_bytes: self.mind.config.set_point.0,
             hysteresis_bytes: self.mind.config.hysteresis.0,
             reserve_bytes: self.mind.config.reserve.0,

@@ -10,6 +10,7 @@ use crate::machine::MachineReader;
 use crate::manager::{Manager, Options, Parts};
 use hypervisor::{Hypervisor, IdSource, QmpSource};
 use kernfs::Root;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use store::{Journal, Writer};
 
@@ -20,6 +21,7 @@ impl Manager {
     /// Starts a manager by a file of settings, or by the usual one.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
         let clock = Clock::start();
+        take_descriptors();
         let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
         let total = reader.read().map_err(Error::Machine)?.total;
         let place = Place::of_this_process(Some(total));
@@ -53,6 +55,15 @@ impl Manager {
         manager.said.append(&mut said);
         Ok(manager)
     }
+}
+
+/// Takes as many descriptors as may be had. A guest costs its monitor, its port, four files of its
+/// process and one for each virtual CPU, so that the usual 1,024 end at a hundred guests; and the
+/// keeper, which inherits this, needs one for each.
+fn take_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it is refused there are fewer guests than there could be, and no worse.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn control(settings: &Settings) -> Result<Server, Error> {
@@ -118,4 +129,18 @@ fn journal(settings: &Settings) -> (Writer, Option<String>) {
         ));
     }
     (Writer::new(path), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_descriptors_as_may_be_had_are_taken() {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let few = maximum.map_or(1024, |maximum| maximum.min(1024));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();
+        take_descriptors();
+        assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+    }
 }

@@ -42,8 +42,9 @@ impl Manager {
             self.guests.values_mut().filter(awake).for_each(|guest| guest.outside.look(now));
         }
         if now >= self.next_prune_ms {
-            self.next_prune_ms = now + PRUNE_MS;
-            self.prune();
+            let has_more = self.prune();
+            // What comes faster than it goes would outgrow any bound.
+            self.next_prune_ms = now + if has_more { 0 } else { PRUNE_MS };
         }
     }
 
@@ -55,7 +56,9 @@ impl Manager {
         self.greeted = true;
         let text = match self.guests.len() {
             0 => {
-                let places: Vec<String> = self.sources.iter().map(|s| s.name()).collect();
+                let patterns = &self.settings.sources.qmp;
+                let place = |name: String| if name == "qmp" { patterns.join(", ") } else { name };
+                let places: Vec<String> = self.sources.iter().map(|s| place(s.name())).collect();
                 let places = match places.is_empty() {
                     true => "nowhere: [sources] names nothing".to_owned(),
                     false => places.join(", "),
@@ -68,11 +71,16 @@ impl Manager {
         self.said.push(text);
     }
 
-    fn prune(&mut self) {
+    /// Takes a part of what is too old or too much out of the journal. True if there is more.
+    fn prune(&mut self) -> bool {
         let keep = i64::try_from(self.settings.journal.keep_ms).unwrap_or(i64::MAX);
         let before_ms = self.clock.wall_ms().saturating_sub(keep);
-        if let Err(error) = self.journal.prune(before_ms, self.settings.journal.max_size.0) {
-            self.say(format!("The journal's old entries cannot be removed: {error}"));
+        match self.journal.prune(before_ms, self.settings.journal.max_size.0) {
+            Ok(pruned) => pruned.more,
+            Err(error) => {
+                self.say(format!("The journal's old entries cannot be removed: {error}"));
+                false
+            }
         }
     }
 
@@ -123,7 +131,11 @@ impl Manager {
     /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
     /// was taken. Gives what there is to say.
     pub fn finish(mut self) -> Vec<String> {
-        self.note(kinds::MANAGER_STOP, "the manager ends and gives all memory back", None);
+        let text = match self.mind.acts() {
+            true => "the manager ends and gives all memory back",
+            false => "the manager ends; it had only looked on",
+        };
+        self.note(kinds::MANAGER_STOP, text, None);
         for (path, error) in self.ksm.restore() {
             self.said.push(format!("{} could not be put back: {error}", path.display()));
         }

@@ -211,7 +211,15 @@ fn a_manager() {
     println!("keeper {}", lease.keeper_pid().expect("a keeper"));
     let mut now_ms = 0;
     loop {
-        if dir.join("finish").exists() {
+        if let Ok(how) = fs::read(dir.join("finish")) {
+            if how == b"without" {
+                let keeper = lease.keeper_pid().and_then(ProcessId::of).expect("a keeper");
+                let pid = i32::try_from(keeper.pid).ok().and_then(Pid::from_raw);
+                kill_process(pid.expect("a number"), Signal::KILL).expect("a signal");
+                while keeper.is_alive() {
+                    pause(10);
+                }
+            }
             assert!(lease.finish().expect("an end").success());
             return;
         }
@@ -269,5 +277,16 @@ fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
     assert!(scene.manager.wait().expect("its end").success());
     let said = fs::read_to_string(scene.dir.join("said")).expect("what it said");
     assert!(said.contains("has ended") && said.contains("2 guests"), "{said}");
+    scene.end();
+}
+
+#[test]
+fn a_keeper_that_was_killed_with_its_manager_is_replaced_for_the_end() {
+    let mut scene = Scene::new("both", 4096);
+    let how = scene.dir.join("how");
+    fs::write(&how, "without").expect("a file");
+    fs::rename(&how, scene.dir.join("finish")).expect("a name");
+    assert_eq!(scene.targets().len(), 2);
+    assert!(scene.manager.wait().expect("its end").success());
     scene.end();
 }

@@ -28,7 +28,44 @@ impl Budget {
     /// Adds what the time that has passed is worth.
     pub fn refill(&mut self, now_ms: u64) {
         let passed = now_ms.saturating_sub(self.refilled_ms);
-        self.refilled_ms = now_ms;
-        self.left = self.burst.min(self.left + passed * self.a_second / 1000);
+        let worth = passed.saturating_mul(self.a_second) / 1000;
+        if worth == 0 {
+            // What is not yet worth one counts on: whoever looks often loses nothing by it.
+            return;
+        }
+        self.refilled_ms += worth * 1000 / self.a_second;
+        self.left = self.burst.min(self.left.saturating_add(worth));
+        if self.left == self.burst {
+            self.refilled_ms = now_ms;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_fills_as_fast_whether_it_is_looked_at_often_or_seldom() {
+        for step in [1, 7, 100, 1000] {
+            let mut budget = Budget::new(50, 100, 0);
+            budget.spend(100);
+            for now_ms in (0..=1000).step_by(step) {
+                budget.refill(now_ms);
+            }
+            let left = budget.left();
+            assert!((49..=50).contains(&left), "{left} after looks each {step} ms");
+        }
+    }
+
+    #[test]
+    fn it_is_never_fuller_than_full() {
+        let mut budget = Budget::new(50, 100, 0);
+        budget.refill(1_000_000);
+        budget.spend(100);
+        budget.refill(1_000_010);
+        assert_eq!(budget.left(), 0);
+        budget.refill(u64::MAX);
+        assert_eq!(budget.left(), 100);
     }
 }

@@ -53,6 +53,12 @@ impl Port {
         Port::new(connect::to_unix(path)?, now_ms)
     }
 
+    /// The user whose process listened at the other end.
+    pub fn peer_uid(&self) -> io::Result<u32> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.stream)?;
+        Ok(peer.uid.as_raw())
+    }
+
     /// What to wait on.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()

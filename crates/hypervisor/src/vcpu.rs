@@ -43,9 +43,13 @@ impl Vcpus {
         Vcpus { threads: tids.iter().take(VCPUS_MAX).filter_map(open).collect(), last: None }
     }
 
-    /// What was used since the last call; `None` at the first.
+    /// What was used since the last call; `None` at the first, and where no thread can be read:
+    /// of a guest that is not seen nobody knows that it sleeps.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
-        let total = self.total();
+        let Some(total) = self.total() else {
+            self.last = None;
+            return None;
+        };
         let before = self.last.replace((now_ms, total));
         let (then_ms, then) = before?;
         let window_ns = now_ms.checked_sub(then_ms).filter(|ms| *ms > 0)? as f64 * 1e6;
@@ -56,17 +60,19 @@ impl Vcpus {
         })
     }
 
-    fn total(&self) -> Total {
+    fn total(&self) -> Option<Total> {
         let mut total = Total::default();
+        let mut is_seen = false;
         for thread in &self.threads {
             let mut text = [0; 64];
             let Ok(count) = thread.read_at(&mut text, 0) else { continue };
             if let Some([run, delay]) = parse_schedstat(&text[..count]) {
+                is_seen = true;
                 total.run_ns = total.run_ns.saturating_add(run);
                 total.delay_ns = total.delay_ns.saturating_add(delay);
             }
         }
-        total
+        is_seen.then_some(total)
     }
 }
 
@@ -105,9 +111,18 @@ mod tests {
 
     #[test]
     fn usage_is_what_grew_over_the_window() {
-        let mut vcpus = Vcpus::default();
+        let tree = Tree::new();
+        tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
+        let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8]);
         assert_eq!(vcpus.usage(1000), None);
         assert_eq!(vcpus.usage(1000), None, "no time has passed");
         assert_eq!(vcpus.usage(2000), Some(Usage::default()));
+    }
+
+    #[test]
+    fn threads_that_cannot_be_read_did_not_use_nothing() {
+        let tree = Tree::new();
+        let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 9]);
+        assert_eq!([vcpus.usage(1000), vcpus.usage(2000)], [None, None]);
     }
 }

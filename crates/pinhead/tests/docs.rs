@@ -260,6 +260,22 @@ fn the_code_map_has_every_crate() {
 }
 
 #[test]
+fn the_readme_leads_to_every_document_and_every_packaged_file() {
+    let readme = read("README.md");
+    let names = |dir: &str| -> Vec<String> {
+        let entries = fs::read_dir(root().join(dir)).unwrap_or_else(|e| panic!("{dir}: {e}"));
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+        names.map(|name| name.expect("a name")).collect()
+    };
+    for name in names("docs") {
+        assert!(readme.contains(&format!("(docs/{name})")), "README.md: docs/{name}");
+    }
+    for name in names("packaging") {
+        assert!(readme.contains(&format!("`{name}`")), "README.md: packaging/{name}");
+    }
+}
+
+#[test]
 fn make_has_the_targets_that_are_named() {
     let makefile = read("Makefile");
     let mut named = 0;

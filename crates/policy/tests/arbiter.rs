@@ -338,3 +338,93 @@ fn a_move_says_which_way_it_goes() {
         }
     }
 }
+
+#[test]
+fn a_guest_that_falls_silent_while_it_grows_costs_no_more_than_what_it_still_lacks() {
+    let mut arbiter = Arbiter::new();
+    let mut now_ms = 1000;
+    let first = pass(&mut arbiter, gib(10), &[starved(1, gib(4), now_ms), idle(2, now_ms)], now_ms);
+    let to = command(&first, 1).expect("it is given what it needs");
+    assert!(to > gib(4) && to < gib(6));
+    for _ in 0..20 {
+        now_ms += 1000;
+        let silent = GuestSample {
+            actual: None,
+            usable: Usable::No("its hypervisor does not answer"),
+            ..starved(1, gib(4), 1000)
+        };
+        let next = pass(&mut arbiter, gib(9), &[silent, idle(2, now_ms)], now_ms);
+        assert_eq!(command(&next, 2), None, "the host has what it is to have");
+    }
+}
+
+#[test]
+fn who_cannot_be_seen_to_give_does_not_give_in_the_place_of_others() {
+    let mut arbiter = Arbiter::new();
+    let unseen = |at_ms| GuestSample {
+        resident: None,
+        limits: Limits { min: GIB, max: gib(4096), shares: 1, mode: Mode::Managed },
+        ..guest(1, gib(4096), gib(4000), at_ms)
+    };
+    let first = pass(&mut arbiter, gib(5), &[unseen(1000), idle(2, 1000)], 1000);
+    assert!(command(&first, 2).is_some(), "{first:?}");
+}
+
+#[test]
+fn what_the_operator_fixes_is_gone_to_in_steps() {
+    let mut arbiter = Arbiter::new();
+    let limited = |actual, at_ms| {
+        let mut sample = guest(1, actual, gib(1), at_ms);
+        sample.limits = Limits { max: gib(2), ..sample.limits };
+        sample
+    };
+    let first = pass(&mut arbiter, gib(30), &[limited(gib(8), 1000)], 1000);
+    let to = command(&first, 1).expect("it has more than it may");
+    assert!(to >= gib(6), "{} MiB in one step of a guest that uses seven GiB", to.as_mib());
+    let again = pass(&mut arbiter, gib(30), &[limited(gib(7), 2000)], 2000);
+    assert_eq!(command(&again, 1), None, "the first step comes first");
+    let mut actual = to;
+    for second in 3..30 {
+        let now_ms = second * 1000;
+        let next = pass(&mut arbiter, gib(30), &[limited(actual, now_ms)], now_ms);
+        actual = command(&next, 1).unwrap_or(actual);
+    }
+    assert_eq!(actual, gib(2));
+}
+
+#[test]
+fn a_pinned_guest_grows_neither_by_wish_nor_by_asking() {
+    let mut arbiter = Arbiter::new();
+    let pinned = |at_ms| {
+        let sample = GuestSample { asks: true, request: Some(gib(8)), ..starved(1, gib(4), at_ms) };
+        let limits = Limits { mode: Mode::Pinned(gib(2)), ..sample.limits };
+        GuestSample { limits, ..sample }
+    };
+    for second in 1..10 {
+        let now_ms = second * 1000;
+        let next = pass(&mut arbiter, gib(40), &[pinned(now_ms)], now_ms);
+        assert_eq!(command(&next, 1), None, "{next:?}");
+    }
+}
+
+#[test]
+fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
+    let mut arbiter = Arbiter::new();
+    let content = |sample| GuestSample { request: Some(gib(2)), ..sample };
+    let first = pass(&mut arbiter, gib(30), &[content(starved(1, gib(2), 1000))], 1000);
+    assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Need));
+    let grown = command(&first, 1).unwrap();
+    assert!(grown > gib(2));
+    // As long as it has waited not long ago it keeps that, and then for as long as it cools.
+    let mut shrunk_s = None;
+    for second in 2..120 {
+        let sample = content(guest(1, grown, Bytes::mib(300), second * 1000));
+        let now = pass(&mut arbiter, gib(30), &[sample], second * 1000);
+        if let Some(to) = command(&now, 1).filter(|to| *to < grown) {
+            assert_eq!((of(&now, 1).unwrap().clause, to), (Clause::Request, gib(2)));
+            shrunk_s = Some(second);
+            break;
+        }
+    }
+    assert!(shrunk_s.is_some_and(|at| at > 30), "{shrunk_s:?}");
+}

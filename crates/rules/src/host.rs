@@ -104,6 +104,11 @@ impl HostProgram {
         }
     }
 
+    /// Whether any rule says of whom nothing is taken.
+    pub fn guards(&self) -> bool {
+        self.may_shrink.is_some() || self.shrink_guest.is_some()
+    }
+
     /// A ring that holds as many rows of this program's counters as its rules look back to.
     pub fn history(&self) -> History {
         History::new(self.counters.len(), self.intervals)

@@ -100,6 +100,11 @@ impl Server {
         self.clients.len()
     }
 
+    /// Whether a client is still there.
+    pub fn has(&self, client: ClientId) -> bool {
+        self.clients.contains_key(&client)
+    }
+
     /// What there is to tell the operator: clients that were thrown out, and why.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)

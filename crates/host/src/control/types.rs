@@ -131,7 +131,7 @@ pub struct Ps {
 pub struct HostRow {
     /// MemTotal.
     pub total_bytes: Option<u64>,
-    /// What could be handed out without swapping.
+    /// What could be handed out without swapping, within the budget if there is one.
     pub available_bytes: Option<u64>,
     /// What it is to have free.
     pub set_point_bytes: u64,

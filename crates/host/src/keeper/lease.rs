@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
@@ -23,6 +24,9 @@ pub const BEAT_MS: u64 = 2000;
 const RESTART_MS: u64 = 1000;
 /// A keeper that takes nothing for this time hangs, and is replaced.
 const STUCK_MS: u64 = 30_000;
+
+/// Keepers that are started for the end, if each is killed.
+const ENDS_MAX: u32 = 3;
 
 /// The lease of all guests.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub struct Lease {
     /// When the keeper last took something, or nothing waited for it.
     taken_ms: u64,
     restarts: u64,
+    /// The keeper was there when it was looked for, a while after it had been started.
+    lives: bool,
 }
 
 impl Lease {
@@ -64,9 +70,10 @@ impl Lease {
             next_ms: now_ms,
             taken_ms: now_ms,
             restarts: 0,
+            lives: false,
         };
         lease.spawn()?;
-        lease.turn(now_ms);
+        lease.beat(now_ms);
         Ok(lease)
     }
 
@@ -112,11 +119,16 @@ impl Lease {
 
     /// Gives a sign of life, and replaces a keeper that has died.
     pub fn turn(&mut self, now_ms: u64) {
-        if let Some((child, _)) = &mut self.keeper
-            && !matches!(child.try_wait(), Ok(None))
-        {
+        if let Some((child, _)) = &mut self.keeper {
+            self.lives = matches!(child.try_wait(), Ok(None));
+        }
+        if !self.lives {
             self.keeper = None;
         }
+        self.beat(now_ms);
+    }
+
+    fn beat(&mut self, now_ms: u64) {
         if now_ms < self.next_ms {
             return self.flush();
         }
@@ -144,6 +156,12 @@ impl Lease {
         self.keeper.as_ref().map(|(child, _)| child.id())
     }
 
+    /// Whether somebody would restore the guests: a keeper that ends as soon as it is started is
+    /// none.
+    pub fn is_kept(&self) -> bool {
+        self.lives && self.keeper.is_some()
+    }
+
     /// How many guests it would restore.
     pub fn held(&self) -> usize {
         self.guests.len()
@@ -166,7 +184,23 @@ impl Lease {
         self.end(false)
     }
 
+    /// Whoever ends the manager may have ended its keeper too, such as `killall` by their common
+    /// name: then another one does it.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
+        let mut tries = 1..ENDS_MAX;
+        loop {
+            let ended = self.try_end(is_done);
+            let is_lost = match &ended {
+                Ok(status) => status.signal().is_some(),
+                Err(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            };
+            if !is_lost || tries.next().is_none() {
+                return ended;
+            }
+        }
+    }
+
+    fn try_end(&mut self, is_done: bool) -> io::Result<ExitStatus> {
         if self.keeper.is_none() {
             self.spawn()?;
         }
@@ -176,9 +210,10 @@ impl Lease {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? - OFlags::NONBLOCK)?;
-        pipe.write_all(&self.out)?;
+        let said = pipe.write_all(&self.out);
         drop(pipe);
-        child.wait()
+        let status = child.wait()?;
+        said.map(|()| status)
     }
 
     fn spawn(&mut self) -> io::Result<()> {
@@ -192,6 +227,7 @@ impl Lease {
         };
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
         self.keeper = Some((child, pipe));
+        self.lives = false;
         self.out.clear();
         if let Some(ProcessId { pid, start_ticks }) = ProcessId::of(std::process::id()) {
             self.out = encode(&Order::Manager { pid, start_ticks });
@@ -204,6 +240,7 @@ impl Lease {
     /// Ends a keeper that hangs. It is our own child that nobody has waited for, so its number is
     /// still its own.
     fn give_up(&mut self) {
+        self.lives = false;
         if let Some((mut child, pipe)) = self.keeper.take() {
             let _ = child.kill();
             drop(pipe);

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 /// and reading it every two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
+/// Entries that one pattern is worth in all. Whoever may write where a pattern leads can put
+/// links there to one full directory as often as he likes.
+const LOOKED_MAX: usize = 65_536;
+
 /// A path whose parts may hold `*` for any characters and `?` for one. As in a shell, neither
 /// stands for the dot that hides a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(super) struct Search {
     pub(super) sockets: Vec<Socket>,
     /// Directories that may not be read.
     pub(super) denied: Vec<PathBuf>,
+    /// Entries that the current pattern has cost.
+    looked: usize,
 }
 
 impl Glob {
@@ -43,6 +49,7 @@ impl Glob {
 
     /// Adds what is there now, up to `most` sockets in all.
     pub(super) fn find(&self, most: usize, search: &mut Search) {
+        search.looked = 0;
         if let Some((last, directories)) = self.parts.split_last() {
             descend(Path::new("/"), directories, last, most, search);
         }
@@ -98,8 +105,18 @@ fn socket_inode(path: &Path) -> Option<u64> {
 
 /// The entries of a directory. One that is not there has none.
 fn entries(at: &Path, search: &mut Search) -> Vec<DirEntry> {
+    let most = ENTRIES_MAX.min(LOOKED_MAX.saturating_sub(search.looked));
+    if most == 0 {
+        return Vec::new();
+    }
+    // A directory costs something as well, if there is nothing in it.
+    search.looked += 1;
     match fs::read_dir(at) {
-        Ok(list) => list.take(ENTRIES_MAX).filter_map(Result::ok).collect(),
+        Ok(list) => {
+            let list: Vec<DirEntry> = list.take(most - 1).filter_map(Result::ok).collect();
+            search.looked += list.len();
+            list
+        }
         Err(error) => {
             if error.kind() == io::ErrorKind::PermissionDenied {
                 search.denied.push(at.to_path_buf());
@@ -195,6 +212,23 @@ mod tests {
         assert_eq!(find("up/2/b.qmp", 10), ["up/2/b.qmp"]);
         assert_eq!(find("up/3/b.qmp", 10), [""; 0]);
         assert_eq!(find("none/*/x", 10), [""; 0]);
+    }
+
+    #[test]
+    fn a_user_cannot_make_a_search_long() {
+        let tree = Tree::new();
+        for file in 0..200 {
+            tree.file(&format!("other/{file}"), "");
+        }
+        std::fs::create_dir(tree.path().join("up")).unwrap();
+        // Each link is another directory to look at, and costs its owner nothing.
+        for link in 0..1_000 {
+            std::os::unix::fs::symlink("../other", tree.path().join(format!("up/{link}"))).unwrap();
+        }
+        let mut search = Search::default();
+        let pattern = format!("{}/up/*/*.qmp", tree.path().display());
+        Glob::new(&pattern).unwrap().find(10, &mut search);
+        assert!(search.looked <= LOOKED_MAX, "{} entries", search.looked);
     }
 
     #[test]

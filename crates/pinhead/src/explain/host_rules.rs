@@ -108,8 +108,8 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
         let name = rules.name;
         return Err(Error::Message(format!(
             "{name} has rules for the host's manager: name one of its guests with --guest, or \
-             say what it knows with --values FILE, a JSON object such as {{\"guest.available\": [512, 520], \"host.available\": 4096}}, \
-             newest first"
+             say what it knows with --values FILE, a JSON object such as \
+             {{\"guest.available\": [512, 520], \"host.available\": 4096}}, newest first"
         )));
     };
     let snapshot = Snapshot::read(path)?;

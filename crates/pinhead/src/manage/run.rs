@@ -41,6 +41,8 @@ pub fn run(args: &HostArgs) -> Result<(), Error> {
 /// The keeper: holds the lease of the manager that started it.
 pub fn keep() -> Result<(), Error> {
     let options = host::keeper::Options::default();
+    // Whoever ends all that has our name means the manager: this one's work begins then.
+    let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = host::keeper::run(std::io::stdin(), &options, &mut say);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),

@@ -118,7 +118,9 @@ pub fn state(name: &str, decision: &Decision) -> String {
     match (get("guest_available"), get("guest_cold"), get("guest_used")) {
         (Some(available), Some(cold), _) if cold > 0.0 => {
             let (available, cold) = (size(available), size(cold));
-            parts.push(format!("{name} had {available} available, {cold} of them cold cache"));
+            parts.push(format!(
+                "{name} had {available} available, {cold} of them free or cold cache"
+            ));
         }
         (Some(available), _, _) => parts.push(format!("{name} had {} available", size(available))),
         (None, _, Some(used)) => parts.push(format!("{name} used {}", size(used))),

@@ -120,8 +120,12 @@ fn tier_gives(
 }
 
 /// Who gives first: idle memory is dearer to hold than memory in use, and shares make
-/// either cheaper.
+/// either cheaper. Who cannot be seen to give gives last: whatever it says that it has given,
+/// others would have to have given.
 fn weight(seat: &Seat<'_>, config: &Config) -> u64 {
+    if seat.sample.resident.is_none() {
+        return 1;
+    }
     let touched = seat.at.touched.as_mib().max(1);
     let idle = seat.guest.spare(&seat.at, Tier::Cold).as_mib().min(touched);
     let idle_permille = idle * 1000 / touched;

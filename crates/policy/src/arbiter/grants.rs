@@ -19,7 +19,8 @@ pub(super) fn needs(seats: &mut [Seat<'_>], purse: &mut Purse) {
                 let wanted = request.min(seat.at.ceiling);
                 wanted.less(seat.at.actual.plus(seat.guest.track.going(seat.at.actual)))
             });
-            let asked = if seat.sample.asks { asked } else { Bytes::ZERO };
+            let managed = seat.sample.limits.mode == Mode::Managed;
+            let asked = if seat.sample.asks && managed { asked } else { Bytes::ZERO };
             match seat.at.why {
                 Some(clause) if seat.at.need >= asked && seat.at.need > Bytes::ZERO => {
                     Some((index, seat.at.need, clause))
@@ -84,12 +85,27 @@ fn fixed(seats: &mut [Seat<'_>], purse: &mut Purse) {
                 seat.to = Some((actual, Action::Hold, clause));
                 seat.bounds.push(Bound::Host);
             }
-        } else if !seat.guest.is_strained() {
-            let coming = seat.at.touched.less(wanted);
+        } else if shrinks(seat, clause) && !seat.guest.track.is_shrinking() {
+            // A step at a time, after each of which it is seen whether it can do with that.
+            let to = wanted.max(Bytes(actual.0 - actual.0 / 4));
+            if to > wanted {
+                seat.bounds.push(Bound::Step);
+            }
+            let coming = seat.at.touched.less(to);
             purse.coming = purse.coming.plus(coming);
             purse.lack = purse.lack.less(coming);
-            seat.to = Some((wanted, Action::Shrink, clause));
+            seat.to = Some((to, Action::Shrink, clause));
         }
+    }
+}
+
+/// Whether what speaks against a move down leaves this one: nobody is shrunk who waits for memory,
+/// and what its own rules are content with has time until it has cooled.
+fn shrinks(seat: &Seat<'_>, clause: Clause) -> bool {
+    match (clause, seat.at.against) {
+        (_, Some(Clause::Strained)) => false,
+        (Clause::Request, against) => matches!(against, None | Some(Clause::Moving)),
+        _ => true,
     }
 }
 
@@ -103,6 +119,7 @@ pub(super) fn wishes(seats: &mut [Seat<'_>], purse: &mut Purse) {
             seat.to.is_none()
                 && seat.at.held.is_none()
                 && seat.at.wishes
+                && seat.sample.limits.mode == Mode::Managed
                 && seat.at.actual.plus(MOVE_MIN) <= seat.at.ceiling
         })
         .collect();

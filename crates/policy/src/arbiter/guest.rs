@@ -281,6 +281,11 @@ impl Guest {
             standing.against_emergency = against;
             return standing;
         };
+        let strained = self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < STRAIN_MS);
+        if strained {
+            // What its own rules were content with was too little.
+            standing.ceiling = limits.max;
+        }
         standing.comfort = self.comfort(&view, sample);
         let (need, why) = match limits.mode {
             Mode::Managed => self.need(&view, &standing, sample, words),
@@ -297,7 +302,6 @@ impl Guest {
         standing.why = why;
         // Each pass in which the need is not met makes the next answer larger.
         self.need_passes = if standing.need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
-        let strained = self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < STRAIN_MS);
         let always = if strained || standing.need > Bytes::ZERO {
             Some(Clause::Strained)
         } else if self.track.is_barren(now_ms) {
@@ -334,8 +338,9 @@ impl Guest {
         sample: &GuestSample,
         words: &Words,
     ) -> (Bytes, Option<Clause>) {
-        if at.actual < at.min {
-            return (at.min.less(at.actual), Some(Clause::Limits));
+        let below = at.min.less(at.actual.plus(self.track.going(at.actual)));
+        if below > Bytes::ZERO {
+            return (below, Some(Clause::Limits));
         }
         if words.may_grow == Some(false) || words.grow == Some(false) {
             return (Bytes::ZERO, None);

@@ -134,6 +134,12 @@ impl Arbiter {
         self.guests.get(&key).is_some_and(Guest::is_strained)
     }
 
+    /// Whether another manager moves the balloon of a guest, which is left to that one. A single
+    /// change that nobody here asked for is not enough for that.
+    pub fn is_let_go(&self, key: Key, now_ms: u64) -> bool {
+        self.guests.get(&key).is_some_and(|guest| guest.track.is_let_go(now_ms))
+    }
+
     /// What the balloon of a guest is on its way to.
     pub fn target(&self, key: Key) -> Option<Bytes> {
         self.guests.get(&key)?.track.target()
@@ -234,7 +240,7 @@ impl Arbiter {
         let promised: Bytes = seats
             .iter()
             .map(|s| {
-                let going = s.guest.track.going(s.at.actual);
+                let going = s.guest.track.owed(s.sample.actual);
                 s.guest.promised(s.sample.resident).max(going)
             })
             .sum();
@@ -250,7 +256,7 @@ impl Arbiter {
         // The set point is for free memory that nobody has a claim on.
         let wanted = config.set_point.max(config.reserve.plus(held));
         // What was granted and has arrived is still the host's until it is used.
-        let going: Bytes = seats.iter().map(|s| s.guest.track.going(s.at.actual)).sum();
+        let going: Bytes = seats.iter().map(|s| s.guest.track.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
         let soon = after.less(self.fall);
         if soon < wanted.less(config.hysteresis) {

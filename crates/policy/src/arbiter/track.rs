@@ -39,6 +39,8 @@ struct Target {
     from: Bytes,
     /// What of `from` was in the host's memory.
     touched: Option<Bytes>,
+    /// What of its process was, which is more: the hypervisor itself is in it.
+    resident: Option<Bytes>,
     /// How far it came.
     nearest: Bytes,
     progress_ms: u64,
@@ -92,7 +94,8 @@ impl Track {
     pub fn ask(&mut self, size: Bytes, from: Bytes, resident: Option<Bytes>, now_ms: u64) {
         let touched = resident.map(|r| r.min(from));
         self.rest = None;
-        let mut target = Target { size, from, touched, nearest: from, progress_ms: now_ms };
+        let mut target =
+            Target { size, from, touched, resident, nearest: from, progress_ms: now_ms };
         // One that is asked for more of the same has not made progress by that.
         let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
         if let Some(before) = before
@@ -140,6 +143,13 @@ impl Track {
         self.target.filter(|t| !t.shrinks()).map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
+    /// The same for a guest of which may be known what it has: one that has fallen silent still
+    /// has what it had, and may take the rest when it wakes.
+    pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
+        let had = self.target.map_or(Bytes::ZERO, |target| target.nearest);
+        self.going(actual.unwrap_or(had))
+    }
+
     /// The size that it is on its way to.
     pub fn target(&self) -> Option<Bytes> {
         self.target.map(|t| t.size)
@@ -155,10 +165,14 @@ impl Track {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Whether somebody else moves it.
-    pub fn is_foreign(&self, now_ms: u64) -> bool {
+    /// Whether another manager moves it, and it is left to that one.
+    pub fn is_let_go(&self, now_ms: u64) -> bool {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
-            || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
+    }
+
+    /// Whether somebody else moves it, or moved it a moment ago.
+    pub fn is_foreign(&self, now_ms: u64) -> bool {
+        self.is_let_go(now_ms) || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
     }
 
     /// Whether the host got nothing of what it gave.
@@ -286,11 +300,11 @@ impl Track {
 
     /// Judges what the host got of what was asked for.
     fn yielded(&mut self, target: &Target, resident: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
-        let (touched, resident) = (target.touched?, resident?);
+        let (touched, before, now) = (target.touched?, target.resident?, resident?);
         if !target.shrinks() {
             return None;
         }
-        let got = touched.less(resident);
+        let got = before.less(now);
         self.asked = self.asked.plus(touched.less(target.size));
         self.got = self.got.plus(got);
         if self.asked >= YIELD_ASKED {

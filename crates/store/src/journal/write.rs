@@ -147,15 +147,14 @@ impl Journal {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());
         }
-        let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1)";
-        let last = |sql: &str| {
-            self.connection.query_row(sql, [PRUNE_ROWS], |row| row.get::<_, Option<i64>>(0))
-        };
-        let cut = last(sql)
-            .and_then(|found| match found {
-                Some(at_ms) => Ok(Some(at_ms)),
-                None => last(&sql.replace("decision", "event")),
-            })
+        // The oldest of both kinds: many events must not cost all decisions, nor the other way.
+        let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM ( \
+                   SELECT * FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1) UNION ALL \
+                   SELECT * FROM (SELECT at_ms FROM event ORDER BY at_ms LIMIT ?1) \
+                   ) ORDER BY at_ms LIMIT ?1)";
+        let cut = self
+            .connection
+            .query_row(sql, [PRUNE_ROWS], |row| row.get::<_, Option<i64>>(0))
             .map_err(cannot("find what is oldest"))?;
         let Some(cut) = cut else { return Ok(Pruned::default()) };
         let pruned = self.prune(cut.saturating_add(1))?;

@@ -1,0 +1,189 @@
+//! The manager beside many idle guests: what it costs, and whether it wakes them.
+//!
+//! ```text
+//!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────► run time and wake-ups
+//!                              └─ a minute under pinhead host ► of all virtual CPUs
+//! ```
+//!
+//! Too much for a run beside others: it is measured only when it is asked for by name.
+
+use crate::args::Args;
+use crate::clock::{now, sleep_until};
+use crate::error::Error;
+use crate::meter::{self, Used};
+use crate::subject::Subject;
+use crate::table::{Figure, Row, Table};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The promises: percent of a core, and wake-ups beside those without a manager.
+const CPU_PERCENT: f64 = 0.5;
+const WAKE_UPS_RATIO: f64 = 1.05;
+
+/// Guests are settled when two windows of this length differ by little.
+const SETTLE_WINDOW: Duration = Duration::from_secs(15);
+/// So little, as a part of the larger one.
+const SETTLED: f64 = 0.1;
+/// As long as they use more than this part of all cores, they boot or look around.
+const BUSY: f64 = 0.75;
+/// A hundred guests boot on two cores in some five minutes, and settle in as many again.
+const PATIENCE: Duration = Duration::from_secs(1500);
+/// What the manager's first questions have woken comes to rest.
+const CALM: Duration = Duration::from_secs(75);
+/// What a guest has at least, for its size on the command line.
+const MEMORY_MIB: &str = "128";
+
+/// Measures, and adds the figures.
+pub fn measure(args: &Args, table: &mut Table) {
+    table.section("idle guests under a manager", rows(args));
+}
+
+/// A directory for the manager's files, which goes with the measurement.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Result<Place, Error> {
+        let dir = std::env::temp_dir().join(format!("pinhead-bench-idle-{}", std::process::id()));
+        fs::create_dir_all(&dir).map_err(|e| Error::file(&dir, e))?;
+        Ok(Place(dir))
+    }
+
+    /// Settings of a host that has enough, so that nothing is to be moved.
+    fn settings(&self, up: u32) -> Result<PathBuf, Error> {
+        let (path, dir) = (self.0.join("host.toml"), self.0.display());
+        let mut places = vec![format!("\"/run/pinhead/up/{up}/*.qmp\"")];
+        if let Ok(session) = std::env::var("XDG_RUNTIME_DIR") {
+            places.push(format!("\"{session}/pinhead/up/{up}/*.qmp\""));
+        }
+        let text = format!(
+            "[host]\nset_point = \"256 MiB\"\nhysteresis = \"64 MiB\"\nreserve = \"128 MiB\"\n\
+             [sources]\nqmp = [{}]\nlibvirt = []\n[ksm]\nmode = \"leave\"\n\
+             [journal]\npath = \"{dir}/journal.db\"\n[control]\nsocket = \"{dir}/host.sock\"\n",
+            places.join(", ")
+        );
+        fs::write(&path, text).map_err(|e| Error::file(&path, e))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn rows(args: &Args) -> Result<Vec<Row>, Error> {
+    let program = args.guest_dir.join("../release/pinhead");
+    let place = Place::new()?;
+    let guests = args.guests;
+    let mut up = Command::new(&program);
+    up.args(["up", "--idle", "--cpus", "1", "--memory", MEMORY_MIB, "--format", "json"]);
+    up.args(["--guests", &guests.to_string()]).env("PINHEAD_GUEST_DIR", &args.guest_dir);
+    let mut up = Subject::start("pinhead up", &mut up, &place.0.join("up"))?;
+    let qemus = settled(&mut up, guests)?;
+    let window = Duration::from_secs(args.seconds.max(60));
+
+    let alone = over(window, || used(&qemus))?;
+    let mut host = Command::new(&program);
+    host.arg("host").arg("--config").arg(place.settings(up.id())?);
+    let mut host = Subject::start("pinhead host", &mut host, &place.0.join("host"))?;
+    sleep_until(now() + CALM);
+    let before = host.used()?;
+    let managed = over(window, || used(&qemus))?;
+    let manager = host.used()? - before;
+    let resident_kib = host.resident_kib()?;
+
+    let seconds = window.as_secs_f64();
+    let each = |count: u64| count as f64 / seconds / f64::from(guests);
+    let percent = |ns: u64| ns as f64 / 1e7 / seconds;
+    let figure = |value, digits, unit| Figure { value, digits, unit };
+    // Not dispatches, which also count what others on this machine push off the CPU.
+    let ratio = managed.sleeps as f64 / (alone.sleeps as f64).max(1.0);
+    let cpu = percent(manager.cpu_ns);
+    let name = format!("the manager's CPU time, {guests} idle guests");
+    Ok(vec![
+        Row::promised(&name, figure(cpu, 2, " %"), CPU_PERCENT).note(&format!(
+            "of one core, in {seconds} s; it was dispatched {:.1} times a second",
+            manager.dispatches as f64 / seconds
+        )),
+        Row::promised(
+            "wake-ups of their virtual CPUs, against no manager",
+            figure(ratio, 2, "x"),
+            WAKE_UPS_RATIO,
+        )
+        .note(&format!(
+            "a guest a second: {:.2} without, {:.2} with; dispatches: {:.2} and {:.2}; CPU time \
+             of all: {:.1} % and {:.1} %",
+            each(alone.sleeps),
+            each(managed.sleeps),
+            each(alone.dispatches),
+            each(managed.dispatches),
+            percent(alone.cpu_ns),
+            percent(managed.cpu_ns)
+        )),
+        Row::plain("the manager's memory", &format!("{resident_kib} KiB")),
+    ])
+}
+
+/// The guests' processes, when all are there and have come to rest.
+fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
+    let deadline = now() + PATIENCE;
+    let mut before: Option<f64> = None;
+    loop {
+        up.used()?;
+        let qemus = children(up.id())?;
+        let window = over(SETTLE_WINDOW, || used(&qemus))?;
+        let rate = window.cpu_ns as f64;
+        let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
+        // A machine that has nothing left shows one figure whatever its guests do.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
+        if is_calm && idles && qemus.len() == guests as usize {
+            return Ok(qemus);
+        }
+        if now() >= deadline {
+            let said = format!("{} of {guests} guests run, and do not come to rest", qemus.len());
+            return Err(Error::Usage(said));
+        }
+        before = (qemus.len() == guests as usize).then_some(rate);
+    }
+}
+
+/// What a reading grows by in a time.
+fn over<T: std::ops::Sub<Output = T>>(
+    window: Duration,
+    mut read: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let start = now();
+    let before = read()?;
+    sleep_until(start + window);
+    Ok(read()? - before)
+}
+
+/// What the virtual CPUs of all guests have used.
+fn used(qemus: &[u32]) -> Result<Used, Error> {
+    let mut sum = Used::default();
+    for pid in qemus {
+        let one = meter::used_beside_main(*pid)?;
+        sum.cpu_ns += one.cpu_ns;
+        sum.dispatches += one.dispatches;
+        sum.sleeps += one.sleeps;
+    }
+    Ok(sum)
+}
+
+/// The processes that a process has started.
+fn children(parent: u32) -> Result<Vec<u32>, Error> {
+    let proc = Path::new("/proc");
+    let all = fs::read_dir(proc).map_err(|e| Error::file(proc, e))?;
+    let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // pid (name) state ppid: the name may hold anything, even parentheses.
+        let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        after.split_ascii_whitespace().nth(1).and_then(|p| p.parse().ok()) == Some(parent)
+    };
+    Ok(pids.filter(is_child).collect())
+}
