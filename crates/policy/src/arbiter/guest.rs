@@ -298,7 +298,8 @@ impl Guest {
             // It takes what it can: more is asked of its balloon when that has arrived.
             room = Bytes::ZERO;
         }
-        standing.need = need.min(room);
+        // What is on its way to it is a part of the answer, however soon it asks again.
+        standing.need = need.less(going).min(room);
         standing.why = why;
         // Each pass in which the need is not met makes the next answer larger.
         self.need_passes = if standing.need > Bytes::ZERO { self.need_passes + 1 } else { 0 };

@@ -327,7 +327,8 @@ fn close(
     } else if halt {
         pass.outcomes.extend(guest.track.supersede(sample.key, actual));
     }
-    let is_new = guest.said.replace(clause) != Some(clause);
+    // That it is on its way is no news: the decision that sent it there was told.
+    let is_new = clause != Clause::Moving && guest.said.replace(clause) != Some(clause);
     if command.is_some() || is_new {
         let detail = seat.at.held.map_or("", |(_, detail)| detail);
         let (key, from) = (sample.key, actual);
