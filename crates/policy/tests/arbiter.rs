@@ -428,3 +428,13 @@ fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
     }
     assert!(shrunk_s.is_some_and(|at| at > 30), "{shrunk_s:?}");
 }
+
+#[test]
+fn a_reservation_that_lacks_a_crumb_gets_it() {
+    let mut arbiter = Arbiter::new();
+    let reserve = config().reserve;
+    let free = reserve.plus(gib(10)).less(Bytes(200 << 10));
+    assert!(arbiter.reserve(7, gib(10), 20_000, 60_000));
+    let decided = pass(&mut arbiter, free, &[idle(1, 1000)], 1000);
+    assert!(command(&decided, 1).is_some_and(|to| to < gib(4)), "200 KiB short for ever");
+}

@@ -67,6 +67,10 @@ pub(super) fn take(
         (false, true) => Haste::Low,
         (false, false) => Haste::None,
     };
+    if urgent && demand > Bytes::ZERO {
+        // Somebody waits for the last crumb too, and each donor's part of it must be worth a move.
+        demand = demand.max(Bytes(MOVE_MIN.0 * seats.len().min(64) as u64));
+    }
     let mut given = vec![Bytes::ZERO; seats.len()];
     for tier in tiers {
         if demand < MOVE_MIN {
