@@ -120,8 +120,8 @@ fn story() -> Journal {
 
 const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
     3.1 GiB free and wants 4.0 GiB (clause setpoint). web1 had 900 MiB available, 610 MiB of \
-    them free or cold cache; nothing in it waited for memory. Bound: step. It gave back 251 MiB within \
-    1.2 s; the host got 248 MiB.\n";
+    them free or cold cache; nothing in it waited for memory. Bound: step. It gave back 251 MiB \
+    within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
     it needed nothing, and nobody needed anything of it (clause content). Nothing was known of \
     the inside of web1.\n";
