@@ -7,10 +7,12 @@ use std::path::PathBuf;
 /// What `--help` prints.
 pub const HELP: &str = "\
 Usage: bench [--seconds N] [--only idle] [--guests N]
+       bench --collect
 
 Measures the guest daemon on this machine and prints each figure beside its promise.
 
   --seconds N  how long the daemon is watched, 10 at least (default 60)
+  --collect    measure only what collecting costs the host; it needs no daemon
   --only idle  instead: the host manager beside idle guests of 128 MiB, which takes some
                ten minutes and 150 MiB of memory a guest
   --guests N   how many of them (default 100)
@@ -25,6 +27,9 @@ The exit status is 0 when all could be measured, whether or not a promise is kep
 
 /// The first word of a process that only reads files: see [`crate::baseline`].
 pub const PREADS: &str = "--preads";
+
+/// The first word of a process that stands for a guest's: see [`crate::collect`].
+pub const THREADS: &str = "--threads";
 
 /// The shortest time that gives two windows to compare.
 const MIN_SECONDS: u64 = 10;
@@ -60,6 +65,10 @@ pub enum Command {
     Help,
     /// Be the process that the daemon is compared with.
     Preads(Vec<PathBuf>),
+    /// Be a process with so many threads.
+    Threads(usize),
+    /// Measure only what collecting costs.
+    Collect,
     /// Measure.
     Measure(Args),
 }
@@ -77,7 +86,13 @@ fn parse_with(
     while let Some(word) = words.next() {
         match word.to_str() {
             Some("-h" | "--help") => return Ok(Command::Help),
+            Some("--collect") => return Ok(Command::Collect),
             Some(PREADS) => return Ok(Command::Preads(words.map(PathBuf::from).collect())),
+            Some(THREADS) => {
+                let count = words.next().and_then(|n| n.to_str()?.parse().ok());
+                let missing = || Error::Usage("--threads needs a number".into());
+                return count.map(Command::Threads).ok_or_else(missing);
+            }
             Some("--only") => match words.next().as_ref().and_then(|word| word.to_str()) {
                 Some("idle") => part = Part::Idle,
                 _ => return Err(Error::Usage("--only needs a part: idle".into())),
@@ -151,6 +166,13 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn collecting_is_measured_without_a_daemon() {
+        assert_eq!(command("--collect", &[]).unwrap(), Command::Collect);
+        assert_eq!(command("--threads 5", &[]).unwrap(), Command::Threads(5));
+        assert!(command("--threads", &[]).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod args;
 mod baseline;
 mod clock;
+mod collect;
 mod error;
 mod evaluate;
 mod idle;
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
     let outcome = match args::parse(std::env::args_os().skip(1)) {
         Ok(Command::Help) => print(args::HELP).map(|()| ExitCode::SUCCESS),
         Ok(Command::Preads(files)) => baseline::run(&files).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Collect) => only_collecting(),
+        Ok(Command::Threads(count)) => collect::be_guest(count).map(|()| ExitCode::SUCCESS),
         Ok(Command::Measure(args)) => measure(&args),
         Err(error) => Err(error),
     };
@@ -61,6 +64,14 @@ fn measure(args: &Args) -> Result<ExitCode, Error> {
     // What is measured inherits the place, and so shares a CPU and its caches.
     let cpu = sys::pin().map_err(Error::Pin)?;
     overhead::measure(args, cpu, &mut table);
+    table.section("collecting of 100 guests", collect::rows());
+    print(&table.text())?;
+    Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn only_collecting() -> Result<ExitCode, Error> {
+    let mut table = Table::new();
+    table.section("collecting of 100 guests", collect::rows());
     print(&table.text())?;
     Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -14,6 +14,7 @@
 mod counter;
 mod history;
 mod host_counter;
+pub mod series;
 mod tree;
 mod units;
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod engines;
 pub mod load;
 pub mod manager;
 

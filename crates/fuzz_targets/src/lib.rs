@@ -21,6 +21,7 @@ mod host_manager;
 mod host_rules;
 mod input;
 mod kernel;
+mod metrics;
 mod procfs;
 mod qmp;
 mod reader;
@@ -39,6 +40,9 @@ pub const TARGETS: &[Target] = &[
     ("host_control", host_manager::host_control),
     ("host_rules", host_rules::host_rules),
     ("host_toml", host_manager::host_toml),
+    ("http_request", metrics::http_request),
+    ("http_response", metrics::http_response),
+    ("metrics_answer", metrics::metrics_answer),
     ("proc_loadavg", procfs::loadavg),
     ("proc_meminfo", procfs::meminfo),
     ("proc_pressure", procfs::pressure),

@@ -44,9 +44,14 @@ impl Clock {
 
     /// Milliseconds of CPU time that this process has used.
     pub fn cpu_ms(&self) -> u64 {
+        self.cpu_ns() / 1_000_000
+    }
+
+    /// Nanoseconds of CPU time that this process has used, in all its threads.
+    pub fn cpu_ns(&self) -> u64 {
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        let ms = used.tv_sec.saturating_mul(1000).saturating_add(used.tv_nsec / 1_000_000);
-        u64::try_from(ms).unwrap_or(0)
+        let ns = used.tv_sec.saturating_mul(1_000_000_000).saturating_add(used.tv_nsec);
+        u64::try_from(ns).unwrap_or(0)
     }
 
     /// Milliseconds since 1970; 0 on a machine whose clock is before it.
@@ -54,7 +59,13 @@ impl Clock {
         if let Some(hand) = &self.hand {
             return i64::try_from(hand.get()).unwrap_or(i64::MAX);
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        wall_ms()
     }
+}
+
+/// Milliseconds since 1970; 0 on a machine whose clock is before it.
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+pub(crate) fn wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -138,6 +138,7 @@ impl Manager {
                 guest.asked = Some(sequence);
                 self.hurry_for(id, now);
             }
+            Said::Scan(scan) => self.scanned(id, *scan, now),
             Said::Need => {
                 guest.urgent = true;
                 // Its numbers come with the need; if they do not, this brings them.

@@ -58,6 +58,8 @@ pub struct Guest {
     pub resident: Option<Bytes>,
     /// Its newest sample.
     pub memory: Option<Memory>,
+    /// What its daemon told last of its memory, as it told it.
+    pub told: Option<Box<wire::Memory>>,
     /// What its virtual CPUs used in the last second.
     pub usage: Option<Usage>,
     /// The size that its own rules are content with.
@@ -123,6 +125,7 @@ impl Guest {
             inside: Inside::new(found.port.clone(), Owner::of(&found), grants),
             resident: None,
             memory: None,
+            told: None,
             usage: None,
             request: None,
             asked: None,
@@ -201,6 +204,7 @@ impl Guest {
     /// Takes what its daemon told of its memory. It is as old as the question: how long the
     /// answer was on its way is not known.
     pub fn told(&mut self, told: &wire::Memory, now_ms: u64) {
+        self.told = Some(Box::new(*told));
         if let Some(at_ms) = self.inside.asked_ms(told, now_ms) {
             self.sampled(memory_of(told, self.actual, self.found.memory, at_ms));
         }
@@ -243,6 +247,7 @@ impl Guest {
         self.boots += 1;
         self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
         (self.memory, self.request, self.asked, self.urgent) = (None, None, None, false);
+        self.told = None;
         self.samples = 0;
         self.inside.rebooted();
     }

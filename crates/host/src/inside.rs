@@ -3,6 +3,8 @@
 //! Whatever comes from there is a claim. Sizes are held within what the guest can have, texts
 //! are bounded by the wire, and a flood is read within a budget.
 
+use crate::control::Asks;
+use crate::scan::{Gather, Scan};
 use counters::Bytes;
 use hypervisor::{Found, Port};
 use policy::arbiter::Memory;
@@ -35,6 +37,8 @@ pub enum Said {
         /// The size that the guest keeps.
         keeps: Bytes,
     },
+    /// Who runs in it.
+    Scan(Box<Scan>),
     /// Tasks wait for memory.
     Need,
     /// It ends and has given back what it took.
@@ -98,6 +102,8 @@ pub struct Inside {
     unanswered: u32,
     looked_ms: u64,
     grants: bool,
+    gather: Gather,
+    asks: Asks,
     owner: Owner,
 }
 
@@ -207,6 +213,9 @@ impl Inside {
                 let keeps = memory.less(pool);
                 Some(Said::Request { sequence: request.sequence, keeps })
             }
+            Message::Processes(part) => {
+                self.gather.take(part).map(|scan| Said::Scan(Box::new(scan)))
+            }
             Message::Need(Pressure::Memory) => Some(Said::Need),
             Message::Bye => {
                 (self.hello, self.status) = (None, None);
@@ -214,6 +223,22 @@ impl Inside {
             }
             _ => None,
         }
+    }
+
+    /// Asks who runs in the guest. False if nobody is there to ask.
+    pub fn scan(&mut self) -> bool {
+        if self.hello.is_none() {
+            return false;
+        }
+        self.asks.scans += 1;
+        let scan = self.gather.begin();
+        self.say(&Message::Scan(scan));
+        true
+    }
+
+    /// How often its daemon was asked for something.
+    pub fn asks(&self) -> Asks {
+        self.asks
     }
 
     /// When an answer was true at least: it was asked for then. `None` for the answer to a
@@ -233,6 +258,7 @@ impl Inside {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.asked_ms = now_ms;
         self.unanswered = self.unanswered.saturating_add(1);
+        self.asks.samples += 1;
         self.say(&Message::Sample(Sample { sequence: self.sequence }));
         self.unanswered <= UNANSWERED_MAX
     }
@@ -252,6 +278,7 @@ impl Inside {
         let update_ms = self.hello.as_ref().map_or(1000, |hello| u64::from(hello.update_ms));
         if settled && now_ms.saturating_sub(self.looked_ms) >= update_ms.max(250) {
             self.looked_ms = now_ms;
+            self.asks.looks += 1;
             self.say(&Message::Look);
         }
     }

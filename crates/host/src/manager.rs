@@ -13,13 +13,16 @@ use crate::attach::Attachments;
 use crate::clock::Clock;
 use crate::config::{Loaded, Place, Settings};
 use crate::control::Server;
+use crate::feed::Feed;
 use crate::guest::Guest;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::{Machine, MachineReader};
 use crate::mind::Mind;
+use crate::monitor::Monitor;
 use crate::pass::{HostRates, minds};
 use crate::requests::{Override, Waiting};
+use crate::scan::Scans;
 use crate::{Error, book};
 use counters::Bytes;
 use hypervisor::{Hypervisor, Id};
@@ -90,8 +93,11 @@ pub struct Manager {
     pub(crate) control: Server,
     pub(crate) lease: Lease,
     pub(crate) ksm: Ksm,
+    pub(crate) monitor: Option<Monitor>,
+    pub(crate) feed: Feed,
     pub(crate) attachments: Attachments,
     pub(crate) waiting: BTreeMap<u64, Waiting>,
+    pub(crate) scans: Scans,
     pub(crate) reservations: u64,
     pub(crate) arrivals: u64,
     /// What is to be said on the terminal or to the log, once.
@@ -134,6 +140,8 @@ pub struct Parts {
     pub lease: Lease,
     /// The kernel's page sharing.
     pub ksm: Ksm,
+    /// What records, if anything does.
+    pub monitor: Option<Monitor>,
 }
 
 /// Which descriptors of a poll are whose.
@@ -142,6 +150,7 @@ enum Owner {
     Port(Id),
     Attachments,
     Control,
+    Feed,
 }
 
 /// Descriptors of one owner, and what a poll says of them.
@@ -152,6 +161,7 @@ impl Manager {
     pub fn new(parts: Parts) -> Result<Manager, Error> {
         let (mind, shadow) = minds(&parts.loaded, parts.options, Bytes::ZERO)?;
         let now = parts.clock.ms();
+        let (feed, trouble) = Feed::open(&parts.loaded.settings.metrics);
         let mut manager = Manager {
             clock: parts.clock,
             options: parts.options,
@@ -170,11 +180,14 @@ impl Manager {
             control: parts.control,
             lease: parts.lease,
             ksm: parts.ksm,
+            scans: Scans::default(),
+            monitor: parts.monitor,
+            feed,
             attachments: Attachments::default(),
             waiting: BTreeMap::new(),
             reservations: 0,
             arrivals: 0,
-            said: Vec::new(),
+            said: trouble.into_iter().collect(),
             troubles: BTreeMap::new(),
             passes: 0,
             pass_us: None,
@@ -188,6 +201,7 @@ impl Manager {
             pass_ms: None,
             last_pass_ms: now,
         };
+        manager.scans.minutely = manager.monitor.as_ref().is_some_and(Monitor::records);
         manager.read_machine(now);
         manager.configure();
         manager.note(kinds::MANAGER_START, "the manager has started", None);
@@ -199,7 +213,11 @@ impl Manager {
         let now = self.clock.ms();
         let due = [self.next_tick_ms, self.next_ask_ms, self.pass_ms.unwrap_or(u64::MAX)];
         let sources = self.sources.iter().map(|source| source.next_ms());
-        let due = due.into_iter().chain(sources).chain([self.control.next_ms()]).min();
+        let due = due
+            .into_iter()
+            .chain(sources)
+            .chain([self.control.next_ms(), self.feed.next_ms()])
+            .min();
         let wait_ms = due.unwrap_or(now).saturating_sub(now).min(TICK_MS);
         let wait_ms = if self.clock.is_by_hand() { 0 } else { wait_ms };
         let (seen, turn) = self.wait(signals, wait_ms)?;
@@ -242,6 +260,9 @@ impl Manager {
         let from = waiting.len();
         self.control.fds(&mut waiting);
         places.push((Owner::Control, from..waiting.len()));
+        let from = waiting.len();
+        self.feed.fds(&mut waiting);
+        places.push((Owner::Feed, from..waiting.len()));
         let mut fds: Vec<PollFd<'_>> =
             waiting.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         let timeout = Timespec {
@@ -292,6 +313,7 @@ impl Manager {
                     complaints.into_iter().for_each(|complaint| self.say(complaint));
                 }
                 Owner::Control => self.serve(&flags, now),
+                Owner::Feed => self.feed.turn(&flags, now),
             }
         }
     }
@@ -303,6 +325,7 @@ impl Manager {
     }
 
     fn tick(&mut self, now: u64) {
+        self.publish();
         for guest in self.guests.values_mut() {
             guest.tick(now);
             // A balloon that moves is watched; QEMU tells of it once a second at most.

@@ -89,6 +89,8 @@ impl Manager {
         Some(match ask {
             Ask::Ps => Ok(Answer::Ps(self.ps(now))),
             Ask::Status => Ok(Answer::Status(Box::new(self.status(now)))),
+            Ask::Interval => self.passed(),
+            Ask::Scan { guest } => return self.scan(client, id, &guest, now),
             Ask::Inputs { guest } => self.inputs(&guest).map(Answer::Inputs),
             Ask::Set { guest, change } => self.set(&guest, change, peer, now).map(Answer::Set),
             Ask::Reserve { mib, timeout_ms, hold_ms } => {
@@ -111,7 +113,7 @@ impl Manager {
     }
 
     /// The guest of a name or a UUID.
-    fn find(&self, name: &str) -> Result<Id, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<Id, Failure> {
         let fits = |guest: &&Guest| guest.found.name == name || guest.who.uuid == name;
         let mut found = self.guests.values().filter(fits);
         match (found.next(), found.next()) {

@@ -2,12 +2,14 @@
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::config::{self, Libvirt, LibvirtUri, Place, Settings};
+use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings};
 use crate::control::Server;
+use crate::feed::pushing;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
 use crate::manager::{Manager, Options, Parts};
+use crate::monitor::{Monitor, Recording, Sink};
 use hypervisor::{Hypervisor, IdSource, QmpSource};
 use kernfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -39,6 +41,8 @@ impl Manager {
             false => Lease::start(reserve, ksm.saved(), clock.ms())
                 .map_err(|source| Error::Keeper { source })?,
         };
+        // After the keeper, which is a process of its own and has no use for threads.
+        let monitor = monitor(settings, &mut said);
         let mut manager = Manager::new(Parts {
             clock,
             options,
@@ -51,6 +55,7 @@ impl Manager {
             control,
             lease,
             ksm,
+            monitor,
         })?;
         manager.said.append(&mut said);
         Ok(manager)
@@ -109,6 +114,32 @@ fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec
         }
     }
     (sources, said)
+}
+
+/// The monitor. The manager goes on without one if it cannot be had.
+fn monitor(settings: &Settings, said: &mut Vec<String>) -> Option<Monitor> {
+    let sink = sink(&settings.monitor, said);
+    let (sink, trouble) = pushing(&settings.metrics, sink);
+    said.extend(trouble);
+    match Monitor::start(Path::new("/"), sink) {
+        Ok(monitor) => Some(monitor),
+        Err(error) => {
+            said.push(format!("The monitor cannot be started, nothing is recorded: {error}"));
+            None
+        }
+    }
+}
+
+/// Where moments are recorded, if they are.
+fn sink(settings: &MonitorSettings, said: &mut Vec<String>) -> Option<Box<dyn Sink>> {
+    if !settings.record {
+        return None;
+    }
+    let Some(dir) = &settings.dir else {
+        said.push("There is no place for recordings: name one with [monitor] dir".to_owned());
+        return None;
+    };
+    Some(Box::new(Recording::new(dir, settings.keep())))
 }
 
 fn journal(settings: &Settings) -> (Writer, Option<String>) {

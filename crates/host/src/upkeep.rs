@@ -5,6 +5,7 @@ use crate::control::{Failure, Reloaded};
 use crate::guest::Guest;
 use crate::ksm::Around;
 use crate::manager::Manager;
+use crate::monitor::Monitor;
 use crate::pass::minds;
 use counters::Bytes;
 use policy::arbiter::Limits;
@@ -35,7 +36,9 @@ impl Manager {
         if let Some(note) = self.ksm.take_note() {
             self.say(note);
         }
+        self.scan_turn(now);
         self.arrive(now);
+        self.observe(now);
         if now >= self.next_look_ms {
             self.next_look_ms = now + LOOK_MS;
             let awake = |guest: &&mut Guest| !guest.is_asleep(now);
@@ -142,10 +145,12 @@ impl Manager {
         if let Some(news) = self.journal.flush() {
             self.said.push(crate::requests::journal_news(&news));
         }
-        let Manager { lease, sources, guests, attachments, control, mut said, .. } = self;
+        let Manager { lease, sources, guests, attachments, control, monitor, mut said, .. } = self;
         // A monitor serves one client: the keeper needs ours to be closed.
         drop((sources, guests, attachments, control));
         said.extend(lease.finish());
+        // Last, for a disk may be slow.
+        said.extend(monitor.into_iter().flat_map(Monitor::finish));
         said
     }
 }
@@ -173,5 +178,6 @@ fn needs_restart(old: &config::Settings, new: &config::Settings) -> Vec<String> 
     note(old.control != new.control, "[control]");
     note(old.ksm != new.ksm, "[ksm]");
     note(old.journal.path != new.journal.path, "[journal] path");
+    note(old.monitor != new.monitor, "[monitor]");
     notes
 }

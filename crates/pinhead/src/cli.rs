@@ -1,6 +1,11 @@
 //! What can be typed.
 
+use crate::idle::IdleArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
+use crate::report::ReportArgs;
+use crate::schema::SchemaArgs;
+use crate::sql::SqlArgs;
+use crate::top::TopArgs;
 use crate::why::WhyArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -30,6 +35,16 @@ pub enum Command {
     Reserve(ReserveArgs),
     /// Tell what was decided about a guest, and why
     Why(WhyArgs),
+    /// Show the host and its guests as they are, once a second
+    Top(TopArgs),
+    /// Make a report of what was recorded
+    Report(ReportArgs),
+    /// Show who wakes an idle guest, and what that costs
+    Idle(IdleArgs),
+    /// List the tables and columns of the recordings
+    Schema(SchemaArgs),
+    /// Ask the recordings a question of your own
+    Sql(SqlArgs),
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
     Keeper,

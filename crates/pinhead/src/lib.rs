@@ -9,10 +9,15 @@ pub mod diff;
 mod error;
 pub mod escape;
 pub mod explain;
+pub mod idle;
 pub mod machine;
 pub mod manage;
 pub mod presets;
+pub mod report;
 pub mod rulesfile;
+pub mod schema;
+pub mod sql;
+pub mod top;
 pub mod up;
 pub mod why;
 

@@ -4,7 +4,8 @@ use clap::Parser;
 use pinhead::check::{self, Against};
 use pinhead::cli::{CheckArgs, Cli, Command, ConformArgs, Format};
 use pinhead::manage::{self, HostCommand};
-use pinhead::{Error, conform, diff, explain, presets, up, why};
+use pinhead::sql::SqlArgs;
+use pinhead::{Error, conform, diff, explain, idle, presets, report, schema, sql, top, up, why};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -25,6 +26,11 @@ fn main() -> ExitCode {
         Command::Set(args) => manage::set(&args).and_then(|text| print(&text)),
         Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
+        Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
+        Command::Idle(args) => idle::run(&args).and_then(|text| print(&text)),
+        Command::Schema(args) => schema::run(&args).and_then(|text| print(&text)),
+        Command::Sql(args) => run_sql(&args),
         Command::Keeper => manage::keep().map(|()| ExitCode::SUCCESS),
     };
     match result {
@@ -70,6 +76,14 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     };
     let refused = all.iter().any(|checked| checked.count(rules::Severity::Error) > 0);
     Ok(ExitCode::from(u8::from(refused)))
+}
+
+/// The answer goes out as it comes; a remark about it goes beside it.
+fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
+    if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
+        eprintln!("pinhead: {remark}");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_conform(args: &ConformArgs) -> Result<ExitCode, Error> {

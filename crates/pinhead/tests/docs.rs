@@ -316,6 +316,8 @@ fn the_protocol_is_as_described() {
         ("Capture", Message::Capture(Capture { sequence, file })),
         ("Memory", Message::Memory(wire::Memory::default())),
         ("Sample", Message::Sample(wire::Sample { sequence })),
+        ("Processes", Message::Processes(wire::Processes::default())),
+        ("Scan", Message::Scan(wire::Scan { sequence, top: 1 })),
     ];
     let text = read("docs/protocol.md");
     for (name, message) in all {

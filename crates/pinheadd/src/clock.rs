@@ -20,6 +20,11 @@ impl Clock {
         self.start.elapsed().as_millis() as u64
     }
 
+    /// Microseconds since the start, for what something costs.
+    pub fn us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
     /// Milliseconds since the guest's boot, for who compares with other times of this guest.
     pub fn uptime_ms(&self) -> u64 {
         crate::sys::uptime_ms()

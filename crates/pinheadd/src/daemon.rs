@@ -13,6 +13,7 @@ use crate::pace::{Pacer, Past, Wake};
 use crate::pressure::Triggers;
 use crate::rate::Rate;
 use crate::say::{Topic, Voice, chain};
+use crate::scan::Scanner;
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
 use crate::undo::Undo;
@@ -49,6 +50,7 @@ pub struct Daemon {
     status: StatusFile,
     balloon: BalloonFile,
     teller: Teller,
+    scanner: Scanner,
     /// What may be told of each pressure, CPU first.
     needs: [Rate<NEEDS_A_SECOND>; 2],
 }
@@ -107,6 +109,7 @@ impl Daemon {
             status,
             balloon,
             teller: Teller::new(),
+            scanner: Scanner::default(),
             needs: [Rate::new(), Rate::new()],
         })
     }
@@ -228,6 +231,7 @@ impl Daemon {
     fn look(&mut self) {
         self.find_host();
         let now = self.clock.ms();
+        self.scanner.rest(now);
         let epoch_s = self.clock.epoch_s();
         let Daemon { guest, loaded, link, voice, .. } = self;
         let outcome = guest.look(loaded, link.as_mut(), voice, epoch_s);
@@ -269,7 +273,13 @@ impl Daemon {
             Message::Sample(sample) if self.teller.answers(now) => {
                 self.tell_memory(sample.sequence);
             }
+            Message::Scan(scan) if self.scanner.answers(now) => {
+                // A part that a full port loses makes the whole of no use: the host asks again.
+                let parts = self.scanner.scan(&self.root, scan, &self.clock);
+                let _ = parts.into_iter().try_for_each(|p| link.send(&Message::Processes(p)));
+            }
             Message::Welcome(welcome) => {
+                self.scanner.forget();
                 let before = link.grants();
                 link.host = Some(welcome);
                 let hello = hello(&self.root, &self.guest, &self.loaded, true);

@@ -202,6 +202,13 @@ pub fn uptime_ms() -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
+/// KiB in a page of the kernel, in which it counts what is resident.
+pub fn page_kib() -> u64 {
+    // SAFETY: the call takes a number and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).map_or(4, |bytes| bytes / 1024)
+}
+
 /// A time as C's `ctime` writes it, in the local time zone, without the newline.
 pub fn ctime(epoch_s: f64) -> String {
     // Its width is the C library's business, and musl's is about to change.

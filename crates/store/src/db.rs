@@ -6,6 +6,7 @@
 //! brings version n to n + 1, and is never changed once it has been published.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::Error;
 /// its guests: what is not written now is written with the next flush.
 const BUSY: Duration = Duration::from_millis(50);
 /// How long a reader waits: a person can.
-const BUSY_READER: Duration = Duration::from_millis(2_000);
+pub const BUSY_READER: Duration = Duration::from_millis(2_000);
 /// Memory for pages, in KiB below 0 as SQLite has it: an index by guest touches a page for each
 /// of a thousand guests in one batch, and all of them must fit.
 const CACHE: i64 = -16_384;
@@ -81,6 +82,28 @@ pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// Opens a file to read it, unless it is not there, or nothing was written to it yet: a writer
+/// that was killed while it began a file leaves one without tables.
+pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
+    match open_read_only(path, kind) {
+        Ok(connection) => Ok(Some(connection)),
+        Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(Error::Foreign { .. }) if is_empty(path) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let count = |connection: Connection| {
+        let (owner, version) = owner(&connection)?;
+        let text = "SELECT count(*) FROM sqlite_schema";
+        let tables: i64 = connection.query_row(text, [], |row| row.get(0))?;
+        Ok(owner == 0 && version == 0 && tables == 0)
+    };
+    Connection::open_with_flags(path, flags).and_then(count).unwrap_or(false)
+}
+
 /// A database in memory, which goes with its owner.
 pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
     let path = Path::new(":memory:");
@@ -93,7 +116,7 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
 
 /// Who may not write beside a file cannot make the index of a log that is not there. Without
 /// a log nobody has the file open to write, and it can be read as it lies.
-fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
+pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let code = error.sqlite_error_code();
@@ -102,6 +125,14 @@ fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
 }
 
 fn open_at_rest(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let uri = uri(path, "immutable=1");
+    let mut connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
+    harden(&mut connection)?;
+    Ok(connection)
+}
+
+/// A file's name with an option, as SQLite takes it.
+pub fn uri(path: &Path, option: &str) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
@@ -111,10 +142,9 @@ fn open_at_rest(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
             other => uri.push_str(&format!("%{other:02x}")),
         }
     }
-    uri.push_str("?immutable=1");
-    let mut connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
-    harden(&mut connection)?;
-    Ok(connection)
+    uri.push('?');
+    uri.push_str(option);
+    uri
 }
 
 /// A file may be made to hold views and triggers that no store of ours has.

@@ -51,6 +51,21 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
+    /// A question about recordings that cannot be answered so.
+    Span {
+        /// What is wrong with it, and what would be right.
+        reason: &'static str,
+    },
+    /// A question in SQL that is refused.
+    Refused {
+        /// Why, and what would be right.
+        reason: &'static str,
+    },
+    /// A question in SQL that SQLite cannot answer.
+    Sql {
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
     /// A question names more guests than one statement takes.
     TooManyGuests {
         /// So many.
@@ -69,7 +84,7 @@ impl fmt::Display for Error {
             }
             Error::Foreign { path } => write!(
                 f,
-                "{} is no journal of pinhead's: name the file that `pinhead host` writes",
+                "{} is no file of pinhead's: name what `pinhead host` writes",
                 path.display()
             ),
             Error::Newer { path, found, known } => write!(
@@ -78,8 +93,11 @@ impl fmt::Display for Error {
                  pinhead that wrote it, or a later one",
                 path.display()
             ),
-            Error::Statement { action, .. } => write!(f, "The journal cannot {action}"),
+            Error::Statement { action, .. } => write!(f, "The store cannot {action}"),
             Error::Row { table, id, reason } => write!(f, "Row {id} of {table}: {reason}"),
+            Error::Span { reason } => write!(f, "This time cannot be asked for: {reason}"),
+            Error::Refused { reason } => write!(f, "This is not answered: {reason}"),
+            Error::Sql { .. } => write!(f, "SQLite cannot answer this"),
             Error::TooManyGuests { asked, most } => {
                 write!(f, "{asked} guests at once are too many: ask for at most {most}")
             }
@@ -91,10 +109,14 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::File { source, .. } => Some(source),
-            Error::Open { source, .. } | Error::Statement { source, .. } => Some(source),
+            Error::Open { source, .. }
+            | Error::Statement { source, .. }
+            | Error::Sql { source } => Some(source),
             Error::Foreign { .. }
             | Error::Newer { .. }
             | Error::Row { .. }
+            | Error::Span { .. }
+            | Error::Refused { .. }
             | Error::TooManyGuests { .. } => None,
         }
     }

@@ -1,9 +1,14 @@
-//! What pinhead keeps on disk, in SQLite: today the journal of the host manager's decisions.
+//! What pinhead keeps on disk, in SQLite: the journal of the host manager's decisions, and the
+//! recordings of the monitor.
 //!
 //! ```text
 //!   manager ─► Writer (queue, one transaction a flush) ─► Journal ─► journal.db
 //!                                                                       │
 //!   pinhead why, pinhead host diff ◄── Decided, Event, GuestRow ◄── Journal::read_only
+//!
+//!   monitor ─► Recorder ─► a file a day, a file a month, raw.db
+//!                                                      │
+//!   pinhead report, pinhead sql ◄── Interval, Moment ◄── Records, Sql
 //! ```
 //!
 //! Each kind of store has a module with its own tables and its own list of migrations; `db` is
@@ -17,11 +22,16 @@ mod db;
 mod error;
 mod journal;
 pub mod kinds;
+mod records;
 mod writer;
 
 pub use error::Error;
 pub use journal::{
     Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Journal, Outcome,
     Policy, Pruned, Query, Range, Word, matches_glob,
+};
+pub use records::{
+    Cell, Column, Fed, Folder, Gap, Keep, Parts, Recorder, Records, STEPS_MAX, Span, Sql,
+    TableText, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

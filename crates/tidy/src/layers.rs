@@ -52,8 +52,14 @@ pub const CRATES: &[Crate] = &[
         Ours::Only(&["counters", "qmp", "virtrpc", "wire"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
-    row("store", Ours::Only(&["counters"]), &["rusqlite"]),
-    // Layer 2, real guests, and the manager of them.
+    // flate2 for raw samples, which are kept compressed.
+    row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite"]),
+    // The reports, as pure as layer 0: what happened comes in as an argument.
+    row("reports", Ours::Only(&["counters"]), &[]),
+    // snap for remote write, whose requests are compressed so; serde for answers of engines.
+    row("metrics", Ours::Only(&["counters", "store"]), &["serde", "serde_json", "snap"]),
+    // Layer 2, real guests, what is recorded of them, and the manager of them.
+    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs"]), &["rustix"]),
     row(
         "farm",
         Ours::Only(&["counters", "hypervisor", "qmp", "wire"]),
@@ -61,7 +67,17 @@ pub const CRATES: &[Crate] = &[
     ),
     row(
         "host",
-        Ours::Only(&["counters", "hypervisor", "kernfs", "policy", "rules", "store", "wire"]),
+        Ours::Only(&[
+            "collect",
+            "counters",
+            "hypervisor",
+            "kernfs",
+            "metrics",
+            "policy",
+            "rules",
+            "store",
+            "wire",
+        ]),
         &["rustix", "serde", "serde_json", "toml"],
     ),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.

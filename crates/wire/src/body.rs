@@ -27,7 +27,12 @@ impl Writer<'_> {
 
     /// A text with its length before it, cut at a character where it is too long.
     pub(crate) fn text(&mut self, text: &str) {
-        let mut end = text.len().min(MAX_TEXT);
+        self.text_within(text, MAX_TEXT);
+    }
+
+    /// The same with a limit of its own, below 256.
+    pub(crate) fn text_within(&mut self, text: &str, most: usize) {
+        let mut end = text.len().min(most);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -78,8 +83,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Option<String> {
+        self.text_within(MAX_TEXT)
+    }
+
+    pub(crate) fn text_within(&mut self, most: usize) -> Option<String> {
         let length = usize::from(self.u8()?);
-        if length > MAX_TEXT {
+        if length > most {
             return None;
         }
         String::from_utf8(self.bytes(length)?.to_vec()).ok()

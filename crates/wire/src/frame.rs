@@ -158,6 +158,7 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
     use crate::message::*;
+    use crate::processes::{Processes, Scan, Task};
 
     fn samples() -> Vec<Message> {
         vec![
@@ -200,6 +201,13 @@ mod tests {
             Message::Look,
             Message::Capture(Capture { sequence: 9, file: File::Vmstat }),
             Message::Sample(Sample { sequence: 5 }),
+            Message::Processes(Processes {
+                sequence: 6,
+                part: 1,
+                tasks: vec![Task { tid: 1, name: "init".into(), ..Task::default() }],
+                ..Processes::default()
+            }),
+            Message::Scan(Scan { sequence: 6, top: 20 }),
         ]
     }
 

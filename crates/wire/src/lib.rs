@@ -25,6 +25,7 @@ mod body;
 mod frame;
 mod memory;
 mod message;
+mod processes;
 
 pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
 pub use memory::Memory;
@@ -32,6 +33,7 @@ pub use message::{
     Capture, Chunk, File, Grant, Hello, MAX_CHUNK, MAX_TEXT, Message, PoolKind, PoolRequest,
     Pressure, Sample, Status, Welcome,
 };
+pub use processes::{MAX_NAME, Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
 
 /// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
 pub const PORT: &str = "org.pinhead.0";

@@ -2,6 +2,7 @@
 
 use crate::body::{Reader, Writer};
 use crate::memory::Memory;
+use crate::processes::{Processes, Scan};
 
 /// The longest text in a message, in bytes: a reason has to fit a line of a table.
 pub const MAX_TEXT: usize = 200;
@@ -212,6 +213,8 @@ pub enum Message {
     Bye,
     /// Guest: this is how my memory is.
     Memory(Memory),
+    /// Guest: these run in me.
+    Processes(Processes),
     /// Host: I am here.
     Welcome(Welcome),
     /// Host: this is the pool that you have.
@@ -222,6 +225,8 @@ pub enum Message {
     Capture(Capture),
     /// Host: how is your memory now?
     Sample(Sample),
+    /// Host: who runs in you?
+    Scan(Scan),
 }
 
 impl Message {
@@ -234,11 +239,13 @@ impl Message {
             Message::Chunk(_) => 5,
             Message::Bye => 6,
             Message::Memory(_) => 7,
+            Message::Processes(_) => 8,
             Message::Welcome(_) => 65,
             Message::Grant(_) => 66,
             Message::Look => 67,
             Message::Capture(_) => 68,
             Message::Sample(_) => 69,
+            Message::Scan(_) => 71,
         }
     }
 
@@ -310,7 +317,12 @@ impl Message {
                 out.u8(capture.file as u8);
             }
             Message::Memory(memory) => memory.write(out),
+            Message::Processes(processes) => processes.write(out),
             Message::Sample(sample) => out.u32(sample.sequence),
+            Message::Scan(scan) => {
+                out.u32(scan.sequence);
+                out.u8(scan.top);
+            }
         }
     }
 
@@ -369,6 +381,7 @@ impl Message {
             }
             6 => Message::Bye,
             7 => Message::Memory(Memory::read(from)?),
+            8 => Message::Processes(Processes::read(from)?),
             65 => Message::Welcome(Welcome {
                 memory_pages: from.u64()?,
                 grants: from.flag()?,
@@ -385,6 +398,7 @@ impl Message {
                 file: *File::ALL.get(usize::from(from.u8()?))?,
             }),
             69 => Message::Sample(Sample { sequence: from.u32()? }),
+            71 => Message::Scan(Scan { sequence: from.u32()?, top: from.u8()? }),
             _ => return None,
         };
         from.is_done().then_some(message)

@@ -1,6 +1,6 @@
 //! From what was typed in to what holds: defaults, and what must be true of several keys together.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
 use counters::Bytes;
@@ -10,8 +10,8 @@ use super::error::ConfigError;
 use super::quantity::Share;
 use super::raw::{Maybe, Raw, RawClass, Typed, shown};
 use super::settings::{
-    Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, PolicySettings,
-    SHARES, Settings, Sources,
+    Class, ControlSettings, DAY_MS, HostSettings, JournalSettings, KsmMode, Libvirt,
+    MetricsSettings, MonitorSettings, PolicySettings, SHARES, Settings, Sources,
 };
 use super::{Place, matches};
 
@@ -25,6 +25,9 @@ const INTERVAL_MAX_MS: u64 = 10_000;
 const IDLE_TAX_MAX: u64 = 990;
 /// A journal that holds a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
+
+/// Engines take a sample a second, and show nothing of what comes less than once a minute.
+const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 
 struct Builder<'a> {
     text: &'a str,
@@ -43,7 +46,14 @@ pub(super) fn build(
     let host = builder.host(&raw);
     builder.paths(&raw);
     builder.policy(&raw);
+    builder.metrics(&raw);
     let classes = builder.classes(&raw.classes);
+    let journal = JournalSettings {
+        path: given(raw.journal).map(PathBuf::from).or_else(|| default_journal(place)),
+        keep_ms: given(raw.keep_ms).unwrap_or(30 * DAY_MS),
+        max_size: given(raw.max_size).unwrap_or(Bytes::mib(200)),
+    };
+    let beside = journal.path.as_ref().and_then(|path| Some(path.parent()?.join("recordings")));
     Settings {
         host,
         sources: Sources {
@@ -58,14 +68,26 @@ pub(super) fn build(
         },
         classes,
         ksm: given(raw.ksm).unwrap_or(KsmMode::Auto),
-        journal: JournalSettings {
-            path: given(raw.journal).map(PathBuf::from).or_else(|| default_journal(place)),
-            keep_ms: given(raw.keep_ms).unwrap_or(30 * 86_400_000),
-            max_size: given(raw.max_size).unwrap_or(Bytes::mib(200)),
+        journal,
+        monitor: MonitorSettings {
+            record: given(raw.record).unwrap_or(true),
+            dir: given(raw.records).map(PathBuf::from).or(beside),
+            minutes_ms: given(raw.minutes_ms).unwrap_or(3 * DAY_MS),
+            quarters_ms: given(raw.quarters_ms).unwrap_or(90 * DAY_MS),
+            max_size: given(raw.records_size).unwrap_or(Bytes::mib(1024)),
+            raw_ms: given(raw.raw_ms).unwrap_or(DAY_MS),
+            raw_size: given(raw.raw_size).unwrap_or(Bytes::mib(256)),
         },
         control: ControlSettings {
             socket: given(raw.socket).map(PathBuf::from).or_else(|| default_socket(place)),
             group: given(raw.group),
+        },
+        metrics: MetricsSettings {
+            listen: given(raw.listen),
+            remote_write: given(raw.remote_write),
+            interval_ms: given(raw.push_ms).unwrap_or(5_000),
+            host: given(raw.host_name),
+            processes: given(raw.processes).unwrap_or_default(),
         },
     }
 }
@@ -174,7 +196,11 @@ impl Builder<'_> {
     }
 
     fn paths(&mut self, raw: &Raw) {
-        let paths = [("journal.path", &raw.journal), ("control.socket", &raw.socket)];
+        let paths = [
+            ("journal.path", &raw.journal),
+            ("monitor.dir", &raw.records),
+            ("control.socket", &raw.socket),
+        ];
         for (key, path) in paths {
             if let Some(typed) = path
                 && !typed.value.starts_with('/')
@@ -200,6 +226,15 @@ impl Builder<'_> {
         for (glob, typed) in relative.iter().zip(raw.qmp.iter().cycle()) {
             let message = format!("`{}` is no absolute path", shown(glob));
             self.tell(&typed.span, "sources.qmp", message, "begin it with a slash");
+        }
+    }
+
+    fn metrics(&mut self, raw: &Raw) {
+        if let Some(typed) = &raw.push_ms
+            && !PUSH_MS.contains(&typed.value)
+        {
+            let message = "too short or too long between two pushes".to_owned();
+            self.tell(&typed.span, "metrics.interval", message, "from \"1s\" to \"60s\"");
         }
     }
 

@@ -64,9 +64,27 @@ const JOURNAL: &[Key] = &[
     key("max_size", "200 MiB", "how much of them"),
 ];
 
+const MONITOR: &[Key] = &[
+    key("record", "true", "whether anything is recorded"),
+    key("dir", "recordings, beside the journal", "where it is kept"),
+    key("minutes", "3d", "how long one-minute rows are kept"),
+    key("quarters", "90d", "how long rows of 15 minutes are kept"),
+    key("max_size", "1 GiB", "how much of both"),
+    key("raw", "24h", "how long samples of single seconds are kept"),
+    key("raw_size", "256 MiB", "how much of them"),
+];
+
 const CONTROL: &[Key] = &[
     key("socket", "/run/pinhead/host.sock", "where the manager is asked"),
     key("group", "none", "the group that may ask, by name or number, besides the owner"),
+];
+
+const METRICS: &[Key] = &[
+    key("listen", "nowhere", "where metrics are served: an address and port, or a socket's path"),
+    key("remote_write", "nowhere", "where metrics are pushed to: http:// only, no TLS"),
+    key("interval", "5s", "time between two pushes"),
+    key("host", "its host name", "what the host is called in metrics"),
+    key("processes", "false", "processes of guests are metrics too: a series each"),
 ];
 
 /// All tables.
@@ -77,5 +95,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "class", keys: CLASS },
     Section { name: "ksm", keys: KSM },
     Section { name: "journal", keys: JOURNAL },
+    Section { name: "monitor", keys: MONITOR },
     Section { name: "control", keys: CONTROL },
+    Section { name: "metrics", keys: METRICS },
 ];

@@ -22,7 +22,7 @@ pub use keys::{Key, SECTIONS, Section};
 pub use quantity::{Bad, Kind, Share, percent, size, time_ms};
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
-    PolicySettings, Settings, Sources,
+    MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources,
 };
 
 use std::fs::File;

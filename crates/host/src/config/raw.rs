@@ -11,6 +11,9 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, ERRORS_MAX};
 use super::keys::{SECTIONS, Section};
 use super::quantity::{self, Bad, Share};
+use crate::scrape::Listen;
+use metrics::{Processes, Url};
+
 use super::settings::{KsmMode, Libvirt, LibvirtUri};
 
 /// Classes in a file: more than there are guests on any host.
@@ -50,8 +53,20 @@ pub(super) struct Raw {
     pub(super) journal: Maybe<String>,
     pub(super) keep_ms: Maybe<u64>,
     pub(super) max_size: Maybe<Bytes>,
+    pub(super) record: Maybe<bool>,
+    pub(super) records: Maybe<String>,
+    pub(super) minutes_ms: Maybe<u64>,
+    pub(super) quarters_ms: Maybe<u64>,
+    pub(super) records_size: Maybe<Bytes>,
+    pub(super) raw_ms: Maybe<u64>,
+    pub(super) raw_size: Maybe<Bytes>,
     pub(super) socket: Maybe<String>,
     pub(super) group: Maybe<String>,
+    pub(super) listen: Maybe<Listen>,
+    pub(super) remote_write: Maybe<Url>,
+    pub(super) push_ms: Maybe<u64>,
+    pub(super) host_name: Maybe<String>,
+    pub(super) processes: Maybe<Processes>,
 }
 
 #[derive(Debug)]
@@ -162,6 +177,22 @@ impl Reader<'_> {
                 raw.journal = self.take(entries, "path", words);
                 raw.keep_ms = self.take(entries, "keep", time);
                 raw.max_size = self.take(entries, "max_size", size);
+            }
+            "monitor" => {
+                raw.record = self.take(entries, "record", truth);
+                raw.records = self.take(entries, "dir", words);
+                raw.minutes_ms = self.take(entries, "minutes", time);
+                raw.quarters_ms = self.take(entries, "quarters", time);
+                raw.records_size = self.take(entries, "max_size", size);
+                raw.raw_ms = self.take(entries, "raw", time);
+                raw.raw_size = self.take(entries, "raw_size", size);
+            }
+            "metrics" => {
+                raw.listen = self.take(entries, "listen", listen);
+                raw.remote_write = self.take(entries, "remote_write", url);
+                raw.push_ms = self.take(entries, "interval", time);
+                raw.host_name = self.take(entries, "host", words);
+                raw.processes = self.take(entries, "processes", processes);
             }
             _ => {
                 raw.socket = self.take(entries, "socket", words);
@@ -339,6 +370,25 @@ fn truth(value: &DeValue<'_>) -> Converted<bool> {
         DeValue::Boolean(truth) => Ok(*truth),
         _ => fault(format!("{} where a truth belongs", kind(value)), "write true or false"),
     }
+}
+
+fn listen(value: &DeValue<'_>) -> Converted<Listen> {
+    let text = words(value)?;
+    Listen::parse(&text).ok_or_else(|| Fault {
+        message: format!("`{}` is neither an address with a port nor a path", shown(&text)),
+        help: "write \"127.0.0.1:9177\", \"[::1]:9177\" or \"/run/pinhead/metrics.sock\"".into(),
+    })
+}
+
+fn url(value: &DeValue<'_>) -> Converted<Url> {
+    Url::parse(&words(value)?).map_err(|error| Fault {
+        message: error.to_string(),
+        help: "such as \"http://127.0.0.1:8428/api/v1/write\"".into(),
+    })
+}
+
+fn processes(value: &DeValue<'_>) -> Converted<Processes> {
+    truth(value).map(|told| if told { Processes::Told } else { Processes::Left })
 }
 
 fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {

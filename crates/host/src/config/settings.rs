@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 use policy::arbiter::{Config, Limits, Mode};
+use store::Keep;
 
 use super::{Share, matches};
+use crate::scrape::Listen;
+use metrics::{Processes, Url};
 
 /// A sample older than this decides nothing.
 const STALE_MS: u64 = 1000;
@@ -13,6 +16,8 @@ const STALE_MS: u64 = 1000;
 const MIN_PERMILLE: u64 = 150;
 /// and at least this much.
 const MIN_BYTES: Bytes = Bytes::mib(64);
+/// Milliseconds in a day.
+pub(super) const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest whose class says nothing.
 pub(super) const SHARES: u32 = 100;
 
@@ -31,8 +36,12 @@ pub struct Settings {
     pub ksm: KsmMode,
     /// `[journal]`
     pub journal: JournalSettings,
+    /// `[monitor]`
+    pub monitor: MonitorSettings,
     /// `[control]`
     pub control: ControlSettings,
+    /// `[metrics]`
+    pub metrics: MetricsSettings,
 }
 
 /// How the host is to be kept.
@@ -131,6 +140,25 @@ pub struct JournalSettings {
     pub max_size: Bytes,
 }
 
+/// Recordings of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonitorSettings {
+    /// Whether anything is recorded.
+    pub record: bool,
+    /// Their directory; `None` where none is known.
+    pub dir: Option<PathBuf>,
+    /// How long one-minute rows are kept.
+    pub minutes_ms: u64,
+    /// How long rows of 15 minutes are kept.
+    pub quarters_ms: u64,
+    /// How large rows become.
+    pub max_size: Bytes,
+    /// How long samples of single seconds are kept.
+    pub raw_ms: u64,
+    /// How large they become.
+    pub raw_size: Bytes,
+}
+
 /// The socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlSettings {
@@ -138,6 +166,21 @@ pub struct ControlSettings {
     pub socket: Option<PathBuf>,
     /// The group that may ask, by name or number.
     pub group: Option<String>,
+}
+
+/// The metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsSettings {
+    /// Where they are served.
+    pub listen: Option<Listen>,
+    /// Where they are pushed to.
+    pub remote_write: Option<Url>,
+    /// Time between two pushes.
+    pub interval_ms: u64,
+    /// What the host is called in them; `None` is its own name.
+    pub host: Option<String>,
+    /// Whether processes of guests are among them.
+    pub processes: Processes,
 }
 
 impl Settings {
@@ -176,6 +219,20 @@ impl Settings {
             *path = dir.join(&*path);
         }
         self
+    }
+}
+
+impl MonitorSettings {
+    /// How much is kept; what was begun of a day or an hour counts whole.
+    pub fn keep(&self) -> Keep {
+        let whole = |ms: u64, unit_ms: u64| u32::try_from(ms.div_ceil(unit_ms)).unwrap_or(u32::MAX);
+        Keep {
+            minutes_days: whole(self.minutes_ms, DAY_MS),
+            quarters_days: whole(self.quarters_ms, DAY_MS),
+            raw_hours: whole(self.raw_ms, DAY_MS / 24),
+            raw_bytes: self.raw_size.0,
+            most_bytes: self.max_size.0,
+        }
     }
 }
 

@@ -33,6 +33,19 @@ fn an_empty_file_is_the_defaults() {
 }
 
 #[test]
+fn recordings_are_beside_the_journal_and_kept_as_long_as_said() {
+    let dir = |text: &str| ok(text).monitor.dir.unwrap();
+    assert_eq!(dir(""), std::path::Path::new("/var/lib/pinhead/recordings"));
+    assert_eq!(dir("[journal]\npath = '/a/j.db'"), std::path::Path::new("/a/recordings"));
+    assert_eq!(dir("[monitor]\ndir = '/b'"), std::path::Path::new("/b"));
+    assert_eq!(ok("").monitor.keep(), store::Keep::USUAL);
+    let keep = ok("[monitor]\nraw = '5400s'\nminutes = '25h'\nraw_size = '1 MiB'").monitor.keep();
+    assert_eq!((keep.raw_hours, keep.minutes_days, keep.raw_bytes), (2, 2, 1 << 20));
+    let errors = errors("[monitor]\ndir = 'here'\n");
+    assert!(errors[0].contains("no absolute path"), "{errors:?}");
+}
+
+#[test]
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));

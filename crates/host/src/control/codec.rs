@@ -22,7 +22,8 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 /// Memory that is held is of no use to anyone.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-const DOS: [&str; 7] = ["ps", "set", "reserve", "unreserve", "inputs", "status", "reload"];
+const DOS: [&str; 9] =
+    ["ps", "set", "reserve", "unreserve", "inputs", "scan", "status", "reload", "interval"];
 const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
 
 /// A request, with the number that its answer carries.
@@ -84,6 +85,8 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
         "status" => Ask::Status,
         "reload" => Ask::Reload,
         "inputs" => Ask::Inputs { guest: members.text("guest")? },
+        "interval" => Ask::Interval,
+        "scan" => Ask::Scan { guest: members.text("guest")? },
         "set" => Ask::Set { guest: members.text("guest")?, change: change(&mut members)? },
         "unreserve" => Ask::Unreserve { reservation: members.number("reservation", 0, u64::MAX)? },
         "reserve" => Ask::Reserve {
@@ -163,8 +166,8 @@ impl Members {
 pub fn encode_request(request: &Request) -> Vec<u8> {
     let mut object = json!({ "v": VERSION, "id": request.id, "do": name(&request.ask) });
     match &request.ask {
-        Ask::Ps | Ask::Status | Ask::Reload => {}
-        Ask::Inputs { guest } => object["guest"] = json!(guest),
+        Ask::Ps | Ask::Status | Ask::Reload | Ask::Interval => {}
+        Ask::Inputs { guest } | Ask::Scan { guest } => object["guest"] = json!(guest),
         Ask::Unreserve { reservation } => object["reservation"] = json!(reservation),
         Ask::Reserve { mib, timeout_ms, hold_ms } => {
             object["mib"] = json!(mib);
@@ -197,6 +200,8 @@ fn name(ask: &Ask) -> &'static str {
         Ask::Reserve { .. } => "reserve",
         Ask::Unreserve { .. } => "unreserve",
         Ask::Inputs { .. } => "inputs",
+        Ask::Scan { .. } => "scan",
+        Ask::Interval => "interval",
         Ask::Status => "status",
         Ask::Reload => "reload",
     }

@@ -14,10 +14,12 @@ mod client;
 mod codec;
 mod error;
 mod group;
+mod live;
+mod scanned;
 #[cfg(test)]
 pub(crate) mod scratch;
 mod server;
-mod socket;
+pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -28,6 +30,8 @@ pub use codec::{
     encode_request,
 };
 pub use error::Error;
+pub use live::{GuestPassed, Passed, ProcessPassed, Values};
+pub use scanned::{Asks, HostSide, Scanned, TaskRow, TotalsRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
     Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,

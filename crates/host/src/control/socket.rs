@@ -24,15 +24,15 @@ const BACKLOG: i32 = 64;
 
 /// A socket that is ours. Its file goes with it; that of the lock stays, empty of meaning.
 #[derive(Debug)]
-pub(super) struct Socket {
-    pub(super) listener: UnixListener,
+pub(crate) struct Socket {
+    pub(crate) listener: UnixListener,
     path: PathBuf,
     _lock: File,
 }
 
 impl Socket {
     /// Makes the socket.
-    pub(super) fn open(path: &Path, group: Option<&str>) -> Result<Socket, Error> {
+    pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Socket, Error> {
         let group = group.map(|name| group::find(Path::new("/etc/group"), name)).transpose()?;
         let step = |step, path: &Path| {
             let path = path.to_path_buf();

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Passed, Scanned};
 use crate::config::Share;
 
 /// A question, or an order.
@@ -42,6 +43,13 @@ pub enum Ask {
         /// Its name or UUID.
         guest: String,
     },
+    /// Who runs in a guest. Its daemon is asked, which wakes it.
+    Scan {
+        /// Its name or UUID.
+        guest: String,
+    },
+    /// What happened in the last second.
+    Interval,
     /// The manager itself.
     Status,
     /// Read the settings again.
@@ -109,6 +117,10 @@ pub enum Answer {
     Unreserve {},
     /// To `inputs`.
     Inputs(Inputs),
+    /// To `scan`.
+    Scan(Box<Scanned>),
+    /// To `interval`.
+    Interval(Box<Passed>),
     /// To `status`.
     Status(Box<Status>),
     /// To `reload`.

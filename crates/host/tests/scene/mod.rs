@@ -76,6 +76,7 @@ impl Scene {
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease,
             ksm: Ksm::open(&dir, host::config::KsmMode::Leave),
+            monitor: None,
         })
         .unwrap();
         let stop = UnixStream::pair().unwrap();

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// A manager that says nothing for so long does not answer.
 const ANSWER_MS: u64 = 5_000;
+/// The manager waits so long for the daemon of a guest, and a second more.
+const SCAN_MS: u64 = 6_000;
 
 /// `pinhead host`
 #[derive(Debug, Args)]
@@ -215,7 +217,7 @@ fn usual_socket() -> Option<PathBuf> {
     loaded.settings.control.socket
 }
 
-fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
+pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
     let Some(path) = socket.socket.clone().or_else(usual_socket) else {
         return Err(Error::Message(
             "Where the manager's socket is is not known: name it with --socket".into(),
@@ -224,6 +226,8 @@ fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
     // A reservation is answered when it is decided.
     let waits_ms = match ask {
         Ask::Reserve { timeout_ms, .. } => *timeout_ms,
+        // The guest itself has to answer first.
+        Ask::Scan { .. } => SCAN_MS,
         _ => 0,
     };
     let patience = Duration::from_millis(ANSWER_MS.saturating_add(waits_ms));
@@ -235,11 +239,11 @@ fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
     }
 }
 
-fn unexpected() -> Error {
+pub(crate) fn unexpected() -> Error {
     Error::Message("The manager's answer is to another question: is it of another version?".into())
 }
 
-fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
+pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
         .map_err(|error| Error::Message(format!("The answer cannot be written as JSON: {error}")))

@@ -14,7 +14,7 @@ pub const MIB: u64 = 1 << 20;
 pub const EVER: Range = Range { from_ms: i64::MIN, to_ms: i64::MAX };
 
 /// A directory that goes with its owner.
-pub struct Dir(PathBuf);
+pub struct Dir(pub PathBuf);
 
 impl Dir {
     pub fn new(name: &str) -> Dir {

@@ -1,0 +1,205 @@
+//! What it costs to collect what is recorded of a hundred guests, once a second, and to record it.
+//!
+//! Guests are processes with as many threads as an emulator has. What is read of a process costs
+//! the same whatever it does, so these sleep, and are read once as guests that run and once as
+//! guests that sleep. Rounds are a second apart, as they are in the manager: one after the other
+//! they would find all that they need in the CPU's caches, and cost a fifth. What is recorded
+//! has counters that grow by another amount each second, as those of guests that work do.
+
+use crate::args::THREADS;
+use crate::clock::{now, sleep_until};
+use crate::error::Error;
+use crate::meter;
+use crate::sys;
+use crate::table::{Figure, Row};
+use collect::{Care, Collector, Known, Sketch};
+use counters::series::{GuestField, Who};
+use hypervisor::ProcessId;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use store::{Keep, Recorder};
+
+/// Guests.
+const GUESTS: u64 = 100;
+/// Threads of an emulator: two virtual CPUs, its main loop, RCU, a worker.
+const THREADS_EACH: usize = 5;
+/// Which of them are virtual CPUs.
+const VCPUS: usize = 2;
+/// Rounds that are measured: what is read seldom, every fifteen seconds, is in them.
+const ROUNDS: u64 = 30;
+/// How long a process may take to start its threads.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More files than are open.
+const FILES_MAX: usize = 100_000;
+
+/// Counters of a guest that works, and what they grow by in a second at most.
+const GROWING: &[(GuestField, u64)] = &[
+    (GuestField::VcpuRun, 500_000_000),
+    (GuestField::VcpuDelay, 90_000_000),
+    (GuestField::VcpuDispatches, 3_000),
+    (GuestField::OtherRun, 20_000_000),
+    (GuestField::OtherDelay, 9_000_000),
+    (GuestField::OtherDispatches, 900),
+    (GuestField::MinorFaults, 500),
+    (GuestField::ReadBytes, 1 << 20),
+    (GuestField::WriteBytes, 1 << 20),
+    (GuestField::ReadCalls, 500),
+    (GuestField::WriteCalls, 500),
+    (GuestField::OwnFree, 100 << 20),
+    (GuestField::OwnAvailable, 100 << 20),
+    (GuestField::OwnCached, 100 << 20),
+    (GuestField::OwnBusy, 100),
+    (GuestField::OwnIdle, 100),
+];
+/// A minute is over in the middle of the rounds: its rows are written once, and not every other
+/// time that this is measured.
+const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
+
+/// The promise, in percent of one CPU.
+const CPU_PERCENT: f64 = 0.5;
+
+/// A process that ends with this value.
+struct Guest {
+    child: Child,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        sys::ask_to_end(&self.child);
+        let _ = self.child.wait();
+    }
+}
+
+/// Is a guest's process: threads that sleep until it is ended from outside.
+pub fn be_guest(threads: usize) -> Result<(), Error> {
+    for _ in 1..threads {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The figures.
+pub fn rows() -> Result<Vec<Row>, Error> {
+    let us = Path::new("/proc/self/exe");
+    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
+    sys::raise_files().map_err(|source| Error::file(Path::new("RLIMIT_NOFILE"), source))?;
+    let mut guests = Vec::new();
+    for _ in 0..GUESTS {
+        let mut command = Command::new(&us);
+        command.args([THREADS, &THREADS_EACH.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = us.clone();
+        let child = sys::spawn(&mut command).map_err(|source| Error::Start { program, source })?;
+        guests.push(Guest { child });
+    }
+    let known = guests.iter().map(|guest| known(&guest.child)).collect::<Result<Vec<_>, _>>()?;
+    let (awake, files) = measure(&known, Care::AsIfAwake, None)?;
+    let (asleep, _) = measure(&known, Care::Usual, None)?;
+    let scratch = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
+    let recorder = Recorder::new(&scratch, Keep::USUAL);
+    let recorded = measure(&known, Care::AsIfAwake, Some(recorder));
+    // What could not be removed is in a directory for such things.
+    let _ = std::fs::remove_dir_all(&scratch);
+    let (recorded, _) = recorded?;
+    let figure = |value| Figure { value, digits: 3, unit: " % of a CPU" };
+    let note = format!(
+        "{ROUNDS} rounds a second apart; processes of {THREADS_EACH} threads, {VCPUS} of them \
+         virtual CPUs; {files} files stay open"
+    );
+    Ok(vec![
+        Row::promised("collecting, 100 guests at 1 s, all run", figure(awake), CPU_PERCENT)
+            .note(&note),
+        Row::promised("collecting, 100 guests at 1 s, all sleep", figure(asleep), CPU_PERCENT),
+        Row::promised("the same, all run, and recording", figure(recorded), CPU_PERCENT)
+            .note("a minute's rows for every thirty seconds; on the disk of temporary files"),
+    ])
+}
+
+fn known(child: &Child) -> Result<Known, Error> {
+    let pid = child.id();
+    let tasks = format!("/proc/{pid}/task");
+    let until = now() + PATIENCE;
+    let what = |what| Error::Content { path: tasks.clone().into(), what };
+    let mut tids = Vec::new();
+    while tids.len() < THREADS_EACH {
+        if now() > until {
+            return Err(what("a thread for each that was asked for"));
+        }
+        sleep_until(now() + Duration::from_millis(5));
+        let entries = std::fs::read_dir(&tasks).map_err(|e| Error::file(Path::new(&tasks), e))?;
+        tids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    }
+    let name = format!("guest-{pid}");
+    let mut row = counters::series::Row::default();
+    row.set(GuestField::Memory, Some(1 << 30));
+    Ok(Known {
+        id: u64::from(pid),
+        who: Who { name, ..Who::default() },
+        process: Some(ProcessId::of(pid).ok_or_else(|| what("a process"))?),
+        vcpu_tids: tids.get(1..=VCPUS).unwrap_or_default().into(),
+        row,
+        processes: BTreeMap::new(),
+    })
+}
+
+/// The guests as they are a second later.
+fn later(known: &mut [Known], seed: &mut u64) {
+    for guest in known {
+        for (field, most) in GROWING {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let before = guest.row.get(*field).unwrap_or(1 << 30);
+            guest.row.set(*field, Some(before + (*seed >> 20) % most));
+        }
+    }
+}
+
+/// Percent of a CPU, and how many files stay open.
+fn measure(
+    known: &[Known],
+    care: Care,
+    mut recorder: Option<Recorder>,
+) -> Result<(f64, usize), Error> {
+    let mut known = known.to_vec();
+    let mut seed = 1;
+    let mut collector = Collector::open(Path::new("/"), FILES_MAX);
+    let mut round = |number: u64| {
+        let now_ms = number * 1000;
+        let at_ms = FROM_MS + i64::try_from(now_ms).unwrap_or(0);
+        if recorder.is_some() {
+            later(&mut known, &mut seed);
+        }
+        let guests = known.clone();
+        let sketch = Sketch { at_ms, now_ms, guests, ..Sketch::default() };
+        let moment = collector.collect(sketch, care);
+        let news = recorder.as_mut().and_then(|recorder| recorder.record(&moment));
+        match news {
+            Some(_) => Err(Error::Content { path: "recordings".into(), what: "all moments" }),
+            None => Ok(moment),
+        }
+    };
+    // Everything is opened in the first.
+    let moment = round(0)?;
+    let resident = |row: &counters::series::Row<GuestField>| row.get(GuestField::Resident);
+    if moment.guests.len() as u64 != GUESTS || moment.guests.values().any(|r| resident(r).is_none())
+    {
+        return Err(Error::Content { path: "/proc".into(), what: "every guest's memory" });
+    }
+    let us = std::process::id();
+    let start = now();
+    let before = meter::used(us)?;
+    for number in 1..=ROUNDS {
+        sleep_until(start + Duration::from_secs(number));
+        round(number)?;
+    }
+    let used = meter::used(us)? - before;
+    Ok((used.cpu_ns as f64 / 1e7 / ROUNDS as f64, collector.files()))
+}

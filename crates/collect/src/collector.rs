@@ -1,0 +1,309 @@
+//! Everything at one moment: what the manager knows, and what the host's kernel counts.
+
+use counters::series::{Field, GuestField, HostField, Moment, ProcessField, ProcessName, Row, Who};
+use hypervisor::ProcessId;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::guest::{Care, GuestReader, Look, Scratch};
+use crate::host::HostReader;
+use crate::tier::TierReader;
+
+/// A process that could not be opened, because there were too many files or it was just ending,
+/// is tried again after so long.
+const RETRY_MS: u64 = 10_000;
+
+/// A guest as the manager knows it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The manager's number of it, never given twice.
+    pub id: u64,
+    /// Who it is.
+    pub who: Who,
+    /// Its process, if that is known.
+    pub process: Option<ProcessId>,
+    /// The threads of its virtual CPUs.
+    pub vcpu_tids: Arc<[u32]>,
+    /// What the manager, the hypervisor and its daemon say of it.
+    pub row: Row<GuestField>,
+    /// What its daemon has told of its processes since the last moment.
+    pub processes: BTreeMap<ProcessName, Row<ProcessField>>,
+}
+
+/// A moment before the kernel's counters are read.
+#[derive(Clone, Debug, Default)]
+pub struct Sketch {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// When, on a clock that never jumps.
+    pub now_ms: u64,
+    /// Memory is short on the host.
+    pub is_short: bool,
+    /// What the manager knows of the host.
+    pub host: Row<HostField>,
+    /// The guests.
+    pub guests: Vec<Known>,
+}
+
+/// Reads moments, one after another.
+#[derive(Debug)]
+pub struct Collector {
+    root: PathBuf,
+    host: HostReader,
+    tiers: TierReader,
+    guests: BTreeMap<u64, Watched>,
+    scratch: Scratch,
+    files_max: usize,
+    shed: u64,
+    opened: usize,
+}
+
+/// A guest whose process is watched, or will be.
+#[derive(Debug, Default)]
+struct Watched {
+    reader: Option<GuestReader>,
+    retry_ms: u64,
+}
+
+impl Collector {
+    /// A collector that keeps at most so many files of guests open: the manager, which shares
+    /// the limit of the process, must not run out of them for its guests' sake.
+    pub fn open(root: &Path, files_max: usize) -> Collector {
+        Collector {
+            root: root.to_owned(),
+            host: HostReader::open(root),
+            tiers: TierReader::open(root),
+            guests: BTreeMap::new(),
+            scratch: Scratch::default(),
+            files_max,
+            shed: 0,
+            opened: 0,
+        }
+    }
+
+    /// Fills a sketch in. What is known already stands above what could be read.
+    pub fn collect(&mut self, sketch: Sketch, care: Care) -> Moment {
+        let Sketch { at_ms, now_ms, host: known, guests: all, .. } = sketch;
+        let mut host = self.host.read(now_ms);
+        let tiers = self.tiers.read(&host, now_ms);
+        let mut moment = Moment { at_ms, tiers, ..Moment::default() };
+        let mut before = std::mem::take(&mut self.guests);
+        let mut files: usize = before.values().map(Watched::files).sum();
+        let (mut awake, count) = (0, all.len());
+        self.opened = 0;
+        for guest in all {
+            let mut watched = before.remove(&guest.id).unwrap_or_default();
+            if watched.reader.is_none() && now_ms >= watched.retry_ms && files < self.files_max {
+                let open = |process| GuestReader::open(&self.root, process, &guest.vcpu_tids);
+                watched.reader = guest.process.and_then(open);
+                watched.retry_ms = now_ms + RETRY_MS;
+                files += watched.files();
+                self.opened += 1;
+            }
+            let look = watched.reader.as_mut().map(|r| r.read(care, now_ms, &mut self.scratch));
+            match look {
+                Some(Look::Awake) => awake += 1,
+                Some(Look::PutOff) => (awake, self.shed) = (awake + 1, self.shed + 1),
+                Some(Look::Gone) => watched.reader = None,
+                Some(Look::Asleep) | None => {}
+            }
+            let mut row = watched.reader.as_ref().map(|r| r.row().clone()).unwrap_or_default();
+            overlay(&mut row, &guest.row);
+            if !guest.processes.is_empty() {
+                moment.processes.insert(guest.who.clone(), guest.processes);
+            }
+            moment.guests.insert(guest.who, row);
+            self.guests.insert(guest.id, watched);
+        }
+        host.set(HostField::Guests, Some(count as u64));
+        host.set(HostField::GuestsAwake, Some(awake));
+        host.set(HostField::ShedReadings, Some(self.shed));
+        overlay(&mut host, &known);
+        moment.host = host;
+        moment
+    }
+
+    /// Guests whose files the last moment opened, which takes longer than to read them.
+    pub fn opened(&self) -> usize {
+        self.opened
+    }
+
+    /// Files of guests that are open, about.
+    pub fn files(&self) -> usize {
+        self.guests.values().map(Watched::files).sum()
+    }
+}
+
+impl Watched {
+    fn files(&self) -> usize {
+        self.reader.as_ref().map_or(0, GuestReader::files)
+    }
+}
+
+fn overlay<F: Field>(row: &mut Row<F>, known: &Row<F>) {
+    for field in F::ALL {
+        if let Some(value) = known.get(*field) {
+            row.set(*field, Some(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+    use counters::series::Interval;
+
+    /// What is dear to read is read again after this.
+    const SELDOM_MS: u64 = 5_000;
+
+    fn tree() -> Tree {
+        let tree = Tree::new();
+        tree.file("proc/meminfo", "MemTotal: 1000 kB\n");
+        for pid in [7, 8] {
+            tree.file(
+                &format!("proc/{pid}/stat"),
+                &format!("{pid} (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n"),
+            );
+            run(&tree, pid, 0);
+        }
+        tree
+    }
+
+    fn run(tree: &Tree, pid: u32, ms: u64) {
+        let text = format!("{} 0 1\n", ms * 1_000_000);
+        tree.file(&format!("proc/{pid}/task/{pid}1/schedstat"), &text);
+    }
+
+    fn known(pid: u32) -> Known {
+        let mut row = Row::default();
+        row.set(GuestField::Actual, Some(99));
+        row.set(GuestField::MinorFaults, Some(5));
+        Known {
+            id: u64::from(pid),
+            who: Who { name: format!("g{pid}"), ..Who::default() },
+            process: Some(ProcessId { pid, start_ticks: 777 }),
+            vcpu_tids: [pid * 10 + 1].into(),
+            row,
+            processes: BTreeMap::new(),
+        }
+    }
+
+    fn sketch(now_ms: u64, guests: Vec<Known>) -> Sketch {
+        Sketch { at_ms: now_ms as i64, now_ms, guests, ..Sketch::default() }
+    }
+
+    #[test]
+    fn a_moment_has_what_is_known_and_what_is_read() {
+        let tree = tree();
+        let mut collector = Collector::open(tree.path(), 1000);
+        let mut first = sketch(1000, vec![known(7), known(8)]);
+        first.host.set(HostField::SetPoint, Some(3));
+        let before = collector.collect(first, Care::Usual);
+        assert_eq!(before.host.get(HostField::SetPoint), Some(3));
+        assert_eq!(before.host.get(HostField::Total), Some(1_024_000));
+        assert_eq!(before.host.get(HostField::Guests), Some(2));
+        assert_eq!(before.host.get(HostField::GuestsAwake), Some(0));
+        let row = before.guests.values().next().unwrap();
+        assert_eq!(row.get(GuestField::Actual), Some(99));
+        assert_eq!(row.get(GuestField::MinorFaults), Some(5), "what is known stands above");
+        assert_eq!(row.get(GuestField::MajorFaults), Some(12));
+
+        // One of them runs; the other one's row stays as it was, and nothing grows in it.
+        run(&tree, 7, 500);
+        let now = collector.collect(sketch(2000, vec![known(7), known(8)]), Care::Usual);
+        assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));
+        let interval = Interval::between(&before, &now);
+        let ran: Vec<_> = interval.guests.values().map(|o| o.get(GuestField::VcpuRun)).collect();
+        assert_eq!(ran, [Some(500_000_000), Some(0)]);
+    }
+
+    #[test]
+    fn a_short_host_is_told_of_and_counters_lose_nothing() {
+        let tree = tree();
+        let mut collector = Collector::open(tree.path(), 1000);
+        let mut collect = |now_ms, care| collector.collect(sketch(now_ms, vec![known(7)]), care);
+        collect(0, Care::Usual);
+        run(&tree, 7, 500);
+        let moment = collect(1000, Care::Least);
+        assert_eq!(moment.host.get(HostField::ShedReadings), Some(1));
+        let row = moment.guests.values().next().unwrap();
+        assert_eq!(row.get(GuestField::VcpuRun), Some(500_000_000));
+        assert_eq!(row.get(GuestField::MajorFaults), Some(12), "as it was");
+    }
+
+    #[test]
+    fn files_are_bounded_and_guests_that_go_give_theirs_back() {
+        let tree = tree();
+        let mut collector = Collector::open(tree.path(), 1);
+        let moment = collector.collect(sketch(0, vec![known(7), known(8)]), Care::Usual);
+        let runs: Vec<_> = moment.guests.values().map(|row| row.get(GuestField::VcpuRun)).collect();
+        assert_eq!(runs, [Some(0), None]);
+        assert!(collector.files() > 0);
+        let moment = collector.collect(sketch(RETRY_MS, vec![known(8)]), Care::Usual);
+        assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
+        collector.collect(sketch(RETRY_MS + 1, vec![]), Care::Usual);
+        assert_eq!(collector.files(), 0);
+        let moment = collector.collect(sketch(RETRY_MS + 2, vec![known(8)]), Care::Usual);
+        assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), Some(0));
+    }
+
+    #[test]
+    fn no_text_makes_it_fail() {
+        let tree = tree();
+        tree.file("proc/swaps", "Filename\n/dev/zram0 partition 1 1 1\n");
+        let files = [
+            "proc/7/stat",
+            "proc/stat",
+            "proc/meminfo",
+            "proc/vmstat",
+            "proc/swaps",
+            "proc/pressure/memory",
+            "proc/7/statm",
+            "proc/7/status",
+            "proc/7/io",
+            "proc/7/cgroup",
+            "proc/7/task/71/schedstat",
+            "proc/7/task/71/stat",
+            "sys/class/block/zram0/stat",
+            "sys/class/block/zram0/mm_stat",
+        ];
+        let words = "cpu cpu0 cpu99999999 : / .. ( ) -1 9 9 9 total= some full kB 0:: \\ pswpin \
+                     18446744073709551615";
+        let pieces: Vec<&str> = words.split(' ').chain([" ", " ", " ", "\n", "\n", "\0"]).collect();
+        // A walk through the pieces that is the same in every run.
+        let mut seed = 1_u64;
+        let mut next = |below: usize| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let stat = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
+        for round in 0..20 {
+            tree.file("proc/7/stat", stat);
+            let mut collector = Collector::open(tree.path(), 1000);
+            for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
+                collector.collect(sketch(now_ms, vec![known(7)]), Care::AsIfAwake);
+                // Its own file stays as it is in every other round, so that the others are read.
+                for file in files.into_iter().skip(round % 2) {
+                    let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
+                    tree.file(file, &text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_is_looked_for_again_later() {
+        let tree = tree();
+        let mut collector = Collector::open(tree.path(), 1000);
+        collector.collect(sketch(0, vec![known(7)]), Care::Usual);
+        tree.file("proc/7/stat", "7 (qemu) Z 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n");
+        run(&tree, 7, 500);
+        let moment = collector.collect(sketch(1000, vec![known(7)]), Care::Usual);
+        assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
+        assert_eq!(collector.files(), 0);
+    }
+}

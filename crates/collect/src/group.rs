@@ -1,0 +1,123 @@
+//! The control group of a guest's process.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::text::{Buffer, Kept, lines, pressure_ns, value_of};
+
+/// Where the second hierarchy may be: alone, or beside the first.
+const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
+/// Where the first hierarchy's CPU controller may be.
+const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
+
+/// What the kernel counts for the group as a whole. Where a guest has no group of its own, that
+/// would be its neighbours' too, and is left out.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    cpu_stat: Kept,
+    /// The first hierarchy counts in nanoseconds, the second in microseconds.
+    name: &'static str,
+    unit_ns: u64,
+    cpu: Kept,
+    memory: Kept,
+    io: Kept,
+}
+
+impl Group {
+    /// Opens the files of the group that a process is in now.
+    pub(crate) fn open(root: &Path, pid: u32, buffer: &mut Buffer) -> Group {
+        let file = Kept::open(&root.join(format!("proc/{pid}/cgroup")));
+        let Some(text) = file.whole(buffer) else { return Group::default() };
+        let second = path_of(text, |controllers| controllers.is_empty());
+        let first = path_of(text, |controllers| {
+            controllers.split(|byte| *byte == b',').any(|name| name == b"cpu")
+        });
+        let in_all = |tops: [&str; 2], path: &Option<PathBuf>, file: &str| -> Kept {
+            let Some(path) = path else { return Kept::default() };
+            let open = |top: &&str| Kept::open(&root.join(top).join(path).join(file));
+            tops.iter().map(open).find(Kept::is_open).unwrap_or_default()
+        };
+        let of_second = in_all(UNIFIED, &second, "cpu.stat");
+        let limited = of_second.once(buffer).and_then(|text| value_of(text, "throttled_usec"));
+        let (cpu_stat, name, unit_ns) = match limited {
+            Some(_) => (of_second, "throttled_usec", 1000),
+            None => (in_all(CPU, &first, "cpu.stat"), "throttled_time", 1),
+        };
+        Group {
+            cpu_stat,
+            name,
+            unit_ns,
+            cpu: in_all(UNIFIED, &second, "cpu.pressure"),
+            memory: in_all(UNIFIED, &second, "memory.pressure"),
+            io: in_all(UNIFIED, &second, "io.pressure"),
+        }
+    }
+
+    /// Time that it was held back by its limit.
+    pub(crate) fn throttled_ns(&self, buffer: &mut Buffer) -> Option<u64> {
+        value_of(self.cpu_stat.once(buffer)?, self.name)?.checked_mul(self.unit_ns)
+    }
+
+    /// Time that some task of it waited: for a CPU, for memory, for I/O.
+    pub(crate) fn pressures_ns(&self, buffer: &mut Buffer) -> [Option<u64>; 3] {
+        let mut some = |file: &Kept| pressure_ns(file.once(buffer)?, "some");
+        [some(&self.cpu), some(&self.memory), some(&self.io)]
+    }
+
+    /// How many files are open.
+    pub(crate) fn files(&self) -> usize {
+        [&self.cpu_stat, &self.cpu, &self.memory, &self.io].iter().filter(|f| f.is_open()).count()
+    }
+}
+
+/// The path of the group in a hierarchy, without its first slash: `number:controllers:path`.
+/// The root is no guest's own, and what is outside of what we can see begins with dots. libvirt
+/// puts the threads of a guest in groups below its own.
+fn path_of(text: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<PathBuf> {
+    let path = lines(text).find_map(|line| {
+        let mut parts = line.splitn(3, |byte| *byte == b':');
+        let controllers = parts.nth(1)?;
+        is_it(controllers).then(|| parts.next()).flatten()
+    })?;
+    let mut path = Path::new(std::str::from_utf8(path.strip_prefix(b"/")?).ok()?);
+    for own in ["emulator", "libvirt"] {
+        if path.file_name().is_some_and(|name| name == own) {
+            path = path.parent()?;
+        }
+    }
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    fn check(text: &str, throttled: Option<u64>, memory: Option<u64>) {
+        let tree = Tree::new();
+        tree.file("proc/7/cgroup", text);
+        let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\nfull total=1\n";
+        tree.file("sys/fs/cgroup/unified/vm/g1/memory.pressure", pressure);
+        tree.file("sys/fs/cgroup/cpu,cpuacct/old/g1/cpu.stat", "nr_periods 1\nthrottled_time 9\n");
+        tree.file("sys/fs/cgroup/new/g1/cpu.stat", "usage_usec 5\nthrottled_usec 3\n");
+        let mut buffer = Buffer::default();
+        let group = Group::open(tree.path(), 7, &mut buffer);
+        assert_eq!(group.throttled_ns(&mut buffer), throttled, "{text}");
+        assert_eq!(group.pressures_ns(&mut buffer), [None, memory, None], "{text}");
+    }
+
+    #[test]
+    fn a_group_is_found_in_both_hierarchies() {
+        check("4:cpu,cpuacct:/old/g1\n0::/vm/g1\n", Some(9), Some(5000));
+        check("0::/new/g1\n", Some(3000), None);
+        check("0::/vm/g1/libvirt/emulator\n", None, Some(5000));
+        check("0::/vm/g1/libvirt\n", None, Some(5000));
+    }
+
+    #[test]
+    fn who_has_no_group_of_its_own_has_no_figures() {
+        for text in ["0::/\n", "0::/../vm/g1\n", "0::/vm\n", "", "nonsense", "4:cpu:/\n0::\n"] {
+            check(text, None, None);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A guest's process, without waking the guest.
+
+use counters::series::{GuestField, Row};
+use hypervisor::ProcessId;
+use std::path::Path;
+
+use crate::accelerator::{Accelerator, Statistics, accelerator};
+use crate::group::Group;
+use crate::steady;
+use crate::text::{Buffer, Kept, number, numbers, stat_fields, value_of};
+use crate::threads::{TICK_NS, Threads};
+
+/// Virtual CPUs that ran no more than this since the last look have changed nothing: a kernel
+/// that turns over in its sleep.
+const SLEEP_NS: u64 = 20_000_000;
+/// The same as a part of the time that has passed: one fiftieth of a CPU.
+const SLEEP_PART: u64 = 50;
+/// What changes seldom, or is dear to read, is read so often while the guest runs.
+const SELDOM_MS: u64 = 5_000;
+/// A guest that sleeps, or whose host is short, is looked at so often nevertheless: what its
+/// emulator does in its sleep counts too.
+const ASLEEP_MS: u64 = 15_000;
+/// Threads that have come are looked for so often: it takes a directory to be read.
+const LIST_MS: u64 = 15_000;
+
+/// How much is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// What has changed.
+    Usual,
+    /// The least: the host is short.
+    Least,
+    /// Everything that is read of a guest that runs, whether it ran or not.
+    AsIfAwake,
+}
+
+/// What came of a look at a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It has not run to speak of.
+    Asleep,
+    /// It has run, and was read.
+    Awake,
+    /// It has run, and only its virtual CPUs were read: the rest is as it was.
+    PutOff,
+    /// Its process has ended.
+    Gone,
+}
+
+/// Reads a guest's process, with files that stay open: they never show another process that has
+/// got the same number.
+#[derive(Debug)]
+pub struct GuestReader {
+    vcpus: Threads,
+    others: Threads,
+    stat: Kept,
+    statm: Kept,
+    status: Kept,
+    io: Kept,
+    merged: Kept,
+    group: Group,
+    accelerator: Accelerator,
+    statistics: Statistics,
+    /// Whether the kernel counts waits for block I/O at all.
+    counts_block_io: bool,
+    page_bytes: u64,
+    row: Row<GuestField>,
+    last: Row<GuestField>,
+    look: Option<(u64, u64)>,
+    seldom_ms: Option<u64>,
+    listed_ms: Option<u64>,
+}
+
+/// Room that readers share.
+#[derive(Debug, Default)]
+pub struct Scratch(Buffer);
+
+impl GuestReader {
+    /// Opens the files of a process; `None` if it has ended, or another has its number.
+    pub fn open(root: &Path, process: ProcessId, vcpu_tids: &[u32]) -> Option<GuestReader> {
+        let pid = process.pid;
+        let at = |name: &str| Kept::open(&root.join(format!("proc/{pid}/{name}")));
+        let mut buffer = Buffer::default();
+        let stat = at("stat");
+        let found = Process::parse(stat.once(&mut buffer)?)?;
+        if found.start_ticks != process.start_ticks {
+            return None;
+        }
+        let delays = Kept::open(&root.join("proc/sys/kernel/task_delayacct"));
+        Some(GuestReader {
+            vcpus: Threads::vcpus(root, pid, vcpu_tids),
+            others: Threads::none(root, pid),
+            stat,
+            statm: at("statm"),
+            status: at("status"),
+            io: at("io"),
+            merged: at("ksm_merging_pages"),
+            group: Group::open(root, pid, &mut buffer),
+            accelerator: accelerator(root, pid),
+            statistics: Statistics::open(root, pid),
+            counts_block_io: delays.number(&mut buffer) == Some(1),
+            page_bytes: rustix::param::page_size() as u64,
+            row: Row::default(),
+            last: Row::default(),
+            look: None,
+            seldom_ms: None,
+            listed_ms: None,
+        })
+    }
+
+    /// Looks at it. [`row`](GuestReader::row) then has what is known.
+    pub fn read(&mut self, care: Care, now_ms: u64, scratch: &mut Scratch) -> Look {
+        let buffer = &mut scratch.0;
+        let ran = self.vcpus.ran(buffer);
+        self.row.set(GuestField::VcpuRun, ran.map(|ran| ran.run_ns));
+        self.row.set(GuestField::VcpuDelay, ran.map(|ran| ran.delay_ns));
+        self.row.set(GuestField::VcpuDispatches, ran.map(|ran| ran.dispatches));
+        let run_ns = ran.map_or(0, |ran| ran.run_ns);
+        let (looked_ms, looked_ns) = self.look.unwrap_or((0, 0));
+        let passed_ms = now_ms.saturating_sub(looked_ms);
+        let enough = SLEEP_NS.max(passed_ms.saturating_mul(1_000_000) / SLEEP_PART);
+        let first = self.look.is_none();
+        // Of a guest whose virtual CPUs are not known nobody can say that it sleeps.
+        let awake = self.vcpus.len() == 0 || run_ns.saturating_sub(looked_ns) > enough;
+        let due = first || passed_ms >= ASLEEP_MS;
+        let wanted = match care {
+            Care::Usual => awake,
+            Care::Least => false,
+            Care::AsIfAwake => true,
+        };
+        if !(due || wanted) {
+            // What left no threads and never asks again would keep a dead process for ever.
+            return match (awake, self.vcpus.len()) {
+                (true, 0) if self.stat.once(buffer).is_none() => Look::Gone,
+                (true, _) => Look::PutOff,
+                (false, _) => Look::Asleep,
+            };
+        }
+        let Some(process) = self.stat.once(buffer).and_then(Process::parse) else {
+            return Look::Gone;
+        };
+        if process.is_dead {
+            return Look::Gone;
+        }
+        self.look = Some((now_ms, run_ns));
+        self.often(&process, run_ns, now_ms, buffer);
+        let often = if care == Care::Least { ASLEEP_MS } else { SELDOM_MS };
+        if self.seldom_ms.is_none_or(|at| now_ms.saturating_sub(at) >= often) {
+            self.seldom_ms = Some(now_ms);
+            self.seldom(buffer);
+        }
+        steady::hold(&mut self.row, &mut self.last);
+        if awake || care == Care::AsIfAwake { Look::Awake } else { Look::Asleep }
+    }
+
+    fn often(&mut self, process: &Process, vcpus_ns: u64, now_ms: u64, buffer: &mut Buffer) {
+        let row = &mut self.row;
+        let is_kvm = self.accelerator == Accelerator::Kvm;
+        // Under emulation the kernel cannot tell a virtual CPU's own code from the emulator's,
+        // and reports neither. Where nobody may see which it is, time that is there is KVM's.
+        let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
+        if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
+            let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);
+            row.set(GuestField::VcpuGuest, guest);
+            let counts = self.counts_block_io;
+            row.set(GuestField::VcpuBlockIo, Some(times.block_io_ns).filter(|_| counts));
+        }
+        if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
+            self.listed_ms = Some(now_ms);
+            self.others.list(&self.vcpus);
+        }
+        let others = self.others.ran(buffer);
+        // Threads that came and went between two lists are in the sum of the process, which is
+        // exact to a tick or two.
+        let unlisted = process.cpu_ns.saturating_sub(vcpus_ns);
+        let run_ns = others.map(|ran| ran.run_ns.max(unlisted));
+        let before = row.get(GuestField::OtherRun);
+        row.set(GuestField::OtherRun, run_ns.max(before));
+        row.set(GuestField::OtherDelay, others.map(|ran| ran.delay_ns));
+        row.set(GuestField::OtherDispatches, others.map(|ran| ran.dispatches));
+        row.set(GuestField::MinorFaults, Some(process.minor_faults));
+        row.set(GuestField::MajorFaults, Some(process.major_faults));
+        let pages = self.statm.once(buffer).and_then(numbers).map(|[_, resident]| resident);
+        let resident = pages.and_then(|pages: u64| pages.checked_mul(self.page_bytes));
+        row.set(GuestField::Resident, resident);
+    }
+
+    fn seldom(&mut self, buffer: &mut Buffer) {
+        let row = &mut self.row;
+        let status = self.status.once(buffer);
+        let kib = |name| value_of(status?, name)?.checked_mul(1024);
+        let (swapped, locked) = (kib("VmSwap"), kib("VmLck"));
+        row.set(GuestField::Swapped, swapped);
+        row.set(GuestField::Locked, locked);
+        let io = self.io.once(buffer);
+        let of_io = |name| value_of(io?, name);
+        let [read, written, reads, writes] =
+            ["read_bytes", "write_bytes", "syscr", "syscw"].map(of_io);
+        row.set(GuestField::ReadBytes, read);
+        row.set(GuestField::WriteBytes, written);
+        row.set(GuestField::ReadCalls, reads);
+        row.set(GuestField::WriteCalls, writes);
+        row.set(GuestField::Merged, self.merged.number(buffer));
+        row.set(GuestField::Throttled, self.group.throttled_ns(buffer));
+        let [cpu, memory, io] = self.group.pressures_ns(buffer);
+        row.set(GuestField::PsiCpu, cpu);
+        row.set(GuestField::PsiMemory, memory);
+        row.set(GuestField::PsiIo, io);
+        let kvm = self.statistics.read(buffer);
+        row.set(GuestField::HaltPoll, kvm.halt_poll_ns);
+        row.set(GuestField::HaltWait, kvm.halt_wait_ns);
+        row.set(GuestField::HaltWakeups, kvm.halt_wakeups);
+        row.set(GuestField::Exits, kvm.exits);
+    }
+
+    /// What is known of it. The fields that only the manager or the daemon know are missing.
+    pub fn row(&self) -> &Row<GuestField> {
+        &self.row
+    }
+
+    /// How many files it keeps open, about.
+    pub fn files(&self) -> usize {
+        5 + 2 * self.vcpus.len() + self.others.len() + self.group.files() + self.statistics.files()
+    }
+}
+
+/// What /proc/PID/stat has of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    is_dead: bool,
+    minor_faults: u64,
+    major_faults: u64,
+    /// Of all its threads, also those that have ended.
+    cpu_ns: u64,
+    start_ticks: u64,
+}
+
+impl Process {
+    fn parse(text: &[u8]) -> Option<Process> {
+        let mut fields = stat_fields(text)?;
+        let mut field = |wanted: usize| fields.find(|(number, _)| *number == wanted);
+        let is_dead = matches!(field(3)?.1, b"Z" | b"X" | b"x");
+        let mut value = |wanted| number(field(wanted)?.1);
+        let [minor_faults, major_faults] = [value(10)?, value(12)?];
+        let ticks = value(14)?.checked_add(value(15)?)?;
+        let cpu_ns = ticks.checked_mul(TICK_NS)?;
+        Some(Process { is_dead, minor_faults, major_faults, cpu_ns, start_ticks: value(22)? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Counters that fall a little.
+
+use counters::series::{Field, Kind, Row};
+
+/// Holds counters that fell a little since the last row at what they were, and keeps the row as
+/// the last one.
+///
+/// The kernel sums some counters up from parts that it does not read at one moment, and idle
+/// time goes back a little as such. Whoever takes a fall for a new beginning would count all the
+/// time since boot once more. One that began anew has, as a rule, less than half of what it had.
+pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
+    for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
+        if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))
+            && (before / 2..before).contains(&now)
+        {
+            row.set(*field, Some(before));
+        }
+    }
+    last.clone_from(row);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counters::series::TierField;
+
+    #[test]
+    fn a_small_fall_is_held_and_a_new_beginning_is_seen() {
+        let mut last = Row::<TierField>::default();
+        let mut shown = |reads: Option<u64>, used: u64| {
+            let mut row = Row::default();
+            row.set(TierField::Reads, reads);
+            row.set(TierField::Used, Some(used));
+            hold(&mut row, &mut last);
+            (row.get(TierField::Reads), row.get(TierField::Used))
+        };
+        assert_eq!(shown(Some(1000), 9), (Some(1000), Some(9)));
+        assert_eq!(shown(Some(998), 8), (Some(1000), Some(8)), "a gauge may fall");
+        assert_eq!(shown(Some(1001), 8), (Some(1001), Some(8)));
+        assert_eq!(shown(Some(3), 8), (Some(3), Some(8)));
+        assert_eq!(shown(None, 8), (None, Some(8)));
+        assert_eq!(shown(Some(2), 8), (Some(2), Some(8)));
+    }
+}

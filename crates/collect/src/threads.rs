@@ -1,0 +1,186 @@
+//! The threads of a guest's process: how long they ran, waited, and how often.
+
+use std::path::{Path, PathBuf};
+
+use crate::text::{Buffer, Kept, number, numbers, stat_fields};
+
+/// Virtual CPUs that are watched: no guest has more.
+pub(crate) const VCPUS_MAX: usize = 512;
+/// Threads of a process beside them whose files stay open. An emulator has four, and some
+/// workers while it reads and writes.
+const OTHERS_MAX: usize = 32;
+/// Nanoseconds in a clock tick of /proc/PID/stat.
+pub(crate) const TICK_NS: u64 = 10_000_000;
+
+/// What threads did since they began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) run_ns: u64,
+    pub(crate) delay_ns: u64,
+    pub(crate) dispatches: u64,
+}
+
+/// What /proc/PID/task/TID/stat has of a virtual CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) block_io_ns: u64,
+    pub(crate) guest_ns: u64,
+}
+
+#[derive(Debug)]
+struct Thread {
+    tid: u64,
+    schedstat: Kept,
+    stat: Kept,
+    ran: Ran,
+    times: Times,
+}
+
+/// Threads that are counted together. What one of them did stays counted when it ends.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    tasks: PathBuf,
+    threads: Vec<Thread>,
+    ran: Ran,
+    times: Times,
+}
+
+impl Threads {
+    /// None of them yet.
+    pub(crate) fn none(root: &Path, pid: u32) -> Threads {
+        Threads {
+            tasks: root.join(format!("proc/{pid}/task")),
+            threads: Vec::new(),
+            ran: Ran::default(),
+            times: Times::default(),
+        }
+    }
+
+    /// The virtual CPUs of a process. Under emulation one thread may stand for several.
+    pub(crate) fn vcpus(root: &Path, pid: u32, tids: &[u32]) -> Threads {
+        let mut threads = Threads::none(root, pid);
+        for tid in tids.iter().take(VCPUS_MAX).map(|tid| u64::from(*tid)) {
+            if threads.threads.iter().all(|thread| thread.tid != tid) {
+                threads.add(tid, "stat");
+            }
+        }
+        threads
+    }
+
+    fn add(&mut self, tid: u64, stat: &str) {
+        let dir = self.tasks.join(tid.to_string());
+        let schedstat = Kept::open(&dir.join("schedstat"));
+        if schedstat.is_open() {
+            let stat = if stat.is_empty() { Kept::default() } else { Kept::open(&dir.join(stat)) };
+            let (ran, times) = (Ran::default(), Times::default());
+            self.threads.push(Thread { tid, schedstat, stat, ran, times });
+        }
+    }
+
+    /// Looks for threads that have come, beside those that are counted elsewhere.
+    pub(crate) fn list(&mut self, elsewhere: &Threads) {
+        let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
+        for entry in entries.flatten() {
+            if self.threads.len() >= OTHERS_MAX {
+                return;
+            }
+            let tid = number(entry.file_name().as_encoded_bytes());
+            let known = |tid: u64| {
+                let mut all = self.threads.iter().chain(&elsewhere.threads);
+                all.any(|thread| thread.tid == tid)
+            };
+            if let Some(tid) = tid.filter(|tid| !known(*tid)) {
+                self.add(tid, "");
+            }
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// What they did up to now; those that have ended are counted no further. `None` if none
+    /// was ever seen.
+    pub(crate) fn ran(&mut self, buffer: &mut Buffer) -> Option<Ran> {
+        let sum = &mut self.ran;
+        self.threads.retain_mut(|thread| {
+            let Some(text) = thread.schedstat.once(buffer) else { return false };
+            let Some([run_ns, delay_ns, dispatches]) = numbers(text) else { return true };
+            let grow = |sum: &mut u64, last: &mut u64, now: u64| {
+                *sum = sum.saturating_add(now.saturating_sub(*last));
+                *last = now.max(*last);
+            };
+            grow(&mut sum.run_ns, &mut thread.ran.run_ns, run_ns);
+            grow(&mut sum.delay_ns, &mut thread.ran.delay_ns, delay_ns);
+            grow(&mut sum.dispatches, &mut thread.ran.dispatches, dispatches);
+            true
+        });
+        (!self.threads.is_empty() || *sum != Ran::default()).then_some(*sum)
+    }
+
+    /// The same of what virtual CPUs did in the guest, and of their waits for block I/O.
+    pub(crate) fn times(&mut self, buffer: &mut Buffer) -> Option<Times> {
+        let mut seen = false;
+        for thread in &mut self.threads {
+            let Some(now) = thread.stat.once(buffer).and_then(times) else { continue };
+            let last = std::mem::replace(&mut thread.times, now);
+            let grown = |now: u64, last: u64| now.saturating_sub(last);
+            let (io, guest) = (&mut self.times.block_io_ns, &mut self.times.guest_ns);
+            *io = io.saturating_add(grown(now.block_io_ns, last.block_io_ns));
+            *guest = guest.saturating_add(grown(now.guest_ns, last.guest_ns));
+            seen = true;
+        }
+        (seen || self.times != Times::default()).then_some(self.times)
+    }
+}
+
+fn times(text: &[u8]) -> Option<Times> {
+    let mut fields = stat_fields(text)?;
+    let mut ticks = |wanted: usize| {
+        let (_, word) = fields.find(|(number, _)| *number == wanted)?;
+        number(word)?.checked_mul(TICK_NS)
+    };
+    Some(Times { block_io_ns: ticks(42)?, guest_ns: ticks(43)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn threads_that_come_are_found_and_those_that_end_stay_counted() {
+        let tree = Tree::new();
+        let task = |tid: u32, text: &str| tree.file(&format!("proc/7/task/{tid}/schedstat"), text);
+        task(7, "100 10 1\n");
+        task(8, "200 20 2\n");
+        task(9, "300 30 3\n");
+        let mut buffer = Buffer::default();
+        let mut vcpus = Threads::vcpus(tree.path(), 7, &[8, 77, 8]);
+        let mut others = Threads::none(tree.path(), 7);
+        assert_eq!(others.ran(&mut buffer), None);
+        others.list(&vcpus);
+        let ran = |run_ns, delay_ns, dispatches| Some(Ran { run_ns, delay_ns, dispatches });
+        assert_eq!(vcpus.ran(&mut buffer), ran(200, 20, 2));
+        assert_eq!(others.ran(&mut buffer), ran(400, 40, 4));
+        task(9, "350 30 4\n");
+        task(10, "5 5 5\n");
+        others.list(&vcpus);
+        assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
+        // An empty text is a thread that has just ended, in a tree of plain files.
+        task(9, "");
+        assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
+        // Another thread of the same number is not taken for the old one's next reading.
+        assert_eq!((vcpus.len(), others.len()), (1, 3));
+    }
+
+    #[test]
+    fn guest_time_and_block_io_are_fields_42_and_43() {
+        let mut text = "8 (CPU 0/KVM) S".to_owned();
+        (4..=52).for_each(|number| text.push_str(&format!(" {number}")));
+        let expected = Times { block_io_ns: 42 * TICK_NS, guest_ns: 43 * TICK_NS };
+        assert_eq!(times(text.as_bytes()), Some(expected));
+        assert_eq!(times(b"8 (x) S 1 2 3"), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Everything at one moment, and what happened between two of them.
+
+use super::{Field, GuestField, HostField, Kind, ProcessField, Row, TierField};
+use std::collections::BTreeMap;
+
+/// Who a guest is: another process or another boot is another guest. All texts come from
+/// outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Who {
+    /// Its UUID as text; zeroes where it was given none.
+    pub uuid: String,
+    /// Its name.
+    pub name: String,
+    /// The class that its name put it in; empty for none.
+    pub class: String,
+    /// Its process on the host, where that is known.
+    pub pid: Option<u32>,
+    /// When that process started, in clock ticks since the host's boot.
+    pub start_ticks: Option<u64>,
+    /// Tells one boot of the guest from the next.
+    pub boot: String,
+}
+
+/// A process inside of a guest, or all of one name, or a thread that wakes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessName {
+    /// Its name, from the guest: escape it.
+    pub name: String,
+    /// Its number in the guest; 0 for all processes of one name.
+    pub pid: u32,
+}
+
+/// The raw fields of everything at one moment. A guest that has not run since the last moment
+/// may be left out: nothing has changed in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The host.
+    pub host: Row<HostField>,
+    /// The guests.
+    pub guests: BTreeMap<Who, Row<GuestField>>,
+    /// Tiers of memory by name, such as `/dev/zram0` or `zswap`.
+    pub tiers: BTreeMap<String, Row<TierField>>,
+    /// Processes of guests, where their daemons have told of them since the last moment.
+    pub processes: BTreeMap<Who, BTreeMap<ProcessName, Row<ProcessField>>>,
+}
+
+/// Fields over a span of time: of a counter what it grew by, of a gauge its mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over<F> {
+    /// How much of the span is known.
+    pub covered_ms: u64,
+    /// The values.
+    pub row: Row<F>,
+}
+
+impl<F: Field> Default for Over<F> {
+    fn default() -> Over<F> {
+        Over { covered_ms: 0, row: Row::default() }
+    }
+}
+
+/// What happened in a span of time. The rest of the span, if less of it is covered, is a gap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// When it began, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// How long it is.
+    pub length_ms: u64,
+    /// The host.
+    pub host: Over<HostField>,
+    /// The guests.
+    pub guests: BTreeMap<Who, Over<GuestField>>,
+    /// Tiers of memory.
+    pub tiers: BTreeMap<String, Over<TierField>>,
+    /// Processes of guests.
+    pub processes: BTreeMap<Who, BTreeMap<ProcessName, Over<ProcessField>>>,
+}
+
+impl<F: Field> Over<F> {
+    /// What happened between two rows. A counter that began anew counts from 0.
+    pub fn between(before: &Row<F>, now: &Row<F>, length_ms: u64) -> Over<F> {
+        let mut row = Row::default();
+        for field in F::ALL {
+            let value = match field.kind() {
+                Kind::Gauge => now.get(*field),
+                Kind::Counter => match (before.get(*field), now.get(*field)) {
+                    (Some(before), Some(now)) => Some(now.checked_sub(before).unwrap_or(now)),
+                    _ => None,
+                },
+            };
+            row.set(*field, value);
+        }
+        Over { covered_ms: length_ms, row }
+    }
+
+    /// Adds a later span: counters are summed, gauges weighed by how long they were seen.
+    pub fn add(&mut self, later: &Over<F>) {
+        for field in F::ALL {
+            let value = match (self.row.get(*field), later.row.get(*field)) {
+                (None, value) | (value, None) => value,
+                (Some(a), Some(b)) => Some(match field.kind() {
+                    Kind::Counter => a.saturating_add(b),
+                    Kind::Gauge => {
+                        let (wa, wb) = (self.covered_ms.max(1), later.covered_ms.max(1));
+                        let sum = u128::from(a) * u128::from(wa) + u128::from(b) * u128::from(wb);
+                        let mean = sum / (u128::from(wa) + u128::from(wb));
+                        u64::try_from(mean).unwrap_or(u64::MAX)
+                    }
+                }),
+            };
+            self.row.set(*field, value);
+        }
+        self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
+    }
+
+    /// A value a second, of a counter.
+    pub fn a_second(&self, field: F) -> Option<f64> {
+        let value = self.row.get(field)? as f64;
+        (self.covered_ms > 0).then(|| value * 1000.0 / self.covered_ms as f64)
+    }
+
+    /// A value, of a gauge, or what a counter grew by.
+    pub fn get(&self, field: F) -> Option<u64> {
+        self.row.get(field)
+    }
+}
+
+fn all_between<K: Ord + Clone, F: Field>(
+    before: &BTreeMap<K, Row<F>>,
+    now: &BTreeMap<K, Row<F>>,
+    length_ms: u64,
+) -> BTreeMap<K, Over<F>> {
+    now.iter()
+        .filter_map(|(key, row)| {
+            Some((key.clone(), Over::between(before.get(key)?, row, length_ms)))
+        })
+        .collect()
+}
+
+fn add_all<K: Ord + Clone, F: Field>(sum: &mut BTreeMap<K, Over<F>>, later: &BTreeMap<K, Over<F>>) {
+    for (key, over) in later {
+        sum.entry(key.clone()).or_default().add(over);
+    }
+}
+
+impl Interval {
+    /// What happened between two moments. Who is in one of them only is left out.
+    pub fn between(before: &Moment, now: &Moment) -> Interval {
+        let length_ms = u64::try_from(now.at_ms.saturating_sub(before.at_ms)).unwrap_or(0);
+        let nobody = BTreeMap::new();
+        Interval {
+            from_ms: before.at_ms,
+            length_ms,
+            host: Over::between(&before.host, &now.host, length_ms),
+            guests: all_between(&before.guests, &now.guests, length_ms),
+            tiers: all_between(&before.tiers, &now.tiers, length_ms),
+            processes: now
+                .processes
+                .iter()
+                .map(|(who, processes)| {
+                    let earlier = before.processes.get(who).unwrap_or(&nobody);
+                    (who.clone(), all_between(earlier, processes, length_ms))
+                })
+                .collect(),
+        }
+    }
+
+    /// Adds a later interval; the sum spans both, and what lies between them is a gap.
+    pub fn add(&mut self, later: &Interval) {
+        if self.length_ms == 0 {
+            self.from_ms = later.from_ms;
+        }
+        let end = |one: &Interval| {
+            one.from_ms.saturating_add(i64::try_from(one.length_ms).unwrap_or(i64::MAX))
+        };
+        let to_ms = end(later).max(end(self));
+        self.length_ms = u64::try_from(to_ms.saturating_sub(self.from_ms)).unwrap_or(0);
+        self.host.add(&later.host);
+        add_all(&mut self.guests, &later.guests);
+        add_all(&mut self.tiers, &later.tiers);
+        for (who, processes) in &later.processes {
+            add_all(self.processes.entry(who.clone()).or_default(), processes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(at_ms: i64, run: u64, resident: u64) -> Moment {
+        let mut row = Row::default();
+        row.set(GuestField::VcpuRun, Some(run));
+        row.set(GuestField::Resident, Some(resident));
+        let who = Who { name: "g1".into(), ..Who::default() };
+        Moment { at_ms, guests: [(who, row)].into(), ..Moment::default() }
+    }
+
+    #[test]
+    fn counters_grow_and_gauges_are_weighed() {
+        let mut sum = Interval::between(&moment(0, 100, 10), &moment(1000, 150, 20));
+        sum.add(&Interval::between(&moment(1000, 150, 20), &moment(4000, 180, 40)));
+        assert_eq!((sum.from_ms, sum.length_ms), (0, 4000));
+        let guest = sum.guests.values().next().unwrap();
+        assert_eq!(guest.get(GuestField::VcpuRun), Some(80));
+        assert_eq!(guest.get(GuestField::Resident), Some(35));
+        assert_eq!(guest.a_second(GuestField::VcpuRun), Some(20.0));
+        assert_eq!(guest.get(GuestField::Exits), None);
+    }
+
+    #[test]
+    fn a_gap_is_spanned_and_not_covered() {
+        let mut sum = Interval::between(&moment(0, 0, 1), &moment(1000, 10, 1));
+        sum.add(&Interval::between(&moment(9000, 50, 1), &moment(10_000, 60, 1)));
+        assert_eq!(sum.length_ms, 10_000);
+        let guest = sum.guests.values().next().unwrap();
+        assert_eq!((guest.covered_ms, guest.get(GuestField::VcpuRun)), (2000, Some(20)));
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_counts_from_its_new_beginning() {
+        let now = Interval::between(&moment(0, 100, 1), &moment(1000, 7, 1));
+        let guest = now.guests.values().next().unwrap();
+        assert_eq!(guest.get(GuestField::VcpuRun), Some(7));
+    }
+}

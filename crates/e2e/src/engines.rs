@@ -1,0 +1,180 @@
+//! The real engines that keep metrics, each in a directory of its own and on loopback.
+//!
+//! VictoriaMetrics and Prometheus are asked in the same words; they differ in how they are
+//! started. Neither is there on every machine: a test that lacks one says so and passes.
+
+use farm::{Deadline, Process, wait_for_exit};
+use metrics::Url;
+use metrics::http::Response;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long anything may take: both start within a second on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(50);
+
+static DIRS: AtomicU32 = AtomicU32::new(0);
+
+/// Which engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// VictoriaMetrics.
+    VictoriaMetrics,
+    /// Prometheus.
+    Prometheus,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Kind; 2] = [Kind::VictoriaMetrics, Kind::Prometheus];
+
+    fn program(self) -> &'static str {
+        match self {
+            Kind::VictoriaMetrics => "victoria-metrics",
+            Kind::Prometheus => "prometheus",
+        }
+    }
+}
+
+/// A running engine. It ends with this, and its files go.
+pub struct Engine {
+    process: Process,
+    dir: PathBuf,
+    base: String,
+}
+
+/// Whether a program is on the path.
+pub fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+impl Engine {
+    /// Starts one that scrapes what listens at `target`, if anything does; `None`, said aloud,
+    /// where it is not installed.
+    pub fn start(kind: Kind, target: Option<&str>) -> Option<Engine> {
+        let program = kind.program();
+        if !is_there(program) {
+            println!("skipped: there is no {program}; `scripts/setup test` installs it");
+            return None;
+        }
+        let number = DIRS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-{program}-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).expect("a directory");
+        let config = dir.join("prometheus.yml");
+        let targets = target.map_or(String::new(), |target| {
+            format!(
+                "scrape_configs:\n- job_name: pinhead\n  scrape_interval: 1s\n  \
+                 scrape_timeout: 1s\n  static_configs:\n  - targets: ['{target}']\n"
+            )
+        });
+        fs::write(&config, targets).expect("a file of settings");
+        let address = free_address();
+        let command = match kind {
+            Kind::VictoriaMetrics => victoria(&dir, &config, &address),
+            Kind::Prometheus => prometheus(&dir, &config, &address),
+        };
+        let process = Process::start(command, Vec::new()).expect("a process");
+        Some(Engine { process, dir, base: format!("http://{address}") })
+    }
+
+    /// Where it is asked.
+    pub fn url(&self) -> Url {
+        Url::parse(&self.base).expect("an address")
+    }
+
+    /// Where it takes what is pushed.
+    pub fn write_url(&self) -> Url {
+        Url::parse(&format!("{}/api/v1/write", self.base)).expect("an address")
+    }
+
+    /// Who can be asked while the engine is waited for.
+    pub fn asked(&self) -> Asked {
+        Asked(self.base.trim_start_matches("http://").to_owned())
+    }
+
+    /// Tries until something is as it should be; what it was last is shown if it never is.
+    pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let seen = match look() {
+                Ok(found) => return found,
+                Err(seen) => seen,
+            };
+            let ended = self.process.try_wait().expect("a child");
+            assert!(ended.is_none(), "it has ended: {}", self.process.stderr());
+            assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
+            // Waits for its end, which is what this wait is for, or for a moment.
+            let _ = wait_for_exit(self.process.id(), LOOK);
+        }
+    }
+}
+
+/// An engine's address.
+pub struct Asked(String);
+
+impl Asked {
+    /// The answer to a query about a time, as JSON; what went wrong is told.
+    pub fn query(&self, query: &str, at_ms: i64) -> Result<String, String> {
+        let mut encoded = String::new();
+        for byte in query.bytes() {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        let address = &self.0;
+        let request = format!(
+            "GET /api/v1/query?query={encoded}&time={} HTTP/1.1\r\nHost: {address}\r\n\
+             Connection: close\r\n\r\n",
+            at_ms / 1000
+        );
+        let told = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect(address).map_err(told)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(told)?;
+        stream.write_all(request.as_bytes()).map_err(told)?;
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).map_err(told)?;
+        let response = Response::parse(&heard)?;
+        let body = String::from_utf8_lossy(&response.body).into_owned();
+        if response.status == 200 { Ok(body) } else { Err(body) }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn victoria(dir: &Path, config: &Path, address: &str) -> Command {
+    let mut command = Command::new(Kind::VictoriaMetrics.program());
+    command
+        .arg(format!("-httpListenAddr={address}"))
+        .arg(format!("-storageDataPath={}", dir.join("data").display()))
+        .arg(format!("-promscrape.config={}", config.display()))
+        .args(["-retentionPeriod=100y", "-loggerLevel=WARN", "-memory.allowedPercent=5"]);
+    command
+}
+
+fn prometheus(dir: &Path, config: &Path, address: &str) -> Command {
+    let mut command = Command::new(Kind::Prometheus.program());
+    command
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
+        .arg(format!("--web.listen-address={address}"))
+        .args(["--web.enable-remote-write-receiver", "--log.level=warn"]);
+    command
+}
+
+/// An address of this machine that nobody listens at.
+fn free_address() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}

@@ -1,0 +1,183 @@
+//! Who wakes a guest is found and counted, and an idle guest is left alone.
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{Guest, Host, Plan};
+use farm::{Arch, Deadline, GuestFile};
+use host::control::{Answer, Ask, Scanned, ask};
+use pinhead::idle::{Kind, Wakers};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+/// How long the guest with a script is watched, and the idle one.
+const WATCHED: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(150);
+/// Wakes ten times a second, and starts nobody: it waits on a pipe that nobody writes to.
+const TICKER: &str = "#!/bin/sh\nmkfifo /run/ticker\nexec 3<> /run/ticker\n\
+                      while :; do read -t 0.1 word <&3; done\n";
+/// Starts a process ten times a second, and works in between: its guest is never asleep.
+const SPAWNER: &str = "#!/bin/sh\nwhile :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
+                       usleep 100000; done\n";
+/// How often the script was dispatched by its guest's own word, and the guest's uptime in s.
+const OWN_COUNT: &str = "echo $(cut -d' ' -f3 /proc/$(pidof ticker)/schedstat) $(cat /proc/uptime)";
+/// A host that let a virtual CPU wait for more of the time than this is no host for a promise
+/// about how often it runs.
+const CROWDED: f64 = 0.05;
+/// What the daemon keeps in memory, in KiB.
+const RESIDENT: &str = "awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = 192;
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    plan.kernel_args.push("no_timer_check".into());
+    for (path, text) in [("/sbin/ticker", TICKER), ("/sbin/spawner", SPAWNER)] {
+        let bytes = text.as_bytes().to_vec();
+        plan.files.push(GuestFile { path: path.into(), mode: 0o755, bytes });
+    }
+    plan
+}
+
+fn scan(place: &Place, guest: &str) -> Scanned {
+    let question = Ask::Scan { guest: guest.to_owned() };
+    match ask(&place.socket(), &question, Duration::from_secs(10)) {
+        Ok(Answer::Scan(scanned)) => *scanned,
+        other => panic!("{guest}: {other:?}"),
+    }
+}
+
+/// How often a guest's script was dispatched, and when, by its own word.
+fn own_count(guest: &mut Guest<'_>) -> (f64, f64) {
+    let text = guest.sh(OWN_COUNT);
+    let mut words = text.split_ascii_whitespace().map(|word| word.parse().expect("a number"));
+    (words.next().expect("dispatches"), words.next().expect("seconds"))
+}
+
+/// The part of the time between two scans that the guest's virtual CPUs were kept waiting.
+fn kept_waiting(first: &Scanned, second: &Scanned) -> f64 {
+    let ns = |scanned: &Scanned| scanned.host.vcpu_delay_ns.expect("a delay") as f64;
+    let ms = |scanned: &Scanned| scanned.totals.uptime_ms.expect("an uptime") as f64;
+    (ns(second) - ns(first)) / 1e6 / (ms(second) - ms(first))
+}
+
+/// Waits for nothing that comes.
+fn pass(time: Duration) {
+    let _ = wait_until(time, || false);
+}
+
+fn shown(wakers: &Wakers) -> String {
+    let minute = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+    let mut out = format!(
+        "{}: {:.0} wake-ups a minute ({}), {:.1} % explained; {} ms own, {} ms host, factor {}; \
+         vcpu {} dispatches, others {} for {} ms; {} looks, {} samples, {} scans; {:?} tasks in \
+         {:?} us\n",
+        wakers.guest,
+        wakers.wakes_a_minute,
+        if wakers.counted { "counted" } else { "estimated" },
+        wakers.attributed_percent,
+        minute(wakers.own_ms_a_minute),
+        minute(wakers.host_ms_a_minute),
+        minute(wakers.factor),
+        minute(wakers.vcpu_wakes_a_minute),
+        minute(wakers.other_wakes_a_minute),
+        minute(wakers.other_ms_a_minute),
+        wakers.looks,
+        wakers.samples,
+        wakers.scans,
+        wakers.tasks,
+        wakers.scan_us,
+    );
+    for row in wakers.rows.iter().take(12) {
+        out.push_str(&format!(
+            "  {:>8.1} {:>8} us {:>8} ms, saves {:>8} ms: {:?} {} {:?}\n",
+            row.wakes_a_minute,
+            minute(row.us_a_wake),
+            minute(row.host_ms_a_minute),
+            minute(row.saves_ms_a_minute),
+            row.kind,
+            row.name,
+            row.waits_in
+        ));
+    }
+    out
+}
+
+#[test]
+fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
+    let place = Place::new();
+    let host = Host::start(&[plan(&place), plan(&place), plan(&place)]);
+    let mut ticking = host.guest(0);
+    let mut idle = host.guest(1);
+    let mut busy = host.guest(2);
+    for guest in [&mut ticking, &mut idle, &mut busy] {
+        guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+    }
+    ticking.sh("/sbin/ticker > /dev/null 2>&1 &");
+    busy.sh("/sbin/spawner > /dev/null 2>&1 &");
+    let resident = idle.number(RESIDENT);
+    host.let_go();
+    let records = place.dir().join("records");
+    let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
+    let size = Size::with_free(&host, 3, 512);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, &monitor));
+    manager.knows(3);
+    let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
+    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());
+    // What a manager's start brings with it is over: first samples, statuses, a look.
+    pass(Duration::from_secs(20));
+
+    // Questions by the shell are before the first scan and after the second one.
+    let own = own_count(&mut ticking);
+    let first = ["g1", "g2", "g3"].map(|name| scan(&place, name));
+    let clock = Deadline::after(IDLE);
+    pass(WATCHED);
+    let second = scan(&place, "g1");
+    let (dispatches, uptime) = own_count(&mut ticking);
+    let own = (dispatches - own.0) / (uptime - own.1) * 60.0;
+    let waiting = kept_waiting(&first[0], &second);
+    let wakers = Wakers::between(&first[0], &second).expect("what has happened");
+    println!("{}", shown(&wakers));
+    println!("by its own word {own:.1} a minute; {:.1} % of the time on hold", waiting * 100.0);
+    let ticker = &wakers.rows[0];
+    assert_eq!((ticker.kind, ticker.name.as_str()), (Kind::Process, "ticker"));
+    assert!((ticker.wakes_a_minute / own - 1.0).abs() < 0.2, "{own} by its own word: {ticker:?}");
+    let counted = (480.0..=720.0).contains(&ticker.wakes_a_minute);
+    assert!(counted || waiting > CROWDED, "{ticker:?}, {waiting} of the time on hold");
+    assert!(wakers.attributed_percent >= 95.0);
+    let sum: f64 = wakers.rows.iter().map(|row| row.wakes_a_minute).sum();
+    assert!((sum / wakers.wakes_a_minute - 1.0).abs() < 0.001);
+
+    // The idle one.
+    pass(clock.remaining().unwrap_or_default());
+    let wakers = Wakers::between(&first[1], &scan(&place, "g2")).expect("what has happened");
+    println!("{}", shown(&wakers));
+    assert!(wakers.attributed_percent >= 95.0);
+    let minutes = wakers.window_ms as f64 / 60_000.0;
+    // The second question itself is not what we do to an idle guest.
+    let asked = wakers.looks + wakers.samples + wakers.scans - 1;
+    println!("asked {asked} times in {minutes:.1} minutes");
+    assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
+    let daemon = wakers.rows.iter().find(|row| row.name == "pinheadd");
+    let daemon = daemon.map_or(0.0, |row| row.wakes_a_minute);
+    assert!(daemon <= 3.0, "the daemon of an idle guest ran {daemon} times a minute");
+
+    // The one that is never asleep is asked once a minute for what is recorded, and the children
+    // that it starts are told by it.
+    let last = scan(&place, "g3");
+    let wakers = Wakers::between(&first[2], &last).expect("what has happened");
+    println!("{}", shown(&wakers));
+    assert!((2..=4).contains(&wakers.scans), "{} scans in {minutes:.1} minutes", wakers.scans);
+    let children = wakers.rows.iter().find(|row| row.kind == Kind::Children);
+    let children = children.expect("children that have ended");
+    assert_eq!(children.name, "children of spawner");
+    assert!(children.wakes_a_minute > 100.0, "{children:?}");
+    assert!(wakers.attributed_percent >= 95.0);
+
+    drop(manager);
+    let after = idle.number(RESIDENT);
+    println!("the daemon keeps {resident} KiB, and {after} KiB after it was asked");
+    assert!(after <= resident + 64, "{resident} KiB, and {after} KiB after it was asked");
+}

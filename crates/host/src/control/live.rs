@@ -1,0 +1,187 @@
+//! What happened in the last second, as the control socket tells it.
+//!
+//! Values stand under the names of the tables in `counters::series`: a counter's is what it grew
+//! by, a gauge's is its mean. What is not known is left out, and a name that the reader does not
+//! know is skipped, so that the two may be of different versions.
+
+use std::collections::BTreeMap;
+
+use counters::series::{Field, Interval, Over, ProcessName, Row, Who};
+use serde::{Deserialize, Serialize};
+
+/// The answer to `interval`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Passed {
+    /// When it began, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// How long it is.
+    pub length_ms: u64,
+    /// How long the last look at everything took.
+    pub round_us: u64,
+    /// The host.
+    pub host: Values,
+    /// The guests.
+    pub guests: Vec<GuestPassed>,
+    /// Tiers of memory by name.
+    pub tiers: BTreeMap<String, Values>,
+}
+
+/// Values over a span of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    /// How much of the span is known.
+    pub covered_ms: u64,
+    /// The values by their fields' names.
+    pub values: BTreeMap<String, u64>,
+}
+
+/// A guest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuestPassed {
+    /// Its UUID.
+    pub uuid: String,
+    /// Its name.
+    pub name: String,
+    /// Its class; empty for none.
+    pub class: String,
+    /// Its process on the host.
+    pub pid: Option<u32>,
+    /// When that started, in clock ticks since the host's boot.
+    pub start_ticks: Option<u64>,
+    /// Its boot.
+    pub boot: String,
+    /// The guest as a whole.
+    pub seen: Values,
+    /// Its processes, between the last two reports of its daemon.
+    pub processes: Vec<ProcessPassed>,
+}
+
+/// A process inside of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessPassed {
+    /// Its name, from the guest.
+    pub name: String,
+    /// Its number in the guest.
+    pub pid: u32,
+    /// What it did.
+    pub seen: Values,
+}
+
+impl Values {
+    fn of<F: Field>(over: &Over<F>) -> Values {
+        let value = |field: &F| Some((field.name().to_owned(), over.get(*field)?));
+        Values { covered_ms: over.covered_ms, values: F::ALL.iter().filter_map(value).collect() }
+    }
+
+    fn over<F: Field>(&self) -> Over<F> {
+        let mut row = Row::default();
+        for (name, value) in &self.values {
+            if let Some(field) = F::from_name(name) {
+                row.set(field, Some(*value));
+            }
+        }
+        Over { covered_ms: self.covered_ms, row }
+    }
+}
+
+impl Passed {
+    /// What is told of an interval.
+    pub fn of(interval: &Interval, round_us: u64) -> Passed {
+        let processes = |who: &Who| {
+            let all = interval.processes.get(who).into_iter().flatten();
+            all.map(|(name, over)| ProcessPassed {
+                name: name.name.clone(),
+                pid: name.pid,
+                seen: Values::of(over),
+            })
+        };
+        let guest = |(who, over): (&Who, &Over<_>)| GuestPassed {
+            uuid: who.uuid.clone(),
+            name: who.name.clone(),
+            class: who.class.clone(),
+            pid: who.pid,
+            start_ticks: who.start_ticks,
+            boot: who.boot.clone(),
+            seen: Values::of(over),
+            processes: processes(who).collect(),
+        };
+        Passed {
+            from_ms: interval.from_ms,
+            length_ms: interval.length_ms,
+            round_us,
+            host: Values::of(&interval.host),
+            guests: interval.guests.iter().map(guest).collect(),
+            tiers: interval.tiers.iter().map(|(n, over)| (n.clone(), Values::of(over))).collect(),
+        }
+    }
+
+    /// The interval that was told of.
+    pub fn interval(&self) -> Interval {
+        let mut interval = Interval {
+            from_ms: self.from_ms,
+            length_ms: self.length_ms,
+            host: self.host.over(),
+            tiers: self.tiers.iter().map(|(name, seen)| (name.clone(), seen.over())).collect(),
+            ..Interval::default()
+        };
+        for guest in &self.guests {
+            let who = Who {
+                uuid: guest.uuid.clone(),
+                name: guest.name.clone(),
+                class: guest.class.clone(),
+                pid: guest.pid,
+                start_ticks: guest.start_ticks,
+                boot: guest.boot.clone(),
+            };
+            let named = |process: &ProcessPassed| ProcessName {
+                name: process.name.clone(),
+                pid: process.pid,
+            };
+            let processes = guest.processes.iter().map(|one| (named(one), one.seen.over()));
+            let processes: BTreeMap<_, _> = processes.collect();
+            if !processes.is_empty() {
+                interval.processes.insert(who.clone(), processes);
+            }
+            interval.guests.insert(who, guest.seen.over());
+        }
+        interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counters::series::{GuestField, HostField, ProcessField, TierField};
+
+    fn over<F: Field>(field: F, value: u64) -> Over<F> {
+        let mut over = Over { covered_ms: 900, row: Row::default() };
+        over.row.set(field, Some(value));
+        over
+    }
+
+    #[test]
+    fn an_interval_comes_back_as_it_was() {
+        let who = Who { name: "web\u{1b}1".into(), pid: Some(7), ..Who::default() };
+        let init = ProcessName { name: "init".into(), pid: 1 };
+        let interval = Interval {
+            from_ms: 1000,
+            length_ms: 1000,
+            host: over(HostField::Idle, u64::MAX),
+            guests: [(who.clone(), over(GuestField::VcpuRun, 5))].into(),
+            tiers: [("zswap".to_owned(), over(TierField::Used, 0))].into(),
+            processes: [(who, [(init, over(ProcessField::Run, 3))].into())].into(),
+        };
+        let passed = Passed::of(&interval, 12);
+        let text = serde_json::to_string(&passed).unwrap();
+        assert!(text.contains(r#""vcpu_run_ns":5"#) && !text.contains("exits"), "{text}");
+        let told: Passed = serde_json::from_str(&text).unwrap();
+        assert_eq!((told.interval(), told.round_us), (interval, 12));
+    }
+
+    #[test]
+    fn a_name_of_another_version_is_skipped() {
+        let mut passed = Passed::of(&Interval::default(), 0);
+        passed.host.values.insert("of_tomorrow".into(), 1);
+        assert_eq!(passed.interval(), Interval::default());
+    }
+}

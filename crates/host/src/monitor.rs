@@ -1,0 +1,410 @@
+//! The monitor: what is recorded of everything, once a second, beside the manager and never in
+//! its way.
+//!
+//! ```text
+//!   Manager ─► Sketch ─► a queue of two ─► the monitor's thread: Collector ─► Moment ─┬─► Sink
+//!    (what it knows)       (never waits)     (what the kernel counts, niced)          └─► Live
+//! ```
+//!
+//! The manager only says what it knows. Reading files of a hundred processes and writing to a
+//! disk that may be slow is done in a thread of its own that gives way to everybody. If it is
+//! late, moments are left out, which is a gap; if the host is short, what is dear to read is read
+//! seldom: counters lose nothing by it, and how often it happened is recorded.
+
+use crate::clock::{self, Clock};
+use crate::control::{Answer, Failure, Passed};
+use crate::guest::Guest;
+use crate::manager::Manager;
+use crate::scan;
+use collect::{Care, Collector, Known, Sketch};
+use counters::series::{
+    GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, Who,
+};
+use hypervisor::Id;
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Sketches that wait for a monitor that is late.
+const QUEUE: usize = 2;
+/// How much the monitor gives way to others. Where CPUs are short, what it shows is late.
+const NICE: i32 = 10;
+/// A round that took longer than this shows that the host is short of CPU or of disk.
+const ROUND_MAX_US: u64 = 100_000;
+/// After such a round so many others do the least.
+const LEAST_ROUNDS: u32 = 10;
+/// Open files that the process may have, where the system lets it: a hundred guests have some
+/// two thousand.
+const FILES_WANTED: u64 = 65_536;
+/// The part of them that the monitor leaves to the manager.
+const FILES_LEFT: u64 = 512;
+/// Messages that nobody has taken yet.
+const SAID_MAX: usize = 20;
+/// Bytes in a KiB, in which daemons tell of memory.
+const KIB: u64 = 1024;
+
+mod recording;
+
+pub use recording::Recording;
+
+/// Where moments are kept.
+pub trait Sink: Send {
+    /// Keeps a moment. Gives what there is to say to the operator, each thing once.
+    fn record(&mut self, moment: &Moment) -> Option<String>;
+
+    /// The last moment was given: what is still in memory is written.
+    fn finish(&mut self) -> Option<String>;
+}
+
+/// What is known at the moment, for questions.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// The newest moment.
+    pub moment: Arc<Moment>,
+    /// What happened between it and the one before. Processes are as they were told of last,
+    /// over the time between their last two reports.
+    pub interval: Arc<Interval>,
+    /// How long the last round took, in microseconds, without the sink.
+    pub round_us: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    live: Option<Live>,
+    said: VecDeque<String>,
+}
+
+/// The monitor of a manager. It ends with this value.
+#[derive(Debug)]
+pub struct Monitor {
+    queue: Option<SyncSender<Sketch>>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Mutex<Shared>>,
+    missed: u64,
+    told_ms: BTreeMap<Id, u64>,
+    records: bool,
+    /// The moment that [`newest`](Monitor::newest) gave last.
+    given_ms: i64,
+}
+
+impl Monitor {
+    /// Starts one that reads below a root.
+    pub fn start(root: &Path, sink: Option<Box<dyn Sink>>) -> std::io::Result<Monitor> {
+        let (queue, sketches) = sync_channel(QUEUE);
+        let records = sink.is_some();
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (root, ours) = (root.to_owned(), Arc::clone(&shared));
+        let files = files_max();
+        let work = move || {
+            // It only matters that it was tried: who may not be nicer is as nice as before.
+            let _ = nice(NICE);
+            let collector = Collector::open(&root, files);
+            Worker::new(collector, sink, ours).run(&sketches);
+        };
+        let thread = std::thread::Builder::new().name("monitor".to_owned()).spawn(work)?;
+        Ok(Monitor {
+            queue: Some(queue),
+            thread: Some(thread),
+            shared,
+            missed: 0,
+            told_ms: BTreeMap::new(),
+            records,
+            given_ms: i64::MIN,
+        })
+    }
+
+    /// Gives a sketch. If the monitor is late, it is left out: nobody waits.
+    pub fn tell(&mut self, sketch: Sketch) {
+        let sent = self.queue.as_ref().map(|queue| queue.try_send(sketch));
+        if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
+            self.missed += 1;
+        }
+    }
+
+    /// Whether moments are kept anywhere.
+    pub fn records(&self) -> bool {
+        self.records
+    }
+
+    /// Moments that were left out.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// What is known at the moment; `None` before the second moment.
+    pub fn live(&self) -> Option<Live> {
+        lock(&self.shared).live.clone()
+    }
+
+    /// The newest moment, if it was not given before.
+    pub fn newest(&mut self) -> Option<Arc<Moment>> {
+        let moment = self.live()?.moment;
+        let is_new = moment.at_ms != self.given_ms;
+        self.given_ms = moment.at_ms;
+        is_new.then_some(moment)
+    }
+
+    /// What there is to say, once.
+    pub fn take_said(&self) -> Vec<String> {
+        lock(&self.shared).said.drain(..).collect()
+    }
+
+    /// Ends it: what it was told is recorded.
+    pub fn finish(mut self) -> Vec<String> {
+        self.end();
+        self.take_said()
+    }
+
+    fn end(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            say(&self.shared, "The monitor has failed; nothing more was recorded".to_owned());
+        }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn say(shared: &Mutex<Shared>, text: String) {
+    let mut shared = lock(shared);
+    if shared.said.len() < SAID_MAX {
+        shared.said.push_back(text);
+    }
+}
+
+/// How many files the monitor may have open, after the process was allowed as many as it may be.
+fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(FILES_WANTED).min(FILES_WANTED);
+    let now = limit.current.unwrap_or(FILES_WANTED);
+    let raised = Rlimit { current: Some(most), ..limit };
+    let now = if now < most && setrlimit(Resource::Nofile, raised).is_ok() { most } else { now };
+    usize::try_from(now.saturating_sub(FILES_LEFT).max(now / 2)).unwrap_or(usize::MAX)
+}
+
+/// Processes of guests, as they are told of.
+type Told = BTreeMap<ProcessName, Row<ProcessField>>;
+
+/// What the thread has.
+struct Worker {
+    clock: Clock,
+    collector: Collector,
+    sink: Option<Box<dyn Sink>>,
+    shared: Arc<Mutex<Shared>>,
+    before: Option<Arc<Moment>>,
+    /// The last report of each guest's daemon, and when it came.
+    told: BTreeMap<Who, (i64, Told)>,
+    /// What the last two reports differ by.
+    processes: BTreeMap<Who, BTreeMap<ProcessName, Over<ProcessField>>>,
+    /// Rounds that are still to do the least.
+    least: u32,
+}
+
+impl Worker {
+    fn new(
+        collector: Collector,
+        sink: Option<Box<dyn Sink>>,
+        shared: Arc<Mutex<Shared>>,
+    ) -> Worker {
+        Worker {
+            clock: Clock::start(),
+            collector,
+            sink,
+            shared,
+            before: None,
+            told: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            least: 0,
+        }
+    }
+
+    fn run(&mut self, sketches: &Receiver<Sketch>) {
+        for sketch in sketches {
+            self.round(sketch);
+        }
+        if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
+            say(&self.shared, news);
+        }
+    }
+
+    fn round(&mut self, sketch: Sketch) {
+        let care = if sketch.is_short || self.least > 0 { Care::Least } else { Care::Usual };
+        // What is read is true now, and not when the manager spoke.
+        let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
+        let sketch = Sketch { at_ms, now_ms: self.clock.ms(), ..sketch };
+        let moment = Arc::new(self.collector.collect(sketch, care));
+        let round_us = self.clock.us().saturating_sub(from_us);
+        // Guests that have just come take longer, which says nothing of the host.
+        let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;
+        self.least = match is_late {
+            true => LEAST_ROUNDS,
+            false => self.least.saturating_sub(1),
+        };
+        if let Some(news) = self.sink.as_mut().and_then(|sink| sink.record(&moment)) {
+            say(&self.shared, news);
+        }
+        self.take_processes(&moment);
+        if let Some(before) = self.before.replace(Arc::clone(&moment)) {
+            let mut interval = Interval::between(&before, &moment);
+            interval.processes.clone_from(&self.processes);
+            let interval = Arc::new(interval);
+            lock(&self.shared).live = Some(Live { moment, interval, round_us });
+        }
+    }
+
+    /// Daemons tell of processes once a minute: two reports are held against each other, however
+    /// many moments are between them.
+    fn take_processes(&mut self, moment: &Moment) {
+        for (who, now) in &moment.processes {
+            let told = self.told.insert(who.clone(), (moment.at_ms, now.clone()));
+            let Some((then_ms, before)) = told else { continue };
+            let length_ms = u64::try_from(moment.at_ms.saturating_sub(then_ms)).unwrap_or(0);
+            let grown = now.iter().filter_map(|(name, row)| {
+                Some((name.clone(), Over::between(before.get(name)?, row, length_ms)))
+            });
+            self.processes.insert(who.clone(), grown.collect());
+        }
+        self.told.retain(|who, _| moment.guests.contains_key(who));
+        self.processes.retain(|who, _| moment.guests.contains_key(who));
+    }
+}
+
+impl Manager {
+    /// Tells the monitor what is known now, and takes what it has to say.
+    pub(crate) fn observe(&mut self, now: u64) {
+        let Some(mut monitor) = self.monitor.take() else { return };
+        let mut host = Row::default();
+        let known = [
+            (HostField::OwnRun, self.clock.cpu_ns()),
+            (HostField::SetPoint, self.mind.config.set_point.0),
+            (HostField::MissedMoments, monitor.missed()),
+        ];
+        known.into_iter().for_each(|(field, value)| host.set(field, Some(value)));
+        monitor.told_ms.retain(|id, _| self.guests.contains_key(id));
+        let mut guests = Vec::with_capacity(self.guests.len());
+        for guest in self.guests.values() {
+            let scanned = self.scans.last(guest.id);
+            let news = scanned.filter(|(at_ms, _)| monitor.told_ms.get(&guest.id) != Some(at_ms));
+            let processes = news.map(|(at_ms, scanned)| {
+                monitor.told_ms.insert(guest.id, at_ms);
+                scan::processes(scanned)
+            });
+            guests.push(known_of(guest, processes.unwrap_or_default()));
+        }
+        let reserve = self.mind.config.reserve;
+        let is_short = self.machine.is_some_and(|(machine, _)| machine.available < reserve);
+        let at_ms = self.clock.wall_ms();
+        monitor.tell(Sketch { at_ms, now_ms: now, is_short, host, guests });
+        monitor.take_said().into_iter().for_each(|text| self.say(text));
+        self.monitor = Some(monitor);
+    }
+
+    /// The answer to `interval`.
+    pub(crate) fn passed(&self) -> Result<Answer, Failure> {
+        let Some(monitor) = &self.monitor else {
+            return Err(Failure::new("This manager has no monitor"));
+        };
+        let Some(Live { interval, round_us, .. }) = monitor.live() else {
+            return Err(Failure::new("Nothing was looked at twice yet")
+                .help("ask again in a second or two"));
+        };
+        Ok(Answer::Interval(Box::new(Passed::of(&interval, round_us))))
+    }
+}
+
+fn known_of(guest: &Guest, processes: Told) -> Known {
+    let who = &guest.who;
+    Known {
+        id: guest.id.0,
+        who: Who {
+            uuid: who.uuid.clone(),
+            name: who.name.clone(),
+            class: who.class.clone(),
+            pid: who.pid,
+            start_ticks: who.start_ticks,
+            boot: who.boot.clone(),
+        },
+        process: guest.found.process,
+        vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
+        row: row_of(guest),
+        processes,
+    }
+}
+
+/// What the manager, the hypervisor and the daemon say of a guest.
+fn row_of(guest: &Guest) -> Row<GuestField> {
+    let mut row = Row::default();
+    let vcpus = guest.found.vcpu_tids.len() as u64;
+    row.set(GuestField::Vcpus, Some(vcpus).filter(|count| *count > 0));
+    row.set(GuestField::Memory, Some(guest.found.memory.0));
+    row.set(GuestField::Actual, Some(guest.actual.0));
+    row.set(GuestField::Target, guest.commanded.map(|size| size.0));
+    row.set(GuestField::Minimum, Some(guest.limits.min.0));
+    let reports = guest.found.can.page_reporting == Some(true);
+    row.set(GuestField::Reported, reports.then_some(guest.reported.0));
+    match (&guest.told, guest.inside.hello()) {
+        (Some(told), Some(_)) => told_row(&mut row, told, guest.found.memory.0),
+        _ => balloon_row(&mut row, guest),
+    }
+    if let Some(status) = guest.inside.status() {
+        row.set(GuestField::OwnCpus, Some(u64::from(status.cpus_online)));
+        row.set(GuestField::OwnBusy, Some(status.busy_ticks));
+        row.set(GuestField::OwnIdle, Some(status.idle_ticks));
+        row.set(GuestField::OwnSteal, Some(status.steal_ticks));
+        row.set(GuestField::OwnPool, Some(status.pool_pages));
+        row.set(GuestField::OwnPlugs, Some(u64::from(status.plugs)));
+        row.set(GuestField::OwnUnplugs, Some(u64::from(status.unplugs)));
+    }
+    row
+}
+
+/// What its daemon told of its memory. Sizes are held within what the guest can have.
+fn told_row(row: &mut Row<GuestField>, told: &wire::Memory, most: u64) {
+    let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(KIB));
+    let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
+    let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
+    row.set(GuestField::OwnTotal, size(told.total_kib));
+    row.set(GuestField::OwnFree, size(told.free_kib));
+    row.set(GuestField::OwnAvailable, size(told.available_kib));
+    row.set(GuestField::OwnCached, size(told.cached_kib));
+    row.set(GuestField::OwnActiveFile, size(told.active_file_kib));
+    row.set(GuestField::OwnAnonymous, size(told.anon_kib));
+    row.set(GuestField::OwnSwapTotal, bytes(told.swap_total_kib));
+    row.set(GuestField::OwnSwapFree, bytes(told.swap_free_kib));
+    row.set(GuestField::OwnSwapIn, told.swap_in_pages);
+    row.set(GuestField::OwnSwapOut, told.swap_out_pages);
+    row.set(GuestField::OwnRefaultFile, told.refault_file);
+    row.set(GuestField::OwnRefaultAnonymous, told.refault_anon);
+    row.set(GuestField::OwnStalls, told.stalls);
+    row.set(GuestField::OwnOomKills, told.oom_kills);
+    row.set(GuestField::OwnMajorFaults, told.major_faults);
+    row.set(GuestField::OwnPsiSome, ns(told.psi_some_us));
+    row.set(GuestField::OwnPsiFull, ns(told.psi_full_us));
+}
+
+/// Without a daemon, its balloon's statistics say some of the same.
+fn balloon_row(row: &mut Row<GuestField>, guest: &Guest) {
+    let Some(memory) = &guest.memory else { return };
+    row.set(GuestField::OwnFree, memory.free.map(|size| size.0));
+    row.set(GuestField::OwnAvailable, memory.available.map(|size| size.0));
+    row.set(GuestField::OwnCached, memory.cached.map(|size| size.0));
+    row.set(GuestField::OwnSwapIn, memory.swap_in);
+    row.set(GuestField::OwnSwapOut, memory.swap_out);
+    row.set(GuestField::OwnMajorFaults, memory.major_faults);
+}
+
+#[cfg(test)]
+mod tests;

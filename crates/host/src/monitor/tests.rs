@@ -1,0 +1,131 @@
+use super::*;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// Far more than a round takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Tells of each moment, and waits for a word before it goes on.
+struct Slow {
+    seen: Sender<Moment>,
+    go: Receiver<Option<String>>,
+}
+
+impl Sink for Slow {
+    fn record(&mut self, moment: &Moment) -> Option<String> {
+        let _ = self.seen.send(moment.clone());
+        self.go.recv().ok().flatten()
+    }
+
+    fn finish(&mut self) -> Option<String> {
+        Some("all is written".to_owned())
+    }
+}
+
+struct Scene {
+    monitor: Monitor,
+    seen: Receiver<Moment>,
+    go: Sender<Option<String>>,
+}
+
+fn scene() -> Scene {
+    let ((seen_at, seen), (go, go_at)) = (channel(), channel());
+    let sink = Box::new(Slow { seen: seen_at, go: go_at });
+    let root = std::env::temp_dir().join("pinhead-no-such-tree");
+    Scene { monitor: Monitor::start(&root, Some(sink)).unwrap(), seen, go }
+}
+
+fn sketch(guests: Vec<Known>) -> Sketch {
+    Sketch { guests, ..Sketch::default() }
+}
+
+fn known(processes: Told) -> Known {
+    Known {
+        id: 1,
+        who: Who { name: "g1".into(), ..Who::default() },
+        process: None,
+        vcpu_tids: [].into(),
+        row: Row::default(),
+        processes,
+    }
+}
+
+#[test]
+fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
+    let mut scene = scene();
+    // The first is being recorded, two wait, the others find no room; nobody waits here.
+    scene.monitor.tell(sketch(vec![]));
+    scene.seen.recv_timeout(PATIENCE).unwrap();
+    for _ in 0..QUEUE + 3 {
+        scene.monitor.tell(sketch(vec![]));
+    }
+    assert_eq!(scene.monitor.missed(), 3);
+    for word in [None, Some("the disk is full".to_owned()), None] {
+        scene.go.send(word).unwrap();
+    }
+    let said = scene.monitor.finish();
+    assert_eq!(said, ["the disk is full", "all is written"]);
+}
+
+#[test]
+fn what_is_live_is_the_last_two_moments() {
+    let mut scene = scene();
+    assert!(scene.monitor.live().is_none());
+    let told = |run| {
+        let mut row = Row::<ProcessField>::default();
+        row.set(ProcessField::Run, Some(run));
+        Told::from([(ProcessName { name: "init".into(), pid: 1 }, row)])
+    };
+    for processes in [told(100), Told::new(), told(350), Told::new()] {
+        scene.monitor.tell(sketch(vec![known(processes)]));
+        scene.seen.recv_timeout(PATIENCE).unwrap();
+        scene.go.send(None).unwrap();
+    }
+    // The last is live only when the sink has had it: the end waits for that.
+    scene.monitor.end();
+    let live = scene.monitor.live().unwrap();
+    assert_eq!(live.moment.host.get(HostField::Guests), Some(1));
+    assert!(live.moment.processes.is_empty(), "it told of them before");
+    let processes = live.interval.processes.values().next().unwrap();
+    let init = processes.values().next().unwrap();
+    assert_eq!(init.get(ProcessField::Run), Some(250), "of the last two reports");
+}
+
+#[test]
+fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
+    struct Broken;
+    impl Sink for Broken {
+        fn record(&mut self, _: &Moment) -> Option<String> {
+            panic!("a fault of the sink");
+        }
+
+        fn finish(&mut self) -> Option<String> {
+            None
+        }
+    }
+    let root = std::env::temp_dir().join("pinhead-no-such-tree");
+    let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
+    (0..100).for_each(|_| monitor.tell(sketch(vec![])));
+    let said = monitor.finish();
+    assert!(said.iter().any(|text| text.contains("failed")), "{said:?}");
+}
+
+#[test]
+fn what_a_guest_tells_is_held_within_what_it_can_be() {
+    let told = wire::Memory {
+        total_kib: Some(u64::MAX - 1),
+        free_kib: Some(10),
+        swap_free_kib: Some(u64::MAX - 1),
+        psi_some_us: Some(u64::MAX - 1),
+        psi_full_us: Some(7),
+        ..wire::Memory::default()
+    };
+    let mut row = Row::default();
+    told_row(&mut row, &told, 1 << 30);
+    assert_eq!(row.get(GuestField::OwnTotal), Some(1 << 30));
+    assert_eq!(row.get(GuestField::OwnFree), Some(10_240));
+    assert_eq!(row.get(GuestField::OwnSwapFree), Some(u64::MAX));
+    assert_eq!(row.get(GuestField::OwnPsiSome), None);
+    assert_eq!(row.get(GuestField::OwnPsiFull), Some(7000));
+    assert_eq!(row.get(GuestField::OwnStalls), None);
+}

@@ -1,0 +1,205 @@
+//! The question who runs in a guest, through a manager with a clock that is turned by hand: a
+//! client at the control socket, and a daemon that the test plays.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use counters::Bytes;
+use host::config::Place;
+use host::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
+use host::ksm::Ksm;
+use host::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
+use hypervisor::{Fake, Found, IdSource};
+use std::cell::Cell;
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::rc::Rc;
+use store::Writer;
+use wire::{Decoder, Hello, Message, PoolKind, Processes, Scan, Task, Totals};
+
+struct Scene {
+    dir: PathBuf,
+    hand: Rc<Cell<u64>>,
+    manager: Manager,
+    stop: (UnixStream, UnixStream),
+    daemon: UnixStream,
+    decoder: Decoder,
+    client: BufReader<UnixStream>,
+}
+
+impl Scene {
+    /// A manager of one guest whose daemon has said hello.
+    fn new(name: &str) -> Scene {
+        let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("proc")).unwrap();
+        let free = "MemTotal: 16000000 kB\nMemFree: 8000000 kB\nMemAvailable: 8000000 kB\n";
+        fs::write(dir.join("proc/meminfo"), free).unwrap();
+        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
+        let place = Place { host_total: Some(Bytes::mib(16_000)), ..Place::default() };
+        fs::write(dir.join("host.toml"), "").unwrap();
+        let loaded = host::config::load(Some(&dir.join("host.toml")), &place).unwrap();
+        let hand = Rc::new(Cell::new(0));
+        let fake = Fake::new("fake", IdSource::new());
+        let port = dir.join("g1.port");
+        let listener = UnixListener::bind(&port).unwrap();
+        fake.add(Found { port: Some(port), ..Fake::found("g1", Bytes::mib(512)) });
+        fake.add(Fake::found("mute", Bytes::mib(512)));
+        let manager = Manager::new(Parts {
+            clock: Clock::by_hand(Rc::clone(&hand)),
+            options: Options::default(),
+            place,
+            config_path: None,
+            loaded,
+            sources: vec![Box::new(fake)],
+            reader: MachineReader::open(&kernfs::Root::at(&dir)).unwrap(),
+            journal: Writer::new(&dir.join("journal.db")),
+            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            lease: Lease::none(),
+            ksm: Ksm::open(&dir, host::config::KsmMode::Leave),
+            monitor: None,
+        });
+        let client = UnixStream::connect(dir.join("host.sock")).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let stop = UnixStream::pair().unwrap();
+        let mut scene = Scene {
+            dir,
+            hand,
+            manager: manager.unwrap(),
+            stop,
+            // Until the manager has connected.
+            daemon: UnixStream::pair().unwrap().0,
+            decoder: Decoder::new(),
+            client: BufReader::new(client),
+        };
+        scene.run(1_000);
+        (scene.daemon, _) = listener.accept().unwrap();
+        scene.daemon.set_nonblocking(true).unwrap();
+        scene.tell(&Message::Hello(Hello {
+            boot_id: [1; 16],
+            cpus_present: 1,
+            update_ms: 1000,
+            pool: PoolKind::None,
+            reply: true,
+            version: "0".into(),
+        }));
+        scene.run(500);
+        scene
+    }
+
+    fn run(&mut self, ms: u64) {
+        let end = self.hand.get() + ms;
+        while self.hand.get() < end {
+            self.hand.set(self.hand.get() + 50);
+            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
+            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
+        }
+    }
+
+    fn tell(&mut self, message: &Message) {
+        let mut frame = Vec::new();
+        wire::encode(message, &mut frame);
+        self.daemon.write_all(&frame).unwrap();
+    }
+
+    /// The questions that the daemon has been asked since it was looked last.
+    fn asked(&mut self) -> Vec<Scan> {
+        let mut bytes = [0; 4096];
+        while let Ok(count) = self.daemon.read(&mut bytes) {
+            self.decoder.feed(&bytes[..count]);
+        }
+        let all = std::iter::from_fn(|| self.decoder.next());
+        all.filter_map(|m| if let Message::Scan(scan) = m { Some(scan) } else { None }).collect()
+    }
+
+    fn ask(&mut self, id: u64, guest: &str) {
+        let ask = Ask::Scan { guest: guest.to_owned() };
+        let line = encode_request(&Request { id, ask });
+        self.client.get_mut().write_all(&line).unwrap();
+        self.run(100);
+    }
+
+    /// The answer that has come, if one has: its number, and the scan or the failure's text.
+    fn answer(&mut self) -> Option<(u64, Result<Scanned, String>)> {
+        let mut line = Vec::new();
+        match self.client.read_until(b'\n', &mut line) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            read => assert!(read.unwrap() > 0),
+        }
+        let (id, answer) = decode_answer(line.trim_ascii_end()).unwrap();
+        let answer = match answer {
+            Ok(Answer::Scan(scanned)) => Ok(*scanned),
+            Ok(other) => panic!("{other:?}"),
+            Err(failure) => Err(failure.to_string()),
+        };
+        Some((id.unwrap(), answer))
+    }
+
+    fn part(&mut self, sequence: u32, part: u8, tid: u32, last: bool) {
+        let task = Task { tid, pid: tid, dispatches: Some(u64::from(tid)), ..Task::default() };
+        let totals = Totals { uptime_ms: Some(self.hand.get()), ..Totals::default() };
+        let tasks = vec![task];
+        let part = Processes { sequence, previous: 0, part, last, totals, tasks };
+        self.tell(&Message::Processes(part));
+        self.run(100);
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[test]
+fn parts_are_put_together_and_all_who_wait_are_answered() {
+    let mut scene = Scene::new("parts");
+    assert_eq!(scene.asked(), [], "nobody wanted to know");
+    scene.ask(1, "g1");
+    scene.ask(2, "g1");
+    let asked = scene.asked();
+    assert_eq!(asked.len(), 1, "one question for two who ask");
+    scene.part(asked[0].sequence, 0, 7, false);
+    assert_eq!(scene.answer(), None);
+    scene.part(asked[0].sequence, 1, 8, true);
+    for id in [1, 2] {
+        let (to, scanned) = scene.answer().unwrap();
+        let scanned = scanned.unwrap();
+        assert_eq!((to, scanned.guest.as_str(), scanned.asked.scans), (id, "g1", 1));
+        let tids: Vec<u32> = scanned.tasks.iter().map(|task| task.tid).collect();
+        assert_eq!(tids, [8, 7], "those dispatched most often come first");
+    }
+    // Whoever asks soon after gets the same, and the guest is left alone.
+    scene.ask(3, "g1");
+    assert_eq!(scene.answer().unwrap().1.unwrap().sequence, asked[0].sequence);
+    assert_eq!(scene.asked(), []);
+    scene.run(11_000);
+    scene.ask(4, "g1");
+    assert_eq!(scene.asked().len(), 1);
+    scene.run(120_000);
+    assert_eq!(scene.asked(), [], "nothing is recorded, so nobody asks by the clock");
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_waited_for_and_then_told_of() {
+    let mut scene = Scene::new("silent");
+    scene.ask(1, "mute");
+    let (_, answer) = scene.answer().unwrap();
+    assert!(answer.unwrap_err().contains("No daemon in mute speaks"));
+    scene.ask(2, "nobody");
+    assert!(scene.answer().unwrap().1.unwrap_err().contains("There is no guest nobody"));
+    scene.ask(3, "g1");
+    let sequence = scene.asked()[0].sequence;
+    // Not what was asked, and out of order.
+    scene.part(sequence + 1, 0, 7, true);
+    scene.run(4_000);
+    assert_eq!(scene.answer(), None);
+    scene.run(2_000);
+    let (id, answer) = scene.answer().unwrap();
+    assert_eq!(id, 3);
+    assert!(answer.unwrap_err().contains("has not answered for 5000 ms"));
+    scene.part(sequence, 0, 7, true);
+    assert_eq!(scene.answer(), None, "too late for anyone");
+}

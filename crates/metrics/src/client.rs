@@ -1,0 +1,115 @@
+//! One request to a server, and its answer. It waits, within bounds.
+
+use crate::clock::Deadline;
+use crate::http::Response;
+use crate::{Error, Url};
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// So much of a server's refusal is told.
+const WORDS_MAX: usize = 300;
+
+/// A request.
+pub(crate) struct Call<'a> {
+    pub(crate) url: &'a Url,
+    /// What comes behind the address's own path.
+    pub(crate) path: &'a str,
+    pub(crate) headers: &'a [(&'a str, &'a str)],
+    pub(crate) body: &'a [u8],
+    /// All of it takes no longer.
+    pub(crate) patience: Duration,
+    /// Bytes of an answer that are taken.
+    pub(crate) answer_max: usize,
+}
+
+/// Posts a body. An answer that is no success is an error.
+pub(crate) fn post(call: &Call<'_>) -> Result<Vec<u8>, Error> {
+    let deadline = Deadline::within(call.patience);
+    let url = || format!("{}{}", call.url, call.path);
+    let wrap = |step| {
+        let patience = call.patience;
+        move |source: io::Error| match source.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Error::Slow {
+                url: url(),
+                waited_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            },
+            _ => Error::Io { url: url(), step, source },
+        }
+    };
+    let mut stream = connect(call.url, deadline).map_err(wrap("connect to"))?;
+    send(&mut stream, call, deadline).map_err(wrap("ask"))?;
+    let heard = receive(&mut stream, call, deadline).map_err(wrap("hear"))?;
+    if heard.len() > call.answer_max {
+        let reason = format!("it has more than {} bytes", call.answer_max);
+        return Err(Error::Response { url: url(), reason });
+    }
+    let response =
+        Response::parse(&heard).map_err(|reason| Error::Response { url: url(), reason })?;
+    if !(200..300).contains(&response.status) {
+        let words = String::from_utf8_lossy(&response.body);
+        let words = words.trim().chars().take(WORDS_MAX).collect();
+        return Err(Error::Status { url: url(), status: response.status, words });
+    }
+    Ok(response.body)
+}
+
+fn left(deadline: Deadline) -> io::Result<Duration> {
+    deadline.left().ok_or_else(|| io::ErrorKind::TimedOut.into())
+}
+
+fn connect(url: &Url, deadline: Deadline) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (url.host.as_str(), url.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(deadline)?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn send(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Result<()> {
+    let Call { url, path, headers, body, .. } = call;
+    let mut head = format!(
+        "POST {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: pinhead/{}\r\n\
+         Content-Length: {}\r\nConnection: close\r\n",
+        url.path,
+        url.authority(),
+        env!("CARGO_PKG_VERSION"),
+        body.len()
+    );
+    for (name, value) in *headers {
+        let _ = write!(head, "{name}: {value}\r\n");
+    }
+    head.push_str("\r\n");
+    for mut rest in [head.as_bytes(), body] {
+        while !rest.is_empty() {
+            stream.set_write_timeout(Some(left(deadline)?))?;
+            match stream.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything up to the end of the connection, or a bit more than is wanted.
+fn receive(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Result<Vec<u8>> {
+    let mut heard = Vec::new();
+    let mut buffer = [0; 64 * 1024];
+    while heard.len() <= call.answer_max {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => heard.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(heard)
+}

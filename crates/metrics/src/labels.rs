@@ -1,0 +1,103 @@
+//! Who a row belongs to, as labels.
+
+use counters::series::{ProcessName, Who};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Labels in the order of their names. An empty value means that there is none, and is left
+/// out, as the engines do.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// Bytes of a value. A guest chooses its name, and engines cut long values or refuse them all.
+const VALUE_MAX: usize = 512;
+
+pub(crate) fn of_host(host: &str) -> Labels {
+    labels([("host", host)])
+}
+
+pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
+    labels([("host", host), ("tier", tier)])
+}
+
+/// The labels of all guests. Two guests of one name, class and UUID would be one series: the
+/// second one's name gets its process added.
+pub(crate) fn of_guests<'a>(
+    host: &str,
+    guests: impl Iterator<Item = &'a Who>,
+) -> BTreeMap<&'a Who, Labels> {
+    let mut seen = BTreeSet::new();
+    let mut found = BTreeMap::new();
+    for who in guests {
+        let mut given = of_guest(host, who, &who.name);
+        if !seen.insert(given.clone()) {
+            let again = format!("{}~{}", who.name, who.pid.unwrap_or(0));
+            given = of_guest(host, who, &again);
+            if !seen.insert(given.clone()) {
+                continue;
+            }
+        }
+        found.insert(who, given);
+    }
+    found
+}
+
+fn of_guest(host: &str, who: &Who, name: &str) -> Labels {
+    labels([("class", &who.class), ("guest", name), ("host", host), ("uuid", &who.uuid)])
+}
+
+/// The labels that say who a guest is, beside those that all of its metrics have.
+pub(crate) fn info(guest: &Labels, who: &Who) -> Labels {
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let more = [
+        ("boot", Some(bounded(&who.boot))),
+        ("pid", number(who.pid.map(u64::from))),
+        ("start_ticks", number(who.start_ticks)),
+    ];
+    sorted(guest, more.into_iter().filter_map(|(name, value)| Some((name, value?))))
+}
+
+pub(crate) fn of_process(guest: &Labels, process: &ProcessName) -> Labels {
+    let pid = (process.pid > 0).then(|| ("pid", process.pid.to_string()));
+    sorted(guest, [("process", bounded(&process.name))].into_iter().chain(pid))
+}
+
+fn sorted(guest: &Labels, more: impl Iterator<Item = (&'static str, String)>) -> Labels {
+    let more = more.filter(|(_, value)| !value.is_empty());
+    let mut all: Labels = guest.iter().cloned().chain(more).collect();
+    all.sort_by_key(|(name, _)| *name);
+    all
+}
+
+fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
+    let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(name, value)| (name, bounded(value))).collect()
+}
+
+/// A value that no engine stumbles over: not too long, and without the zero byte that ends
+/// texts for some.
+fn bounded(value: &str) -> String {
+    let mut end = value.len().min(VALUE_MAX);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    value[..end].replace('\0', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_guests_of_one_name_are_two() {
+        let one = Who { name: "g".into(), pid: Some(1), ..Who::default() };
+        let two = Who { pid: Some(2), ..one.clone() };
+        let found = of_guests("h", [&one, &two].into_iter());
+        assert_eq!(found[&one], [("guest", "g".to_owned()), ("host", "h".to_owned())]);
+        assert_eq!(found[&two][0].1, "g~2");
+    }
+
+    #[test]
+    fn a_value_is_bounded_at_a_character() {
+        assert_eq!(bounded(&"ü".repeat(VALUE_MAX)).len(), VALUE_MAX);
+        assert_eq!(bounded("a\0b"), "a\u{fffd}b");
+    }
+}

@@ -1,0 +1,34 @@
+//! What a fleet's monitoring gets from pinhead, and how pinhead reads it back.
+//!
+//! ```text
+//!   Moment ─► Latest ─┬─► text::render ─► whoever scrapes (the server is the manager's own)
+//!                     └─► Pusher: write::encode, snappy ─► POST, a thread of its own
+//!
+//!   Prometheus, VictoriaMetrics ─► read::intervals: raw samples ─► Moments ─► Intervals
+//! ```
+//!
+//! Names, units and help texts are made from the tables of [`counters::series`], so that there
+//! is one list of what is measured. [`names`], [`text`], [`write`], [`http`] and [`rebuild`]
+//! do no I/O; [`push`] and [`read`] wait for others, and are not for the manager's thread.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod clock;
+mod error;
+pub mod http;
+mod labels;
+mod latest;
+pub mod names;
+pub mod push;
+pub mod read;
+pub mod rebuild;
+pub mod text;
+mod url;
+pub mod write;
+
+pub use error::Error;
+pub use latest::{Latest, Processes};
+pub use push::Pusher;
+pub use read::{intervals, pasts};
+pub use url::Url;

@@ -1,0 +1,172 @@
+//! The newest values, pushed to an engine by remote write.
+//!
+//! ```text
+//!   the manager ── offer(moment), never waits ──► a bounded queue ──► thread ──► POST
+//!                                                 full: the new one is lost, and counted
+//! ```
+//!
+//! Samples are pushed in their order: what fails for a reason that passes is tried again, less
+//! and less often; what the engine refuses for good is told and left out.
+
+use crate::client::{Call, post};
+use crate::{Error, Url, write};
+use counters::series::Moment;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Moments that may wait: a quarter of an hour at four a minute, about 6 MB for 100 guests.
+const QUEUE_MAX: usize = 60;
+/// A push that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first wait after a failure; each further one doubles it,
+const WAIT_MIN: Duration = Duration::from_secs(1);
+/// up to this.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// An answer is empty or a sentence.
+const ANSWER_MAX: usize = 64 * 1024;
+
+/// How the pushing goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Moments that have arrived.
+    pub pushed: u64,
+    /// Moments that were lost, since too many waited.
+    pub lost: u64,
+    /// Moments that the engine refused.
+    pub refused: u64,
+    /// What is wrong at the moment. The engine's words in it are escaped.
+    pub trouble: Option<String>,
+}
+
+#[derive(Default)]
+struct Shared {
+    pushed: AtomicU64,
+    lost: AtomicU64,
+    refused: AtomicU64,
+    trouble: Mutex<Option<String>>,
+    is_over: AtomicBool,
+}
+
+/// The thread that pushes. It ends soon after this is dropped; nobody waits for it.
+pub struct Pusher {
+    queue: SyncSender<Moment>,
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+impl Pusher {
+    /// Starts to push to the address of an engine's receiver, such as
+    /// `http://127.0.0.1:8428/api/v1/write`, under this host's name.
+    pub fn start(url: Url, host: String, version: String) -> std::io::Result<Pusher> {
+        let (queue, moments) = sync_channel::<Moment>(QUEUE_MAX);
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let run = move || {
+            while let Ok(moment) = moments.recv() {
+                let bodies = write::encode(&moment, &host, &version);
+                let fates: Vec<Fate> =
+                    bodies.iter().map(|body| deliver(&url, body, &theirs)).collect();
+                let counter = match fates.iter().max() {
+                    Some(Fate::Ended) => return,
+                    Some(Fate::Refused) => &theirs.refused,
+                    Some(Fate::Arrived) | None => &theirs.pushed,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let thread = std::thread::Builder::new().name("remote-write".to_owned()).spawn(run)?;
+        Ok(Pusher { queue, shared, thread: thread.thread().clone() })
+    }
+
+    /// Gives it a moment to push. It never waits: when too many wait already, this one is lost,
+    /// and counted.
+    pub fn offer(&self, moment: &Moment) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.queue.try_send(moment.clone())
+        {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How it goes.
+    pub fn health(&self) -> Health {
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        Health {
+            pushed: self.shared.pushed.load(Ordering::Relaxed),
+            lost: self.shared.lost.load(Ordering::Relaxed),
+            refused: self.shared.refused.load(Ordering::Relaxed),
+            trouble: trouble.clone(),
+        }
+    }
+}
+
+impl Drop for Pusher {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.thread.unpark();
+    }
+}
+
+/// What has become of a body; of several the worst counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Arrived,
+    Refused,
+    Ended,
+}
+
+/// Tries until the body has arrived or was refused for good, or nobody wants it any more.
+fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
+    let tell = |trouble| {
+        *shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    };
+    let call = Call {
+        url,
+        path: "",
+        headers: &[
+            ("Content-Type", "application/x-protobuf"),
+            ("Content-Encoding", "snappy"),
+            ("X-Prometheus-Remote-Write-Version", "0.1.0"),
+        ],
+        body,
+        patience: PATIENCE,
+        answer_max: ANSWER_MAX,
+    };
+    let mut wait = WAIT_MIN;
+    loop {
+        if shared.is_over.load(Ordering::Relaxed) {
+            return Fate::Ended;
+        }
+        match post(&call) {
+            Ok(_) => {
+                tell(None);
+                return Fate::Arrived;
+            }
+            Err(error) if passes(&error) => tell(Some(chain(&error))),
+            Err(error) => {
+                tell(Some(chain(&error)));
+                return Fate::Refused;
+            }
+        }
+        // It may end early, which costs one try.
+        std::thread::park_timeout(wait);
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+/// Whether trying again can help: not where the engine understood and said no.
+fn passes(error: &Error) -> bool {
+    match error {
+        Error::Status { status, .. } => *status == 429 || *status >= 500,
+        Error::Io { .. } | Error::Slow { .. } => true,
+        _ => false,
+    }
+}
+
+fn chain(error: &Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}

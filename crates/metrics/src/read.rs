@@ -1,0 +1,292 @@
+//! A fleet's past, from any engine that speaks Prometheus' interface.
+//!
+//! ```text
+//!   metric[5m] at a time, for 5 minutes after 5 ─► rebuild: Moments ─► Folder ─► Intervals
+//! ```
+//!
+//! Raw samples are asked for, and not rates: the same code adds them up that adds up a host's
+//! own recordings, so a report is the same to its last digit wherever its figures come from.
+
+use crate::client::{Call, post};
+use crate::{Error, Url, rebuild};
+use counters::series::{Interval, Moment};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+use store::{Folder, Gap, Parts};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// From when, in milliseconds since 1970. A minute belongs to the step that it begins in.
+    pub from_ms: i64,
+    /// Until when.
+    pub to_ms: i64,
+    /// How long an interval is: a minute at least.
+    pub step_ms: i64,
+    /// One host only.
+    pub host: Option<String>,
+    /// What is wanted of each. What is not need not be fetched.
+    pub parts: Parts,
+}
+
+/// The finest that recordings have.
+const MINUTE_MS: i64 = 60_000;
+/// A query's span of time at first: what 100 guests push in it is some 20 MB.
+const WINDOW_MS: i64 = 300_000;
+/// When an answer is too large the span is halved, down to this.
+const WINDOW_MIN_MS: i64 = 5_000;
+/// Counters are followed from this long before, so that what is told seldom is known.
+const LEAD_MS: i64 = 150_000;
+/// What a minute was like is known for sure this long after it.
+const TAIL_MS: i64 = 75_000;
+/// An answer may take so long: an engine reads from disk, for many hosts.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of an answer.
+const ANSWER_MAX: usize = 256 << 20;
+/// Intervals of a host: a month of minutes.
+const STEPS_MAX: i64 = 50_000;
+
+/// What an engine knows of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The host, as its metrics call it.
+    pub host: String,
+    /// Its intervals, in their order. Steps of which nothing is known are there and cover
+    /// nothing; what lies before the first one and after the last one of which something is
+    /// known is left out.
+    pub intervals: Vec<Interval>,
+    /// The times between samples that are too far apart; they may reach out of the span.
+    pub gaps: Vec<Gap>,
+}
+
+/// The past of every host that the engine at `url` knows something of in the span.
+pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
+    check(ask)?;
+    let mut hosts: BTreeMap<String, Steps> = BTreeMap::new();
+    moments(url, ask, &mut |host, moments| {
+        let steps = hosts.entry(host.to_owned()).or_insert_with(|| Steps::new(ask));
+        steps.feed(moments);
+    })?;
+    let pasts = hosts.into_iter().map(|(host, steps)| steps.finish(host));
+    Ok(pasts.filter(|past| !past.intervals.is_empty()).collect())
+}
+
+/// The same without gaps: hosts and their intervals.
+pub fn intervals(url: &Url, ask: &Ask) -> Result<Vec<(String, Vec<Interval>)>, Error> {
+    Ok(pasts(url, ask)?.into_iter().map(|past| (past.host, past.intervals)).collect())
+}
+
+fn check(ask: &Ask) -> Result<(), Error> {
+    let reason = match ask {
+        Ask { from_ms, to_ms, .. } if from_ms >= to_ms => "it ends before it begins",
+        Ask { from_ms, .. } if *from_ms < LEAD_MS => "nothing was recorded in 1970",
+        Ask { step_ms, .. } if *step_ms < MINUTE_MS => "an interval is a minute at least",
+        Ask { from_ms, to_ms, step_ms, .. } if (to_ms - from_ms) / step_ms > STEPS_MAX => {
+            "it has too many intervals: make them longer"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Span { reason })
+}
+
+/// Visits the moments of all hosts, each host's in their order and several at a time, with those
+/// shortly before and after that are needed to tell what happened in the span.
+pub fn moments(url: &Url, ask: &Ask, visit: &mut dyn FnMut(&str, &[Moment])) -> Result<(), Error> {
+    let (mut at_ms, end_ms) = (ask.from_ms - LEAD_MS, ask.to_ms.saturating_add(TAIL_MS));
+    let mut window_ms = WINDOW_MS;
+    let mut last: BTreeMap<String, i64> = BTreeMap::new();
+    while at_ms < end_ms {
+        let until_ms = at_ms.saturating_add(window_ms).min(end_ms);
+        let found = match query(url, at_ms, until_ms, ask) {
+            Err(error) if is_too_much(&error) && window_ms > WINDOW_MIN_MS => {
+                window_ms = (window_ms / 2).max(WINDOW_MIN_MS);
+                continue;
+            }
+            found => found?,
+        };
+        for (host, moments) in found {
+            let last_ms = last.entry(host.clone()).or_insert(i64::MIN);
+            // A scrape may tell in a later window what was read in the one before.
+            let mut moments: Vec<Moment> = moments.into_values().collect();
+            moments.retain(|moment| moment.at_ms > *last_ms);
+            *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
+            visit(&host, &moments);
+        }
+        at_ms = until_ms;
+    }
+    Ok(())
+}
+
+fn is_too_much(error: &Error) -> bool {
+    matches!(error, Error::Status { status: 422, .. })
+        || matches!(error, Error::Response { reason, .. } if reason.starts_with("it has more"))
+}
+
+/// The raw samples of a span, without its beginning and with its end.
+fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Moments, Error> {
+    let Parts { guests, tiers, processes } = ask.parts;
+    let wanted = [(true, "host"), (guests, "guest"), (tiers, "tier"), (processes, "process(es)?")];
+    let names: Vec<_> =
+        wanted.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
+    let mut selector = format!("{{__name__=~\"pinhead_({})(_.+)?\"", names.join("|"));
+    if let Some(host) = &ask.host {
+        let host = host.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(selector, ",host=\"{host}\"");
+    }
+    let _ = write!(selector, "}}[{}ms]", to_ms - from_ms);
+    let form = format!(
+        "query={}&time={}.{:03}",
+        form_encoded(&selector),
+        to_ms.div_euclid(1000),
+        to_ms.rem_euclid(1000)
+    );
+    let call = Call {
+        url,
+        path: "/api/v1/query",
+        headers: &[("Content-Type", "application/x-www-form-urlencoded")],
+        body: form.as_bytes(),
+        patience: PATIENCE,
+        answer_max: ANSWER_MAX,
+    };
+    let body = post(&call)?;
+    rebuild::moments(&body)
+        .map_err(|reason| Error::Answer { url: format!("{url}{}", call.path), reason })
+}
+
+fn form_encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
+                out.push(char::from(byte));
+            }
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
+/// One host's moments, added up to minutes and these to steps.
+struct Steps {
+    from_ms: i64,
+    to_ms: i64,
+    step_ms: i64,
+    folder: Folder,
+    done: Vec<Interval>,
+    gaps: Vec<Gap>,
+}
+
+impl Steps {
+    fn new(ask: &Ask) -> Steps {
+        let Ask { from_ms, to_ms, step_ms, .. } = *ask;
+        Steps {
+            from_ms,
+            to_ms,
+            step_ms,
+            folder: Folder::default(),
+            done: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+
+    fn feed(&mut self, moments: &[Moment]) {
+        if self.folder.last_ms().is_none() {
+            self.folder = Folder::spaced(spacing_ms(moments));
+        }
+        for moment in moments {
+            let fed = self.folder.feed(moment);
+            if let Some(minute) = fed.finished {
+                self.add(&minute);
+            }
+            if let Some((from_ms, to_ms)) = fed.gap
+                && from_ms < self.to_ms
+                && to_ms > self.from_ms
+            {
+                self.gaps.push(Gap { from_ms, to_ms, reason: "late".to_owned() });
+            }
+        }
+    }
+
+    fn add(&mut self, minute: &Interval) {
+        if minute.from_ms < self.from_ms || minute.from_ms >= self.to_ms {
+            return;
+        }
+        let step = (minute.from_ms - self.from_ms) / self.step_ms;
+        let begin_ms = self.from_ms + step * self.step_ms;
+        match self.done.last_mut() {
+            Some(last) if last.from_ms == begin_ms => add(last, minute),
+            last => {
+                let known_ms = last.map_or(begin_ms, |last| last.from_ms + self.step_ms);
+                for from_ms in (known_ms..begin_ms).step_by(self.step()) {
+                    let length_ms = self.step_ms.unsigned_abs();
+                    self.done.push(Interval { from_ms, length_ms, ..Interval::default() });
+                }
+                let length_ms = self.step_ms.min(self.to_ms - begin_ms).unsigned_abs();
+                let mut first = Interval { from_ms: begin_ms, length_ms, ..Interval::default() };
+                add(&mut first, minute);
+                self.done.push(first);
+            }
+        }
+    }
+
+    fn step(&self) -> usize {
+        usize::try_from(self.step_ms).unwrap_or(usize::MAX)
+    }
+
+    fn finish(mut self, host: String) -> Past {
+        if let Some(running) = self.folder.running().cloned() {
+            self.add(&running);
+        }
+        Past { host, intervals: self.done, gaps: self.gaps }
+    }
+}
+
+/// How far moments are apart, mostly.
+fn spacing_ms(moments: &[Moment]) -> i64 {
+    let pairs = moments.windows(2);
+    let mut spans: Vec<i64> = pairs.map(|pair| pair[1].at_ms - pair[0].at_ms).collect();
+    spans.sort_unstable();
+    spans.get(spans.len() / 2).copied().unwrap_or(0)
+}
+
+/// Adds a minute that lies within; what the sum spans stays.
+fn add(sum: &mut Interval, minute: &Interval) {
+    let length_ms = sum.length_ms;
+    sum.add(minute);
+    sum.length_ms = length_ms;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded() {
+        let encoded = "%7Ba%3D%7E%22b.%2B%22%7D%5B5m%5D";
+        assert_eq!(form_encoded("{a=~\"b.+\"}[5m]"), encoded);
+    }
+
+    #[test]
+    fn spans_are_whole_minutes() {
+        let ask = Ask {
+            from_ms: 600_000,
+            to_ms: 660_000,
+            step_ms: 60_000,
+            host: None,
+            parts: Parts::ALL,
+        };
+        assert!(check(&ask).is_ok());
+        for bad in [
+            Ask { from_ms: 0, ..ask.clone() },
+            Ask { to_ms: 600_000, ..ask.clone() },
+            Ask { step_ms: 0, ..ask.clone() },
+            Ask { step_ms: 59_999, ..ask.clone() },
+            Ask { to_ms: i64::MAX, ..ask.clone() },
+        ] {
+            assert!(check(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Pushing to a server that is away, full, or says no.
+
+use counters::series::{HostField, Moment};
+use metrics::{Pusher, Url};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn moment(at_ms: i64) -> Moment {
+    let mut moment = Moment { at_ms, ..Moment::default() };
+    moment.host.set(HostField::Cpus, Some(2));
+    moment
+}
+
+/// A server that answers one connection after the other with the next of these statuses, and
+/// tells what it was sent: the head, and the body without its compression.
+fn server(statuses: &'static [&'static str]) -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for status in statuses {
+            serve(&listener, status, &sender);
+        }
+    });
+    (address, receiver)
+}
+
+fn serve(listener: &TcpListener, status: &str, sender: &Sender<(String, Vec<u8>)>) {
+    let (mut stream, _) = listener.accept().expect("a client");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut heard = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).expect("a request");
+        assert!(count > 0, "it has hung up");
+        heard.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&heard);
+        let Some(end) = text.find("\r\n\r\n") else { continue };
+        let head = text[..end].to_owned();
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let length: usize = length.expect("a length").parse().expect("a number");
+        // The head is plain, so its bytes are its letters.
+        if heard.len() >= end + 4 + length {
+            let body = snap::raw::Decoder::new().decompress_vec(&heard[end + 4..]).expect("Snappy");
+            stream
+                .write_all(format!("HTTP/1.1 {status}\r\n\r\nnot now\x1b[2J").as_bytes())
+                .expect("a reader");
+            let _ = sender.send((head, body));
+            return;
+        }
+    }
+}
+
+fn start(address: SocketAddr) -> Pusher {
+    let url = Url::parse(&format!("http://{address}/api/v1/write")).expect("an address");
+    Pusher::start(url, "h".into(), "1".into()).expect("a thread")
+}
+
+/// Waits until the pusher's state is right, for as long as the next request takes to come.
+fn until(pusher: &Pusher, is_right: impl Fn(&metrics::push::Health) -> bool) {
+    let (_alive, never) = channel::<()>();
+    for _ in 0..3000 {
+        if is_right(&pusher.health()) {
+            return;
+        }
+        let _ = never.recv_timeout(Duration::from_millis(10));
+    }
+    panic!("{:?}", pusher.health());
+}
+
+#[test]
+fn what_fails_for_now_is_pushed_again_and_in_order() {
+    let (address, requests) = server(&["503 Service Unavailable", "204 No", "200 OK"]);
+    let pusher = start(address);
+    pusher.offer(&moment(1000));
+    pusher.offer(&moment(2000));
+    let mut bodies = Vec::new();
+    for _ in 0..3 {
+        let (head, body) = requests.recv_timeout(PATIENCE).unwrap();
+        assert!(head.starts_with("POST /api/v1/write HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nContent-Encoding: snappy\r\n"), "{head}");
+        assert!(head.contains("\r\nX-Prometheus-Remote-Write-Version: 0.1.0"), "{head}");
+        bodies.push(body);
+    }
+    assert_eq!(bodies[0], bodies[1], "the same again");
+    assert_ne!(bodies[1], bodies[2]);
+    until(&pusher, |health| health.pushed == 2 && health.trouble.is_none());
+}
+
+#[test]
+fn what_is_refused_is_told_and_left_out() {
+    let (address, requests) = server(&["400 Bad Request", "204 No"]);
+    let pusher = start(address);
+    pusher.offer(&moment(1000));
+    requests.recv_timeout(PATIENCE).unwrap();
+    until(&pusher, |health| health.refused == 1);
+    let trouble = pusher.health().trouble.unwrap();
+    assert!(trouble.contains("answers 400: not now\\u{1b}[2J"), "{trouble}");
+    pusher.offer(&moment(2000));
+    requests.recv_timeout(PATIENCE).unwrap();
+    until(&pusher, |health| health.pushed == 1 && health.trouble.is_none());
+}
+
+#[test]
+fn nobody_waits_for_a_server_that_is_away() {
+    let (address, requests) = server(&[]);
+    // Its thread is over and has closed the socket when this says so.
+    assert!(requests.recv_timeout(PATIENCE).is_err());
+    let pusher = start(address);
+    (0..100).for_each(|second| pusher.offer(&moment(second * 1000)));
+    let health = pusher.health();
+    assert!((39..=40).contains(&health.lost), "60 wait, and one is under way: {health:?}");
+    until(&pusher, |health| {
+        health.trouble.as_ref().is_some_and(|trouble| trouble.contains("refused"))
+    });
+    drop(pusher);
+}

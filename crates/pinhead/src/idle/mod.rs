@@ -1,0 +1,88 @@
+//! `pinhead idle GUEST`: who wakes a guest, what that costs its host, and what stopping it
+//! would save.
+//!
+//! ```text
+//!   manager ─► scan ─► (so many seconds) ─► scan ─► wakers: what happened between ─► table, JSON
+//! ```
+
+mod table;
+mod wakers;
+
+pub use wakers::{Kind, Waker, Wakers};
+
+use crate::Error;
+use crate::cli::Format;
+use crate::manage::{SocketArg, ask_manager, json, unexpected};
+use clap::Args;
+use host::control::{Answer, Ask, Scanned};
+use std::time::Duration;
+
+/// The manager asks a guest once in ten seconds at most; two answers take longer.
+const SECONDS_MIN: u64 = 11;
+/// Nobody waits longer at a terminal.
+const SECONDS_MAX: u64 = 86_400;
+
+/// `pinhead idle`
+#[derive(Debug, Args)]
+pub struct IdleArgs {
+    /// A guest: its name or its UUID
+    pub guest: String,
+    /// How long to watch it, such as 60s or 5m
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    pub seconds: u64,
+    /// How many of those that wake it to show
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    #[command(flatten)]
+    pub(crate) socket: SocketArg,
+}
+
+/// A time as it is typed: seconds, or with a unit.
+fn seconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix('m') {
+        Some(number) => (number, 60),
+        None => (text.strip_suffix('s').unwrap_or(text), 1),
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
+    let help = || format!("say a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
+    seconds.filter(fits).ok_or_else(help)
+}
+
+/// Watches a guest, and tells who woke it.
+pub fn run(args: &IdleArgs) -> Result<String, Error> {
+    let first = scan(args)?;
+    std::thread::sleep(Duration::from_secs(args.seconds));
+    let second = scan(args)?;
+    let wakers = Wakers::between(&first, &second).map_err(Error::Message)?;
+    match args.format {
+        Format::Json => json(&wakers),
+        Format::Text => Ok(table::show(&wakers, args.top)),
+    }
+}
+
+fn scan(args: &IdleArgs) -> Result<Scanned, Error> {
+    match ask_manager(&args.socket, &Ask::Scan { guest: args.guest.clone() })? {
+        Answer::Scan(scanned) => Ok(*scanned),
+        _ => Err(unexpected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_long_enough_for_two_questions() {
+        assert_eq!(seconds("60s"), Ok(60));
+        assert_eq!(seconds("60"), Ok(60));
+        assert_eq!(seconds("5m"), Ok(300));
+        for wrong in ["10s", "", "m", "1h", "-20s", "99999999999999999999m", "307445734561825861m"]
+        {
+            assert!(seconds(wrong).unwrap_err().contains("such as 60s"), "{wrong}");
+        }
+    }
+}

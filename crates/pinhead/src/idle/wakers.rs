@@ -1,0 +1,470 @@
+//! What happened in a guest between two scans: pure, from two answers to a table's rows.
+//!
+//! A guest's own clock does not see what a wake-up costs outside of its tasks: the way out of
+//! idle, the interrupt, the emulation. So the host's time of its virtual CPUs is told twice: a
+//! task's share of it by CPU time (`host_ms`), and what would not have been used without the
+//! task (`saves_ms`): its own time, and its share by wake-ups of what no task used.
+
+use host::control::{HostSide, Scanned, TaskRow, TotalsRow};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Milliseconds in a tick of /proc.
+const TICK_MS: u64 = 10;
+const NS_A_MS: f64 = 1e6;
+
+/// Who woke a guest in a span of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Wakers {
+    /// The guest's name.
+    pub guest: String,
+    /// How long it was watched.
+    pub window_ms: u64,
+    /// Dispatches of its tasks a minute.
+    pub wakes_a_minute: f64,
+    /// Whether its kernel counts them, those of tasks that have ended too. Where it does not,
+    /// half of its context switches are taken: an idle kernel goes to nothing after each task.
+    pub counted: bool,
+    /// How much of the dispatches the rows below explain, in percent.
+    pub attributed_percent: f64,
+    /// CPU time a minute, by the guest's own count.
+    pub own_ms_a_minute: Option<f64>,
+    /// Time that its virtual CPUs ran on the host a minute.
+    pub host_ms_a_minute: Option<f64>,
+    /// The second over the first.
+    pub factor: Option<f64>,
+    /// Dispatches of its virtual CPUs on the host, a minute.
+    pub vcpu_wakes_a_minute: Option<f64>,
+    /// Dispatches of the other threads of its process, a minute.
+    pub other_wakes_a_minute: Option<f64>,
+    /// Time that these ran, a minute.
+    pub other_ms_a_minute: Option<f64>,
+    /// Interrupts in the guest, a minute.
+    pub interrupts_a_minute: Option<f64>,
+    /// Timers that ran out in it, a minute.
+    pub timers_a_minute: Option<f64>,
+    /// What the manager asked its daemon in that time, each a wake-up: looks, samples, scans.
+    pub looks: u64,
+    #[allow(missing_docs, reason = "said above")]
+    pub samples: u64,
+    #[allow(missing_docs, reason = "said above")]
+    pub scans: u64,
+    /// Tasks that there are.
+    pub tasks: Option<u64>,
+    /// What the second scan took in the guest.
+    pub scan_us: Option<u64>,
+    /// Who woke it, the most frequent first.
+    pub rows: Vec<Waker>,
+}
+
+/// What kind of waker a row is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A process, or its first thread.
+    #[default]
+    Process,
+    /// Another thread of a process.
+    Thread,
+    /// A thread of the kernel.
+    Kernel,
+    /// Children of a process that have ended meanwhile.
+    Children,
+    /// Tasks that were not told of one by one.
+    Rest,
+    /// What nobody is known for.
+    Unknown,
+}
+
+impl Kind {
+    fn of(name: &str) -> Kind {
+        match name {
+            "thread" => Kind::Thread,
+            "kernel" => Kind::Kernel,
+            _ => Kind::Process,
+        }
+    }
+}
+
+/// Somebody who wakes a guest. The texts come from the guest: escape them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Waker {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// The number of its process, and its own; 0 for what is no single task.
+    pub pid: u32,
+    #[allow(missing_docs, reason = "said above")]
+    pub tid: u32,
+    /// Times a minute that it was dispatched.
+    pub wakes_a_minute: f64,
+    /// CPU time a dispatch, by the guest's count.
+    pub us_a_wake: Option<f64>,
+    /// CPU time a minute, by the guest's count.
+    pub own_ms_a_minute: Option<f64>,
+    /// The same, prorated to what its virtual CPUs used of the host.
+    pub host_ms_a_minute: Option<f64>,
+    /// What of the host's time a minute would not be used without it.
+    pub saves_ms_a_minute: Option<f64>,
+    /// Where in the kernel it waits.
+    pub waits_in: Option<String>,
+}
+
+/// A row before it is put beside the host's numbers.
+struct Grown {
+    waker: Waker,
+    dispatches: u64,
+    run_ns: Option<u64>,
+}
+
+/// What has grown between two scans; `None` where one does not know, or it began anew.
+fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
+    second?.checked_sub(first?)
+}
+
+impl Wakers {
+    /// What happened between two scans of a guest. The error is a sentence.
+    pub fn between(first: &Scanned, second: &Scanned) -> Result<Wakers, String> {
+        let uptime = |scanned: &Scanned| scanned.totals.uptime_ms;
+        let window_ms = match grown(uptime(first), uptime(second)).filter(|ms| *ms > 0) {
+            Some(window_ms) if second.sequence > first.sequence => window_ms,
+            _ => {
+                return Err("The guest, its daemon or the manager has started anew meanwhile: \
+                            ask again"
+                    .into());
+            }
+        };
+        let mut rows = live(first, second);
+        let known = |rows: &[Grown]| rows.iter().map(|row| row.dispatches).sum::<u64>();
+        let (total, counted) = total(&first.totals, &second.totals, known(&rows));
+        let run_ns = own_run_ns(&first.totals, &second.totals);
+        // By elimination: who was dispatched and is not there any more has ended.
+        let live_run: u64 = rows.iter().filter_map(|row| row.run_ns).sum();
+        let ended = total.saturating_sub(known(&rows));
+        let ended_run = run_ns.map(|run| run.saturating_sub(live_run));
+        if counted && ended > 0 {
+            rows.extend(children(first, second, ended, ended_run));
+        }
+        let attributed = known(&rows);
+        if total > attributed {
+            let waker = Waker { kind: Kind::Unknown, name: "not known".into(), ..Waker::default() };
+            rows.push(Grown { waker, dispatches: total - attributed, run_ns: None });
+        }
+        rows.sort_by_key(|row| {
+            (row.waker.kind == Kind::Unknown, std::cmp::Reverse(row.dispatches))
+        });
+        let mut wakers = Wakers {
+            guest: second.guest.clone(),
+            window_ms,
+            counted,
+            attributed_percent: match total {
+                0 => 100.0,
+                total => attributed.min(total) as f64 / total as f64 * 100.0,
+            },
+            looks: second.asked.looks.saturating_sub(first.asked.looks),
+            samples: second.asked.samples.saturating_sub(first.asked.samples),
+            scans: second.asked.scans.saturating_sub(first.asked.scans),
+            tasks: second.totals.tasks,
+            scan_us: second.totals.scan_us,
+            ..Wakers::default()
+        };
+        wakers.prorate(first, second, rows, total, run_ns);
+        Ok(wakers)
+    }
+
+    /// Puts the rows beside what the host counted of the guest's process.
+    fn prorate(
+        &mut self,
+        first: &Scanned,
+        second: &Scanned,
+        rows: Vec<Grown>,
+        total: u64,
+        run_ns: Option<u64>,
+    ) {
+        let minute = 60_000.0 / self.window_ms as f64;
+        let count = |value: u64| value as f64 * minute;
+        let ms = |ns: u64| ns as f64 / NS_A_MS * minute;
+        let host =
+            |field: fn(&HostSide) -> Option<u64>| grown(field(&first.host), field(&second.host));
+        let guest = |field: fn(&TotalsRow) -> Option<u64>| {
+            grown(field(&first.totals), field(&second.totals))
+        };
+        let vcpu_ns = host(|side| side.vcpu_run_ns);
+        self.wakes_a_minute = count(total);
+        self.own_ms_a_minute = run_ns.map(ms);
+        self.host_ms_a_minute = vcpu_ns.map(ms);
+        self.factor =
+            vcpu_ns.zip(run_ns.filter(|run| *run > 0)).map(|(vcpu, run)| vcpu as f64 / run as f64);
+        self.vcpu_wakes_a_minute = host(|side| side.vcpu_dispatches).map(count);
+        self.other_wakes_a_minute = host(|side| side.other_dispatches).map(count);
+        self.other_ms_a_minute = host(|side| side.other_run_ns).map(ms);
+        self.interrupts_a_minute = guest(|totals| totals.interrupts).map(count);
+        self.timers_a_minute = guest(|totals| totals.timers).map(count);
+        // What the virtual CPUs used beyond their tasks is shared out by wake-ups.
+        let beyond_ms = vcpu_ns.zip(run_ns).map(|(vcpu, run)| ms(vcpu.saturating_sub(run)));
+        let factor = self.factor;
+        self.rows = rows
+            .into_iter()
+            .map(|Grown { waker, dispatches, run_ns }| {
+                let own_ms = run_ns.map(ms);
+                let share = dispatches as f64 / total.max(1) as f64;
+                let own_on_host = own_ms.zip(factor).map(|(own, factor)| own * factor.min(1.0));
+                Waker {
+                    wakes_a_minute: count(dispatches),
+                    us_a_wake: run_ns
+                        .filter(|_| dispatches > 0)
+                        .map(|run| run as f64 / 1000.0 / dispatches as f64),
+                    own_ms_a_minute: own_ms,
+                    host_ms_a_minute: own_ms.zip(factor).map(|(own, factor)| own * factor),
+                    saves_ms_a_minute: own_on_host
+                        .zip(beyond_ms)
+                        .map(|(own, beyond)| own + beyond * share),
+                    ..waker
+                }
+            })
+            .collect();
+    }
+}
+
+/// Dispatches of all tasks, and whether the kernel counted them. A CPU that came or went takes
+/// its counts with it.
+fn total(first: &TotalsRow, second: &TotalsRow, known: u64) -> (u64, bool) {
+    let counted = grown(first.dispatches, second.dispatches);
+    match counted.filter(|_| first.cpus == second.cpus) {
+        Some(total) => (total.max(known), true),
+        None => {
+            let switches = grown(first.context_switches, second.context_switches);
+            (switches.map_or(0, |switches| switches / 2).max(known), false)
+        }
+    }
+}
+
+/// Nanoseconds that all tasks ran, interrupts left out where the kernel tells them apart.
+fn own_run_ns(first: &TotalsRow, second: &TotalsRow) -> Option<u64> {
+    let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
+    exact.or_else(|| {
+        let ticks = grown(first.busy_ticks, second.busy_ticks)?;
+        Some(ticks.saturating_mul(TICK_MS * 1_000_000))
+    })
+}
+
+/// The tasks that are there, and what they did meanwhile.
+fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
+    let earlier: BTreeMap<u32, &TaskRow> =
+        first.tasks.iter().map(|task| (task.tid, task)).collect();
+    let leaders: BTreeMap<u32, &str> =
+        second.tasks.iter().chain(&first.tasks).rev().map(|t| (t.pid, leader(t))).collect();
+    let is_next = second.previous == first.sequence;
+    let mut rows: Vec<Grown> = second
+        .tasks
+        .iter()
+        .filter_map(|task| {
+            let (dispatches, run_ns) = before(task, &earlier, first, is_next)?;
+            let dispatches = grown(Some(dispatches), task.dispatches).filter(|count| *count > 0)?;
+            let waker = Waker {
+                kind: Kind::of(&task.kind),
+                name: name(task, leaders.get(&task.pid).copied().unwrap_or_default()),
+                pid: task.pid,
+                tid: task.tid,
+                waits_in: task.wchan.clone(),
+                ..Waker::default()
+            };
+            Some(Grown { waker, dispatches, run_ns: grown(run_ns, task.run_ns) })
+        })
+        .collect();
+    if let Some(dispatches) = second.totals.rest_dispatches.filter(|rest| is_next && *rest > 0) {
+        let waker =
+            Waker { kind: Kind::Rest, name: "others, not told of".into(), ..Waker::default() };
+        rows.push(Grown { waker, dispatches, run_ns: None });
+    }
+    rows
+}
+
+/// A task's counts at the first scan: as told then, as its daemon remembers them, or nothing if
+/// it has started since.
+fn before(
+    task: &TaskRow,
+    earlier: &BTreeMap<u32, &TaskRow>,
+    first: &Scanned,
+    is_next: bool,
+) -> Option<(u64, Option<u64>)> {
+    if let Some(then) = earlier.get(&task.tid).filter(|then| then.start_ticks == task.start_ticks) {
+        return Some((then.dispatches?, then.run_ns));
+    }
+    if is_next && let Some(dispatches) = task.dispatches_before {
+        return Some((dispatches, task.run_before_ns));
+    }
+    has_started_since(task, first).then_some((0, Some(0)))
+}
+
+/// Whether a task was not there at the first scan. It may be a tick off: what the task did in
+/// that tick is nothing to speak of.
+fn has_started_since(task: &TaskRow, first: &Scanned) -> bool {
+    let start_ms = task.start_ticks.map(|ticks| ticks.saturating_add(1).saturating_mul(TICK_MS));
+    start_ms.zip(first.totals.uptime_ms).is_some_and(|(start, then)| start >= then)
+}
+
+fn leader(task: &TaskRow) -> &str {
+    if task.tid == task.pid { &task.name } else { "" }
+}
+
+/// A thread's name says little without that of its process.
+fn name(task: &TaskRow, leader: &str) -> String {
+    match task.tid == task.pid || leader.is_empty() || leader == task.name {
+        true => task.name.clone(),
+        false => format!("{leader}/{}", task.name),
+    }
+}
+
+/// Who started those that have ended: their parents have their CPU time, and so they share out
+/// the dispatches as well.
+fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64>) -> Vec<Grown> {
+    let of = |task: &TaskRow| {
+        task.child_user_ticks?
+            .checked_add(task.child_system_ticks?)
+            .filter(|_| task.tid == task.pid)
+    };
+    let earlier: BTreeMap<(u32, Option<u64>), Option<u64>> =
+        first.tasks.iter().map(|task| ((task.pid, task.start_ticks), of(task))).collect();
+    let parents: Vec<(&TaskRow, u64)> = second
+        .tasks
+        .iter()
+        .filter_map(|task| {
+            let then = match earlier.get(&(task.pid, task.start_ticks)) {
+                Some(then) => (*then)?,
+                // One that has started since had no children before.
+                None => has_started_since(task, first).then_some(0)?,
+            };
+            Some((task, of(task)?.saturating_sub(then))).filter(|(_, ticks)| *ticks > 0)
+        })
+        .collect();
+    let all: u64 = parents.iter().map(|(_, ticks)| ticks).sum();
+    let share = |value: u64, ticks: u64| {
+        let part = u128::from(value) * u128::from(ticks) / u128::from(all.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
+    };
+    parents
+        .into_iter()
+        .map(|(task, ticks)| Grown {
+            waker: Waker {
+                kind: Kind::Children,
+                name: format!("children of {}", task.name),
+                pid: task.pid,
+                ..Waker::default()
+            },
+            dispatches: share(ended, ticks),
+            run_ns: ended_run.map(|run| share(run, ticks)),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(tid: u32, name: &str, dispatches: u64, run_ms: u64) -> TaskRow {
+        TaskRow {
+            tid,
+            pid: tid,
+            kind: "process".into(),
+            name: name.into(),
+            start_ticks: Some(100),
+            child_user_ticks: Some(0),
+            child_system_ticks: Some(0),
+            dispatches: Some(dispatches),
+            run_ns: Some(run_ms * 1_000_000),
+            ..TaskRow::default()
+        }
+    }
+
+    fn scanned(sequence: u32, at_ms: u64, total: u64, run_ms: u64, tasks: Vec<TaskRow>) -> Scanned {
+        Scanned {
+            sequence,
+            previous: sequence - 1,
+            tasks,
+            totals: TotalsRow {
+                uptime_ms: Some(at_ms),
+                dispatches: Some(total),
+                run_ns: Some(run_ms * 1_000_000),
+                cpus: Some(1),
+                rest_dispatches: Some(0),
+                ..TotalsRow::default()
+            },
+            host: HostSide {
+                vcpu_run_ns: Some(run_ms * 3_000_000),
+                vcpu_dispatches: Some(total * 2),
+                ..HostSide::default()
+            },
+            ..Scanned::default()
+        }
+    }
+
+    #[test]
+    fn rows_sum_to_what_the_host_saw() {
+        let first = scanned(4, 60_000, 1000, 100, vec![task(1, "a", 10, 5), task(2, "b", 20, 5)]);
+        let tasks = vec![task(1, "a", 310, 35), task(2, "b", 120, 15)];
+        let second = scanned(5, 90_000, 1400, 140, tasks);
+        let wakers = Wakers::between(&first, &second).unwrap();
+        assert_eq!((wakers.window_ms, wakers.wakes_a_minute), (30_000, 800.0));
+        assert_eq!((wakers.attributed_percent, wakers.factor), (100.0, Some(3.0)));
+        let rows: Vec<_> =
+            wakers.rows.iter().map(|r| (r.name.as_str(), r.wakes_a_minute, r.us_a_wake)).collect();
+        assert_eq!(rows, [("a", 600.0, Some(100.0)), ("b", 200.0, Some(100.0))]);
+        let sum = |of: fn(&Waker) -> Option<f64>| wakers.rows.iter().filter_map(of).sum::<f64>();
+        assert_eq!(sum(|row| row.host_ms_a_minute), 240.0);
+        assert_eq!(sum(|row| row.saves_ms_a_minute), 240.0);
+        assert_eq!(wakers.rows[0].saves_ms_a_minute, Some(60.0 + 160.0 * 0.75));
+        assert_eq!(wakers.vcpu_wakes_a_minute, Some(1600.0));
+    }
+
+    #[test]
+    fn who_has_ended_is_told_by_its_parent_or_not_known() {
+        let first = scanned(1, 60_000, 1000, 100, vec![task(1, "sh", 10, 5)]);
+        let mut shell = task(1, "sh", 110, 15);
+        let second = |shell: &TaskRow| scanned(2, 120_000, 1400, 160, vec![shell.clone()]);
+        let wakers = Wakers::between(&first, &second(&shell)).unwrap();
+        assert_eq!(wakers.attributed_percent, 25.0);
+        let last = wakers.rows.last().unwrap();
+        assert_eq!((last.kind, last.wakes_a_minute), (Kind::Unknown, 300.0));
+        shell.child_user_ticks = Some(4);
+        let wakers = Wakers::between(&first, &second(&shell)).unwrap();
+        assert_eq!(wakers.attributed_percent, 100.0);
+        let row = &wakers.rows[0];
+        assert_eq!((row.kind, row.name.as_str()), (Kind::Children, "children of sh"));
+        assert_eq!((row.wakes_a_minute, row.own_ms_a_minute), (300.0, Some(50.0)));
+    }
+
+    #[test]
+    fn earlier_counts_are_those_of_the_same_task() {
+        let first = scanned(1, 60_000, 1000, 100, vec![task(7, "old", 500, 5)]);
+        let new = TaskRow { start_ticks: Some(7000), ..task(7, "new", 30, 1) };
+        let known = TaskRow { dispatches_before: Some(50), ..task(8, "known", 60, 1) };
+        let unknown = task(9, "from before", 99, 1);
+        let mut second = scanned(2, 120_000, 1040, 102, vec![new, known, unknown]);
+        let names = |wakers: &Wakers| -> Vec<(String, f64)> {
+            wakers.rows.iter().map(|row| (row.name.clone(), row.wakes_a_minute)).collect()
+        };
+        let wakers = Wakers::between(&first, &second).unwrap();
+        assert_eq!(names(&wakers), [("new".to_owned(), 30.0), ("known".to_owned(), 10.0)]);
+        second.previous = 9;
+        let wakers = Wakers::between(&first, &second).unwrap();
+        assert_eq!(names(&wakers), [("new".to_owned(), 30.0), ("not known".to_owned(), 10.0)]);
+    }
+
+    #[test]
+    fn without_the_schedulers_counts_half_of_the_switches_are_taken() {
+        let mut first = scanned(1, 60_000, 1000, 100, vec![task(1, "a", 10, 5)]);
+        let mut second = scanned(2, 120_000, 900, 200, vec![task(1, "a", 110, 15)]);
+        for (scanned, switches) in [(&mut first, 1000), (&mut second, 1250)] {
+            scanned.totals.context_switches = Some(switches);
+        }
+        let wakers = Wakers::between(&first, &second).unwrap();
+        assert_eq!((wakers.counted, wakers.wakes_a_minute), (false, 125.0));
+        assert_eq!(wakers.attributed_percent, 80.0);
+        second.totals.dispatches = Some(1100);
+        second.totals.cpus = Some(2);
+        assert!(!Wakers::between(&first, &second).unwrap().counted, "a CPU has come");
+        assert!(Wakers::between(&second, &first).unwrap_err().contains("started anew"));
+    }
+}

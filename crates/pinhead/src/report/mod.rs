@@ -1,0 +1,239 @@
+//! `pinhead report`: the sixteen reports, from this host's recordings or from an engine that
+//! holds a fleet's.
+//!
+//! ```text
+//!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
+//! ```
+
+mod source;
+
+pub use source::{Engine, Local, Recorded, Source, Wanted};
+
+use crate::Error;
+use crate::why::when::{self, Now};
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use reports::{By, Definition, Detail, Options, Pattern, Zone};
+use std::path::PathBuf;
+
+/// `pinhead report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Which report: MAIN, GUEST1, STATE ..., or its old name, such as ESAUSR2; all are listed
+    /// if none is given
+    pub name: Option<String>,
+    /// What a row tells of
+    #[arg(long, value_enum, default_value = "guest")]
+    pub by: ByArg,
+    /// Only guests whose name or class is of this pattern, such as 'LNX1*'
+    #[arg(long, value_name = "PATTERN")]
+    pub class: Option<String>,
+    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; an hour before the end if it
+    /// is not given
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Until when; now if it is not given
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// How long a row's interval is: 1m, 15m, 1h; as long as the time needs if it is not given
+    #[arg(long, value_name = "SPAN")]
+    pub interval: Option<String>,
+    /// How many rows at most, without the sums
+    #[arg(long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub top: u32,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ReportFormat,
+    /// The recordings, if not those that the manager makes by itself
+    #[arg(long, value_name = "DIR", conflicts_with = "from_prometheus")]
+    pub dir: Option<PathBuf>,
+    /// Read from an engine that speaks Prometheus' interface: http://127.0.0.1:8428
+    #[arg(long, value_name = "URL")]
+    pub from_prometheus: Option<String>,
+    /// Only this host of the engine's; or what to call the host of a directory's recordings
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+}
+
+/// What a row tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// One guest
+    Guest,
+    /// All guests of a class
+    Class,
+    /// All guests of a host
+    Host,
+}
+
+/// How to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// For people
+    Text,
+    /// For spreadsheets
+    Csv,
+    /// For programs
+    Json,
+    /// A page with charts that stands alone
+    Html,
+}
+
+/// Milliseconds in a minute.
+const MINUTE: i64 = 60_000;
+const DAY: i64 = 1440 * MINUTE;
+/// The hour that is shown if nothing else is asked for.
+const USUAL: i64 = 60 * MINUTE;
+/// Lengths that intervals have by themselves, in minutes.
+const STEPS: [i64; 11] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
+/// Rows that a person reads, and points that make a chart.
+const ROWS: i64 = 24;
+const POINTS: i64 = 96;
+/// How wide text is where nothing is known of a terminal.
+const WIDTH: usize = 80;
+
+/// Local time, for reports.
+struct Place<'a>(&'a TimeZone);
+
+impl Zone for Place<'_> {
+    fn offset_min(&self, at_ms: i64) -> i64 {
+        let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        i64::from(self.0.to_offset(at).seconds()) / 60
+    }
+}
+
+/// Answers from what the arguments name, with a line end.
+pub fn run(args: &ReportArgs) -> Result<String, Error> {
+    let Some(name) = &args.name else { return Ok(list()) };
+    // A wrong name is told before anything is opened.
+    reports::find(name).map_err(said)?;
+    let now = crate::why::now();
+    let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
+        _ => WIDTH,
+    };
+    match &args.from_prometheus {
+        Some(url) => answer(&Engine::new(url, args.host.clone())?, args, &now, width),
+        None => answer(&Local::open(args.dir.as_ref(), args.host.clone())?, args, &now, width),
+    }
+}
+
+/// The reports that there are.
+fn list() -> String {
+    let mut out = String::new();
+    for report in reports::REPORTS {
+        let old = report.heritage.join(", ");
+        let old = if old.is_empty() { old } else { format!(" ({old})") };
+        out.push_str(&format!("{:<7} {}{old}\n", report.name, report.title));
+    }
+    out
+}
+
+/// Answers from a source.
+pub fn answer(
+    source: &dyn Source,
+    args: &ReportArgs,
+    now: &Now,
+    width: usize,
+) -> Result<String, Error> {
+    let definitions = reports::find(args.name.as_deref().unwrap_or_default()).map_err(said)?;
+    if let [first, second, ..] = definitions[..]
+        && args.format != ReportFormat::Text
+    {
+        return Err(Error::Message(format!(
+            "{} has become {} and {}: name one of them for this format",
+            args.name.as_deref().unwrap_or_default().to_uppercase(),
+            first.name,
+            second.name
+        )));
+    }
+    let wanted = wanted(args, now, &definitions)?;
+    let recorded = source.recorded(&wanted)?;
+    let pattern = args.class.as_deref().map(Pattern::new).transpose().map_err(said)?;
+    let zone = Place(&now.zone);
+    let options = Options {
+        by: match args.by {
+            ByArg::Guest => By::Guest,
+            ByArg::Class => By::Class,
+            ByArg::Host => By::Host,
+        },
+        pattern: pattern.as_ref(),
+        top: usize::try_from(args.top).unwrap_or(usize::MAX),
+        detail: match args.format {
+            ReportFormat::Csv | ReportFormat::Json => Detail::Each,
+            ReportFormat::Text | ReportFormat::Html => Detail::Sums,
+        },
+        zone: &zone,
+    };
+    let mut printed = Vec::new();
+    for definition in definitions {
+        let report = reports::build(definition, &recorded, &options).map_err(said)?;
+        printed.push(match args.format {
+            ReportFormat::Text => reports::text(&report, &zone, width),
+            ReportFormat::Csv => reports::csv(&report, &zone),
+            ReportFormat::Json => reports::json(&report, &zone),
+            ReportFormat::Html => reports::html(&report, &zone),
+        });
+    }
+    Ok(printed.join("\n"))
+}
+
+fn said(error: reports::Error) -> Error {
+    Error::Message(error.to_string())
+}
+
+/// Which time is asked for, in which steps, and what is needed of it.
+fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
+    let at = |text: &str| when::instant(&with_time(text), now).map(|range| range.from_ms);
+    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
+    let from_ms = match &args.from {
+        Some(from) => at(from)?,
+        None => to_ms.saturating_sub(USUAL),
+    };
+    if from_ms >= to_ms {
+        return Err(Error::Message("The time ends before it begins: --from is after --to".into()));
+    }
+    let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };
+    let step_ms = match &args.interval {
+        Some(text) => when::span(text)?,
+        None => usual_step(to_ms.saturating_sub(from_ms), points),
+    };
+    if step_ms < MINUTE {
+        return Err(Error::Message(
+            "--interval is a minute at least: recordings have no less".into(),
+        ));
+    }
+    let needs = |scope| {
+        definitions.iter().any(|report| report.parts.iter().any(|part| part.scope == scope))
+    };
+    Ok(Wanted {
+        from_ms: aligned(from_ms, step_ms, now),
+        to_ms,
+        step_ms,
+        has_processes: needs(reports::Scope::Process),
+    })
+}
+
+/// A day alone is its beginning.
+fn with_time(text: &str) -> String {
+    let is_day = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    if is_day { format!("{text} 00:00") } else { text.to_owned() }
+}
+
+/// The shortest length that makes no more than so many intervals.
+fn usual_step(span_ms: i64, points: i64) -> i64 {
+    let fits = |minutes: &&i64| span_ms / (**minutes * MINUTE) <= points;
+    STEPS.iter().find(fits).map_or(7 * DAY, |minutes| minutes * MINUTE)
+}
+
+/// The beginning of the step in which a time is, so that intervals begin on round times.
+fn aligned(from_ms: i64, step_ms: i64, now: &Now) -> i64 {
+    let offset = Place(&now.zone).offset_min(from_ms) * MINUTE;
+    let local = from_ms.saturating_add(offset);
+    local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset)
+}
+
+#[cfg(test)]
+mod tests;

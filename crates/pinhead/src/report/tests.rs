@@ -1,0 +1,130 @@
+use super::*;
+use clap::Parser;
+use counters::series::{GuestField, HostField, Moment, Row, Who};
+use reports::{HostData, testing};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: ReportArgs,
+}
+
+fn args(words: &str) -> ReportArgs {
+    let line = Line::try_parse_from(std::iter::once("report").chain(words.split_whitespace()));
+    line.expect("arguments").args
+}
+
+/// The evening of the made-up day.
+fn now() -> Now {
+    Now { ms: testing::DAY_MS + 20 * 60 * MINUTE, zone: TimeZone::UTC }
+}
+
+/// A source that keeps nothing but a made-up day.
+struct Day;
+
+impl Source for Day {
+    fn recorded(&self, wanted: &Wanted) -> Result<Recorded, Error> {
+        let minutes = u64::try_from(wanted.step_ms / MINUTE).expect("a step");
+        let mut day = testing::day(5, minutes);
+        day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
+        let mut host = HostData { name: day.name, ..HostData::default() };
+        day.intervals.into_iter().for_each(|one| host.add(one));
+        Ok(vec![host])
+    }
+}
+
+fn printed(words: &str) -> Result<String, Error> {
+    answer(&Day, &args(words), &now(), 80)
+}
+
+#[test]
+fn every_report_in_every_format() {
+    for report in reports::REPORTS {
+        for format in ["text", "csv", "json", "html"] {
+            let words = format!("{} --from 2026-11-21 --format {format}", report.name);
+            let text = printed(&words).unwrap_or_else(|error| panic!("{words}: {error}"));
+            assert!(text.ends_with('\n') && text.len() > 200, "{words}: {text}");
+        }
+        let text = printed(&format!("{} --format json", report.name)).expect("a report");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(json["report"], report.name);
+    }
+}
+
+#[test]
+fn an_old_name_may_have_become_two_reports() {
+    let text = printed("esausr2").expect("two reports");
+    assert!(text.contains("GUEST1") && text.contains("GUEST2"));
+    let error = printed("ESAUSR2 --format csv").expect_err("two tables").to_string();
+    assert!(error.contains("GUEST1 and GUEST2"), "{error}");
+    assert!(printed("ESAXYZ").expect_err("no report").to_string().contains("STORE1"));
+}
+
+#[test]
+fn times_make_whole_intervals() {
+    let check = |words: &str, from_min: i64, to_min: i64, step_min: i64| {
+        let found = reports::find("PROC").expect("a report");
+        let wanted = wanted(&args(words), &now(), &found).expect("a time");
+        let minute = |at: i64| (at - testing::DAY_MS) / MINUTE;
+        assert_eq!((minute(wanted.from_ms), minute(wanted.to_ms)), (from_min, to_min), "{words}");
+        assert_eq!(wanted.step_ms, step_min * MINUTE, "{words}");
+        assert!(wanted.has_processes);
+    };
+    check("PROC", 1140, 1200, 5);
+    check("PROC --from 2026-11-21", 0, 1200, 60);
+    check("PROC --from 00:07 --to 01:00 --interval 15m", 0, 60, 15);
+    check("PROC --from 00:07 --to 01:00 --format html", 7, 60, 1);
+    let wrong = |words: &str| printed(words).expect_err("no time").to_string();
+    assert!(wrong("MAIN --from 12:00 --to 11:00").contains("before it begins"));
+    assert!(wrong("MAIN --interval 10s").contains("a minute at least"));
+}
+
+#[test]
+fn only_some_guests() {
+    let text = printed("GUEST1 --from 00:00 --class LNX1001").expect("a report");
+    assert!(text.contains("LNX1001") && !text.contains("LNX1000"), "{text}");
+    let text = printed("GUEST1 --from 00:00 --class d* --by class").expect("a report");
+    assert!(text.contains("\ndb ") && !text.contains("\nweb "), "{text}");
+}
+
+#[test]
+fn all_reports_are_listed() {
+    let listed = list();
+    assert_eq!(listed.lines().count(), 16);
+    assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
+}
+
+/// What a guest did in a minute, recorded second by second, is what the report tells of it.
+#[test]
+fn what_was_recorded_is_told() {
+    let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let mut recorder = store::Recorder::new(&dir, store::Keep::USUAL);
+    let who = Who { name: "LNX1001".into(), uuid: "1".into(), ..Who::default() };
+    for second in 0..=600_u64 {
+        let mut guest = Row::default();
+        guest.set(GuestField::VcpuRun, Some(second * 250_000_000));
+        guest.set(GuestField::OtherRun, Some(second * 50_000_000));
+        guest.set(GuestField::Resident, Some(64 << 20));
+        let mut host = Row::default();
+        host.set(HostField::Cpus, Some(2));
+        host.set(HostField::User, Some(second * 100_000_000));
+        host.set(HostField::System, Some(second * 300_000_000));
+        let at_ms = testing::DAY_MS + i64::try_from(second * 1000).expect("a time");
+        let guests = [(who.clone(), guest)].into();
+        recorder.record(&Moment { at_ms, host, guests, ..Moment::default() });
+    }
+    recorder.close().expect("closed");
+    let local = Local::open(Some(&dir), Some("p390".into())).expect("recordings");
+    let args = args("GUEST1 --from 2026-11-21 --to 2026-11-22 --interval 5m");
+    let text = answer(&local, &args, &now(), 80);
+    let main = answer(&local, &self::args("MAIN --from 00:00 --to 00:10"), &now(), 80);
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let text = text.expect("a report");
+    let row = text.lines().find(|line| line.starts_with("LNX1001")).expect("the guest's row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[1..6], ["18000", "30.0", "15000", "1.20", "64"], "{text}");
+    assert!(text.contains("host p390"), "{text}");
+    // Guests used 0.3 of the 0.4 CPUs that were busy.
+    assert!(main.expect("a report").contains(" 75.0 "));
+}

@@ -1,0 +1,253 @@
+//! `pinhead sql`: the user's own questions to recordings, read only.
+
+use crate::escape::plain;
+use crate::{Error, why};
+use clap::{Args, ValueEnum};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use store::{Cell, Records};
+
+/// Rows of a text table: its columns are as wide as the widest cell, so it waits for all.
+const TEXT_ROWS_MAX: usize = 100_000;
+/// Characters of a cell in a text table.
+const CELL_MAX: usize = 120;
+
+/// `pinhead sql`
+#[derive(Debug, Args)]
+pub struct SqlArgs {
+    /// One SELECT, over the tables that `pinhead schema` tells
+    pub query: String,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: SqlFormat,
+    /// The recordings, if not where the manager writes them by itself
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// How to answer a question in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SqlFormat {
+    /// A table for people
+    Text,
+    /// Comma-separated values with a header (RFC 4180); missing is empty
+    Csv,
+    /// An array of objects; missing is null
+    Json,
+}
+
+/// Where the manager records by itself: beside its journal.
+pub fn default_dir() -> PathBuf {
+    why::default_journal().with_file_name("recordings")
+}
+
+/// Answers the question on `out`; what is to be told beside the answer is returned.
+pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
+    let dir = args.dir.clone().unwrap_or_else(default_dir);
+    let sql = Records::open(&dir)?.sql()?;
+    let mut printer = Printer::new(args.format, out);
+    sql.ask(&args.query, &mut |names: &[String], cells: &[Cell]| printer.row(names, cells))?;
+    let cut =
+        printer.end().map_err(|source| Error::Read { path: "standard output".into(), source });
+    let mut told = Vec::new();
+    if cut? {
+        told.push(format!("Only the first {TEXT_ROWS_MAX} rows are shown; use --format csv"));
+    }
+    if !sql.left_out().is_empty() {
+        told.push(format!("Too many files: not asked are {}", sql.left_out().join(", ")));
+    }
+    Ok((!told.is_empty()).then(|| told.join("\n")))
+}
+
+struct Printer<'a> {
+    format: SqlFormat,
+    out: &'a mut dyn Write,
+    /// What went wrong in writing.
+    failed: Option<std::io::Error>,
+    names: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+    count: usize,
+    is_cut: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(format: SqlFormat, out: &'a mut dyn Write) -> Printer<'a> {
+        let (names, rows) = (Vec::new(), Vec::new());
+        Printer { format, out, failed: None, names, rows, count: 0, is_cut: false }
+    }
+
+    /// The names with the first call, which has no cells, then a row a call.
+    fn row(&mut self, names: &[String], cells: &[Cell]) -> ControlFlow<()> {
+        if cells.is_empty() {
+            self.names = names.to_vec();
+            if self.format == SqlFormat::Csv {
+                let line: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                return self.put(&format!("{}\r\n", line.join(",")));
+            }
+            return ControlFlow::Continue(());
+        }
+        self.count += 1;
+        match self.format {
+            SqlFormat::Csv => {
+                let line: Vec<String> = cells.iter().map(csv).collect();
+                self.put(&format!("{}\r\n", line.join(",")))
+            }
+            SqlFormat::Json => {
+                let comma = if self.count > 1 { ",\n" } else { "[\n" };
+                let object = object(names, cells);
+                self.put(&format!("{comma}  {object}"))
+            }
+            SqlFormat::Text if self.rows.len() < TEXT_ROWS_MAX => {
+                self.rows.push(cells.to_vec());
+                ControlFlow::Continue(())
+            }
+            SqlFormat::Text => {
+                self.is_cut = true;
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn put(&mut self, text: &str) -> ControlFlow<()> {
+        match self.out.write_all(text.as_bytes()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Ends the answer; whether rows were left out.
+    fn end(mut self) -> Result<bool, std::io::Error> {
+        let _ = match self.format {
+            SqlFormat::Csv => ControlFlow::Continue(()),
+            SqlFormat::Json if self.count == 0 => self.put("[]\n"),
+            SqlFormat::Json => self.put("\n]\n"),
+            SqlFormat::Text => {
+                let table = table(&self.names, &self.rows);
+                self.put(&table)
+            }
+        };
+        match self.failed {
+            // Who reads only the beginning has what they wanted.
+            Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(self.is_cut),
+        }
+    }
+}
+
+fn shown(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "-".into(),
+        Cell::Integer(number) => number.to_string(),
+        Cell::Real(number) => number.to_string(),
+        Cell::Text(text) => plain(text, CELL_MAX),
+        Cell::Bytes(count) => format!("({count} bytes)"),
+    }
+}
+
+/// Numbers stand to the right, all else to the left.
+fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
+    let head: Vec<String> = names.iter().map(|name| plain(name, CELL_MAX)).collect();
+    let mut lines = vec![head];
+    lines.extend(rows.iter().map(|cells| cells.iter().map(shown).collect()));
+    let wide = |place: usize| lines.iter().map(|line| line[place].chars().count()).max();
+    let widths: Vec<usize> = (0..names.len()).map(|place| wide(place).unwrap_or(0)).collect();
+    let is_number = |place: usize| {
+        let mut cells = rows.iter().map(|cells| &cells[place]).filter(|cell| **cell != Cell::Null);
+        cells.all(|cell| matches!(cell, Cell::Integer(_) | Cell::Real(_)))
+    };
+    let right: Vec<bool> = (0..names.len()).map(is_number).collect();
+    let mut out = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).zip(&right).map(|((cell, width), right)| {
+            if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let cells: Vec<String> = cells.collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn csv(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Text(text) => quoted(text),
+        cell => shown(cell),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+/// Names in the order of the question, which a map would not keep.
+fn object(names: &[String], cells: &[Cell]) -> String {
+    let value = |cell: &Cell| match cell {
+        Cell::Null => serde_json::Value::Null,
+        Cell::Integer(number) => (*number).into(),
+        Cell::Real(number) => (*number).into(),
+        Cell::Text(text) => text.as_str().into(),
+        Cell::Bytes(_) => shown(cell).into(),
+    };
+    let name = |name: &String| serde_json::Value::from(name.as_str());
+    let pairs = names.iter().zip(cells).map(|(n, cell)| format!("{}: {}", name(n), value(cell)));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: SqlFormat, expected: &str) {
+        let names = ["guest".to_owned(), "n".to_owned()];
+        let rows = [
+            [Cell::Text("we,b\"1\u{1b}".into()), Cell::Integer(-12)],
+            [Cell::Null, Cell::Real(0.5)],
+        ];
+        let mut out = Vec::new();
+        let mut printer = Printer::new(format, &mut out);
+        let _ = printer.row(&names, &[]);
+        for row in &rows {
+            let _ = printer.row(&names, row);
+        }
+        assert!(!printer.end().expect("written"));
+        assert_eq!(String::from_utf8(out).expect("text"), expected);
+    }
+
+    #[test]
+    fn answers_are_tables_csv_and_json() {
+        check(SqlFormat::Text, "guest      n\nwe,b\"1\u{fffd}  -12\n-        0.5\n");
+        check(SqlFormat::Csv, "guest,n\r\n\"we,b\"\"1\u{1b}\",-12\r\n,0.5\r\n");
+        check(
+            SqlFormat::Json,
+            "[\n  {\"guest\": \"we,b\\\"1\\u001b\", \"n\": -12},\n  \
+             {\"guest\": null, \"n\": 0.5}\n]\n",
+        );
+    }
+
+    #[test]
+    fn no_rows_are_an_answer_too() {
+        for (format, expected) in [(SqlFormat::Text, "n\n"), (SqlFormat::Json, "[]\n")] {
+            let mut out = Vec::new();
+            let mut printer = Printer::new(format, &mut out);
+            let _ = printer.row(&["n".into()], &[]);
+            printer.end().expect("written");
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+    }
+
+    #[test]
+    fn a_directory_without_recordings_is_told() {
+        let dir = std::env::temp_dir().join("pinhead-no-such-recordings");
+        let args = SqlArgs { query: "SELECT 1".into(), format: SqlFormat::Text, dir: Some(dir) };
+        let told = run(&args, &mut Vec::new()).expect_err("not there").to_string();
+        assert!(told.contains("pinhead-no-such-recordings"), "{told}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Asks the manager once a second, in a thread of its own: a manager that does not answer
+//! must not hold up the keys.
+
+use super::{TURN, let_pass, sample};
+use crate::manage::SocketArg;
+use crate::top::model::Model;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+type Told = Result<sample::Sample, String>;
+
+/// What comes from the manager.
+#[derive(Debug)]
+pub(super) struct Feed {
+    told: Receiver<Told>,
+    waker: UnixStream,
+}
+
+impl Feed {
+    /// Starts to ask; ends by itself after so many questions. The thread ends with the
+    /// process, or when nobody listens any more.
+    pub(super) fn start(socket: SocketArg, count: Option<u64>) -> std::io::Result<Feed> {
+        let (sender, told) = channel();
+        let (waker, mut ours) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        let work = move || {
+            let mut left = count.unwrap_or(u64::MAX);
+            while left > 0 {
+                left -= 1;
+                let one = sample::ask(&socket).map_err(|error| error.to_string());
+                if sender.send(one).is_err() || ours.write_all(&[0]).is_err() {
+                    return;
+                }
+                let_pass(TURN);
+            }
+        };
+        std::thread::Builder::new().name("feed".to_owned()).spawn(work)?;
+        Ok(Feed { told, waker })
+    }
+
+    /// Can be read when there is something to take.
+    pub(super) fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
+    }
+
+    /// Gives the model what has come; false if nothing more will.
+    pub(super) fn drain(&mut self, model: &mut Model) -> bool {
+        // How many there are is known by the channel; a closed waker is told by it too.
+        let _ = self.waker.read(&mut [0; 64]);
+        loop {
+            match self.told.try_recv() {
+                Ok(Ok(sample)) => model.take(sample),
+                Ok(Err(trouble)) => model.trouble = Some(trouble),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What was decided, newest first, since somebody looks.
+
+use super::super::model::{Decided, Model};
+use super::super::view::View;
+use super::{Room, name, size_of, time};
+use crate::escape::plain;
+
+/// The columns of names on narrow and on wide terminals.
+const NAME_NARROW: usize = 12;
+const NAME_WIDE: usize = 20;
+const WIDE: usize = 110;
+
+/// A line each.
+pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> {
+    let width = name_width(room);
+    let mut lines = vec![format!(
+        "{:<8} {:<width$} {:>6}  {:<12} WHAT, AND WHY",
+        "TIME", "GUEST", "TOLD", "CLAUSE"
+    )];
+    let all = view.decisions(model);
+    let fit = room.height.saturating_sub(1);
+    lines.extend(all.iter().skip(view.scroll).take(fit).map(|one| line(one, room)));
+    if all.is_empty() {
+        lines.push("nothing was decided yet".to_owned());
+    }
+    lines
+}
+
+/// One decision.
+pub(super) fn line(one: &Decided, room: &Room<'_>) -> String {
+    let at = one.at_ms.map_or_else(|| "before".to_owned(), |at_ms| time(at_ms, room.look));
+    format!(
+        "{at:<8} {} {:>6}  {} {}: {}",
+        name(&one.guest, name_width(room)),
+        size_of(one.target_bytes),
+        name(&one.clause, 12),
+        plain(&one.action, 20),
+        plain(&one.reason, 300),
+    )
+}
+
+fn name_width(room: &Room<'_>) -> usize {
+    if room.width >= WIDE { NAME_WIDE } else { NAME_NARROW }
+}

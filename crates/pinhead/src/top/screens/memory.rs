@@ -1,0 +1,100 @@
+//! What the host's memory is used for, and the tiers below it.
+
+use super::super::sample::Sample;
+use super::{Room, name, size};
+use reports::shown;
+
+/// A part with all of the memory has so long a bar.
+const BAR: usize = 14;
+
+/// What memory is used for; together it is all of it.
+const PARTS: [(&str, &str); 14] = [
+    ("guests", "guests_mib"),
+    ("pinhead", "manager_mib"),
+    ("processes", "processes_mib"),
+    ("cache", "cache_mib"),
+    ("shared", "shared_mib"),
+    ("buffers", "buffers_mib"),
+    ("slab", "slab_mib"),
+    ("tables", "tables_mib"),
+    ("kernel", "kernel_mib"),
+    ("zswap", "zswap_mib"),
+    ("zram", "zram_mib"),
+    ("huge", "huge_mib"),
+    ("free", "free_mib"),
+    ("other", "other_mib"),
+];
+
+/// The parts, which sum to the total, then the tiers.
+pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
+    let total = sample.host("total_mib");
+    let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
+    // In two columns: the first half on the left.
+    let (left, right) = PARTS.split_at(PARTS.len() / 2);
+    for (left, right) in left.iter().zip(right) {
+        let parts = [left, right].map(|(name, id)| part(name, sample.host(id), total, room));
+        lines.push(format!("  {}  {}", parts[0], parts[1]));
+    }
+    lines.push(String::new());
+    let host = |id| shown(sample.host(id), 1);
+    lines.push(format!(
+        "RECLAIM  swap {}  zswap {}  kswapd {} pages/s   stalls {} /s   age {} s",
+        host("swap_pages_per_s"),
+        host("zswap_pages_per_s"),
+        host("kswapd_pages_per_s"),
+        host("stalls_per_s"),
+        shown(sample.host("turn_s"), 0),
+    ));
+    lines.push(format!(
+        "REFAULT  file {}  anonymous {} pages/s   major faults {} /s   OOM kills {}",
+        host("refault_file_pages_per_s"),
+        host("refault_anonymous_pages_per_s"),
+        host("major_faults_per_s"),
+        shown(sample.host("oom_kills"), 0),
+    ));
+    lines.push(format!(
+        "KSM      {} MiB saved   {} share a page   {} ms/min",
+        size(sample.host("ksm_saved_mib")),
+        host("ksm_ratio"),
+        host("ksm_ms_per_min"),
+    ));
+    lines.push(String::new());
+    lines.extend(tiers(sample));
+    lines
+}
+
+fn part(name: &str, mib: Option<f64>, total: Option<f64>, room: &Room<'_>) -> String {
+    let total = total.filter(|total| *total > 0.0);
+    let share = mib.zip(total).map(|(mib, total)| mib / total);
+    let length = share.map_or(0, |share| (share.clamp(0.0, 1.0) * BAR as f64).round() as usize);
+    let bar = if room.look.is_ascii { "#" } else { "█" }.repeat(length);
+    let percent = shown(share.map(|share| share * 100.0), 1);
+    format!("{name:<9} {:>6} {percent:>5}% {bar:<BAR$}", size(mib))
+}
+
+fn tiers(sample: &Sample) -> Vec<String> {
+    let heads = ["SIZE", "USED", "STORED", "TAKES", "RATIO", "IN/s", "OUT/s", "READms", "WRTms"];
+    let ids = [
+        ("size_mib", 0),
+        ("used_mib", 0),
+        ("stored_mib", 0),
+        ("resident_mib", 0),
+        ("compression_ratio", 2),
+        ("in_pages_per_s", 1),
+        ("out_pages_per_s", 1),
+        ("read_ms", 2),
+        ("write_ms", 2),
+    ];
+    let cells =
+        |texts: Vec<String>| texts.iter().map(|text| format!(" {text:>6}")).collect::<String>();
+    let head = cells(heads.map(str::to_owned).to_vec());
+    let mut lines = vec![format!("{:<16}{head}", "TIER")];
+    for (path, tier) in &sample.interval.tiers {
+        let text = |(id, decimals): &(&str, u8)| shown(sample.tier(tier, id), *decimals);
+        lines.push(format!("{}{}", name(path, 16), cells(ids.iter().map(text).collect())));
+    }
+    if sample.interval.tiers.is_empty() {
+        lines.push("there is nothing below memory: no swap, no zram, no zswap".to_owned());
+    }
+    lines
+}

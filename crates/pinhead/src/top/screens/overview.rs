@@ -1,0 +1,112 @@
+//! The host at a glance.
+
+use super::super::model::{HISTORY, Model};
+use super::super::sample::Sample;
+use super::super::view::{Shown, View};
+use super::{Room, bars, guests, name, size, size_of};
+use reports::shown;
+
+/// CPU, memory, what is waited for, what is below memory, guests, and who of them is busiest.
+pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<String> {
+    let host = |id| shown(sample.host(id), 1);
+    let mib = |id| size(sample.host(id));
+    let row = &sample.ps.host;
+    let mut lines = vec![
+        format!(
+            "CPU      {} %  of {} CPUs   guests {} %   stolen from us {} %   wakes {} /s",
+            host("busy_percent"),
+            shown(sample.host("cpus"), 0),
+            host("virtual_percent"),
+            host("steal_percent"),
+            host("wakes_per_s"),
+        ),
+        format!("         {:>HISTORY$}", bars(model.busy.iter().copied(), 100.0, room.look)),
+        format!(
+            "Memory   {} MiB   available {}   free {}   wanted {}   reserve {}",
+            mib("total_mib"),
+            mib("available_mib"),
+            mib("free_mib"),
+            size_of(Some(row.set_point_bytes)),
+            size_of(Some(row.reserve_bytes)),
+        ),
+        format!(
+            "         {:>HISTORY$}",
+            bars(model.free.iter().copied(), sample.host("total_mib").unwrap_or(0.0), room.look)
+        ),
+    ];
+    lines.push(swap(sample));
+    lines.push(format!(
+        "Waits    CPU {} %   memory {} %  full {} %   I/O {} %  full {} %   stalls {} /s",
+        host("psi_cpu_percent"),
+        host("psi_memory_percent"),
+        host("psi_memory_full_percent"),
+        host("psi_io_percent"),
+        host("psi_io_full_percent"),
+        host("stalls_per_s"),
+    ));
+    lines.push(format!(
+        "KSM      {} MiB saved   {} share a page   {} ms/min   {}",
+        mib("ksm_saved_mib"),
+        host("ksm_ratio"),
+        host("ksm_ms_per_min"),
+        name(sample.ps.ksm.phase.as_deref().unwrap_or("left as it is"), 20),
+    ));
+    lines.push(tiers(sample));
+    lines.push(inhabitants(sample));
+    lines.push(format!(
+        "pinhead  {} ms/min   {} MiB   a look takes {} ms",
+        host("manager_ms_per_min"),
+        mib("manager_mib"),
+        shown(Some(sample.round_us as f64 / 1000.0), 1),
+    ));
+    lines.push(String::new());
+    let mut busiest = guests::table(model, &View::new(Shown::Guests, ""), room, false);
+    let left = room.height.saturating_sub(lines.len());
+    busiest.truncate(left);
+    lines.extend(busiest);
+    lines
+}
+
+fn swap(sample: &Sample) -> String {
+    use counters::series::HostField as H;
+    let used = sample.raw(H::SwapTotal).zip(sample.raw(H::SwapFree));
+    let used = used.map(|(total, free)| total.saturating_sub(free));
+    let rate = |value: Option<f64>| shown(value, 1);
+    format!(
+        "Swap     {} of {} MiB used   in {}   out {} pages/s   zswap {} pages/s",
+        size_of(used),
+        size_of(sample.raw(H::SwapTotal)),
+        rate(sample.interval.host.a_second(H::SwapIn)),
+        rate(sample.interval.host.a_second(H::SwapOut)),
+        rate(sample.host("zswap_pages_per_s")),
+    )
+}
+
+fn tiers(sample: &Sample) -> String {
+    let each = sample.interval.tiers.iter().map(|(path, tier)| {
+        let value = |id| sample.tier(tier, id);
+        let ratio = value("compression_ratio").map_or(String::new(), |x| format!(" at {x:.1}"));
+        let (used, whole) = (size(value("used_mib")), size(value("size_mib")));
+        format!("{} {used}/{whole} MiB{ratio}", name(path, 16).trim_end())
+    });
+    let all: Vec<String> = each.collect();
+    let text = if all.is_empty() { "none".to_owned() } else { all.join("   ") };
+    format!("Tiers    {text}")
+}
+
+fn inhabitants(sample: &Sample) -> String {
+    let rows = &sample.ps.guests;
+    let count = |state: &str| rows.iter().filter(|row| sample.seen(row).state() == state).count();
+    let (running, asleep) = (count("running"), count("asleep"));
+    let has: Option<u64> =
+        rows.iter().filter_map(|row| row.actual_bytes).reduce(u64::saturating_add);
+    let of: Option<u64> = rows.iter().map(|row| row.memory_bytes).reduce(u64::saturating_add);
+    format!(
+        "Guests   {}: {running} running, {asleep} asleep, {} else   have {} of {} MiB, res {}",
+        rows.len(),
+        rows.len() - running - asleep,
+        size_of(has),
+        size_of(of),
+        size(sample.all_guests("resident_mib")),
+    )
+}

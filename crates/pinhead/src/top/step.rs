@@ -1,0 +1,115 @@
+//! What a key does.
+
+use super::keys::Key;
+use super::model::Model;
+use super::view::{Column, Shown, View};
+
+/// A filter that is longer is no filter.
+const FILTER_MAX: usize = 60;
+/// Lines that stay when a page is turned.
+const PAGE_KEEPS: usize = 6;
+
+/// Carries out what was pressed, on a screen of so many lines.
+pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
+    if key == Key::Interrupt {
+        view.is_over = true;
+    } else if view.typed.is_some() {
+        write(view, key);
+    } else if view.has_help {
+        // Any key leads back.
+        view.has_help = false;
+        view.is_over = key == Key::Char('q');
+    } else {
+        command(view, key, model, height);
+    }
+}
+
+fn write(view: &mut View, key: Key) {
+    let mut typed = view.typed.take().unwrap_or_default();
+    match key {
+        Key::Enter => {
+            view.filter = typed;
+            view.scroll = 0;
+            return;
+        }
+        Key::Escape => return,
+        Key::Backspace => {
+            typed.pop();
+        }
+        Key::Char(c) if typed.chars().count() < FILTER_MAX => typed.push(c),
+        _ => {}
+    }
+    view.typed = Some(typed);
+}
+
+fn command(view: &mut View, key: Key, model: &Model, height: usize) {
+    let page = height.saturating_sub(PAGE_KEEPS).max(1) as isize;
+    match key {
+        Key::Char('q') => view.is_over = true,
+        Key::Char('?' | 'h') => view.has_help = true,
+        Key::Char('1') => show(view, Shown::Overview),
+        Key::Char('2') => show(view, Shown::Guests),
+        Key::Char('3') => show(view, Shown::Memory),
+        Key::Char('4') => show(view, Shown::Decisions),
+        Key::Char(' ') => view.is_frozen = !view.is_frozen,
+        Key::Char('/') => view.typed = Some(String::new()),
+        Key::Char('r') => view.is_reversed = !view.is_reversed,
+        Key::Char('s') => {
+            let at = Column::ALL.iter().position(|column| *column == view.sort).unwrap_or(0);
+            view.sort = Column::ALL[(at + 1) % Column::ALL.len()];
+        }
+        Key::Escape | Key::Backspace if view.open.is_some() => {
+            view.open = None;
+            view.scroll = 0;
+        }
+        Key::Escape => view.filter.clear(),
+        Key::Enter => open(view, model),
+        Key::Up | Key::Char('k') => travel(view, model, -1),
+        Key::Down | Key::Char('j') => travel(view, model, 1),
+        Key::PageUp => travel(view, model, -page),
+        Key::PageDown => travel(view, model, page),
+        Key::Home => travel(view, model, isize::MIN),
+        Key::End => travel(view, model, isize::MAX),
+        _ => {}
+    }
+}
+
+fn show(view: &mut View, shown: Shown) {
+    view.shown = shown;
+    view.open = None;
+    view.scroll = 0;
+}
+
+/// Opens the guest at the mark, or the one of the decision on top.
+fn open(view: &mut View, model: &Model) {
+    let id = match view.shown {
+        Shown::Overview | Shown::Memory => return show(view, Shown::Guests),
+        Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
+        Shown::Guests => {
+            let guests = view.guests(model);
+            let marked = guests.iter().find(|guest| Some(guest.row.id) == view.selected);
+            marked.or(guests.first()).map(|guest| guest.row.id)
+        }
+    };
+    if id.is_some() {
+        show(view, Shown::Guests);
+        (view.open, view.selected) = (id, id);
+    }
+}
+
+/// Moves the mark among guests, or scrolls.
+fn travel(view: &mut View, model: &Model, by: isize) {
+    if view.shown == Shown::Guests && view.open.is_none() {
+        let ids: Vec<u64> = view.guests(model).iter().map(|guest| guest.row.id).collect();
+        let at = ids.iter().position(|id| Some(*id) == view.selected).unwrap_or(0);
+        let to = at.saturating_add_signed(by).min(ids.len().saturating_sub(1));
+        view.selected = ids.get(to).copied();
+        return;
+    }
+    let most = match (view.shown, view.open) {
+        (Shown::Decisions, _) => view.decisions(model).len().saturating_sub(1),
+        (_, Some(id)) => model.decisions.iter().filter(|one| one.id == id).count(),
+        _ => 0,
+    };
+    view.scroll = view.scroll.saturating_add_signed(by).min(most);
+}

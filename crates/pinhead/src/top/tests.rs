@@ -1,0 +1,357 @@
+//! The screens from made-up data, and keys without a terminal.
+
+use super::keys::{Decoder, Key};
+use super::model::Model;
+use super::sample::Sample;
+use super::screens::{Look, draw};
+use super::step::step;
+use super::view::{Column, Shown, View};
+use counters::series::{
+    Field, GuestField as G, HostField as H, Interval, Over, ProcessField as P, ProcessName, Row,
+    TierField as T, Who,
+};
+use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use reports::Utc;
+use std::path::Path;
+
+const MIB: u64 = 1 << 20;
+const MS: u64 = 1_000_000;
+
+fn over<F: Field>(covered_ms: u64, values: &[(F, u64)]) -> Over<F> {
+    let mut row = Row::default();
+    values.iter().for_each(|(field, value)| row.set(*field, Some(*value)));
+    Over { covered_ms, row }
+}
+
+/// A host of four CPUs and 8 GiB, some second of its life.
+fn host(second: u64) -> Over<H> {
+    let guests = 900 + 40 * (second % 7);
+    let used = 5_000 + 100 * (second % 5);
+    over(
+        1000,
+        &[
+            (H::Cpus, 4),
+            (H::User, 120 * MS),
+            (H::System, 80 * MS),
+            (H::Guest, guests * MS),
+            (H::Idle, (3_800 - guests) * MS),
+            (H::Steal, 0),
+            (H::Total, 8_000 * MIB),
+            (H::Available, (8_000 - used) * MIB),
+            (H::Free, (7_000 - used) * MIB),
+            (H::Anonymous, 4_600 * MIB),
+            (H::Cached, 700 * MIB),
+            (H::Shared, 20 * MIB),
+            (H::Buffers, 30 * MIB),
+            (H::Slab, 140 * MIB),
+            (H::PageTables, 25 * MIB),
+            (H::OwnResident, 22 * MIB),
+            (H::OwnRun, 4 * MS),
+            (H::SwapTotal, 2_048 * MIB),
+            (H::SwapFree, 2_000 * MIB),
+            (H::SwapIn, 0),
+            (H::SwapOut, 12),
+            (H::PsiCpuSome, 31 * MS),
+            (H::PsiMemorySome, MS / 100),
+            (H::PsiMemoryFull, 0),
+            (H::KsmShared, 1_000),
+            (H::KsmSharing, 30_000),
+            (H::KsmRun, 9 * MS),
+            (H::Stalls, 0),
+            (H::OomKills, 0),
+        ],
+    )
+}
+
+fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (Who, GuestRow, Over<G>) {
+    let pid = Some(1_000 + id as u32);
+    let who = Who { name: name.into(), class: class.into(), pid, ..Who::default() };
+    let row = GuestRow {
+        id,
+        name: name.into(),
+        class: (!class.is_empty()).then(|| class.to_owned()),
+        pid,
+        mode: "managed".into(),
+        state: "running".into(),
+        daemon: true,
+        memory_bytes: 1_024 * MIB,
+        actual_bytes: Some((300 + 50 * id) * MIB),
+        target_bytes: Some((300 + 50 * id) * MIB),
+        min_bytes: 128 * MIB,
+        max_bytes: 1_024 * MIB,
+        shares: 100,
+        resident_bytes: Some((250 + 50 * id) * MIB),
+        available_bytes: Some(60 * MIB),
+        need_bytes: Some(id % 3 * 20 * MIB),
+        psi_permille: Some(id as f64),
+        age_ms: Some(900),
+        action: Some("take".into()),
+        clause: Some("idle".into()),
+        reason: Some(format!("It has not used {} MiB for a minute, and others need them", 20 + id)),
+        asleep,
+        ..GuestRow::default()
+    };
+    let seen = over(
+        1000,
+        &[
+            (G::Vcpus, 2),
+            (G::VcpuRun, id * 50 * MS),
+            (G::VcpuGuest, id * 45 * MS),
+            (G::VcpuDelay, id * 5 * MS),
+            (G::OtherRun, 3 * MS),
+            (G::VcpuDispatches, 40 * id),
+            (G::Resident, (250 + 50 * id) * MIB),
+            (G::OwnAvailable, 60 * MIB),
+            (G::OwnPsiSome, id * MS),
+        ],
+    );
+    (who, row, seen)
+}
+
+/// The second of that number. The last guest's name is made to harm.
+fn sample(second: u64) -> Sample {
+    let all = [
+        guest(1, "web1", "web", false),
+        guest(2, "web2", "web", false),
+        guest(3, "db", "", false),
+        guest(4, "batch-with-a-name-that-does-not-fit", "batch", true),
+        guest(5, "\u{1b}[2J\u{202e}evil\r\n\u{9b}31m", "ba\u{7}d", false),
+    ];
+    let mut interval = Interval {
+        from_ms: 1_763_740_800_000 + second as i64 * 1000,
+        length_ms: 1000,
+        host: host(second),
+        ..Interval::default()
+    };
+    let mut ps = Ps { host: HostRow::default(), ksm: KsmRow::default(), guests: Vec::new() };
+    ps.host.set_point_bytes = 1_024 * MIB;
+    ps.host.hysteresis_bytes = 128 * MIB;
+    ps.host.reserve_bytes = 512 * MIB;
+    ps.ksm.phase = Some("steady".into());
+    for (who, mut row, seen) in all {
+        // Later the database is given more.
+        if row.name == "db" && second > 30 {
+            row.action = Some("give".into());
+            row.clause = Some("need".into());
+            row.target_bytes = Some(600 * MIB);
+            row.reason = Some("It needs 40 MiB\u{1b}]0;title\u{7} more than it has".into());
+        }
+        if row.name == "web1" {
+            let name = ProcessName { name: "ngi\u{1b}nx".into(), pid: 0 };
+            let process = over(
+                60_000,
+                &[
+                    (P::User, 600 * MS),
+                    (P::System, 150 * MS),
+                    (P::Dispatches, 240),
+                    (P::Resident, 31 * MIB),
+                ],
+            );
+            interval.processes.entry(who.clone()).or_default().insert(name, process);
+        }
+        // Of a guest that sleeps nothing new is read.
+        if !row.asleep {
+            interval.guests.insert(who, seen);
+        }
+        ps.guests.push(row);
+    }
+    let zram = over(
+        1000,
+        &[
+            (T::Size, 2_048 * MIB),
+            (T::Used, 48 * MIB),
+            (T::Stored, 48 * MIB),
+            (T::Compressed, 15 * MIB),
+            (T::Resident, 16 * MIB),
+            (T::Reads, 0),
+            (T::ReadBytes, 0),
+            (T::Writes, 12),
+            (T::WriteBytes, 49_152),
+            (T::WriteTime, 600_000),
+        ],
+    );
+    interval.tiers.insert("/dev/zram0".into(), zram);
+    Sample::new(interval, ps, 1_234)
+}
+
+fn model() -> Model {
+    let mut model = Model::default();
+    (0..75).for_each(|second| model.take(sample(second)));
+    model
+}
+
+const LOOK: Look<'_> = Look { zone: &Utc, is_ascii: false, is_text: false };
+
+fn on(shown: Shown) -> View {
+    View::new(shown, "")
+}
+
+/// The screen as a file under `snapshots`, at both sizes; `UPDATE_GOLDEN` writes them anew.
+fn is_as_kept(name: &str, view: &View) {
+    for (width, height) in [(80, 24), (120, 40)] {
+        let lines = draw(&model(), view, (width, height), &LOOK);
+        assert_eq!(lines.len(), height, "{name}");
+        for line in &lines {
+            assert!(line.chars().count() <= width, "{name}: {line}");
+            assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
+        }
+        let text: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        let file = format!("src/top/snapshots/{name}-{width}.txt");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, kept, "{name} at {width}x{height}: UPDATE_GOLDEN=1 writes it anew");
+    }
+}
+
+#[test]
+fn every_screen_is_as_it_is_kept() {
+    is_as_kept("overview", &on(Shown::Overview));
+    is_as_kept("guests", &on(Shown::Guests));
+    is_as_kept("memory", &on(Shown::Memory));
+    is_as_kept("decisions", &on(Shown::Decisions));
+    is_as_kept("guest", &View { open: Some(1), ..on(Shown::Guests) });
+    is_as_kept("help", &View { has_help: true, ..on(Shown::Overview) });
+}
+
+#[test]
+fn nothing_that_a_terminal_obeys_is_drawn_at_any_size() {
+    let model = model();
+    let shown = [Shown::Overview, Shown::Guests, Shown::Memory, Shown::Decisions];
+    for (width, height) in [(1, 1), (2, 3), (20, 5), (79, 23), (300, 200)] {
+        for (shown, open) in shown.into_iter().flat_map(|one| [(one, None), (one, Some(5))]) {
+            let hostile = "\u{1b}[A\u{202e}".to_owned();
+            let view =
+                View { open, typed: Some(hostile.clone()), filter: String::new(), ..on(shown) };
+            let filtered = View { typed: None, filter: hostile, ..view.clone() };
+            for look in [LOOK, Look { is_ascii: true, ..LOOK }, Look { is_text: true, ..LOOK }] {
+                for view in [&view, &filtered] {
+                    let lines = draw(&model, view, (width, height), &look);
+                    assert!(lines.len() <= height.max(1));
+                    let all: Vec<char> = lines.iter().flat_map(|line| line.chars()).collect();
+                    assert!(lines.iter().all(|line| line.chars().count() <= width.max(1)));
+                    let obeyed = |c: &char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(c);
+                    assert!(!all.iter().any(obeyed), "{shown:?} {width}x{height}");
+                    assert!(!look.is_ascii || all.iter().all(char::is_ascii));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_manager_that_has_told_nothing_is_no_empty_screen() {
+    let mut model = Model::default();
+    model.trouble = Some("It does not\u{7} answer".into());
+    let lines = draw(&model, &on(Shown::Guests), (80, 24), &LOOK);
+    assert!(lines[2].contains("has not told anything"), "{lines:?}");
+    assert_eq!(lines[23], "! It does not\u{fffd} answer");
+}
+
+#[test]
+fn decisions_are_told_when_they_change_and_not_with_every_look() {
+    let model = model();
+    let told: Vec<&str> = model.decisions.iter().map(|one| one.guest.as_str()).collect();
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert_eq!((told[0], model.decisions[0].action.as_str()), ("db", "give"));
+    assert_eq!((model.decisions[1].at_ms, model.decisions[0].at_ms.is_some()), (None, true));
+    assert_eq!(model.busy.len(), 60);
+    assert!(model.busy.iter().all(|busy| busy.is_some_and(|busy| (0.0..=100.0).contains(&busy))));
+}
+
+#[test]
+fn what_a_guest_is_shown_with_is_what_the_reports_say() {
+    let sample = sample(0);
+    let seen = sample.seen(&sample.ps.guests[1]);
+    assert_eq!(seen.text("cpu_percent"), "10.3");
+    assert_eq!(seen.text("cpu_wait_percent"), "0.5");
+    // Nothing is known of one that was not looked at: not even that it did nothing.
+    assert_eq!(sample.seen(&sample.ps.guests[3]).text("cpu_percent"), "-");
+}
+
+fn names(view: &View, model: &Model) -> Vec<String> {
+    view.guests(model).iter().map(|guest| guest.row.name.chars().take(5).collect()).collect()
+}
+
+fn press(view: &mut View, model: &Model, bytes: &[u8]) {
+    let mut decoder = Decoder::default();
+    let keys = decoder.feed(bytes).into_iter().chain(decoder.finish());
+    keys.for_each(|key| step(view, key, model, 24));
+}
+
+#[test]
+fn keys_sort_and_reverse_and_filter() {
+    let model = model();
+    let mut view = on(Shown::Overview);
+    press(&mut view, &model, b"2");
+    assert_eq!(names(&view, &model)[1..], ["db", "web2", "web1", "batch"], "not known is last");
+    press(&mut view, &model, b"r");
+    assert_eq!(names(&view, &model)[..3], ["web1", "web2", "db"]);
+    assert_eq!(names(&view, &model)[4], "batch", "also the other way round");
+    press(&mut view, &model, b"r/web\r");
+    assert_eq!(names(&view, &model), ["web2", "web1"]);
+    press(&mut view, &model, b"/w*x\x7f2\r");
+    assert_eq!((names(&view, &model), view.filter.as_str()), (vec!["web2".into()], "w*2"));
+    press(&mut view, &model, b"/other\x1b");
+    assert_eq!(view.filter, "w*2", "Esc does not take it");
+    press(&mut view, &model, b"\x1b");
+    assert_eq!(names(&view, &model).len(), 5);
+    (0..Column::ALL.len()).for_each(|_| press(&mut view, &model, b"s"));
+    assert_eq!(view.sort, Column::Cpu, "once round");
+}
+
+#[test]
+fn the_mark_stays_with_its_guest_and_opens_it() {
+    let model = model();
+    let mut view = on(Shown::Guests);
+    press(&mut view, &model, b"\x1b[Bj");
+    assert_eq!(view.selected, Some(2));
+    press(&mut view, &model, b"r\r");
+    assert_eq!(view.open, Some(2));
+    assert!(draw(&model, &view, (80, 24), &LOOK)[1].contains("web2"));
+    press(&mut view, &model, b"\x1b");
+    assert_eq!((view.open, view.selected), (None, Some(2)));
+    press(&mut view, &model, b"\x1b[F");
+    assert_eq!(view.selected, Some(4));
+    press(&mut view, &model, b"4\r");
+    assert_eq!((view.shown, view.open), (Shown::Guests, Some(3)), "the newest decision's guest");
+    let view = View { open: Some(77), ..view };
+    assert!(draw(&model, &view, (80, 24), &LOOK)[2].contains("not there any more"));
+}
+
+#[test]
+fn freeze_help_and_quit() {
+    let model = model();
+    let mut view = on(Shown::Memory);
+    press(&mut view, &model, b" ");
+    assert!(view.is_frozen && draw(&model, &view, (80, 24), &LOOK)[0].contains("FROZEN"));
+    press(&mut view, &model, b" ??");
+    assert!(!view.is_frozen && !view.has_help && !view.is_over);
+    press(&mut view, &model, b"q");
+    assert!(view.is_over);
+    // A filter may have a q in it; an interrupt always ends.
+    let mut view = on(Shown::Guests);
+    press(&mut view, &model, b"/q");
+    assert!(!view.is_over);
+    press(&mut view, &model, b"\x03");
+    assert!(view.is_over);
+}
+
+#[test]
+fn a_key_may_come_in_pieces() {
+    let mut decoder = Decoder::default();
+    assert_eq!(decoder.feed(b"\x1b"), []);
+    assert!(decoder.is_open());
+    assert_eq!(decoder.feed(b"[5"), []);
+    assert_eq!(decoder.feed(b"~k\xc3"), [Key::PageUp, Key::Char('k')]);
+    assert_eq!(decoder.feed(b"\xa4"), [Key::Char('ä')]);
+    assert_eq!(decoder.feed(b"\x1b"), []);
+    assert_eq!(decoder.finish(), [Key::Escape]);
+    assert_eq!(decoder.finish(), []);
+    // Bytes without end or meaning are dropped.
+    assert_eq!(decoder.feed(&[0x1b, b'[', b'1', 0xff, 0xfe]), []);
+    assert_eq!(decoder.feed(&[b';'; 40]), []);
+    assert_eq!(decoder.feed(b"\xffq"), [Key::Char('q')]);
+}

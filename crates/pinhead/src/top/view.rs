@@ -1,0 +1,176 @@
+//! What somebody looks at: the screen, the order, the filter.
+
+use super::model::{Decided, Model};
+use super::sample::Seen;
+use clap::ValueEnum;
+use reports::Pattern;
+
+/// A screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shown {
+    /// The host
+    Overview,
+    /// All guests
+    Guests,
+    /// The host's memory and what is below it
+    Memory,
+    /// What was decided
+    Decisions,
+}
+
+/// What guests are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Name,
+    State,
+    Cpu,
+    Wait,
+    Ratio,
+    Has,
+    Of,
+    Resident,
+    Available,
+    Need,
+    Pressure,
+}
+
+impl Column {
+    pub(super) const ALL: [Column; 11] = [
+        Column::Name,
+        Column::State,
+        Column::Cpu,
+        Column::Wait,
+        Column::Ratio,
+        Column::Has,
+        Column::Of,
+        Column::Resident,
+        Column::Available,
+        Column::Need,
+        Column::Pressure,
+    ];
+
+    /// Its head.
+    pub(super) fn head(self) -> &'static str {
+        match self {
+            Column::Name => "GUEST",
+            Column::State => "STATE",
+            Column::Cpu => "CPU%",
+            Column::Wait => "STL%",
+            Column::Ratio => "T:V",
+            Column::Has => "HAS",
+            Column::Of => "OF",
+            Column::Resident => "RES",
+            Column::Available => "AVAIL",
+            Column::Need => "NEED",
+            Column::Pressure => "PSI%",
+        }
+    }
+
+    /// The number in it. Of a guest that has not run the monitor may know nothing new: then
+    /// what the manager last knew stands in.
+    pub(super) fn number(self, guest: &Seen<'_>) -> Option<f64> {
+        let row = guest.row;
+        let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);
+        match self {
+            Column::Name | Column::State => None,
+            Column::Cpu => guest.field("cpu_percent").or(row.cpu_percent),
+            Column::Wait => guest.field("cpu_wait_percent"),
+            Column::Ratio => guest.field("t_v_ratio"),
+            Column::Has => mib(row.actual_bytes),
+            Column::Of => mib(Some(row.memory_bytes)),
+            Column::Resident => guest.field("resident_mib").or(mib(row.resident_bytes)),
+            Column::Available => mib(row.available_bytes),
+            Column::Need => mib(row.need_bytes),
+            Column::Pressure => row.psi_permille.map(|permille| permille / 10.0),
+        }
+    }
+}
+
+/// What is shown, and how.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) shown: Shown,
+    /// The one guest that is looked at, on the screen of guests.
+    pub(super) open: Option<u64>,
+    /// The guest that the mark is at.
+    pub(super) selected: Option<u64>,
+    /// How far the decisions, or one guest's lines, are scrolled.
+    pub(super) scroll: usize,
+    pub(super) sort: Column,
+    pub(super) is_reversed: bool,
+    pub(super) filter: String,
+    /// A filter that is being typed.
+    pub(super) typed: Option<String>,
+    pub(super) is_frozen: bool,
+    pub(super) has_help: bool,
+    pub(super) is_over: bool,
+}
+
+impl View {
+    /// A screen as it is at first.
+    pub(super) fn new(shown: Shown, filter: &str) -> View {
+        View {
+            shown,
+            open: None,
+            selected: None,
+            scroll: 0,
+            sort: Column::Cpu,
+            is_reversed: false,
+            filter: filter.to_owned(),
+            typed: None,
+            is_frozen: false,
+            has_help: false,
+            is_over: false,
+        }
+    }
+
+    /// The guests, filtered and sorted. Numbers come with the greatest first, names with the
+    /// least; what is not known comes last in either order.
+    pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
+        let Some(sample) = &model.sample else { return Vec::new() };
+        let filter = Filter::new(&self.filter);
+        let mut all: Vec<(Option<f64>, Seen<'a>)> = sample
+            .ps
+            .guests
+            .iter()
+            .filter(|row| filter.takes(&row.name, row.class.as_deref().unwrap_or_default()))
+            .map(|row| sample.seen(row))
+            .map(|seen| (self.sort.number(&seen), seen))
+            .collect();
+        all.sort_by(|(a, one), (b, other)| {
+            let order = match self.sort {
+                Column::Name => one.row.name.cmp(&other.row.name),
+                Column::State => one.state().cmp(other.state()),
+                _ => match (a, b) {
+                    (Some(a), Some(b)) => b.total_cmp(a),
+                    (a, b) => return b.is_some().cmp(&a.is_some()),
+                },
+            };
+            let order = if self.is_reversed { order.reverse() } else { order };
+            order.then_with(|| (&one.row.name, one.row.id).cmp(&(&other.row.name, other.row.id)))
+        });
+        all.into_iter().map(|(_, seen)| seen).collect()
+    }
+
+    /// The decisions, filtered.
+    pub(super) fn decisions<'a>(&self, model: &'a Model) -> Vec<&'a Decided> {
+        let filter = Filter::new(&self.filter);
+        model.decisions.iter().filter(|one| filter.takes(&one.guest, &one.class)).collect()
+    }
+}
+
+/// Which guests are meant. Text without a star or question mark may stand anywhere in a name.
+struct Filter(Option<Pattern>);
+
+impl Filter {
+    fn new(text: &str) -> Filter {
+        let is_pattern = text.contains(['*', '?']);
+        let pattern = if is_pattern { text.to_owned() } else { format!("*{text}*") };
+        Filter(Pattern::new(&pattern).ok().filter(|_| !text.is_empty()))
+    }
+
+    fn takes(&self, name: &str, class: &str) -> bool {
+        let Some(pattern) = &self.0 else { return true };
+        pattern.matches(name) || (!class.is_empty() && pattern.matches(class))
+    }
+}

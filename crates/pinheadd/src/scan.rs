@@ -1,0 +1,292 @@
+//! Who runs in this guest, for a host that asks who wakes it.
+//!
+//! ```text
+//!   /proc/PID[/task/TID]/schedstat of every task ─► what has grown since the last question
+//!     ─► the top of them: name, times, memory ─► Processes, in parts
+//! ```
+//!
+//! A task's schedstat counts each time that it was given a CPU, without tracing. What a task
+//! had counted is kept from one question to the next, so that the top is that of now and not
+//! that since the boot; a daemon that is not asked any more lets go of it.
+
+use crate::clock::Clock;
+use crate::procfs::{Counts, Dir, Stat};
+use crate::sys;
+use kernfs::Root;
+use wire::{Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
+
+/// A guest is asked at most so often: a question costs it more than a look.
+const APART_MS: u64 = 10_000;
+/// Counts are kept so long for the next question; once a minute is usual.
+const KEEP_MS: u64 = 300_000;
+/// More tasks than this are not looked at: their table would be larger than the daemon.
+const TASKS_MAX: usize = 8192;
+/// So many tasks are told of with the place where they wait, which is a file more of each.
+const PLACES_MAX: usize = 20;
+/// Milliseconds in a tick of /proc, on every architecture that we know.
+const TICK_MS: u64 = 10;
+
+/// Answers the question who runs here.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    asked_ms: Option<u64>,
+    last: Option<Seen>,
+}
+
+/// What was counted at the last question.
+#[derive(Debug)]
+struct Seen {
+    sequence: u32,
+    uptime_ms: u64,
+    /// By the tasks' numbers.
+    tasks: Vec<Counted>,
+}
+
+/// A task's counts, with what they have grown by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    tid: u32,
+    pid: u32,
+    now: Counts,
+    before: Option<Counts>,
+}
+
+impl Counted {
+    fn dispatches_grown(&self) -> u64 {
+        let before = self.before.map_or(0, |before| before.dispatches);
+        self.now.dispatches.saturating_sub(before)
+    }
+
+    fn run_grown(&self) -> u64 {
+        self.now.run_ns.saturating_sub(self.before.map_or(0, |before| before.run_ns))
+    }
+}
+
+impl Scanner {
+    /// Whether a question that comes now is answered.
+    pub fn answers(&mut self, now_ms: u64) -> bool {
+        if self.asked_ms.is_some_and(|then| now_ms < then + APART_MS) {
+            return false;
+        }
+        self.asked_ms = Some(now_ms);
+        true
+    }
+
+    /// Forgets what was counted, if nobody has asked for long.
+    pub fn rest(&mut self, now_ms: u64) {
+        if self.asked_ms.is_none_or(|then| now_ms >= then + KEEP_MS) {
+            self.last = None;
+        }
+    }
+
+    /// The host is another one: its numbers mean nothing here.
+    pub fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// Looks at all tasks, and tells of the top of them.
+    pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> Vec<Processes> {
+        let start_us = clock.us();
+        let uptime_ms = clock.uptime_ms();
+        let mut dir = Dir::new(root);
+        let mut totals = dir.totals();
+        totals.uptime_ms = Some(uptime_ms);
+        let last = self.last.take();
+        let mut tasks = self.count(&mut dir, last.as_ref());
+        totals.tasks = Some(tasks.len() as u64);
+        let top = top(&tasks, usize::from(scan.top));
+        let told: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
+        let all: u64 = tasks.iter().map(Counted::dispatches_grown).sum();
+        totals.rest_dispatches = Some(all.saturating_sub(told));
+        let then_ms = last.as_ref().map(|last| last.uptime_ms);
+        let tell = |(place, index): (usize, &usize)| dir.task(&tasks[*index], place, then_ms);
+        let rows: Vec<Task> = top.iter().enumerate().filter_map(tell).collect();
+        let previous = last.map_or(0, |last| last.sequence);
+        tasks.iter_mut().for_each(|task| task.before = None);
+        self.last = Some(Seen { sequence: scan.sequence, uptime_ms, tasks });
+        totals.scan_us = Some(clock.us().saturating_sub(start_us));
+        parts(scan.sequence, previous, totals, rows)
+    }
+
+    fn count(&self, dir: &mut Dir, last: Option<&Seen>) -> Vec<Counted> {
+        let room = last.map_or(128, |last| last.tasks.len() + 16);
+        let mut tasks = Vec::with_capacity(room);
+        dir.each(TASKS_MAX, |pid, tid, now| {
+            let before = last.and_then(|last| {
+                let at = last.tasks.binary_search_by_key(&tid, |task| task.tid).ok()?;
+                // Another task may have the number now; then its counts are lower, mostly.
+                let before = last.tasks[at].now;
+                (before.dispatches <= now.dispatches && before.run_ns <= now.run_ns)
+                    .then_some(before)
+            });
+            tasks.push(Counted { tid, pid, now, before });
+        });
+        tasks.sort_unstable_by_key(|task| task.tid);
+        tasks
+    }
+}
+
+impl Dir {
+    /// What there is to tell of a task. `None` if it has gone meanwhile.
+    fn task(&mut self, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
+        let Counted { tid, pid, now, before } = *counted;
+        let stat = self.stat(pid, tid)?;
+        let Stat { name, state, start_ticks, .. } = stat;
+        let kind = match (stat.is_kernel, tid == pid) {
+            (true, _) => TaskKind::Kernel,
+            (false, true) => TaskKind::Process,
+            (false, false) => TaskKind::Thread,
+        };
+        // One that has started since had counted nothing; of others it may not be known.
+        let is_new = then_ms.is_some_and(|then| start_ticks.saturating_mul(TICK_MS) > then);
+        let before = if is_new { Some(Counts::default()) } else { before };
+        let wchan = if place < PLACES_MAX && state == b'S' { self.place(pid, tid) } else { None };
+        Some(Task {
+            tid,
+            pid,
+            kind,
+            state,
+            name,
+            wchan: wchan.unwrap_or_default(),
+            start_ticks: Some(start_ticks),
+            user_ticks: Some(stat.user_ticks),
+            system_ticks: Some(stat.system_ticks),
+            child_user_ticks: Some(stat.child_user_ticks),
+            child_system_ticks: Some(stat.child_system_ticks),
+            run_ns: Some(now.run_ns),
+            dispatches: Some(now.dispatches),
+            run_before_ns: before.map(|before| before.run_ns),
+            dispatches_before: before.map(|before| before.dispatches),
+            resident_kib: Some(stat.resident_pages.saturating_mul(sys::page_kib())),
+            major_faults: Some(stat.major_faults),
+            threads: Some(stat.threads),
+        })
+    }
+}
+
+/// The places of those with the most dispatches and of those with the most CPU time, since the
+/// last question: so many of each.
+fn top(tasks: &[Counted], most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> =
+        (0..tasks.len()).filter(|index| tasks[*index].dispatches_grown() > 0).collect();
+    order.sort_unstable_by_key(|index| std::cmp::Reverse(tasks[*index].dispatches_grown()));
+    let rest = order.split_off(most.min(order.len()));
+    let mut by_run: Vec<usize> = rest;
+    by_run.sort_unstable_by_key(|index| std::cmp::Reverse(tasks[*index].run_grown()));
+    order.extend(by_run.into_iter().take(most));
+    order
+}
+
+fn parts(sequence: u32, previous: u32, totals: Totals, rows: Vec<Task>) -> Vec<Processes> {
+    let mut pieces: Vec<&[Task]> = rows.chunks(TASKS_A_PART).collect();
+    if pieces.is_empty() {
+        pieces.push(&[]);
+    }
+    let count = pieces.len();
+    let part = |(part, tasks): (usize, &[Task])| Processes {
+        sequence,
+        previous,
+        // At most two times 255 tasks.
+        part: part as u8,
+        last: part + 1 == count,
+        totals,
+        tasks: tasks.to_vec(),
+    };
+    pieces.into_iter().enumerate().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernfs::testing::FakeKernel;
+
+    /// A task in the tree: number of its process, its own, name, run time, dispatches.
+    fn task(kernel: &FakeKernel, pid: u32, tid: u32, name: &str, run_ns: u64, dispatches: u64) {
+        let schedstat = format!("{run_ns} 5 {dispatches}\n");
+        let flags = if name == "kworker/0:1" { 0x20_8040 } else { 0x40_0000 };
+        let stat = format!(
+            "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
+        );
+        kernel.write(&format!("proc/{pid}/task/{tid}/schedstat"), &schedstat);
+        kernel.write(&format!("proc/{pid}/task/{tid}/stat"), &stat);
+        kernel.write(&format!("proc/{pid}/task/{tid}/wchan"), "do_poll.constprop.0");
+        if pid == tid {
+            kernel.write(&format!("proc/{pid}/schedstat"), &schedstat);
+            kernel.write(&format!("proc/{pid}/stat"), &stat);
+        }
+    }
+
+    fn ask(scanner: &mut Scanner, kernel: &FakeKernel, sequence: u32, top: u8) -> Vec<Processes> {
+        scanner.scan(&kernel.root(), Scan { sequence, top }, &Clock::new())
+    }
+
+    fn names(parts: &[Processes]) -> Vec<(u32, &str)> {
+        parts.iter().flat_map(|p| &p.tasks).map(|t| (t.tid, t.name.as_str())).collect()
+    }
+
+    #[test]
+    fn the_top_is_that_of_now_and_not_that_since_the_boot() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 1, 1, "init", 9_000_000, 9000);
+        task(&kernel, 7, 7, "x) R (y", 50, 5);
+        task(&kernel, 7, 8, "thread", 60, 6);
+        task(&kernel, 3, 3, "kworker/0:1", 70, 7);
+        task(&kernel, 4, 4, "never", 0, 0);
+        let mut scanner = Scanner::default();
+        let parts = ask(&mut scanner, &kernel, 1, 1);
+        assert_eq!(parts.len(), 1);
+        assert_eq!((parts[0].previous, parts[0].last, parts[0].part), (0, true, 0));
+        assert_eq!(names(&parts), [(1, "init"), (3, "kworker/0:1")]);
+        assert_eq!(parts[0].totals.tasks, Some(5));
+        assert_eq!(parts[0].totals.rest_dispatches, Some(11));
+        assert_eq!(parts[0].tasks[1].kind, TaskKind::Kernel);
+
+        task(&kernel, 7, 8, "thread", 1060, 46);
+        task(&kernel, 7, 7, "x) R (y", 99_050, 6);
+        let parts = ask(&mut scanner, &kernel, 2, 1);
+        assert_eq!(parts[0].previous, 1);
+        assert_eq!(names(&parts), [(8, "thread"), (7, "x) R (y")]);
+        let thread = &parts[0].tasks[0];
+        assert_eq!((thread.pid, thread.kind), (7, TaskKind::Thread));
+        assert_eq!((thread.dispatches, thread.dispatches_before), (Some(46), Some(6)));
+        assert_eq!((thread.run_ns, thread.run_before_ns), (Some(1060), Some(60)));
+        assert_eq!((thread.user_ticks, thread.child_system_ticks), (Some(11), Some(14)));
+        assert_eq!((thread.start_ticks, thread.major_faults), (Some(150), Some(3)));
+        assert_eq!(thread.wchan, "do_poll.constprop.0");
+        assert_eq!(parts[0].totals.rest_dispatches, Some(0));
+    }
+
+    #[test]
+    fn questions_are_apart_and_counts_are_let_go_of() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 1, 1, "init", 9, 9);
+        let mut scanner = Scanner::default();
+        assert!(scanner.answers(5));
+        assert!(!scanner.answers(10_004));
+        assert!(scanner.answers(10_005));
+        ask(&mut scanner, &kernel, 1, 9);
+        scanner.rest(10_005 + KEEP_MS - 1);
+        assert!(scanner.last.is_some());
+        scanner.rest(10_005 + KEEP_MS);
+        assert!(scanner.last.is_none());
+        ask(&mut scanner, &kernel, 2, 9);
+        scanner.forget();
+        assert!(scanner.last.is_none() && !scanner.answers(10_006));
+    }
+
+    #[test]
+    fn many_tasks_take_many_parts_and_none_takes_one() {
+        let kernel = FakeKernel::new(1, 1);
+        let mut scanner = Scanner::default();
+        let parts = ask(&mut scanner, &kernel, 4, 9);
+        assert_eq!((parts.len(), parts[0].last, parts[0].tasks.len()), (1, true, 0));
+        for tid in 1..=40 {
+            task(&kernel, tid, tid, "many", 10, 1);
+        }
+        let parts = ask(&mut scanner, &kernel, 5, 255);
+        assert_eq!(names(&parts).len(), 40);
+        assert_eq!(parts.len(), 40_usize.div_ceil(TASKS_A_PART));
+        assert!(parts.iter().enumerate().all(|(n, p)| usize::from(p.part) == n));
+        assert_eq!(parts.iter().filter(|part| part.last).count(), 1);
+    }
+}

@@ -1,0 +1,337 @@
+//! What deserves a look: rules over derived fields, and what they found.
+
+use crate::build::{Line, LineKind, Work};
+use crate::fields::{Derived, Raw, Scope, field};
+use crate::gather::{By, GuestId, Measured};
+use crate::number::shown;
+use crate::plain::plain;
+use crate::sums::facts_of;
+use crate::time::{clock_text, date_text};
+use crate::{Facts, time::Zone};
+use std::collections::BTreeMap;
+
+/// A rule: a field that should stay on one side of a limit.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its name.
+    pub name: &'static str,
+    /// What it looks at: guests, or the host.
+    pub scope: Scope,
+    /// The field.
+    pub field: &'static str,
+    /// The value that is still right.
+    pub limit: f64,
+    /// When it speaks.
+    pub when: When,
+    /// What it means, and what to do.
+    pub advice: &'static str,
+}
+
+/// When a rule speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The value is above the limit.
+    Above,
+    /// The value is above it while the guest uses less than 1 % of a CPU.
+    AboveIdle,
+    /// The value is above it while the guest uses more than 1 % of a CPU.
+    AboveBusy,
+    /// The value is further from 1 than the limit.
+    Off,
+    /// The value is below the limit.
+    Below,
+}
+
+const fn rule(
+    name: &'static str,
+    scope: Scope,
+    field: &'static str,
+    limit: f64,
+    when: When,
+    advice: &'static str,
+) -> Rule {
+    Rule { name, scope, field, limit, when, advice }
+}
+
+/// All rules.
+pub static RULES: &[Rule] = &[
+    rule(
+        "overhead",
+        Scope::Guest,
+        "t_v_ratio",
+        1.5,
+        When::AboveBusy,
+        "the host works half as much again as the guest: look at its devices and exits",
+    ),
+    rule(
+        "page-wait",
+        Scope::Guest,
+        "page_wait_percent",
+        5.0,
+        When::Above,
+        "it waits for its memory: give it more, or the host less to hold",
+    ),
+    rule(
+        "cpu-wait",
+        Scope::Guest,
+        "cpu_wait_percent",
+        10.0,
+        When::Above,
+        "it waits for CPUs: there are too few, or too much runs on them",
+    ),
+    rule("io-wait", Scope::Guest, "io_wait_percent", 10.0, When::Above, "it waits for storage"),
+    rule(
+        "tight",
+        Scope::Guest,
+        "tight_ratio",
+        1.0,
+        When::Above,
+        "its working set is larger than what it has: raise its floor",
+    ),
+    rule(
+        "clock",
+        Scope::Guest,
+        "prorate_ratio",
+        0.05,
+        When::Off,
+        "its own CPU figures are not the host's: read those of PROC",
+    ),
+    rule(
+        "wakes",
+        Scope::Guest,
+        "wakes_per_min",
+        300.0,
+        When::AboveIdle,
+        "it is woken while it does nothing: ask `pinhead idle`",
+    ),
+    rule(
+        "killed",
+        Scope::Guest,
+        "own_oom_kills",
+        0.0,
+        When::Above,
+        "it killed processes for want of memory",
+    ),
+    rule(
+        "load",
+        Scope::Host,
+        "load_ratio",
+        0.9,
+        When::Above,
+        "working sets nearly fill the host: it is about to thrash",
+    ),
+    rule(
+        "capture",
+        Scope::Host,
+        "attributed_percent",
+        90.0,
+        When::Below,
+        "something else than guests uses the host",
+    ),
+    rule(
+        "short",
+        Scope::Host,
+        "psi_memory_percent",
+        10.0,
+        When::Above,
+        "the host itself waits for memory",
+    ),
+];
+
+/// What the labels of findings are.
+pub(crate) const LABELS: [&str; 6] = ["host", "rule", "who", "field", "at", "evidence"];
+
+/// A guest below this much of a CPU does nothing of its own, in hundredths.
+const IDLE_PERCENT: f64 = 1.0;
+
+/// What a rule has seen of someone.
+#[derive(Default)]
+struct Seen {
+    known: u32,
+    held: u32,
+    worst: Option<(f64, i64, String)>,
+}
+
+impl Rule {
+    fn field(&self) -> Option<&'static Derived> {
+        field(self.scope, self.field)
+    }
+
+    fn speaks(&self, value: f64, facts: &Facts<'_>) -> bool {
+        let cpu = || facts.cpu_ns().and_then(|ns| facts.g_share(ns));
+        match self.when {
+            When::Above => value > self.limit,
+            When::AboveIdle => {
+                value > self.limit && cpu().is_some_and(|percent| percent < IDLE_PERCENT)
+            }
+            When::AboveBusy => {
+                value > self.limit && cpu().is_some_and(|percent| percent >= IDLE_PERCENT)
+            }
+            When::Off => (value - 1.0).abs() > self.limit,
+            When::Below => value < self.limit,
+        }
+    }
+
+    /// How bad a value is: larger is worse.
+    fn badness(&self, value: f64) -> f64 {
+        match self.when {
+            When::Above | When::AboveIdle | When::AboveBusy => value,
+            When::Off => (value - 1.0).abs(),
+            When::Below => -value,
+        }
+    }
+
+    fn look(&self, facts: &Facts<'_>, at_ms: i64, seen: &mut Seen) {
+        let Some(field) = self.field() else { return };
+        let Some(value) = field.value(facts) else { return };
+        seen.known += 1;
+        if !self.speaks(value, facts) {
+            return;
+        }
+        seen.held += 1;
+        let is_worse =
+            |(worst, ..): &(f64, i64, String)| self.badness(value) > self.badness(*worst);
+        if seen.worst.as_ref().is_none_or(is_worse) {
+            seen.worst = Some((value, at_ms, evidence(field, facts)));
+        }
+    }
+}
+
+/// The raw values behind a derived one.
+fn evidence(field: &Derived, facts: &Facts<'_>) -> String {
+    let one = |raw: &Raw| raw.value(facts).map(|value| format!("{}={value}", raw.name()));
+    field.sources.iter().filter_map(one).collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for at in 0..work.courses.len() {
+        let guests = Guests::look(work, at);
+        for (rule, seen) in RULES.iter().zip(&guests.seen) {
+            if rule.scope == Scope::Host {
+                let mut seen = Seen::default();
+                for turn in &work.courses[at].turns {
+                    rule.look(&turn.sums.facts(), turn.interval.from_ms, &mut seen);
+                }
+                let whole = work.total(at).facts();
+                lines.extend(finding(work, at, rule, "host".into(), &seen, &whole));
+                continue;
+            }
+            // Each rule has its own top: one that always speaks must not hide the rest.
+            let mut found = guests.findings(work, at, rule, seen);
+            work.sort(&mut found, |line| line);
+            found.truncate(work.options.top);
+            lines.extend(found);
+        }
+    }
+    lines
+}
+
+/// What the rules have seen of guests, rule by rule, and the guests over the whole time.
+struct Guests {
+    seen: Vec<BTreeMap<GuestId, Seen>>,
+    whole: BTreeMap<GuestId, Measured>,
+}
+
+impl Guests {
+    fn look(work: &Work<'_>, at: usize) -> Guests {
+        let mut seen: Vec<BTreeMap<GuestId, Seen>> =
+            RULES.iter().map(|_| BTreeMap::new()).collect();
+        for turn in &work.courses[at].turns {
+            let (host, from_ms) = (&turn.sums.host, turn.interval.from_ms);
+            for (id, guest) in work.subjects(&turn.guests, host.covered_ms).iter() {
+                let facts = facts_of(host, guest);
+                for (rule, seen) in RULES.iter().zip(&mut seen) {
+                    if rule.scope == Scope::Host {
+                        continue;
+                    }
+                    match seen.get_mut(id) {
+                        Some(seen) => rule.look(&facts, from_ms, seen),
+                        None => {
+                            rule.look(&facts, from_ms, seen.entry(id.clone()).or_default());
+                        }
+                    }
+                }
+            }
+        }
+        Guests { seen, whole: work.over_time(at) }
+    }
+
+    fn findings(
+        &self,
+        work: &Work<'_>,
+        at: usize,
+        rule: &Rule,
+        seen: &BTreeMap<GuestId, Seen>,
+    ) -> Vec<Line> {
+        let none = Measured::default();
+        let one = |(id, seen): (&GuestId, &Seen)| {
+            let who = match work.options.by {
+                By::Guest => work.name_of(at, id),
+                By::Class => plain(&id.class),
+                By::Host => plain(&work.hosts[at].name),
+            };
+            let facts = facts_of(&work.total(at).host, self.whole.get(id).unwrap_or(&none));
+            finding(work, at, rule, who, seen, &facts)
+        };
+        seen.iter().filter_map(one).collect()
+    }
+}
+
+fn finding(
+    work: &Work<'_>,
+    at: usize,
+    rule: &Rule,
+    who: String,
+    seen: &Seen,
+    whole: &Facts<'_>,
+) -> Option<Line> {
+    let field = rule.field()?;
+    let (worst, at_ms, evidence) = seen.worst.as_ref()?;
+    let held = f64::from(seen.held) * 100.0 / f64::from(seen.known);
+    let unit = match field.unit.text() {
+        "" => field.heading(),
+        _ => format!("{} [{}]", field.id, field.unit.text()),
+    };
+    let labels = vec![
+        plain(&work.hosts[at].name),
+        rule.name.into(),
+        who,
+        unit,
+        moment_text(*at_ms, work.options.zone),
+        evidence.clone(),
+    ];
+    let (from_ms, length_ms, covered_ms) = work.whole_time(at);
+    let values = vec![Some(rule.limit), field.value(whole), Some(*worst), Some(held)];
+    let kind = LineKind::Whole;
+    Some(Line { kind, from_ms, length_ms, covered_ms, labels, values })
+}
+
+fn moment_text(at_ms: i64, zone: &dyn Zone) -> String {
+    format!("{} {}", date_text(at_ms, zone), clock_text(at_ms, zone))
+}
+
+/// A rule's limit in words.
+pub(crate) fn limit_text(rule: &Rule) -> String {
+    let limit = shown(Some(rule.limit), 2);
+    match rule.when {
+        When::Above => format!("above {limit}"),
+        When::AboveIdle => format!("above {limit} while idle"),
+        When::AboveBusy => format!("above {limit} while busy"),
+        When::Off => format!("more than {limit} off 1"),
+        When::Below => format!("below {limit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_its_field() {
+        for rule in RULES {
+            assert!(rule.field().is_some(), "{}", rule.name);
+            assert!(!limit_text(rule).is_empty() && !rule.advice.is_empty());
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Reports of guests, and of what is in them.
+
+use super::{Definition, bars, lines, part, stack};
+use crate::fields::Scope;
+
+const WAITS: &[&str] = &[
+    "run_percent",
+    "emulation_percent",
+    "halt_poll_percent",
+    "cpu_wait_percent",
+    "page_wait_percent",
+    "io_wait_percent",
+    "limit_percent",
+    "idle_percent",
+    "other_percent",
+    "states_percent",
+];
+
+pub(super) const GUEST1: Definition = Definition {
+    name: "GUEST1",
+    title: "CPU and memory of guests",
+    heritage: &["ESAUSR2", "ESAUSP2"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "cpu_ms_per_min",
+        &[
+            "cpu_ms_per_min",
+            "cpu_percent",
+            "virtual_ms_per_min",
+            "t_v_ratio",
+            "resident_mib",
+            "working_set_mib",
+            "locked_mib",
+            "actual_mib",
+            "target_mib",
+            "minimum_mib",
+        ],
+        &[
+            lines("CPU time of guests", &["cpu_ms_per_min", "virtual_ms_per_min"]),
+            lines("Memory of guests", &["resident_mib", "working_set_mib", "actual_mib"]),
+            bars("CPU time by guest", &["cpu_ms_per_min"]),
+        ],
+    )],
+    left_out: "What is reserved for a guest by `memory.low` is not recorded; its floor is.",
+};
+
+pub(super) const GUEST2: Definition = Definition {
+    name: "GUEST2",
+    title: "Paging of guests",
+    heritage: &["ESAUSR2", "ESAUSPG"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "swapped_mib",
+        &[
+            "swapped_mib",
+            "host_faults_per_s",
+            "own_swap_in_pages_per_s",
+            "own_swap_out_pages_per_s",
+            "own_faults_per_s",
+            "own_refault_anonymous_pages_per_s",
+            "own_refault_file_pages_per_s",
+            "merged_mib",
+            "reported_mib",
+        ],
+        &[
+            lines(
+                "Memory that the host has swapped out, or shares",
+                &["swapped_mib", "merged_mib"],
+            ),
+            bars("Swapped out by the host", &["swapped_mib"]),
+        ],
+    )],
+    left_out: "The host's pages are not told apart by tier for a guest: PAGE has them by tier.",
+};
+
+pub(super) const STATE: Definition = Definition {
+    name: "STATE",
+    title: "Where the time of virtual CPUs went",
+    heritage: &["ESAXACT", "ESAWKLD"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "cpu_wait_percent",
+        WAITS,
+        &[
+            stack(
+                "States of virtual CPUs, without idle",
+                &[
+                    "run_percent",
+                    "emulation_percent",
+                    "halt_poll_percent",
+                    "cpu_wait_percent",
+                    "page_wait_percent",
+                    "io_wait_percent",
+                    "limit_percent",
+                ],
+            ),
+            bars("Waiting for a CPU", &["cpu_wait_percent"]),
+        ],
+    )],
+    left_out: "Idle time is not split at 300 ms, and asynchronous I/O is not told apart.",
+};
+
+pub(super) const QUEUE: Definition = Definition {
+    name: "QUEUE",
+    title: "Wake-ups of guests and how long they take",
+    heritage: &["ESAUSRQ", "ESAUSLA"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "in_queue",
+        &["vcpus", "wakes_per_min", "wake_cpu_ms", "wake_wait_ms", "in_queue", "exits_per_s"],
+        &[
+            lines("Virtual CPUs that ran or waited", &["in_queue"]),
+            bars("Wake-ups by guest", &["wakes_per_min"]),
+        ],
+    )],
+    left_out: "Bursts are not recorded one by one, so there is no histogram of them.",
+};
+
+pub(super) const VDISK: Definition = Definition {
+    name: "VDISK",
+    title: "Swap in memory: what guests see, and what the host keeps",
+    heritage: &["ESAVDSK"],
+    parts: &[
+        part(
+            "guests",
+            "Swap spaces of guests",
+            Scope::Guest,
+            "own_swap_used_mib",
+            &[
+                "own_swap_mib",
+                "own_swap_used_mib",
+                "own_swap_in_pages_per_s",
+                "own_swap_out_pages_per_s",
+                "swapped_mib",
+            ],
+            &[
+                lines("Swap that guests use", &["own_swap_used_mib", "swapped_mib"]),
+                bars("Swap used by guest", &["own_swap_used_mib"]),
+            ],
+        ),
+        part(
+            "tiers",
+            "Compressed swap devices of the host",
+            Scope::Tier,
+            "stored_mib",
+            &[
+                "size_mib",
+                "stored_mib",
+                "compressed_mib",
+                "resident_mib",
+                "compression_ratio",
+                "backing_mib",
+                "reads_per_s",
+                "writes_per_s",
+            ],
+            &[],
+        )
+        .without_intervals()
+        .compressed(),
+    ],
+    left_out: "",
+};
+
+pub(super) const GIO: Definition = Definition {
+    name: "GIO",
+    title: "I/O of guests",
+    heritage: &["ESAUSR3"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "read_kib_per_s",
+        &[
+            "read_kib_per_s",
+            "write_kib_per_s",
+            "read_calls_per_s",
+            "write_calls_per_s",
+            "io_wait_percent",
+            "host_faults_per_s",
+            "own_faults_per_s",
+        ],
+        &[
+            lines("Storage that guests read and wrote", &["read_kib_per_s", "write_kib_per_s"]),
+            bars("Read by guest", &["read_kib_per_s"]),
+        ],
+    )],
+    left_out: "Network traffic, and hits in the host's cache, are not recorded.",
+};
+
+pub(super) const PROC: Definition = Definition {
+    name: "PROC",
+    title: "Processes in guests, by the host's truth",
+    heritage: &["ESALNXP"],
+    parts: &[part(
+        "processes",
+        "Processes",
+        Scope::Process,
+        "cpu_percent",
+        &[
+            "processes",
+            "cpu_percent",
+            "user_percent",
+            "system_percent",
+            "child_percent",
+            "prorate_ratio",
+            "wakes_per_min",
+            "wake_cpu_ms",
+            "resident_mib",
+            "faults_per_min",
+        ],
+        &[bars("CPU by process", &["cpu_percent"])],
+    )
+    .without_intervals()],
+    left_out: "States, and waits of single processes, are not recorded.",
+};
+
+pub(super) const IDLE: Definition = Definition {
+    name: "IDLE",
+    title: "What guests cost while they do little, and who wakes them",
+    heritage: &[],
+    parts: &[
+        part(
+            "guests",
+            "Guests",
+            Scope::Guest,
+            "cpu_ms_per_min",
+            &[
+                "cpu_ms_per_min",
+                "virtual_ms_per_min",
+                "emulation_ms_per_min",
+                "halt_poll_ms_per_min",
+                "other_ms_per_min",
+                "wakes_per_min",
+                "wake_cpu_ms",
+                "other_wakes_per_min",
+            ],
+            &[
+                lines("CPU time", &["cpu_ms_per_min", "virtual_ms_per_min", "other_ms_per_min"]),
+                bars("CPU time by guest", &["cpu_ms_per_min"]),
+            ],
+        ),
+        part(
+            "wakers",
+            "Who wakes them",
+            Scope::Process,
+            "wakes_per_min",
+            &["wakes_per_min", "wake_cpu_ms", "cpu_ms_per_min", "of_guest_percent"],
+            &[bars("Wake-ups by process", &["wakes_per_min"])],
+        )
+        .without_intervals(),
+    ],
+    left_out: "Timers are not traced; `pinhead idle GUEST` asks one guest for its threads.",
+};
+
+pub(super) const LNXS: Definition = Definition {
+    name: "LNXS",
+    title: "Guests as they see themselves",
+    heritage: &["ESALNXS"],
+    parts: &[part(
+        "guests",
+        "Guests",
+        Scope::Guest,
+        "own_busy_percent",
+        &[
+            "own_cpus",
+            "own_busy_percent",
+            "own_steal_percent",
+            "own_total_mib",
+            "own_available_mib",
+            "own_cached_mib",
+            "own_swap_used_mib",
+            "own_psi_some_percent",
+            "own_psi_full_percent",
+            "own_stalls_per_s",
+            "own_oom_kills",
+            "own_pool_mib",
+            "own_plugs",
+            "own_unplugs",
+            "prorate_ratio",
+        ],
+        &[
+            lines("CPU, as guests count it", &["own_busy_percent", "own_steal_percent"]),
+            lines(
+                "Memory, as guests count it",
+                &["own_total_mib", "own_available_mib", "own_cached_mib"],
+            ),
+        ],
+    )],
+    left_out: "Load averages, file systems and the network of guests are not recorded.",
+};

@@ -1,0 +1,256 @@
+//! Reports of the host, of its memory, and of everything at once.
+
+use super::{Definition, bars, lines, part, stack};
+use crate::fields::Scope;
+
+pub(super) const HDR: Definition = Definition {
+    name: "HDR",
+    title: "The host, what is recorded of it, and its largest guests",
+    heritage: &["ESAHDR"],
+    parts: &[
+        part(
+            "host",
+            "The host",
+            Scope::Host,
+            "cpus",
+            &[
+                "cpus",
+                "total_mib",
+                "available_mib",
+                "busy_percent",
+                "guests_on",
+                "ksm_saved_mib",
+                "manager_ms_per_min",
+                "manager_mib",
+                "switches_per_s",
+            ],
+            &[],
+        )
+        .without_intervals(),
+        part(
+            "tiers",
+            "Tiers of memory",
+            Scope::Tier,
+            "size_mib",
+            &["size_mib", "used_mib", "compression_ratio", "resident_mib"],
+            &[],
+        )
+        .without_intervals(),
+        part(
+            "guests",
+            "The largest guests",
+            Scope::Guest,
+            "cpu_ms_per_min",
+            &[
+                "cpu_ms_per_min",
+                "host_cpu_percent",
+                "t_v_ratio",
+                "resident_mib",
+                "memory_mib",
+                "vcpus",
+            ],
+            &[bars("CPU time of the largest guests", &["cpu_ms_per_min"])],
+        )
+        .without_intervals(),
+    ],
+    left_out: "",
+};
+
+pub(super) const MAIN: Definition = Definition {
+    name: "MAIN",
+    title: "The host at a glance",
+    heritage: &["ESAMAIN", "ESASSUM"],
+    parts: &[part(
+        "host",
+        "The host",
+        Scope::Host,
+        "busy_percent",
+        &[
+            "guests_on",
+            "guests_active",
+            "in_queue",
+            "wakes_per_s",
+            "wake_ms",
+            "busy_percent",
+            "virtual_percent",
+            "capture_percent",
+            "attributed_percent",
+            "steal_percent",
+            "used_percent",
+            "load_ratio",
+            "zswap_pages_per_s",
+            "swap_pages_per_s",
+            "psi_cpu_percent",
+            "psi_memory_percent",
+            "psi_memory_full_percent",
+            "psi_io_percent",
+            "psi_io_full_percent",
+        ],
+        &[
+            lines("CPU of the host", &["busy_percent", "virtual_percent"]),
+            lines(
+                "Time in which tasks waited",
+                &["psi_cpu_percent", "psi_memory_percent", "psi_io_percent"],
+            ),
+        ],
+    )],
+    left_out: "",
+};
+
+pub(super) const STORE1: Definition = Definition {
+    name: "STORE1",
+    title: "What the host's memory is used for",
+    heritage: &["ESASTR1"],
+    parts: &[part(
+        "host",
+        "The host",
+        Scope::Host,
+        "total_mib",
+        &[
+            "guests_mib",
+            "manager_mib",
+            "processes_mib",
+            "cache_mib",
+            "shared_mib",
+            "buffers_mib",
+            "slab_mib",
+            "tables_mib",
+            "kernel_mib",
+            "zswap_mib",
+            "zram_mib",
+            "huge_mib",
+            "free_mib",
+            "other_mib",
+            "total_mib",
+        ],
+        &[stack(
+            "Memory of the host",
+            &[
+                "guests_mib",
+                "processes_mib",
+                "cache_mib",
+                "shared_mib",
+                "slab_mib",
+                "zram_mib",
+                "other_mib",
+                "free_mib",
+            ],
+        )],
+    )],
+    left_out: "",
+};
+
+pub(super) const STORE2: Definition = Definition {
+    name: "STORE2",
+    title: "How short of memory the host is",
+    heritage: &["ESASTR2"],
+    parts: &[part(
+        "host",
+        "The host",
+        Scope::Host,
+        "available_mib",
+        &[
+            "available_mib",
+            "set_point_mib",
+            "free_mib",
+            "load_ratio",
+            "stalls_per_s",
+            "scan_failed_pages_per_s",
+            "kswapd_pages_per_s",
+            "kswapd_ms_per_min",
+            "turn_s",
+            "oom_kills",
+        ],
+        &[
+            lines("Memory that could be handed out", &["available_mib", "set_point_mib"]),
+            lines(
+                "Pages scanned and reclaimed",
+                &["kswapd_pages_per_s", "scan_failed_pages_per_s"],
+            ),
+        ],
+    )],
+    left_out: "The kernel's watermarks are not recorded; the manager's set point is.",
+};
+
+pub(super) const PAGE: Definition = Definition {
+    name: "PAGE",
+    title: "Tiers of memory below RAM",
+    heritage: &["ESABLKP"],
+    parts: &[part(
+        "tiers",
+        "Tiers",
+        Scope::Tier,
+        "used_mib",
+        &[
+            "size_mib",
+            "used_mib",
+            "in_pages_per_s",
+            "out_pages_per_s",
+            "page_age_s",
+            "read_ms",
+            "write_ms",
+            "cluster_kib",
+            "compression_ratio",
+        ],
+        &[lines("Pages in and out", &["in_pages_per_s", "out_pages_per_s"])],
+    )],
+    left_out: "",
+};
+
+pub(super) const CACHE: Definition = Definition {
+    name: "CACHE",
+    title: "Caches that guests share",
+    heritage: &["ESAMDC"],
+    parts: &[
+        part(
+            "host",
+            "The host",
+            Scope::Host,
+            "cache_mib",
+            &[
+                "cache_mib",
+                "buffers_mib",
+                "refault_file_pages_per_s",
+                "refault_anonymous_pages_per_s",
+                "major_faults_per_s",
+                "guest_read_kib_per_s",
+                "ksm_saved_mib",
+                "ksm_ratio",
+                "ksm_ms_per_min",
+            ],
+            &[lines("Shared memory of the host", &["cache_mib", "ksm_saved_mib"])],
+        ),
+        part(
+            "guests",
+            "Guests",
+            Scope::Guest,
+            "merged_mib",
+            &[
+                "merged_mib",
+                "resident_mib",
+                "own_cached_mib",
+                "read_kib_per_s",
+                "host_faults_per_s",
+            ],
+            &[bars("Shared by KSM", &["merged_mib"])],
+        )
+        .without_intervals(),
+    ],
+    left_out: "Hits in the cache of image files, and which guests share one, are not recorded.",
+};
+
+pub(super) const ADV: Definition = Definition {
+    name: "ADV",
+    title: "What deserves a look",
+    heritage: &[],
+    parts: &[part(
+        "findings",
+        "Findings",
+        Scope::Finding,
+        "held_percent",
+        &["limit", "over_whole", "worst", "held_percent"],
+        &[],
+    )
+    .without_intervals()],
+    left_out: "",
+};

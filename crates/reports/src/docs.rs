@@ -1,0 +1,68 @@
+//! The documentation of the reports, made from the tables that make the reports.
+
+use crate::advice::{RULES, limit_text};
+use crate::catalog::{REPORTS, heritage};
+use crate::fields::{Derived, Scope, field};
+use std::fmt::Write;
+
+/// What stands above the reports.
+const HEAD: &str = include_str!("head.md");
+
+/// The whole page.
+pub fn markdown() -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str("\n## Names from other monitors\n\n| there | here |\n|---|---|\n");
+    for (old, new) in heritage() {
+        let _ = writeln!(out, "| `{old}` | {} |", new.join(", "));
+    }
+    for report in REPORTS {
+        let _ = writeln!(out, "\n## {}\n\n{}.", report.name, report.title);
+        if !report.left_out.is_empty() {
+            let _ = writeln!(out, "{}", report.left_out);
+        }
+        for part in report.parts {
+            if part.scope == Scope::Finding {
+                continue;
+            }
+            if report.parts.len() > 1 {
+                let _ = writeln!(out, "\n{}:", part.title);
+            }
+            let _ = writeln!(out, "\n| column | name | unit | what it is | made of |");
+            out.push_str("|---|---|---|---|---|\n");
+            part.columns.iter().filter_map(|id| field(part.scope, id)).for_each(|field| {
+                row(&mut out, field);
+            });
+        }
+        if report.name == "ADV" {
+            rules(&mut out);
+        }
+    }
+    out
+}
+
+fn row(out: &mut String, field: &Derived) {
+    let sources: Vec<String> =
+        field.sources.iter().map(|raw| format!("`{}`", raw.name())).collect();
+    let _ = writeln!(
+        out,
+        "| {} | `{}` | {} | {} | {}: {} |",
+        field.heading(),
+        field.id,
+        field.unit.text(),
+        field.words,
+        field.formula,
+        sources.join(", ")
+    );
+}
+
+fn rules(out: &mut String) {
+    out.push_str(
+        "\nEach rule looks at every interval; a finding has the share of intervals in which it \
+         held, the worst one, and its raw values.\n\n| rule | value | speaks when | advice |\n\
+         |---|---|---|---|\n",
+    );
+    for rule in RULES {
+        let (name, field, advice) = (rule.name, rule.field, rule.advice);
+        let _ = writeln!(out, "| {name} | `{field}` | {} | {advice} |", limit_text(rule));
+    }
+}

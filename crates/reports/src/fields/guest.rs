@@ -1,0 +1,157 @@
+//! What the host's counters tell of a guest.
+
+use super::derived;
+use crate::facts::{Facts, MIB, PAGE};
+use crate::number::over;
+use crate::shares::States;
+use counters::series::{GuestField as G, HostField as H};
+
+/// What of its memory a guest uses, in bytes: it is a reckoning from inside.
+pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
+    Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?)
+}
+
+fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
+    Some(facts.g(field)? / MIB)
+}
+
+fn kib_per_s(facts: &Facts<'_>, field: G) -> Option<f64> {
+    Some(facts.g_s(field)? / 1024.0)
+}
+
+fn emulation_ns(facts: &Facts<'_>) -> Option<f64> {
+    let polled = facts.g(G::HaltPoll).unwrap_or(0.0);
+    Some((facts.g(G::VcpuRun)? - facts.g(G::VcpuGuest)? - polled).max(0.0))
+}
+
+fn state(facts: &Facts<'_>, of: fn(&States) -> Option<f64>) -> Option<f64> {
+    facts.added.states?.percent().as_ref().and_then(of)
+}
+
+derived! {
+    /// Of a guest, from outside.
+    GUEST, Guest {
+        "cpu_ms_per_min", "CPU|ms/min", MsPerMin 0, [guest VcpuRun, guest OtherRun],
+            "CPU time that it costs the host", "run time of all its threads, a minute",
+            |f| f.g_ms_per_min(f.cpu_ns()?);
+        "cpu_percent", "CPU|%", Percent 1, [guest VcpuRun, guest OtherRun],
+            "the same, of one CPU", "run time of all its threads, of time",
+            |f| f.g_share(f.cpu_ns()?);
+        "virtual_ms_per_min", "Virt|ms/min", MsPerMin 0, [guest VcpuGuest, guest VcpuRun],
+            "CPU time that it got itself",
+            "guest time, or its virtual CPUs' run time under emulation, a minute",
+            |f| f.g_ms_per_min(f.virtual_ns()?);
+        "t_v_ratio", "T:V", Ratio 2, [guest VcpuRun, guest OtherRun, guest VcpuGuest],
+            "total CPU time over what it got itself: 1 is no overhead",
+            "run time of all its threads over guest time", |f| over(f.cpu_ns()?, f.virtual_ns()?);
+        "host_cpu_percent", "Host|CPU %", Percent 1, [guest VcpuRun, guest OtherRun, host Cpus],
+            "its share of all the host's CPUs", "run time of all its threads over CPUs and time",
+            |f| over(f.cpu_ns()? * 100.0, f.h(H::Cpus)? * f.guest.covered_ms as f64 * 1e6);
+        "resident_mib", "Resid|MiB", Mib 0, [guest Resident],
+            "its process's memory, with the hypervisor's own", "mean", |f| mib(f, G::Resident);
+        "working_set_mib", "WSS|MiB", Mib 0, [guest OwnAnonymous, guest OwnActiveFile],
+            "working set, reckoned from inside", "anonymous memory and active cache, mean",
+            |f| Some(working_set(f)? / MIB);
+        "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean",
+            |f| mib(f, G::Locked);
+        "actual_mib", "Has|MiB", Mib 0, [guest Actual], "the memory that its balloon leaves it",
+            "mean", |f| mib(f, G::Actual);
+        "target_mib", "Told|MiB", Mib 0, [guest Target], "the memory that it was told to have",
+            "mean", |f| mib(f, G::Target);
+        "minimum_mib", "Floor|MiB", Mib 0, [guest Minimum], "it never gets less", "mean",
+            |f| mib(f, G::Minimum);
+        "memory_mib", "Size|MiB", Mib 0, [guest Memory], "the memory that it was started with",
+            "mean", |f| mib(f, G::Memory);
+        "swapped_mib", "Swapd|MiB", Mib 0, [guest Swapped],
+            "what of it the host has swapped out, to any tier", "mean", |f| mib(f, G::Swapped);
+        "merged_mib", "KSM|MiB", Mib 0, [guest Merged], "memory that it shares by KSM", "mean",
+            |f| Some(f.g(G::Merged)? * PAGE / MIB);
+        "host_faults_per_s", "Host|faults/s", PerS 1, [guest MajorFaults],
+            "faults for which the host had to read", "a second", |f| f.g_s(G::MajorFaults);
+        "minor_faults_per_s", "Minor|/s", PerS 1, [guest MinorFaults],
+            "faults that needed no reading", "a second", |f| f.g_s(G::MinorFaults);
+        "reported_mib", "Report|MiB", Mib 0, [guest Reported],
+            "free memory that it gave back by itself", "in the time", |f| mib(f, G::Reported);
+        "wakes_per_min", "Wakes|/min", PerMin 0, [guest HaltWakeups, guest VcpuDispatches],
+            "wake-ups of its virtual CPUs",
+            "halts ended, or dispatches where halts are not counted, a minute",
+            |f| f.g_per_min(f.wakes()?);
+        "wake_cpu_ms", "ms a|wake", Ms 3, [guest VcpuRun, guest HaltWakeups, guest VcpuDispatches],
+            "CPU time of a wake-up", "virtual CPUs' run time over wake-ups",
+            |f| over(f.g(G::VcpuRun)? / 1e6, f.wakes()?);
+        "wake_wait_ms", "wait ms|a wake", Ms 3,
+            [guest VcpuDelay, guest HaltWakeups, guest VcpuDispatches],
+            "how long a wake-up waits for a CPU", "run delay over wake-ups",
+            |f| over(f.g(G::VcpuDelay)? / 1e6, f.wakes()?);
+        "in_queue", "In|queue", Count 2, [guest VcpuRun, guest VcpuDelay],
+            "virtual CPUs that ran or waited, on average",
+            "run, CPU wait and what is known of page and I/O wait, over time",
+            |f| over(f.queued_ns()?, f.guest.covered_ms as f64 * 1e6);
+        "vcpus", "vCPUs", Count 0, [guest Vcpus], "virtual CPUs", "mean", |f| f.g(G::Vcpus);
+        "exits_per_s", "Exits|/s", PerS 0, [guest Exits],
+            "times that virtual CPUs left the guest", "a second", |f| f.g_s(G::Exits);
+        "read_kib_per_s", "Read|KiB/s", KibPerS 1, [guest ReadBytes],
+            "what was fetched from storage for it", "a second", |f| kib_per_s(f, G::ReadBytes);
+        "write_kib_per_s", "Write|KiB/s", KibPerS 1, [guest WriteBytes],
+            "what it sent to storage", "a second", |f| kib_per_s(f, G::WriteBytes);
+        "read_calls_per_s", "Reads|/s", PerS 1, [guest ReadCalls],
+            "its process's calls that read, of devices and of sockets", "a second",
+            |f| f.g_s(G::ReadCalls);
+        "write_calls_per_s", "Writes|/s", PerS 1, [guest WriteCalls],
+            "its process's calls that wrote", "a second", |f| f.g_s(G::WriteCalls);
+        "emulation_ms_per_min", "SIM|ms/min", MsPerMin 1, [guest VcpuRun, guest VcpuGuest],
+            "CPU time of the host's code on its virtual CPUs",
+            "run time less guest time and polling, a minute",
+            |f| f.g_ms_per_min(emulation_ns(f)?);
+        "halt_poll_ms_per_min", "Poll|ms/min", MsPerMin 1, [guest HaltPoll],
+            "CPU time that went into polling while it was halted", "a minute",
+            |f| f.g_ms_per_min(f.g(G::HaltPoll)?);
+        "other_ms_per_min", "VMM|ms/min", MsPerMin 1, [guest OtherRun],
+            "CPU time of the hypervisor's other threads", "a minute",
+            |f| f.g_ms_per_min(f.g(G::OtherRun)?);
+        "other_wakes_per_min", "VMM|wakes/min", PerMin 0, [guest OtherDispatches],
+            "dispatches of the hypervisor's other threads", "a minute",
+            |f| f.g_per_min(f.g(G::OtherDispatches)?);
+        "cpu_wait_ms_per_min", "Steal|ms/min", MsPerMin 1, [guest VcpuDelay],
+            "time that it was ready and others ran", "run delay of virtual CPUs, a minute",
+            |f| f.g_ms_per_min(f.g(G::VcpuDelay)?);
+        "throttled_ms_per_min", "Limit|ms/min", MsPerMin 1, [guest Throttled],
+            "time that a limit held it back", "a minute",
+            |f| f.g_ms_per_min(f.g(G::Throttled)?);
+    }
+}
+
+derived! {
+    /// Where the time of a guest's virtual CPUs went; the shares sum to 100.
+    STATES, Guest {
+        "run_percent", "Run|%", Percent 1,
+            [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest VcpuGuest],
+            "they ran the guest's code; under emulation, they ran",
+            "guest time, of virtual CPUs and time", |f| state(f, |s| Some(s.run));
+        "emulation_percent", "SIM|%", Percent 1, [guest VcpuGuest],
+            "they ran the host's code: exits, emulated devices",
+            "run time less guest time and polling", |f| state(f, |s| s.emulation);
+        "halt_poll_percent", "Poll|%", Percent 1, [guest HaltPoll],
+            "they were halted, and the host polled", "polling time", |f| state(f, |s| s.halt_poll);
+        "cpu_wait_percent", "CPU|wait %", Percent 1, [guest VcpuDelay, guest VcpuRun, guest Vcpus],
+            "they were ready and others ran: steal", "run delay",
+            |f| state(f, |s| Some(s.cpu_wait));
+        "page_wait_percent", "Page|wait %", Percent 1, [guest PsiMemory],
+            "they waited for the host to bring memory, which no guest sees as steal",
+            "memory pressure of its cgroup", |f| state(f, |s| s.page_wait);
+        "io_wait_percent", "I/O|wait %", Percent 1, [guest VcpuBlockIo],
+            "they waited for block I/O", "block I/O delay", |f| state(f, |s| s.io_wait);
+        "limit_percent", "Limit|%", Percent 1, [guest Throttled],
+            "a limit of their cgroup held them back", "throttled time",
+            |f| state(f, |s| s.limit);
+        "idle_percent", "Idle|%", Percent 1,
+            [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest HaltWait],
+            "they were halted", "halted time; where it is not counted, the rest of the time",
+            |f| state(f, |s| Some(s.idle));
+        "other_percent", "other|%", Percent 1, [guest HaltWait], "the rest",
+            "100 less all of these; where halts are not counted, the rest is idle",
+            |f| state(f, |s| s.other);
+        "states_percent", "Sum|%", Percent 1, [guest VcpuRun, guest VcpuDelay, guest Vcpus],
+            "all of them", "sum", |f| state(f, |s| Some(s.sum()));
+    }
+}

@@ -1,0 +1,195 @@
+//! What is derived of the host.
+
+use super::derived;
+use crate::facts::{Facts, MIB, PAGE};
+use crate::number::over;
+use crate::shares::{Storage, storage};
+use counters::series::{GuestField as G, HostField as H};
+
+fn mib(facts: &Facts<'_>, field: H) -> Option<f64> {
+    Some(facts.h(field)? / MIB)
+}
+
+fn part(facts: &Facts<'_>, part: fn(&Storage) -> f64) -> Option<f64> {
+    storage(facts).as_ref().map(part)
+}
+
+fn psi(facts: &Facts<'_>, field: H) -> Option<f64> {
+    facts.h_share(facts.h(field)?)
+}
+
+/// CPU time that has a name: guests, the manager, KSM and kswapd.
+fn named_ns(facts: &Facts<'_>) -> Option<f64> {
+    let own = [H::OwnRun, H::KsmRun, H::KswapdRun];
+    Some(facts.cpu_ns()? + own.iter().filter_map(|field| facts.h(*field)).sum::<f64>())
+}
+
+/// Pages a second that went into and out of a place.
+fn both(facts: &Facts<'_>, one: H, other: H) -> Option<f64> {
+    Some(facts.h_s(one)? + facts.h_s(other)?)
+}
+
+derived! {
+    /// Of the host.
+    HOST, Host {
+        "guests_on", "Guests|on", Count 0, [host Guests], "guests that were there",
+            "guests, mean of the interval", |f| f.on;
+        "guests_active", "Guests|active", Count 0, [guest VcpuRun, guest OtherRun],
+            "guests that used more than 1 % of a CPU",
+            "guests whose CPU time was over 1 % of the interval", |f| f.active;
+        "in_queue", "In|queue", Count 2, [guest VcpuRun, guest VcpuDelay],
+            "virtual CPUs that ran or waited, on average",
+            "run, CPU wait and what is known of page and I/O wait, over time",
+            |f| over(f.queued_ns()?, f.guest.covered_ms as f64 * 1e6);
+        "wakes_per_s", "Wakes|/s", PerS 1, [guest HaltWakeups, guest VcpuDispatches],
+            "wake-ups of virtual CPUs: the transactions of the original",
+            "halts ended, or dispatches where halts are not counted",
+            |f| crate::facts::per_s(f.wakes()?, f.guest.covered_ms);
+        "wake_ms", "Time|ms", Ms 2, [guest VcpuRun, guest VcpuDelay],
+            "how long a wake-up takes: its CPU time and its waits",
+            "time in queue over wake-ups", |f| over(f.queued_ns()? / 1e6, f.wakes()?);
+        "busy_percent", "Busy|%", Percent 1,
+            [host User, host Nice, host System, host Interrupts, host SoftInterrupts, host Guest],
+            "busy share of all CPUs of the host", "busy time over CPUs and time",
+            |f| over(f.busy_ns()? * 100.0, f.capacity_ns()?);
+        "virtual_percent", "Virt|%", Percent 1, [guest VcpuGuest, guest VcpuRun],
+            "share of all CPUs that guests themselves got",
+            "guest time, or virtual CPUs' run time under emulation, over CPUs and time",
+            |f| over(f.virtual_ns()? * 100.0, f.capacity_ns()?);
+        "capture_percent", "Capt|%", Percent 1, [guest VcpuRun, guest OtherRun],
+            "capture ratio: the share of busy time that guests account for",
+            "CPU time of guests over busy time", |f| over(f.cpu_ns()? * 100.0, f.busy_ns()?);
+        "attributed_percent", "Named|%", Percent 1,
+            [guest VcpuRun, guest OtherRun, host OwnRun, host KsmRun, host KswapdRun],
+            "the share of busy time that has a name",
+            "CPU time of guests, manager, KSM and kswapd over busy time",
+            |f| over(named_ns(f)? * 100.0, f.busy_ns()?);
+        "steal_percent", "Steal|%", Percent 1, [host Steal],
+            "share of all CPUs that a hypervisor below took", "stolen time over CPUs and time",
+            |f| over(f.h(H::Steal)? * 100.0, f.capacity_ns()?);
+        "used_percent", "Mem|%", Percent 1, [host Total, host Available],
+            "memory that could not be handed out", "total less available, over total",
+            |f| over((f.h(H::Total)? - f.h(H::Available)?) * 100.0, f.h(H::Total)?);
+        "load_ratio", "Stor|load", Ratio 2, [guest OwnAnonymous, guest OwnActiveFile, host Total],
+            "working sets of guests over the host's memory",
+            "sum of the working sets that are known, over total",
+            |f| over(super::guest::working_set(f)?, f.h(H::Total)?);
+        "zswap_pages_per_s", "zswap|pages/s", PagesPerS 1, [host ZswapIn, host ZswapOut],
+            "pages into and out of zswap", "both, a second",
+            |f| both(f, H::ZswapIn, H::ZswapOut);
+        "swap_pages_per_s", "swap|pages/s", PagesPerS 1, [host SwapIn, host SwapOut],
+            "pages into and out of swap devices", "both, a second",
+            |f| both(f, H::SwapIn, H::SwapOut);
+        "psi_cpu_percent", "CPU|some %", Percent 1, [host PsiCpuSome],
+            "time in which some task waited for a CPU", "pressure, of time",
+            |f| psi(f, H::PsiCpuSome);
+        "psi_memory_percent", "Mem|some %", Percent 1, [host PsiMemorySome],
+            "time in which some task waited for memory", "pressure, of time",
+            |f| psi(f, H::PsiMemorySome);
+        "psi_memory_full_percent", "Mem|full %", Percent 1, [host PsiMemoryFull],
+            "time in which all tasks waited for memory", "pressure, of time",
+            |f| psi(f, H::PsiMemoryFull);
+        "psi_io_percent", "I/O|some %", Percent 1, [host PsiIoSome],
+            "time in which some task waited for I/O", "pressure, of time",
+            |f| psi(f, H::PsiIoSome);
+        "psi_io_full_percent", "I/O|full %", Percent 1, [host PsiIoFull],
+            "time in which all tasks waited for I/O", "pressure, of time",
+            |f| psi(f, H::PsiIoFull);
+        "cpus", "CPUs", Count 0, [host Cpus], "CPUs of the host", "mean", |f| f.h(H::Cpus);
+        "total_mib", "Total|MiB", Mib 0, [host Total], "memory of the host", "mean",
+            |f| mib(f, H::Total);
+        "available_mib", "Avail|MiB", Mib 0, [host Available],
+            "memory that could be handed out without swapping", "mean", |f| mib(f, H::Available);
+        "set_point_mib", "Want|MiB", Mib 0, [host SetPoint],
+            "the free memory that the manager keeps", "mean", |f| mib(f, H::SetPoint);
+        "guests_mib", "Guests|MiB", Mib 0, [host Anonymous, guest Resident, host KsmSharing],
+            "memory of guests", "resident, less what KSM saved, at most what is anonymous",
+            |f| part(f, |s| s.guests);
+        "manager_mib", "pinhead|MiB", Mib 0, [host OwnResident],
+            "memory of the manager and monitor", "resident", |f| {
+                f.h(H::OwnResident)?;
+                part(f, |s| s.manager)
+            };
+        "processes_mib", "Others|MiB", Mib 0, [host Anonymous],
+            "anonymous memory of everything else", "anonymous, less guests and manager",
+            |f| part(f, |s| s.processes);
+        "cache_mib", "Cache|MiB", Mib 0, [host Cached, host Shared], "cache of files",
+            "cached less shared", |f| {
+                f.h(H::Cached)?;
+                part(f, |s| s.cache)
+            };
+        "shared_mib", "Shared|MiB", Mib 0, [host Shared], "shared memory and tmpfs", "mean",
+            |f| mib(f, H::Shared);
+        "buffers_mib", "Buffer|MiB", Mib 0, [host Buffers], "cache of block devices", "mean",
+            |f| mib(f, H::Buffers);
+        "slab_mib", "Slab|MiB", Mib 0, [host Slab], "the kernel's own objects", "mean",
+            |f| mib(f, H::Slab);
+        "tables_mib", "Tables|MiB", Mib 0, [host PageTables, host SecondaryTables],
+            "page tables of processes and of guests", "both", |f| {
+                f.h(H::PageTables)?;
+                part(f, |s| s.tables)
+            };
+        "kernel_mib", "Kernel|MiB", Mib 0, [host KernelStack, host PerCpu],
+            "stacks in the kernel, and memory of single CPUs", "both", |f| {
+                f.h(H::KernelStack)?;
+                part(f, |s| s.kernel)
+            };
+        "zswap_mib", "zswap|MiB", Mib 0, [host Zswap], "the zswap pool", "mean",
+            |f| mib(f, H::Zswap);
+        "zram_mib", "zram|MiB", Mib 0, [tier Resident], "memory of compressed swap devices",
+            "sum over them", |f| {
+                f.t(counters::series::TierField::Resident)?;
+                part(f, |s| s.zram)
+            };
+        "huge_mib", "Huge|MiB", Mib 0, [host HugeTlb], "huge pages set aside", "mean",
+            |f| mib(f, H::HugeTlb);
+        "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean",
+            |f| mib(f, H::Free);
+        "other_mib", "other|MiB", Mib 0, [host Total, host Free, host Anonymous],
+            "the remainder", "total less all other parts", |f| part(f, |s| s.other);
+        "stalls_per_s", "Stalls|/s", PerS 1, [host Stalls],
+            "allocations that had to reclaim memory themselves", "a second",
+            |f| f.h_s(H::Stalls);
+        "scan_failed_pages_per_s", "Failed|pages/s", PagesPerS 1,
+            [host ScanDirect, host StealDirect],
+            "pages that were scanned in need and not had", "scanned less had, a second",
+            |f| Some((f.h_s(H::ScanDirect)? - f.h_s(H::StealDirect)?).max(0.0));
+        "kswapd_ms_per_min", "kswapd|ms/min", MsPerMin 1, [host KswapdRun], "CPU time of kswapd",
+            "a minute", |f| f.h_per_min(f.h(H::KswapdRun)? / 1e6);
+        "kswapd_pages_per_s", "kswapd|pages/s", PagesPerS 1, [host StealKswapd],
+            "pages that kswapd got", "a second", |f| f.h_s(H::StealKswapd);
+        "turn_s", "Age|s", Seconds 0,
+            [host Anonymous, host Cached, host StealDirect, host StealKswapd],
+            "how old memory is when it is reclaimed",
+            "anonymous and cached memory over what is reclaimed a second", |f| {
+                let pool = (f.h(H::Anonymous)? + f.h(H::Cached)?) / PAGE;
+                over(pool, f.h_s(H::StealDirect)? + f.h_s(H::StealKswapd)?)
+            };
+        "major_faults_per_s", "Faults|/s", PerS 1, [host MajorFaults], "faults that had to read",
+            "a second", |f| f.h_s(H::MajorFaults);
+        "refault_file_pages_per_s", "Refault|file/s", PagesPerS 1, [host RefaultFile],
+            "cache needed again soon after it was dropped", "a second",
+            |f| f.h_s(H::RefaultFile);
+        "refault_anonymous_pages_per_s", "Refault|anon/s", PagesPerS 1, [host RefaultAnonymous],
+            "memory needed again soon after it was swapped out", "a second",
+            |f| f.h_s(H::RefaultAnonymous);
+        "guest_read_kib_per_s", "Guests|KiB/s", KibPerS 1, [guest ReadBytes],
+            "what guests had fetched from storage, past the cache", "a second",
+            |f| Some(f.g_s(G::ReadBytes)? / 1024.0);
+        "ksm_saved_mib", "Saved|MiB", Mib 0, [host KsmSharing],
+            "memory that KSM saves", "pages that have no place of their own any more",
+            |f| Some(f.h(H::KsmSharing)? * PAGE / MIB);
+        "ksm_ratio", "Sharing|ratio", Ratio 1, [host KsmSharing, host KsmShared],
+            "how many share a page that KSM keeps", "pages saved over pages kept, and one",
+            |f| Some(over(f.h(H::KsmSharing)?, f.h(H::KsmShared)?)? + 1.0);
+        "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute",
+            |f| f.h_per_min(f.h(H::KsmRun)? / 1e6);
+        "oom_kills", "OOM|kills", Count 0, [host OomKills],
+            "processes killed for want of memory", "in the time", |f| f.h(H::OomKills);
+        "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
+            "CPU time of the manager and monitor", "a minute",
+            |f| f.h_per_min(f.h(H::OwnRun)? / 1e6);
+        "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second",
+            |f| f.h_s(H::Switches);
+    }
+}

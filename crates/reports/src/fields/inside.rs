@@ -1,0 +1,154 @@
+//! What daemons tell of their guests, and of processes in them.
+
+use super::derived;
+use crate::facts::{Facts, MIB, PAGE, TICK_NS};
+use crate::number::over;
+use counters::series::{GuestField as G, ProcessField as P};
+
+fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
+    Some(facts.g(field)? / MIB)
+}
+
+/// Ticks of its CPUs: busy, idle and stolen.
+fn ticks(facts: &Facts<'_>) -> Option<f64> {
+    let stolen = facts.g(G::OwnSteal).unwrap_or(0.0);
+    Some(facts.g(G::OwnBusy)? + facts.g(G::OwnIdle)? + stolen)
+}
+
+/// CPU time of a process by its guest's count, as the host's truth.
+fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
+    Some(ns * facts.factor()?)
+}
+
+/// A count of a process, a minute of what is known of its guest.
+fn p_per_min(facts: &Facts<'_>, field: P) -> Option<f64> {
+    facts.g_per_min(facts.p(field)?)
+}
+
+derived! {
+    /// Of a guest, from inside.
+    GUEST, Guest {
+        "own_cpus", "CPUs", Count 0, [guest OwnCpus], "CPUs that are online in it", "mean",
+            |f| f.g(G::OwnCpus);
+        "own_busy_percent", "Busy|%", Percent 1, [guest OwnBusy, guest OwnIdle],
+            "busy share of its CPUs, as it counts", "busy, of busy, idle and stolen ticks",
+            |f| over(f.g(G::OwnBusy)? * 100.0, ticks(f)?);
+        "own_steal_percent", "Steal|%", Percent 1, [guest OwnSteal, guest OwnBusy, guest OwnIdle],
+            "stolen share of its CPUs, as it counts", "stolen, of busy, idle and stolen ticks",
+            |f| over(f.g(G::OwnSteal)? * 100.0, ticks(f)?);
+        "own_total_mib", "Total|MiB", Mib 0, [guest OwnTotal], "its memory", "MemTotal, mean",
+            |f| mib(f, G::OwnTotal);
+        "own_available_mib", "Avail|MiB", Mib 0, [guest OwnAvailable],
+            "what it could hand out without swapping", "mean", |f| mib(f, G::OwnAvailable);
+        "own_free_mib", "Free|MiB", Mib 0, [guest OwnFree], "what it does not use", "mean",
+            |f| mib(f, G::OwnFree);
+        "own_cached_mib", "Cache|MiB", Mib 0, [guest OwnCached], "its cache of files", "mean",
+            |f| mib(f, G::OwnCached);
+        "own_swap_mib", "Swap|MiB", Mib 0, [guest OwnSwapTotal], "its swap space", "mean",
+            |f| mib(f, G::OwnSwapTotal);
+        "own_swap_used_mib", "Used|MiB", Mib 0, [guest OwnSwapTotal, guest OwnSwapFree],
+            "what of its swap space is used", "total less free, mean",
+            |f| Some((mib(f, G::OwnSwapTotal)? - mib(f, G::OwnSwapFree)?).max(0.0));
+        "own_swap_in_pages_per_s", "Swap in|pages/s", PagesPerS 1, [guest OwnSwapIn],
+            "pages it read from its swap space", "a second", |f| f.g_s(G::OwnSwapIn);
+        "own_swap_out_pages_per_s", "Swap out|pages/s", PagesPerS 1, [guest OwnSwapOut],
+            "pages it wrote to its swap space", "a second", |f| f.g_s(G::OwnSwapOut);
+        "own_refault_file_pages_per_s", "Refault|file/s", PagesPerS 1, [guest OwnRefaultFile],
+            "cache it needed again soon after it was dropped", "a second",
+            |f| f.g_s(G::OwnRefaultFile);
+        "own_refault_anonymous_pages_per_s", "Refault|anon/s", PagesPerS 1,
+            [guest OwnRefaultAnonymous], "memory it needed again soon after it was swapped out",
+            "a second", |f| f.g_s(G::OwnRefaultAnonymous);
+        "own_faults_per_s", "Own|faults/s", PerS 1, [guest OwnMajorFaults],
+            "faults for which it had to read", "a second", |f| f.g_s(G::OwnMajorFaults);
+        "own_stalls_per_s", "Stalls|/s", PerS 1, [guest OwnStalls],
+            "allocations that had to reclaim memory themselves", "a second",
+            |f| f.g_s(G::OwnStalls);
+        "own_psi_some_percent", "Mem|some %", Percent 1, [guest OwnPsiSome],
+            "time in which some task in it waited for memory", "pressure, of time",
+            |f| f.g_share(f.g(G::OwnPsiSome)?);
+        "own_psi_full_percent", "Mem|full %", Percent 1, [guest OwnPsiFull],
+            "time in which all tasks in it waited for memory", "pressure, of time",
+            |f| f.g_share(f.g(G::OwnPsiFull)?);
+        "own_pool_mib", "Pool|MiB", Mib 0, [guest OwnPool], "the pool that its rules have given up",
+            "mean", |f| Some(f.g(G::OwnPool)? * PAGE / MIB);
+        "own_plugs", "Plugs", Count 0, [guest OwnPlugs], "CPUs plugged by its rules",
+            "in the time", |f| f.g(G::OwnPlugs);
+        "own_unplugs", "Un-|plugs", Count 0, [guest OwnUnplugs], "CPUs unplugged by its rules",
+            "in the time", |f| f.g(G::OwnUnplugs);
+        "own_oom_kills", "OOM|kills", Count 0, [guest OwnOomKills],
+            "processes that it killed for want of memory", "in the time",
+            |f| f.g(G::OwnOomKills);
+        "tight_ratio", "WSS|of has", Ratio 2,
+            [guest OwnAnonymous, guest OwnActiveFile, guest Actual],
+            "its working set over the memory that it has",
+            "anonymous memory and active cache over what its balloon leaves it", |f| {
+                let used = f.g(G::OwnAnonymous)? + f.g(G::OwnActiveFile)?;
+                over(used, f.g(G::Actual)?)
+            };
+        "prorate_ratio", "f", Ratio 3, [guest VcpuGuest, guest VcpuRun, guest OwnBusy],
+            "what a second of the guest's own count was in truth",
+            "guest time over the guest's busy ticks", |f| f.factor();
+    }
+}
+
+derived! {
+    /// Of a process in a guest. CPU times are the guest's, times the factor.
+    PROCESS, Process {
+        "processes", "Num", Count 0, [process Count], "processes of this name", "mean",
+            |f| f.p(P::Count);
+        "cpu_percent", "CPU|%", Percent 2,
+            [process User, process System, guest OwnBusy, guest VcpuRun],
+            "CPU time of the host that it used, of one CPU",
+            "user and system time times the factor, of time",
+            |f| f.g_share(prorated(f, f.process_ns()?)?);
+        "cpu_ms_per_min", "CPU|ms/min", MsPerMin 1,
+            [process User, process System, guest OwnBusy, guest VcpuRun],
+            "the same, in milliseconds: what stopping it would save",
+            "user and system time times the factor, a minute",
+            |f| f.g_ms_per_min(prorated(f, f.process_ns()?)?);
+        "user_percent", "User|%", Percent 2, [process User, guest OwnBusy, guest VcpuRun],
+            "in user mode", "user time times the factor, of time",
+            |f| f.g_share(prorated(f, f.p(P::User)?)?);
+        "system_percent", "Sys|%", Percent 2, [process System, guest OwnBusy, guest VcpuRun],
+            "in its kernel", "system time times the factor, of time",
+            |f| f.g_share(prorated(f, f.p(P::System)?)?);
+        "child_percent", "Child|%", Percent 2,
+            [process ChildUser, process ChildSystem, guest OwnBusy, guest VcpuRun],
+            "of children that have ended meanwhile; not in its own",
+            "children's time times the factor, of time",
+            |f| f.g_share(prorated(f, f.p(P::ChildUser)? + f.p(P::ChildSystem)?)?);
+        "prorate_ratio", "f", Ratio 3, [guest VcpuGuest, guest VcpuRun, guest OwnBusy],
+            "the factor: what a second of the guest's own count was in truth",
+            "guest time over the guest's busy ticks", |f| f.factor();
+        "wakes_per_min", "Wakes|/min", PerMin 0, [process Dispatches],
+            "dispatches of its threads", "a minute", |f| p_per_min(f, P::Dispatches);
+        "wake_cpu_ms", "ms a|wake", Ms 3, [process Run, process Dispatches],
+            "CPU time of a wake-up, as the guest counts", "run time over dispatches",
+            |f| over(f.p(P::Run)? / 1e6, f.p(P::Dispatches)?);
+        "resident_mib", "RSS|MiB", Mib 1, [process Resident], "its memory", "mean",
+            |f| Some(f.p(P::Resident)? / MIB);
+        "faults_per_min", "Faults|/min", PerMin 1, [process MajorFaults],
+            "faults that had to read", "a minute", |f| p_per_min(f, P::MajorFaults);
+        "threads", "Threads", Count 0, [process Threads], "its threads", "mean",
+            |f| f.p(P::Threads);
+        "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1, [process User, process System],
+            "CPU time as the guest counts it", "user and system time, a minute",
+            |f| f.g_ms_per_min(f.process_ns()?);
+        "of_guest_percent", "Guest|%", Percent 1, [process User, process System, guest OwnBusy],
+            "its share of its guest's CPU time", "its time over the guest's busy ticks",
+            |f| over(f.process_ns()? * 100.0, f.g(G::OwnBusy)? * TICK_NS);
+    }
+}
+
+derived! {
+    /// Of a finding: in the unit of the value that its rule looks at.
+    FINDING, Finding {
+        "limit", "Limit", Count 2, [], "from here on it is told", "the rule's", |_| None;
+        "over_whole", "Whole|time", Count 2, [], "the value over the whole time", "the field's",
+            |_| None;
+        "worst", "Worst", Count 2, [], "the value in its worst interval", "the field's", |_| None;
+        "held_percent", "Held|%", Percent 1, [], "intervals in which it was over the limit",
+            "of those in which the value is known", |_| None;
+    }
+}

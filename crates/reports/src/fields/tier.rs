@@ -1,0 +1,58 @@
+//! What is derived of a tier of memory below RAM.
+
+use super::derived;
+use crate::facts::{Facts, MIB};
+use crate::number::over;
+use counters::series::TierField as T;
+
+fn mib(facts: &Facts<'_>, field: T) -> Option<f64> {
+    Some(facts.t(field)? / MIB)
+}
+
+/// What a counter of nanoseconds makes for one of a counter of requests, in milliseconds.
+fn service_ms(facts: &Facts<'_>, time: T, count: T) -> Option<f64> {
+    over(facts.t(time)? / 1e6, facts.t(count)?)
+}
+
+derived! {
+    /// Of a tier.
+    TIER, Tier {
+        "size_mib", "Size|MiB", Mib 0, [tier Size], "its size", "mean", |f| mib(f, T::Size);
+        "used_mib", "Used|MiB", Mib 0, [tier Used], "what of it is in use", "mean",
+            |f| mib(f, T::Used);
+        "in_pages_per_s", "In|pages/s", PagesPerS 1, [tier ReadBytes], "what came back from it",
+            "bytes read in pages, a second",
+            |f| Some(f.t_s(T::ReadBytes)? / crate::facts::PAGE);
+        "out_pages_per_s", "Out|pages/s", PagesPerS 1, [tier WriteBytes], "what went to it",
+            "bytes written in pages, a second",
+            |f| Some(f.t_s(T::WriteBytes)? / crate::facts::PAGE);
+        "page_age_s", "Age|s", Seconds 0, [tier Used, tier WriteBytes],
+            "how long a page stays", "what is used over what went to it a second",
+            |f| over(f.t(T::Used)?, f.t_s(T::WriteBytes)?);
+        "read_ms", "Read|ms", Ms 2, [tier ReadTime, tier Reads], "how long a read took",
+            "time over requests", |f| service_ms(f, T::ReadTime, T::Reads);
+        "write_ms", "Write|ms", Ms 2, [tier WriteTime, tier Writes], "how long a write took",
+            "time over requests", |f| service_ms(f, T::WriteTime, T::Writes);
+        "cluster_kib", "Cluster|KiB", Kib 1,
+            [tier ReadBytes, tier WriteBytes, tier Reads, tier Writes],
+            "size of a request", "bytes over requests, both ways", |f| {
+                let bytes = f.t(T::ReadBytes)? + f.t(T::WriteBytes)?;
+                over(bytes / 1024.0, f.t(T::Reads)? + f.t(T::Writes)?)
+            };
+        "compression_ratio", "Ratio", Ratio 2, [tier Stored, tier Compressed],
+            "how much compression saves", "what is stored over what it takes, compressed",
+            |f| over(f.t(T::Stored)?, f.t(T::Compressed)?);
+        "stored_mib", "Stored|MiB", Mib 0, [tier Stored], "what is in it, uncompressed", "mean",
+            |f| mib(f, T::Stored);
+        "compressed_mib", "Compr|MiB", Mib 0, [tier Compressed], "the same, compressed", "mean",
+            |f| mib(f, T::Compressed);
+        "resident_mib", "Takes|MiB", Mib 0, [tier Resident], "the memory that it takes", "mean",
+            |f| mib(f, T::Resident);
+        "backing_mib", "On disk|MiB", Mib 0, [tier Backing], "what it has written to its disk",
+            "mean", |f| mib(f, T::Backing);
+        "reads_per_s", "Reads|/s", PerS 1, [tier Reads], "requests that read", "a second",
+            |f| f.t_s(T::Reads);
+        "writes_per_s", "Writes|/s", PerS 1, [tier Writes], "requests that wrote", "a second",
+            |f| f.t_s(T::Writes);
+    }
+}

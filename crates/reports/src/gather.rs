@@ -1,0 +1,320 @@
+//! Guests over time: which ones are asked for, several as one, several boots as one guest.
+
+use crate::Error;
+use crate::facts::Added;
+use counters::series::{
+    Field, GuestField, Interval, Kind, Over, ProcessField, Row, TierField, Who,
+};
+use std::collections::BTreeMap;
+
+/// One host's recordings, and what else is known of it.
+#[derive(Clone, Debug, Default)]
+pub struct HostData {
+    /// Its name.
+    pub name: String,
+    /// What HDR tells of it besides, such as its kernel: what and how.
+    pub facts: Vec<(String, String)>,
+    /// What happened, oldest first; what lies between two of them is a gap.
+    pub intervals: Vec<Interval>,
+    /// Gaps whose reason is known.
+    pub gaps: Vec<Gap>,
+}
+
+impl HostData {
+    /// Adds the next interval. Processes have no rows of intervals, and are most of what is
+    /// recorded: they are summed up as they come, in the first interval.
+    pub fn add(&mut self, mut interval: Interval) {
+        let processes = std::mem::take(&mut interval.processes);
+        self.intervals.push(interval);
+        let sum = &mut self.intervals[0].processes;
+        for (who, processes) in processes {
+            let Some(known) = sum.get_mut(&who) else {
+                sum.insert(who, processes);
+                continue;
+            };
+            for (name, later) in processes {
+                known.entry(name).and_modify(|over| over.add(&later)).or_insert(later);
+            }
+        }
+    }
+}
+
+/// A time of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Its beginning, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// Its end.
+    pub to_ms: i64,
+    /// Why; empty if that is not known.
+    pub reason: String,
+}
+
+/// What a row of a report tells of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// One guest.
+    #[default]
+    Guest,
+    /// All guests of a class.
+    Class,
+    /// All guests of a host.
+    Host,
+}
+
+impl By {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Guest => "guest",
+            By::Class => "class",
+            By::Host => "host",
+        }
+    }
+}
+
+/// Longer patterns are no names' patterns.
+const PATTERN_MAX: usize = 256;
+
+/// A pattern of names: `*` stands for any text, `?` for any character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Vec<char>);
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn new(text: &str) -> Result<Pattern, Error> {
+        if text.len() > PATTERN_MAX {
+            return Err(Error::LongPattern { length: text.len(), most: PATTERN_MAX });
+        }
+        Ok(Pattern(text.chars().collect()))
+    }
+
+    /// Whether a name is of the pattern.
+    pub fn matches(&self, name: &str) -> bool {
+        let name: Vec<char> = name.chars().collect();
+        let (mut at, mut pattern_at) = (0, 0);
+        // Where the last star stood, and how much of the name it has taken so far.
+        let mut star: Option<(usize, usize)> = None;
+        while at < name.len() {
+            match self.0.get(pattern_at) {
+                Some('*') => {
+                    star = Some((pattern_at, at));
+                    pattern_at += 1;
+                }
+                Some(c) if *c == '?' || *c == name[at] => {
+                    at += 1;
+                    pattern_at += 1;
+                }
+                _ => {
+                    let Some((star_at, taken)) = star else { return false };
+                    star = Some((star_at, taken + 1));
+                    (at, pattern_at) = (taken + 1, star_at + 1);
+                }
+            }
+        }
+        self.0[pattern_at..].iter().all(|c| *c == '*')
+    }
+
+    /// Whether a guest is meant: by its name, or by its class.
+    pub(crate) fn takes(&self, who: &Who) -> bool {
+        self.matches(&who.name) || (!who.class.is_empty() && self.matches(&who.class))
+    }
+
+    /// The pattern as it was written.
+    pub fn text(&self) -> String {
+        self.0.iter().collect()
+    }
+}
+
+/// A guest for a reader: its boots and processes are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GuestId {
+    pub name: String,
+    pub class: String,
+    pub uuid: String,
+}
+
+impl GuestId {
+    pub(crate) fn of(who: &Who) -> GuestId {
+        GuestId { name: who.name.clone(), class: who.class.clone(), uuid: who.uuid.clone() }
+    }
+
+    /// What it is counted with. The empty name of a class stands for guests without one.
+    pub(crate) fn subject(&self, by: By) -> GuestId {
+        match by {
+            By::Guest => self.clone(),
+            By::Class => GuestId { class: self.class.clone(), ..GuestId::default() },
+            By::Host => GuestId::default(),
+        }
+    }
+}
+
+/// A guest's fields over some time, or several guests'.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub over: Over<GuestField>,
+    /// What is reckoned guest by guest.
+    pub added: Added,
+}
+
+impl Measured {
+    fn of(over: &Over<GuestField>) -> Measured {
+        Measured { over: over.clone(), added: Added::of(over) }
+    }
+
+    /// Adds what was later.
+    pub(crate) fn then(&mut self, later: &Measured) {
+        self.over.add(&later.over);
+        self.added = self.added.plus(&later.added);
+    }
+}
+
+/// The guests of an interval that a pattern takes, their boots as one.
+pub(crate) fn guests_of(
+    interval: &Interval,
+    pattern: Option<&Pattern>,
+) -> BTreeMap<GuestId, Measured> {
+    let mut found: BTreeMap<GuestId, Measured> = BTreeMap::new();
+    for (who, over) in &interval.guests {
+        if pattern.is_some_and(|pattern| !pattern.takes(who)) {
+            continue;
+        }
+        let measured = Measured::of(over);
+        found
+            .entry(GuestId::of(who))
+            .and_modify(|earlier| earlier.then(&measured))
+            .or_insert(measured);
+    }
+    found
+}
+
+/// Several guests of one interval as one. What the host always knows, and what daemons tell,
+/// is summed over those of whom it is known; everything else is missing if one lacks it,
+/// because a quotient of sums over different guests would be false.
+pub(crate) fn together<'a>(
+    guests: impl IntoIterator<Item = &'a Measured>,
+    covered_ms: u64,
+) -> Measured {
+    let guests: Vec<&Measured> = guests.into_iter().collect();
+    let longest = guests.iter().map(|guest| guest.over.covered_ms).max().unwrap_or(0);
+    let covered_ms = if covered_ms > 0 { covered_ms } else { longest };
+    let mut row = Row::default();
+    for field in GuestField::ALL {
+        row.set(*field, sum_of(&guests, *field, covered_ms));
+    }
+    let added = guests.iter().fold(Added::default(), |sum, guest| sum.plus(&guest.added));
+    Measured { over: Over { covered_ms, row }, added }
+}
+
+fn sum_of(guests: &[&Measured], field: GuestField, covered_ms: u64) -> Option<u64> {
+    let mut sum: Option<u64> = None;
+    for guest in guests {
+        let Some(value) = guest.over.get(field) else {
+            if may_lack(field) {
+                continue;
+            }
+            return None;
+        };
+        let value = match field.kind() {
+            Kind::Counter => value,
+            Kind::Gauge => weighed(value, guest.over.covered_ms, covered_ms),
+        };
+        sum = Some(sum.unwrap_or(0).saturating_add(value));
+    }
+    sum
+}
+
+/// A gauge that was there for a part of the time only counts for that part.
+fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
+    if part_ms >= whole_ms || whole_ms == 0 {
+        return value;
+    }
+    let weighed = u128::from(value) * u128::from(part_ms) / u128::from(whole_ms);
+    u64::try_from(weighed).unwrap_or(u64::MAX)
+}
+
+/// Fields whose sum is worth having even if a guest lacks them.
+fn may_lack(field: GuestField) -> bool {
+    use GuestField as G;
+    let plain = [
+        G::VcpuRun,
+        G::VcpuDelay,
+        G::VcpuDispatches,
+        G::Vcpus,
+        G::OtherRun,
+        G::OtherDelay,
+        G::OtherDispatches,
+        G::Resident,
+    ];
+    plain.contains(&field) || field.name().starts_with("own_")
+}
+
+/// All tiers of an interval as one.
+pub(crate) fn all_tiers(interval: &Interval, covered_ms: u64) -> Over<TierField> {
+    let mut row = Row::default();
+    for field in TierField::ALL {
+        let values = interval.tiers.values().filter_map(|tier| tier.get(*field));
+        row.set(
+            *field,
+            values
+                .fold(None, |sum: Option<u64>, value| Some(sum.unwrap_or(0).saturating_add(value))),
+        );
+    }
+    let longest = interval.tiers.values().map(|tier| tier.covered_ms).max().unwrap_or(0);
+    Over { covered_ms: longest.max(covered_ms), row }
+}
+
+/// Adds processes of one name, or one process's next interval. Gauges of different processes
+/// are not means: they are summed by the caller's choice of what it adds.
+pub(crate) fn beside(sum: &mut Over<ProcessField>, other: &Over<ProcessField>) {
+    for field in ProcessField::ALL {
+        let both = match (sum.get(*field), other.get(*field)) {
+            (None, value) | (value, None) => value,
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        };
+        sum.row.set(*field, both);
+    }
+    sum.covered_ms = sum.covered_ms.max(other.covered_ms);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_a_shell_and_end() {
+        let check = |pattern: &str, name: &str, expected| {
+            let pattern = Pattern::new(pattern).expect("a pattern");
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
+        };
+        check("LNX1*", "LNX1004", true);
+        check("LNX1*", "LNX2004", false);
+        check("*web?", "a-web1", true);
+        check("*web?", "a-web", false);
+        check("", "", true);
+        check("*", "", true);
+        check(&"*a".repeat(50), &"a".repeat(5000), true);
+        check(&"*a".repeat(50), &"b".repeat(5000), false);
+        assert!(Pattern::new(&"*".repeat(1000)).is_err());
+    }
+
+    fn guest(run: u64, guest: Option<u64>, covered_ms: u64) -> Measured {
+        let mut row = Row::default();
+        row.set(GuestField::VcpuRun, Some(run));
+        row.set(GuestField::VcpuGuest, guest);
+        row.set(GuestField::Resident, Some(1000));
+        row.set(GuestField::Vcpus, Some(1));
+        Measured::of(&Over { covered_ms, row })
+    }
+
+    #[test]
+    fn a_sum_is_over_the_same_guests_or_missing() {
+        let (one, two) = (guest(10, Some(5), 1000), guest(20, None, 500));
+        let sum = together([&one, &two], 1000);
+        assert_eq!(sum.over.get(GuestField::VcpuRun), Some(30));
+        assert_eq!(sum.over.get(GuestField::VcpuGuest), None);
+        assert_eq!(sum.over.get(GuestField::Resident), Some(1500));
+        assert_eq!(sum.added.virtual_ns, Some(25));
+        assert_eq!(together([&one, &one], 0).over.get(GuestField::VcpuGuest), Some(10));
+    }
+}

@@ -1,0 +1,47 @@
+//! The reports: one table of derived fields, sixteen reports made of them, four formats.
+//!
+//! ```text
+//!   Interval (raw fields) ─► gather (guests, classes, hosts over time) ─┐
+//!   fields (formulas) ────────────────────────────────────────────────► build ─► Report
+//!   catalog (which report has which columns) ───────────────────────────┘          │
+//!                                               text, CSV, JSON, HTML ◄── render ◄─┘
+//! ```
+//!
+//! Nothing here reads a file or a clock: intervals, the names of hosts and the zone of times
+//! are arguments. A value that cannot be had is missing and never 0. Of values that can,
+//! `0` says that nothing happened, and `0.0` that something did, below the resolution.
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod build;
+mod catalog;
+mod docs;
+mod error;
+mod facts;
+mod fields;
+mod gather;
+mod header;
+mod notes;
+mod number;
+mod plain;
+mod processes;
+mod render;
+mod shares;
+mod sums;
+pub mod testing;
+mod time;
+
+pub use advice::{RULES, Rule};
+pub use build::{Detail, Line, LineKind, Options, Report, Table, build};
+pub use catalog::{Chart, ChartKind, Definition, Part, REPORTS, find, heritage};
+pub use docs::markdown;
+pub use error::Error;
+pub use facts::{Added, Facts};
+pub use fields::{Derived, Raw, Scope, all, field};
+pub use gather::{By, Gap, HostData, Pattern};
+pub use header::HostHeader;
+pub use number::{Measure, shown};
+pub use render::{csv, html, json, text};
+pub use shares::{States, Storage, states, storage};
+pub use time::{Utc, Zone, clock_text, date_text, rfc3339};

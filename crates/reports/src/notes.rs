@@ -1,0 +1,137 @@
+//! What stands at the foot of a report: why a column is empty, and what stands for what.
+
+use crate::build::{LineKind, Options, Report};
+use crate::fields::{Derived, Raw, Scope};
+use crate::sums::Course;
+use counters::series::{GuestField, Over, ProcessField};
+use std::collections::BTreeMap;
+
+/// More than this and two states of virtual CPUs count the same time.
+const EXCESS_PERCENT: f64 = 0.5;
+
+pub(crate) fn of(report: &Report, courses: &[Course<'_>], options: &Options<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(empty_tables(report));
+    notes.extend(empty_columns(report, courses));
+    notes.extend(substitutes(report, courses));
+    if options.pattern.is_some() && uses(report, |field| field.scope == Scope::Host) {
+        notes.push("The rows of the host are about all of its guests.".into());
+    }
+    notes
+}
+
+fn uses(report: &Report, is_it: impl Fn(&Derived) -> bool) -> bool {
+    report.tables.iter().flat_map(|table| &table.fields).any(|field| is_it(field))
+}
+
+fn empty_tables(report: &Report) -> impl Iterator<Item = String> {
+    report.tables.iter().filter(|table| table.lines.is_empty()).map(|table| {
+        match table.part.scope {
+            Scope::Finding => "No rule found anything.".to_owned(),
+            Scope::Process => "No processes are recorded in this time: daemons tell of them, \
+                               and only of guests that ran."
+                .to_owned(),
+            _ => format!("{}: none are recorded in this time.", table.part.title),
+        }
+    })
+}
+
+/// Columns in which nothing stands, by what is not recorded for them.
+fn empty_columns(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
+    let mut by_source: BTreeMap<Vec<Raw>, Vec<String>> = BTreeMap::new();
+    for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
+        for (column, field) in table.fields.iter().enumerate() {
+            if table.lines.iter().any(|line| line.values[column].is_some()) {
+                continue;
+            }
+            let lacks = |raw: &&Raw| !is_recorded(**raw, courses);
+            let missing: Vec<Raw> = field.sources.iter().filter(lacks).copied().collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let names = by_source.entry(missing).or_default();
+            let heading = field.heading();
+            if !names.contains(&heading) {
+                names.push(heading);
+            }
+        }
+    }
+    let sentence = |(missing, names): (Vec<Raw>, Vec<String>)| {
+        let mut sources: Vec<&str> = missing.iter().map(|raw| raw.source()).collect();
+        sources.dedup();
+        let raws: Vec<&str> = missing.iter().map(|raw| raw.name()).collect();
+        format!(
+            "{}: -, because {} ({}) {} not recorded here.",
+            names.join(", "),
+            raws.join(", "),
+            sources.join(", "),
+            if raws.len() == 1 { "is" } else { "are" }
+        )
+    };
+    by_source.into_iter().map(sentence).collect()
+}
+
+fn is_recorded(raw: Raw, courses: &[Course<'_>]) -> bool {
+    let any = |field: ProcessField, over: &Over<ProcessField>| over.get(field).is_some();
+    courses.iter().any(|course| match raw {
+        Raw::Process(field) => course.turns.iter().any(|turn| {
+            let mut all = turn.interval.processes.values().flat_map(|of| of.values());
+            all.any(|over| any(field, over))
+        }),
+        Raw::Guest(field) => course
+            .turns
+            .iter()
+            .any(|turn| turn.guests.values().any(|guest| guest.over.get(field).is_some())),
+        _ => raw.value(&course.total.facts()).is_some(),
+    })
+}
+
+/// What stands for something that is not counted everywhere.
+fn substitutes(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let guests =
+        || courses.iter().flat_map(|course| &course.turns).flat_map(|turn| turn.guests.values());
+    let lacking = |field| {
+        guests().any(|guest| {
+            guest.over.get(field).is_none() && guest.over.get(GuestField::VcpuRun).is_some()
+        })
+    };
+    let made_of = |raw: GuestField| {
+        uses(report, |field| {
+            field.sources.contains(&Raw::Guest(raw)) && field.scope != Scope::Finding
+        })
+    };
+    if made_of(GuestField::VcpuGuest) && lacking(GuestField::VcpuGuest) {
+        notes.push(
+            "Guests under emulation have no guest time: what their virtual CPUs ran for stands \
+             for it."
+                .into(),
+        );
+    }
+    if made_of(GuestField::HaltWakeups) && lacking(GuestField::HaltWakeups) {
+        notes.push("Where halts are not counted, dispatches stand for wake-ups.".into());
+    }
+    if made_of(GuestField::OwnAnonymous) && lacking(GuestField::OwnAnonymous) {
+        notes.push("Working sets are known of guests with a daemon only.".into());
+    }
+    if uses(report, |field| field.id == "states_percent") {
+        let excess =
+            |course: &Course<'_>| Some(course.total.guests.added.states?.percent()?.excess);
+        let worst = courses.iter().filter_map(excess).fold(0.0, f64::max);
+        if worst > EXCESS_PERCENT {
+            notes.push(format!(
+                "The states counted {worst:.1} % more than there was time, and were scaled to fit."
+            ));
+        }
+    }
+    let parts = |table: &crate::Table| {
+        table.lines.iter().any(|line| {
+            matches!(line.kind, LineKind::Interval)
+                && line.covered_ms.saturating_mul(100) < line.length_ms.saturating_mul(95)
+        })
+    };
+    if report.tables.iter().any(parts) {
+        notes.push("~ behind a time: less than 95 % of the interval is known.".into());
+    }
+    notes
+}

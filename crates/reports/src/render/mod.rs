@@ -1,0 +1,98 @@
+//! A report as text, CSV, JSON or a page.
+
+mod csv;
+mod html;
+mod json;
+mod svg;
+mod text;
+
+pub use csv::csv;
+pub use html::html;
+pub use json::json;
+pub use text::text;
+
+use crate::build::{Line, LineKind, Report, Table};
+use crate::fields::Scope;
+use crate::time::{Zone, clock_text, date_text, span_text};
+
+/// Less than this of an interval known, in hundredths, and its time is marked.
+const KNOWN_PERCENT: u64 = 95;
+
+/// The time of a line, marked if a part of it is not known.
+fn time_text(line: &Line, report: &Report, zone: &dyn Zone) -> String {
+    let clock = clock_text(line.from_ms, zone);
+    let is_partial =
+        line.covered_ms.saturating_mul(100) < line.length_ms.saturating_mul(KNOWN_PERCENT);
+    let mark = if is_partial { "~" } else { "" };
+    if report.to_ms.saturating_sub(report.from_ms) <= 86_400_000 {
+        return format!("{clock}{mark}");
+    }
+    let date = date_text(line.from_ms, zone);
+    format!("{} {clock}{mark}", date.get(5..).unwrap_or_default())
+}
+
+/// What the report is about, in one line.
+fn about(report: &Report, zone: &dyn Zone) -> String {
+    let (from, to) = (report.from_ms, report.to_ms);
+    if from == to {
+        return "nothing is recorded in this time".into();
+    }
+    let first = format!("{} {}", date_text(from, zone), clock_text(from, zone));
+    let is_one_day = date_text(from, zone) == date_text(to, zone);
+    let end = clock_text(to, zone);
+    let last = if is_one_day { end } else { format!("{} {end}", date_text(to, zone)) };
+    let chosen = match report.pattern.as_str() {
+        "" => String::new(),
+        pattern => format!(", guests {pattern}"),
+    };
+    let every = span_text(report.interval_ms);
+    format!("{first} to {last}, every {every}, by {}{chosen}", report.by.name())
+}
+
+/// Which labels people need: not the host's name if there is one only, nor a class beside
+/// each guest, nor a column of which nothing is known.
+fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
+    let is_single = report.hosts.len() <= 1;
+    let is_empty = |at: usize| table.lines.iter().all(|line| line.labels[at].is_empty());
+    let is_shown = |at: &usize| match table.labels[*at] {
+        "host" => !is_single || table.labels.len() == 1,
+        "class" => table.labels.len() < 3 || table.labels[1] == "class",
+        "evidence" => false,
+        _ => !is_empty(*at),
+    };
+    (0..table.labels.len()).filter(is_shown).collect()
+}
+
+/// The lines of intervals, and the lines of the whole time.
+fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
+    let lines = table.lines.iter();
+    let lines = lines.filter(|line| line.kind != LineKind::IntervalOf);
+    lines.partition(|line| line.kind == LineKind::Interval)
+}
+
+/// What a label's column is called.
+fn label_title(label: &str) -> &'static str {
+    match label {
+        "host" => "Host",
+        "guest" => "Guest",
+        "class" => "Class",
+        "tier" => "Tier",
+        "process" => "Process",
+        "pid" => "Pid",
+        "rule" => "Rule",
+        "who" => "Who",
+        "field" => "Value",
+        "at" => "Worst at",
+        _ => "Evidence",
+    }
+}
+
+/// The rules of which something was found, and what they advise.
+fn advice_of(table: &Table) -> Vec<(&'static str, &'static str)> {
+    if table.part.scope != Scope::Finding {
+        return Vec::new();
+    }
+    let found = |name: &str| table.lines.iter().any(|line| line.labels[1] == name);
+    let rules = crate::RULES.iter().filter(|rule| found(rule.name));
+    rules.map(|rule| (rule.name, rule.advice)).collect()
+}

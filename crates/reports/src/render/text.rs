@@ -1,0 +1,196 @@
+//! A report for a terminal: as narrow as its width, which wide tables are broken to.
+
+use super::{about, advice_of, halves, label_title, labels_shown, time_text};
+use crate::build::{Line, LineKind, Report, Table};
+use crate::fields::Scope;
+use crate::header::{cost_text, gaps_text};
+use crate::number::shown;
+use crate::plain::cut;
+use crate::time::Zone;
+use std::fmt::Write;
+
+/// Labels are cut to this.
+const LABEL_MAX: usize = 20;
+
+/// Prints a report.
+pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
+    let mut out = String::new();
+    let title = format!("{}  {}", report.definition.name, report.definition.title);
+    let _ = writeln!(out, "{title}\n{}", about(report, zone));
+    for host in &report.hosts {
+        wrapped(&mut out, &format!("host {}, own cost {}", host.name, cost_text(host)), width);
+        for (what, how) in host.facts.iter().filter(|_| report.definition.name == "HDR") {
+            wrapped(&mut out, &format!("  {what}: {how}"), width);
+        }
+        if let Some(gaps) = gaps_text(host, zone) {
+            wrapped(&mut out, &format!("gaps: {gaps}"), width);
+        }
+    }
+    for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
+        let _ = writeln!(out, "\n{}", table.part.title);
+        show(&mut out, table, report, zone, width);
+        for (rule, advice) in advice_of(table) {
+            wrapped(&mut out, &format!("  {rule}: {advice}"), width);
+        }
+        if table.part.scope == Scope::Finding {
+            evidence(&mut out, table, width);
+        }
+    }
+    if !report.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &report.notes {
+        wrapped(&mut out, note, width);
+    }
+    out
+}
+
+fn evidence(out: &mut String, table: &Table, width: usize) {
+    let _ = writeln!(out, "\nEvidence: the raw values of the worst interval");
+    for line in &table.lines {
+        wrapped(
+            out,
+            &format!("  {} {}: {}", line.labels[1], line.labels[2], line.labels[5]),
+            width,
+        );
+    }
+}
+
+/// A sentence, broken between words.
+fn wrapped(out: &mut String, sentence: &str, width: usize) {
+    let indent = sentence.chars().take_while(|c| *c == ' ').count();
+    let mut column = 0;
+    for word in sentence.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            let _ = write!(out, "\n{}", " ".repeat(indent + 2));
+            column = indent + 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        } else {
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out.push('\n');
+}
+
+/// A block of lines that share their head.
+struct Block {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+    values: Vec<Vec<String>>,
+}
+
+fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width: usize) {
+    let (intervals, whole) = halves(table);
+    let labels = labels_shown(table, report);
+    let values = |line: &Line| {
+        let cells = line.values.iter().zip(&table.fields);
+        cells.map(|(value, field)| shown(*value, field.decimals)).collect::<Vec<_>>()
+    };
+    let host = (report.hosts.len() > 1).then_some(0);
+    let mut blocks = Vec::new();
+    if !intervals.is_empty() {
+        let mut heads = vec!["Time".to_owned()];
+        heads.extend(host.map(|_| "Host".to_owned()));
+        let label = |line: &&Line| {
+            let mut row = vec![time_text(line, report, zone)];
+            row.extend(host.map(|at: usize| cut(&line.labels[at], LABEL_MAX)));
+            row
+        };
+        let rows = intervals.iter().map(label).collect();
+        let values = intervals.iter().map(|line| values(line)).collect();
+        blocks.push(Block { heads, rows, values });
+    }
+    if !whole.is_empty() {
+        let heads = labels.iter().map(|at| label_title(table.labels[*at]).to_owned()).collect();
+        let label = |line: &&Line| {
+            labels.iter().map(|at| cut(&line.labels[*at], LABEL_MAX)).collect::<Vec<_>>()
+        };
+        let rows = whole
+            .iter()
+            .map(|line| match (line.kind, table.part.scope, host) {
+                (LineKind::All, Scope::Host, None) => vec!["all".to_owned()],
+                _ => label(line),
+            })
+            .collect();
+        let values = whole.iter().map(|line| values(line)).collect();
+        blocks.push(Block { heads, rows, values });
+    }
+    print(out, &blocks, table, width);
+}
+
+fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
+    let heads: Vec<(&str, &str)> = table
+        .fields
+        .iter()
+        .map(|field| field.title.split_once('|').unwrap_or(("", field.title)))
+        .collect();
+    let count = |text: &str| text.chars().count();
+    let widths: Vec<usize> = heads
+        .iter()
+        .enumerate()
+        .map(|(at, (above, below))| {
+            let cells = blocks.iter().flat_map(|block| &block.values);
+            let cells = cells.map(|row| count(&row[at])).max().unwrap_or(0);
+            cells.max(count(above)).max(count(below))
+        })
+        .collect();
+    let label_widths = |block: &Block| -> Vec<usize> {
+        let of = |at: usize| block.rows.iter().map(|row| row.get(at).map_or(0, |s| count(s))).max();
+        let heads = block.heads.iter().enumerate();
+        heads.map(|(at, head)| of(at).unwrap_or(0).max(count(head))).collect()
+    };
+    let labels: Vec<Vec<usize>> = blocks.iter().map(label_widths).collect();
+    let label_width = |widths: &Vec<usize>| widths.iter().map(|width| width + 1).sum::<usize>();
+    let first = labels.iter().map(label_width).max().unwrap_or(0).saturating_sub(1);
+    // Two blanks between columns where they fit, one where that saves breaking the table.
+    let total: usize = first + widths.iter().map(|width| width + 2).sum::<usize>();
+    let gap = if total <= width { 2 } else { 1 };
+    for panel in panels(&widths, width.saturating_sub(first), gap) {
+        for (block, labels) in blocks.iter().zip(&labels) {
+            let row = |out: &mut String, label: &[String], cells: &dyn Fn(usize) -> String| {
+                let mut line = String::new();
+                for (at, width) in labels.iter().enumerate() {
+                    let text = label.get(at).map_or("", String::as_str);
+                    let _ = write!(line, "{text:<width$} ");
+                }
+                line.truncate(line.trim_end().len());
+                let pad = first.saturating_sub(count(&line));
+                line.push_str(&" ".repeat(pad));
+                for at in panel.clone() {
+                    let _ = write!(line, "{:>width$}", cells(at), width = widths[at] + gap);
+                }
+                let _ = writeln!(out, "{}", line.trim_end());
+            };
+            row(out, &[], &|at| heads[at].0.to_owned());
+            row(out, &block.heads, &|at| heads[at].1.to_owned());
+            for (label, values) in block.rows.iter().zip(&block.values) {
+                row(out, label, &|at| values[at].clone());
+            }
+            out.push('\n');
+        }
+    }
+    // A blank line stands between blocks, and none behind the last.
+    out.truncate(out.trim_end_matches('\n').len());
+    out.push('\n');
+}
+
+/// Columns that fit beside each other; at least one of them.
+fn panels(widths: &[usize], room: usize, gap: usize) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let (mut start, mut used) = (0, 0);
+    for (at, width) in widths.iter().enumerate() {
+        if at > start && used + width + gap > room {
+            found.push(start..at);
+            (start, used) = (at, 0);
+        }
+        used += width + gap;
+    }
+    found.push(start..widths.len());
+    found
+}

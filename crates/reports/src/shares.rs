@@ -1,0 +1,198 @@
+//! What adds up: the states of virtual CPUs to 100, the host's memory to its total.
+
+use crate::Facts;
+use crate::facts::{MIB, PAGE};
+use counters::series::{GuestField, HostField, Over, TierField};
+
+/// Where the time of virtual CPUs went: in nanoseconds, or in hundredths that sum to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct States {
+    /// They ran the guest's code; where guest time is not counted, they ran at all.
+    pub run: f64,
+    /// They ran the host's code for the guest: exits, and emulation of devices.
+    pub emulation: Option<f64>,
+    /// They were halted, and the host polled for their next work.
+    pub halt_poll: Option<f64>,
+    /// They were ready, and others ran: steal.
+    pub cpu_wait: f64,
+    /// They waited for the host to bring memory.
+    pub page_wait: Option<f64>,
+    /// They waited for block I/O.
+    pub io_wait: Option<f64>,
+    /// They were held back by a limit.
+    pub limit: Option<f64>,
+    /// They were halted: they had nothing to do.
+    pub idle: f64,
+    /// What is left where idle time is measured.
+    pub other: Option<f64>,
+    /// How much more the states were than there was time, before they were scaled to fit. More
+    /// than a tick's worth says that two states count the same time.
+    pub excess: f64,
+}
+
+/// Splits the time of one guest's virtual CPUs, in nanoseconds; `None` where their run time,
+/// their run delay or their number is not known.
+pub fn states(guest: &Over<GuestField>) -> Option<States> {
+    let get = |field| guest.get(field).map(|value| value as f64);
+    let time = get(GuestField::Vcpus)? * guest.covered_ms as f64 * 1e6;
+    let ran = get(GuestField::VcpuRun)?;
+    let cpu_wait = get(GuestField::VcpuDelay)?;
+    if time <= 0.0 {
+        return None;
+    }
+    // Polling is a part of the run time, and guest time another; what is left is emulation.
+    let halt_poll = get(GuestField::HaltPoll).map(|ns| ns.min(ran));
+    let of_run = ran - halt_poll.unwrap_or(0.0);
+    let code = get(GuestField::VcpuGuest).map(|ns| ns.min(of_run));
+    let page_wait = get(GuestField::PsiMemory);
+    let io_wait = get(GuestField::VcpuBlockIo);
+    let limit = get(GuestField::Throttled);
+    let used = ran + cpu_wait + [page_wait, io_wait, limit].iter().flatten().sum::<f64>();
+    let left = (time - used).max(0.0);
+    let halted = get(GuestField::HaltWait).map(|ns| ns.min(left));
+    let split = States {
+        run: code.unwrap_or(of_run),
+        emulation: code.map(|code| of_run - code),
+        halt_poll,
+        cpu_wait,
+        page_wait,
+        io_wait,
+        limit,
+        idle: halted.unwrap_or(left),
+        other: halted.map(|halted| left - halted),
+        excess: (used - time).max(0.0),
+    };
+    Some(split.times(time / time.max(used)))
+}
+
+impl States {
+    /// All states together.
+    pub fn sum(&self) -> f64 {
+        let sure = self.run + self.cpu_wait + self.idle;
+        let rest =
+            [self.emulation, self.halt_poll, self.page_wait, self.io_wait, self.limit, self.other];
+        sure + rest.iter().flatten().sum::<f64>()
+    }
+
+    /// In hundredths of all of them.
+    pub fn percent(&self) -> Option<States> {
+        let sum = self.sum();
+        (sum > 0.0).then(|| {
+            let percent = self.times(100.0 / sum);
+            States { excess: self.excess * 100.0 / sum, ..percent }
+        })
+    }
+
+    /// The states of both together. What is known of one only is that one's.
+    pub fn plus(&self, other: &States) -> States {
+        let both = |of: fn(&States) -> Option<f64>| match (of(self), of(other)) {
+            (None, value) | (value, None) => value,
+            (Some(a), Some(b)) => Some(a + b),
+        };
+        States {
+            run: self.run + other.run,
+            emulation: both(|s| s.emulation),
+            halt_poll: both(|s| s.halt_poll),
+            cpu_wait: self.cpu_wait + other.cpu_wait,
+            page_wait: both(|s| s.page_wait),
+            io_wait: both(|s| s.io_wait),
+            limit: both(|s| s.limit),
+            idle: self.idle + other.idle,
+            other: both(|s| s.other),
+            excess: self.excess + other.excess,
+        }
+    }
+
+    /// Every state times a factor; the excess is left as it was.
+    fn times(&self, factor: f64) -> States {
+        let times = |value: Option<f64>| value.map(|value| value * factor);
+        States {
+            run: self.run * factor,
+            emulation: times(self.emulation),
+            halt_poll: times(self.halt_poll),
+            cpu_wait: self.cpu_wait * factor,
+            page_wait: times(self.page_wait),
+            io_wait: times(self.io_wait),
+            limit: times(self.limit),
+            idle: self.idle * factor,
+            other: times(self.other),
+            excess: self.excess,
+        }
+    }
+}
+
+/// What the host's memory is used for, in mebibytes that sum to its total.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Storage {
+    /// Anonymous memory of the guests' processes, what KSM shares counted once.
+    pub guests: f64,
+    /// The manager and monitor.
+    pub manager: f64,
+    /// Anonymous memory of everything else.
+    pub processes: f64,
+    /// Cache of files.
+    pub cache: f64,
+    /// Shared memory and tmpfs.
+    pub shared: f64,
+    /// Cache of block devices.
+    pub buffers: f64,
+    /// The kernel's objects.
+    pub slab: f64,
+    /// Page tables of processes and of guests.
+    pub tables: f64,
+    /// Stacks in the kernel, and memory of single CPUs.
+    pub kernel: f64,
+    /// The zswap pool.
+    pub zswap: f64,
+    /// Memory of compressed swap devices.
+    pub zram: f64,
+    /// Huge pages set aside.
+    pub huge: f64,
+    /// Not used at all.
+    pub free: f64,
+    /// The remainder: drivers, and what /proc/meminfo does not name.
+    pub other: f64,
+}
+
+/// Splits the host's memory; `None` where its total, what is free or what is anonymous is not
+/// known. What else is missing is in the remainder.
+pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
+    let mib = |field| facts.h(field).map(|bytes| bytes / MIB);
+    let known = |field| mib(field).unwrap_or(0.0);
+    let total = mib(HostField::Total)?;
+    let free = mib(HostField::Free)?;
+    let anonymous = mib(HostField::Anonymous)?;
+    // A page that KSM shares is resident in each of its processes and anonymous once.
+    let saved = facts.h(HostField::KsmSharing).unwrap_or(0.0) * PAGE / MIB;
+    let resident = facts.g(GuestField::Resident).map_or(0.0, |bytes| bytes / MIB);
+    let guests = (resident - saved).clamp(0.0, anonymous);
+    let manager = known(HostField::OwnResident).min(anonymous - guests);
+    let shared = known(HostField::Shared);
+    let mut split = Storage {
+        guests,
+        manager,
+        processes: anonymous - guests - manager,
+        cache: (known(HostField::Cached) - shared).max(0.0),
+        shared,
+        buffers: known(HostField::Buffers),
+        slab: known(HostField::Slab),
+        tables: known(HostField::PageTables) + known(HostField::SecondaryTables),
+        kernel: known(HostField::KernelStack) + known(HostField::PerCpu),
+        zswap: known(HostField::Zswap),
+        zram: facts.t(TierField::Resident).map_or(0.0, |bytes| bytes / MIB),
+        huge: known(HostField::HugeTlb),
+        free,
+        other: 0.0,
+    };
+    split.other = total - split.sum();
+    Some(split)
+}
+
+impl Storage {
+    /// All parts together.
+    pub fn sum(&self) -> f64 {
+        let used = self.guests + self.manager + self.processes + self.cache + self.shared;
+        let kernel = self.buffers + self.slab + self.tables + self.kernel;
+        used + kernel + self.zswap + self.zram + self.huge + self.free + self.other
+    }
+}

@@ -1,0 +1,118 @@
+//! Times as reports show them. The zone is an argument.
+
+/// Milliseconds in a minute and in a day.
+const MINUTE: i64 = 60_000;
+const DAY: i64 = 24 * 60 * MINUTE;
+
+/// The zone that times are shown in.
+pub trait Zone {
+    /// How far local time is ahead of UTC at a moment, in minutes.
+    fn offset_min(&self, at_ms: i64) -> i64;
+}
+
+/// Universal time.
+#[derive(Clone, Copy, Debug)]
+pub struct Utc;
+
+impl Zone for Utc {
+    fn offset_min(&self, _at_ms: i64) -> i64 {
+        0
+    }
+}
+
+/// Year, month, day, hour, minute, second and millisecond of a local time.
+fn civil(local_ms: i64) -> (i64, i64, i64, i64, i64, i64, i64) {
+    let (day, ms) = (local_ms.div_euclid(DAY), local_ms.rem_euclid(DAY));
+    // Days are counted from the first of March of the year 0, so that a leap day is the last
+    // day of its year, and in eras of 400 years, which all have the same length.
+    let day = day + 719_468;
+    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let second = ms / 1000;
+    (year, month, of_month, second / 3600, second / 60 % 60, second % 60, ms % 1000)
+}
+
+fn local(at_ms: i64, zone: &dyn Zone) -> i64 {
+    at_ms.saturating_add(zone.offset_min(at_ms).saturating_mul(MINUTE))
+}
+
+/// The day: `2026-11-21`.
+pub fn date_text(at_ms: i64, zone: &dyn Zone) -> String {
+    let (year, month, day, ..) = civil(local(at_ms, zone));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// The time of the day: `14:05`, or `14:05:20` if it is not a whole minute.
+pub fn clock_text(at_ms: i64, zone: &dyn Zone) -> String {
+    let (_, _, _, hour, minute, second, ms) = civil(local(at_ms, zone));
+    match (second, ms) {
+        (0, 0) => format!("{hour:02}:{minute:02}"),
+        _ => format!("{hour:02}:{minute:02}:{second:02}"),
+    }
+}
+
+/// A moment for programs: `2026-11-21T14:05:20+01:00`.
+pub fn rfc3339(at_ms: i64, zone: &dyn Zone) -> String {
+    let (year, month, day, hour, minute, second, ms) = civil(local(at_ms, zone));
+    let offset = zone.offset_min(at_ms);
+    let fraction = if ms == 0 { String::new() } else { format!(".{ms:03}") };
+    let sign = if offset < 0 { '-' } else { '+' };
+    let place = match offset.abs() {
+        0 => "Z".to_owned(),
+        ahead => format!("{sign}{:02}:{:02}", ahead / 60, ahead % 60),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{place}")
+}
+
+/// How long, as it is read: `45 s`, `12 min`, `2 h 5 min`.
+pub(crate) fn span_text(ms: u64) -> String {
+    let two = |large: u64, name: &str, small: u64, of: &str| match small {
+        0 => format!("{large} {name}"),
+        _ => format!("{large} {name} {small} {of}"),
+    };
+    match ms / 1000 {
+        0 => format!("{ms} ms"),
+        s @ 1..60 => format!("{s} s"),
+        s @ 60..3600 => two(s / 60, "min", s % 60, "s"),
+        s @ 3600..86_400 => two(s / 3600, "h", s / 60 % 60, "min"),
+        s => two(s / 86_400, "d", s / 3600 % 24, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ahead(i64);
+
+    impl Zone for Ahead {
+        fn offset_min(&self, _at_ms: i64) -> i64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn days_are_counted_as_the_calendar_does() {
+        let check = |at_ms, expected: &str| assert_eq!(rfc3339(at_ms, &Utc), expected);
+        check(0, "1970-01-01T00:00:00Z");
+        check(-1, "1969-12-31T23:59:59.999Z");
+        check(951_782_400_000, "2000-02-29T00:00:00Z");
+        check(1_795_219_200_000, "2026-11-21T00:00:00Z");
+        check(4_107_542_400_000, "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn times_are_local() {
+        let at_ms = 1_795_219_200_000 - 30 * MINUTE;
+        assert_eq!(rfc3339(at_ms, &Ahead(60)), "2026-11-21T00:30:00+01:00");
+        assert_eq!(rfc3339(at_ms, &Ahead(-150)), "2026-11-20T21:00:00-02:30");
+        assert_eq!(clock_text(at_ms + 20_000, &Utc), "23:30:20");
+        assert_eq!(date_text(at_ms, &Ahead(60)), "2026-11-21");
+        assert_eq!(span_text(7_500_000), "2 h 5 min");
+    }
+}

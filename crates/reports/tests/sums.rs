@@ -1,0 +1,237 @@
+//! What must add up, whatever was recorded: over random intervals, missing fields and all.
+
+use counters::series::{Field, GuestField as G, HostField as H, Interval, Over, Row, Who};
+use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
+
+/// Numbers that look like chance and are the same every time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below.max(1)
+    }
+
+    /// Small, large or absurd, and now and then missing.
+    fn value(&mut self) -> Option<u64> {
+        match self.below(8) {
+            0 => None,
+            1 => Some(0),
+            2 => Some(u64::MAX - self.below(1000)),
+            3 => Some(self.below(1 << 50)),
+            _ => Some(self.below(100_000_000_000)),
+        }
+    }
+
+    fn row<F: Field>(&mut self) -> Row<F> {
+        let mut row = Row::default();
+        for field in F::ALL {
+            row.set(*field, self.value());
+        }
+        row
+    }
+}
+
+fn options(by: By) -> Options<'static> {
+    Options { by, pattern: None, top: 5, detail: Detail::Each, zone: &Utc }
+}
+
+fn report(name: &str, hosts: &[HostData], by: By) -> Report {
+    build(find(name).expect("a report")[0], hosts, &options(by)).expect("a report")
+}
+
+fn column(report: &Report, id: &str) -> usize {
+    let fields = &report.tables[0].fields;
+    fields.iter().position(|field| field.id == id).expect("a column")
+}
+
+/// Intervals as no host would record them.
+fn absurd(seed: u64) -> HostData {
+    let mut chance = Chance(seed);
+    let mut intervals = Vec::new();
+    for turn in 0..6 {
+        let length_ms = chance.below(200_000);
+        let mut interval = Interval { from_ms: turn * 100_000, length_ms, ..Interval::default() };
+        let covered_ms = chance.below(length_ms + 10);
+        interval.host = Over { covered_ms, row: chance.row() };
+        for guest in 0..chance.below(9) {
+            let who = Who {
+                name: format!("g{}\u{1b}[2J<b>\"", chance.below(6)),
+                class: format!("c{}", chance.below(2)),
+                boot: format!("{guest}"),
+                ..Who::default()
+            };
+            let covered_ms = chance.below(length_ms + 1);
+            interval.guests.insert(who.clone(), Over { covered_ms, row: chance.row() });
+            let name = counters::series::ProcessName { name: "=cmd|'x'!A1,\"".into(), pid: 1 };
+            let process = Over { covered_ms, row: chance.row() };
+            interval.processes.insert(who, [(name, process)].into());
+        }
+        let tier = Over { covered_ms, row: chance.row() };
+        interval.tiers.insert("<i>zram\u{7}".into(), tier);
+        intervals.push(interval);
+    }
+    HostData { name: "h&<\u{202e}".into(), intervals, ..HostData::default() }
+}
+
+#[test]
+fn states_sum_to_a_hundred() {
+    let mut seen = 0;
+    let days = (1..200).map(absurd).chain([testing::day(20, 60)]);
+    for day in days {
+        for by in [By::Guest, By::Class, By::Host] {
+            let report = report("STATE", std::slice::from_ref(&day), by);
+            let sum = column(&report, "states_percent");
+            for line in &report.tables[0].lines {
+                let parts: f64 = line.values[..sum].iter().flatten().sum();
+                let Some(whole) = line.values[sum] else { continue };
+                assert!((whole - 100.0).abs() < 0.5 && (parts - 100.0).abs() < 0.5, "{line:?}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 1000, "{seen}");
+}
+
+#[test]
+fn the_hosts_memory_sums_to_its_total_and_little_is_without_a_name() {
+    let day = [testing::day(20, 60)];
+    let report = report("STORE1", &day, By::Guest);
+    let (total, other) = (column(&report, "total_mib"), column(&report, "other_mib"));
+    for line in &report.tables[0].lines {
+        let parts: f64 = line.values[..total].iter().flatten().sum();
+        let whole = line.values[total].expect("a total");
+        assert!((parts - whole).abs() < whole / 100.0, "{parts} of {whole}");
+        assert!(line.values[other].expect("a remainder").abs() < whole / 100.0, "{line:?}");
+    }
+}
+
+#[test]
+fn guests_rest_and_all_are_the_same_time() {
+    let day = [testing::day(20, 60)];
+    for (name, id) in [("GUEST1", "cpu_percent"), ("GIO", "read_kib_per_s")] {
+        let report = report(name, &day, By::Guest);
+        let column = column(&report, id);
+        let of = |kind| {
+            let lines = report.tables[0].lines.iter().filter(move |line| line.kind == kind);
+            lines.filter_map(|line| line.values[column]).sum::<f64>()
+        };
+        let parts = of(LineKind::Whole) + of(LineKind::Rest);
+        let all = of(LineKind::All);
+        assert!((parts - all).abs() < all * 1e-6, "{name}: {parts} of {all}");
+    }
+}
+
+#[test]
+fn processes_sum_to_what_their_guests_got() {
+    let day = [testing::day(9, 60)];
+    let report = report("PROC", &day, By::Guest);
+    let cpu = column(&report, "cpu_percent");
+    let of = |kind| {
+        let lines = report.tables[0].lines.iter().filter(move |line| line.kind == kind);
+        lines.filter_map(|line| line.values[cpu]).sum::<f64>()
+    };
+    let mut truth = 0;
+    let mut covered_ms = 0;
+    for interval in &day[0].intervals {
+        covered_ms += interval.host.covered_ms;
+        for guest in interval.guests.values().filter(|guest| guest.get(G::OwnBusy).is_some()) {
+            truth += guest.get(G::VcpuGuest).or(guest.get(G::VcpuRun)).unwrap_or(0);
+        }
+    }
+    let truth = truth as f64 / 1e6 / covered_ms as f64 * 100.0;
+    assert!((of(LineKind::All) - truth).abs() < truth / 1000.0);
+    let parts = of(LineKind::Whole) + of(LineKind::Rest);
+    assert!((parts - truth).abs() < truth / 50.0, "{parts} of {truth}");
+}
+
+#[test]
+fn processes_that_are_summed_as_they_come_are_the_same() {
+    let day = testing::day(5, 60);
+    let mut folded = HostData { name: day.name.clone(), ..HostData::default() };
+    day.intervals.iter().for_each(|interval| folded.add(interval.clone()));
+    assert!(folded.intervals[1..].iter().all(|interval| interval.processes.is_empty()));
+    let lines = |host: &HostData, name| {
+        let report = report(name, std::slice::from_ref(host), By::Guest);
+        let tables = report.tables.iter();
+        tables.map(|table| format!("{:?}", table.lines)).collect::<Vec<_>>()
+    };
+    for name in ["PROC", "IDLE"] {
+        assert_eq!(lines(&day, name), lines(&folded, name));
+    }
+}
+
+#[test]
+fn a_class_is_the_sum_of_its_guests() {
+    let day = [testing::day(12, 240)];
+    let (guests, classes) = (report("GUEST1", &day, By::Guest), report("GUEST1", &day, By::Class));
+    let cpu = column(&guests, "cpu_ms_per_min");
+    let all = |report: &Report| {
+        let mut lines = report.tables[0].lines.iter();
+        lines.find(|line| line.kind == LineKind::All).and_then(|line| line.values[cpu])
+    };
+    let lines = classes.tables[0].lines.iter().filter(|line| line.kind == LineKind::Whole);
+    let sum: f64 = lines.filter_map(|line| line.values[cpu]).sum();
+    assert_eq!(all(&guests), all(&classes));
+    assert!((sum - all(&classes).expect("a sum")).abs() < sum * 1e-6);
+}
+
+#[test]
+fn guests_that_come_one_after_the_other_are_not_counted_twice() {
+    let one = |turn: i64| {
+        let who = Who { name: format!("g{turn}"), ..Who::default() };
+        let mut row = Row::default();
+        row.set(G::VcpuRun, Some(30_000_000_000));
+        row.set(G::OtherRun, Some(0));
+        let mut host = Row::default();
+        host.set(H::Cpus, Some(1));
+        let over = Over { covered_ms: 60_000, row };
+        Interval {
+            from_ms: turn * 60_000,
+            length_ms: 60_000,
+            host: Over { covered_ms: 60_000, row: host },
+            guests: [(who, over)].into(),
+            ..Interval::default()
+        }
+    };
+    let host = HostData { intervals: vec![one(0), one(1)], ..HostData::default() };
+    let report = report("GUEST1", &[host], By::Guest);
+    let cpu = column(&report, "cpu_percent");
+    let mut all = report.tables[0].lines.iter().filter(|line| line.kind == LineKind::All);
+    assert_eq!(all.next().and_then(|line| line.values[cpu]), Some(50.0));
+}
+
+#[test]
+fn nothing_that_was_recorded_breaks_a_report_or_its_reader() {
+    for seed in 1..12 {
+        let day = [absurd(seed), absurd(seed + 1000)];
+        for definition in reports::REPORTS {
+            for by in [By::Guest, By::Class, By::Host] {
+                let report = report(definition.name, &day, by);
+                let text = reports::text(&report, &Utc, 80);
+                let csv = reports::csv(&report, &Utc);
+                let json = reports::json(&report, &Utc);
+                let html = reports::html(&report, &Utc);
+                let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\r');
+                for printed in [&text, &csv, &json, &html] {
+                    assert!(!printed.contains(is_obeyed) && !printed.contains('\u{202e}'));
+                    assert!(!printed.contains("NaN") && !printed.contains("inf"), "{printed}");
+                }
+                assert!(!html.contains("<b>\"") && !html.contains("<i>zram"));
+                assert!(!csv.contains("\n=") && !csv.contains(",=") && !csv.contains(",\"="));
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_recorded_is_said_and_not_shown_as_nothing() {
+    for definition in reports::REPORTS {
+        let host = HostData { name: "h".into(), ..HostData::default() };
+        let text = reports::text(&report(definition.name, &[host], By::Guest), &Utc, 80);
+        assert!(text.lines().count() < 12, "{text}");
+        assert!(text.contains("recorded") || text.contains("No rule"), "{text}");
+    }
+}

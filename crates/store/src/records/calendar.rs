@@ -1,0 +1,146 @@
+//! Days and months of UTC: which file a moment belongs to, and what that file is called.
+//!
+//! A file's name is the only thing that tells its time, so names are strict: `2026-11-21.db` is
+//! a day, `2026-11.db` a month, and nothing else is one of ours.
+
+use std::fmt;
+
+/// Milliseconds of a day.
+pub const DAY_MS: i64 = 86_400_000;
+/// Years that names can tell.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
+
+/// What a file of rows covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Period {
+    /// A day: year, month and day, from 1.
+    Day(i64, i64, i64),
+    /// A month: year and month, from 1.
+    Month(i64, i64),
+}
+
+impl Period {
+    /// The day of a moment.
+    pub fn day_of(at_ms: i64) -> Period {
+        let (year, month, day) = civil(at_ms.div_euclid(DAY_MS));
+        Period::Day(year, month, day)
+    }
+
+    /// The month of a moment.
+    pub fn month_of(at_ms: i64) -> Period {
+        let (year, month, _) = civil(at_ms.div_euclid(DAY_MS));
+        Period::Month(year, month)
+    }
+
+    /// When it begins.
+    pub fn begin_ms(self) -> i64 {
+        match self {
+            Period::Day(year, month, day) => days(year, month, day) * DAY_MS,
+            Period::Month(year, month) => days(year, month, 1) * DAY_MS,
+        }
+    }
+
+    /// When the next one begins.
+    pub fn end_ms(self) -> i64 {
+        match self {
+            Period::Day(..) => self.begin_ms() + DAY_MS,
+            Period::Month(year, 12) => Period::Month(year + 1, 1).begin_ms(),
+            Period::Month(year, month) => Period::Month(year, month + 1).begin_ms(),
+        }
+    }
+
+    /// The period that a file of this name is for.
+    pub fn of_file(name: &str) -> Option<Period> {
+        let stem = name.strip_suffix(".db")?;
+        let mut parts = stem.split('-').map(|part| part.parse::<i64>().ok());
+        let (year, month) = (parts.next()??, parts.next()??);
+        let period = match parts.next() {
+            None => Period::Month(year, month),
+            Some(day) => Period::Day(year, month, day?),
+        };
+        // Only what would be written back in the same way: no signs, no 31st of June.
+        let is_real = YEARS.contains(&year)
+            && (1..=12).contains(&month)
+            && match period {
+                Period::Day(..) => Period::day_of(period.begin_ms()) == period,
+                Period::Month(..) => true,
+            };
+        (is_real && period.to_string() == stem).then_some(period)
+    }
+
+    /// The name of its file.
+    pub fn file(self) -> String {
+        format!("{self}.db")
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Period::Day(year, month, day) => write!(f, "{year:04}-{month:02}-{day:02}"),
+            Period::Month(year, month) => write!(f, "{year:04}-{month:02}"),
+        }
+    }
+}
+
+/// Days since 1970-01-01, in the Gregorian calendar. Years begin in March here, so that the
+/// leap day is the last one.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let before_month = (153 * month + 2) / 5;
+    let before_year = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    before_year + before_month + day - 1 - 719_468
+}
+
+/// The date of a day since 1970-01-01.
+fn civil(day: i64) -> (i64, i64, i64) {
+    // A first guess that is never too late, then the year that the day is in.
+    let mut year = 1970 + day.div_euclid(366);
+    while days(year + 1, 1, 1) <= day {
+        year += 1;
+    }
+    let month = (1..=12).rev().find(|month| days(year, *month, 1) <= day).unwrap_or(1);
+    (year, month, day - days(year, month, 1) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_dates_are_each_others_inverse() {
+        assert_eq!(days(1970, 1, 1), 0);
+        assert_eq!(days(2000, 3, 1), 11_017);
+        assert_eq!(civil(20_778), (2026, 11, 21));
+        for day in (0..200_000).step_by(13) {
+            let (year, month, date) = civil(day);
+            assert_eq!(days(year, month, date), day);
+        }
+        assert_eq!(
+            Period::month_of(1_795_269_600_000).end_ms(),
+            Period::Month(2026, 12).begin_ms()
+        );
+        assert_eq!(Period::Month(2026, 12).end_ms(), Period::Month(2027, 1).begin_ms());
+    }
+
+    #[test]
+    fn only_a_files_own_name_is_its_period() {
+        assert_eq!(Period::of_file("2026-11-21.db"), Some(Period::Day(2026, 11, 21)));
+        assert_eq!(Period::of_file("2026-11.db"), Some(Period::Month(2026, 11)));
+        for name in [
+            "2026-02-30.db",
+            "2026-2-3.db",
+            "raw.db",
+            "2026-13.db",
+            "-2026-11.db",
+            "2026.db",
+            "2026-11-21.db-wal",
+            "2026-11-21-05.db",
+            "+026-11.db",
+            "journal.db",
+            "99999-11.db",
+        ] {
+            assert_eq!(Period::of_file(name), None, "{name}");
+        }
+    }
+}

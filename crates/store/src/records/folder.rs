@@ -1,0 +1,313 @@
+//! Moments added up to minutes.
+//!
+//! A span between two moments belongs to the minute that the later one ends in, whole: what a
+//! counter grew by and the time that it took stay together. A guest that is left out of a
+//! moment slept: when it is told of again, nothing happened in between, and a minute that ends
+//! meanwhile is given the part of the sleep that lies in it.
+
+use super::schema::MINUTE_MS;
+use counters::series::{
+    Field, GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row,
+    TierField, Who,
+};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// Two moments further apart have a gap between them. Less is lateness: the counters tell all
+/// of it, only when it was is less sharp.
+pub const GAP_MS: i64 = 10_000;
+/// A guest or a tier is told of at least once a minute while it is there; after so long it is
+/// gone.
+const GONE_MS: i64 = 75_000;
+/// What a process did for so long can be told; most are told of about once a minute.
+const STALE_MS: i64 = 900_000;
+/// A process that did next to nothing is counted with what it does later, for so long at most.
+/// A hundred idle guests have two thousand such processes, and a row a minute for each would
+/// be twice as much as all the rest.
+const LATER_MS: i64 = 600_000;
+/// Less CPU time than this is next to nothing: a sixty-thousandth of a CPU in a minute.
+const LITTLE_NS: u64 = 1_000_000;
+/// So are fewer dispatches: less than one a second.
+const FEW_DISPATCHES: u64 = 60;
+
+/// A time of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When it began, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// When it ended.
+    pub to_ms: i64,
+    /// Why: `restart`, `late`, or `lost` for what could not be written.
+    pub reason: String,
+}
+
+/// What came of a moment.
+#[derive(Debug, Default)]
+pub struct Fed {
+    /// The minute that is over now.
+    pub finished: Option<Interval>,
+    /// The gap that this moment ends: from, to.
+    pub gap: Option<(i64, i64)>,
+    /// The moment is not later than the one before and was left out.
+    pub is_ignored: bool,
+}
+
+/// A row, when it was told, and up to when it has been counted.
+#[derive(Clone, Debug)]
+struct Seen<F> {
+    told_ms: i64,
+    at_ms: i64,
+    row: Row<F>,
+}
+
+impl<F: Field> Seen<F> {
+    fn new(at_ms: i64, row: &Row<F>) -> Seen<F> {
+        Seen { told_ms: at_ms, at_ms, row: row.clone() }
+    }
+}
+
+type All<K, F> = BTreeMap<K, Seen<F>>;
+
+/// Adds moments up.
+#[derive(Debug, Default)]
+pub struct Folder {
+    last_ms: Option<i64>,
+    host: Row<HostField>,
+    guests: All<Who, GuestField>,
+    tiers: All<String, TierField>,
+    processes: BTreeMap<Who, All<ProcessName, ProcessField>>,
+    now: Option<Interval>,
+    /// How far moments are apart, where that is more than usual.
+    spacing_ms: i64,
+}
+
+/// The minute that a span belongs to which ends then.
+pub fn minute_of(at_ms: i64) -> i64 {
+    at_ms.saturating_sub(1).div_euclid(MINUTE_MS) * MINUTE_MS
+}
+
+impl Folder {
+    /// For moments that are about so far apart: samples that were scraped seldom.
+    pub fn spaced(spacing_ms: i64) -> Folder {
+        Folder { spacing_ms, ..Folder::default() }
+    }
+
+    /// Moments further apart have a gap between them. Where they are far apart anyway, one that
+    /// is missing makes none.
+    fn gap_ms(&self) -> i64 {
+        GAP_MS.max(self.spacing_ms.saturating_mul(5) / 2)
+    }
+
+    fn gone_ms(&self) -> i64 {
+        GONE_MS.max(self.gap_ms())
+    }
+
+    /// The last moment that was counted.
+    pub fn last_ms(&self) -> Option<i64> {
+        self.last_ms
+    }
+
+    /// Takes a moment in.
+    pub fn feed(&mut self, moment: &Moment) -> Fed {
+        let at_ms = moment.at_ms;
+        let Some(last_ms) = self.last_ms else {
+            self.know(moment);
+            return Fed::default();
+        };
+        let span_ms = at_ms.saturating_sub(last_ms);
+        let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
+        // A clock that was set back a little waits until its time has come again; further back
+        // it begins anew, and writes over what it had written for that time.
+        if (-GAP_MS..=0).contains(&span_ms) {
+            return Fed { is_ignored: true, ..Fed::default() };
+        }
+        let minute = minute_of(at_ms);
+        let finished = match &self.now {
+            Some(now) if now.from_ms != minute => self.finish(last_ms),
+            _ => None,
+        };
+        if !(0..=gap_ms).contains(&span_ms) {
+            self.guests.clear();
+            self.tiers.clear();
+            self.processes.clear();
+            self.know(moment);
+            let gap = (span_ms > 0).then_some((last_ms, at_ms));
+            return Fed { finished, gap, is_ignored: false };
+        }
+        let now = self.now.get_or_insert_with(|| Interval {
+            from_ms: minute,
+            length_ms: MINUTE_MS.unsigned_abs(),
+            ..Interval::default()
+        });
+        now.host.add(&Over::between(&self.host, &moment.host, span_ms.unsigned_abs()));
+        self.host.clone_from(&moment.host);
+        self.last_ms = Some(at_ms);
+        add_all(&mut self.guests, &mut now.guests, &moment.guests, at_ms, gone_ms);
+        add_all(&mut self.tiers, &mut now.tiers, &moment.tiers, at_ms, gone_ms);
+        for (who, told) in &moment.processes {
+            if !self.processes.contains_key(who) {
+                self.processes.insert(who.clone(), BTreeMap::new());
+                now.processes.insert(who.clone(), BTreeMap::new());
+            }
+            let sum = now.processes.entry(who.clone()).or_default();
+            if let Some(seen) = self.processes.get_mut(who) {
+                add_processes(seen, sum, told, at_ms);
+            }
+        }
+        Fed { finished, ..Fed::default() }
+    }
+
+    /// Takes over what is known at a moment, without counting anything.
+    pub fn know(&mut self, moment: &Moment) {
+        let at_ms = moment.at_ms;
+        self.last_ms = Some(at_ms);
+        self.host.clone_from(&moment.host);
+        know_all(&mut self.guests, &moment.guests, at_ms);
+        know_all(&mut self.tiers, &moment.tiers, at_ms);
+        for (who, told) in &moment.processes {
+            know_all(self.processes.entry(who.clone()).or_default(), told, at_ms);
+        }
+    }
+
+    /// Everything that is known, as moments to be given to `know` in this order: each has what
+    /// was told last then.
+    pub fn known(&self) -> Vec<Moment> {
+        let mut at: BTreeMap<i64, Moment> = BTreeMap::new();
+        let Some(last_ms) = self.last_ms else { return Vec::new() };
+        at.entry(last_ms).or_default();
+        for (who, seen) in &self.guests {
+            let moment = at.entry(seen.at_ms).or_default();
+            moment.guests.insert(who.clone(), seen.row.clone());
+        }
+        for (name, seen) in &self.tiers {
+            at.entry(seen.at_ms).or_default().tiers.insert(name.clone(), seen.row.clone());
+        }
+        for (who, all) in &self.processes {
+            for (name, seen) in all {
+                let moment = at.entry(seen.at_ms).or_default();
+                let processes = moment.processes.entry(who.clone()).or_default();
+                processes.insert(name.clone(), seen.row.clone());
+            }
+        }
+        for (at_ms, moment) in &mut at {
+            moment.at_ms = *at_ms;
+            moment.host.clone_from(&self.host);
+        }
+        at.into_values().collect()
+    }
+
+    /// The minute that is being added up, as far as it has come.
+    pub fn running(&self) -> Option<&Interval> {
+        self.now.as_ref()
+    }
+
+    /// Ends the minute, whose last moment was then.
+    fn finish(&mut self, last_ms: i64) -> Option<Interval> {
+        let mut now = self.now.take()?;
+        let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
+        let asleep_ms = gap_ms..=gone_ms;
+        sleep_all(&mut self.guests, &mut now.guests, last_ms, &asleep_ms);
+        sleep_all(&mut self.tiers, &mut now.tiers, last_ms, &asleep_ms);
+        for all in self.processes.values_mut() {
+            all.retain(|_, seen| last_ms.saturating_sub(seen.at_ms) <= STALE_MS);
+        }
+        self.processes.retain(|_, all| !all.is_empty());
+        now.processes.retain(|_, all| !all.is_empty());
+        Some(now)
+    }
+}
+
+fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
+    match sum.get_mut(key) {
+        Some(sum) => sum.add(&over),
+        None => {
+            sum.insert(key.clone(), over);
+        }
+    }
+}
+
+fn know_all<F: Field, K: Ord + Clone>(
+    seen: &mut All<K, F>,
+    told: &BTreeMap<K, Row<F>>,
+    at_ms: i64,
+) {
+    for (key, row) in told {
+        seen.insert(key.clone(), Seen::new(at_ms, row));
+    }
+}
+
+fn add_all<F: Field, K: Ord + Clone>(
+    seen: &mut All<K, F>,
+    sum: &mut BTreeMap<K, Over<F>>,
+    told: &BTreeMap<K, Row<F>>,
+    at_ms: i64,
+    most_ms: i64,
+) {
+    for (key, row) in told {
+        let Some(before) = seen.get_mut(key) else {
+            seen.insert(key.clone(), Seen::new(at_ms, row));
+            continue;
+        };
+        let span_ms = at_ms.saturating_sub(before.at_ms);
+        if (0..=most_ms).contains(&span_ms) {
+            let over = Over::between(&before.row, row, span_ms.unsigned_abs());
+            add(sum, key, over);
+        }
+        (before.told_ms, before.at_ms) = (at_ms, at_ms);
+        before.row.clone_from(row);
+    }
+}
+
+fn add_processes(
+    seen: &mut All<ProcessName, ProcessField>,
+    sum: &mut BTreeMap<ProcessName, Over<ProcessField>>,
+    told: &BTreeMap<ProcessName, Row<ProcessField>>,
+    at_ms: i64,
+) {
+    for (name, row) in told {
+        let Some(before) = seen.get_mut(name) else {
+            seen.insert(name.clone(), Seen::new(at_ms, row));
+            continue;
+        };
+        let span_ms = at_ms.saturating_sub(before.at_ms);
+        if (0..=STALE_MS).contains(&span_ms) {
+            let over = Over::between(&before.row, row, span_ms.unsigned_abs());
+            if span_ms < LATER_MS && is_next_to_nothing(&over) {
+                continue;
+            }
+            add(sum, name, over);
+        }
+        *before = Seen::new(at_ms, row);
+    }
+}
+
+fn is_next_to_nothing(over: &Over<ProcessField>) -> bool {
+    use ProcessField::{ChildSystem, ChildUser, Dispatches, MajorFaults, Run, System, User};
+    let grown = |field| over.get(field).unwrap_or(0);
+    // Ticks and nanoseconds tell the same time twice.
+    let used = grown(Run).max(grown(User).saturating_add(grown(System)));
+    let all = used.saturating_add(grown(ChildUser)).saturating_add(grown(ChildSystem));
+    all < LITTLE_NS && grown(Dispatches) < FEW_DISPATCHES && grown(MajorFaults) == 0
+}
+
+/// Counts the sleep of who slept through a minute's last moment up to that moment, and forgets
+/// who is gone.
+fn sleep_all<F: Field, K: Ord + Clone>(
+    seen: &mut All<K, F>,
+    sum: &mut BTreeMap<K, Over<F>>,
+    last_ms: i64,
+    asleep_ms: &RangeInclusive<i64>,
+) {
+    seen.retain(|key, seen| {
+        if last_ms.saturating_sub(seen.told_ms) > *asleep_ms.end() {
+            return false;
+        }
+        // Who was told of a moment ago is awake, and is counted with the next moment.
+        let slept_ms = last_ms.saturating_sub(seen.at_ms);
+        if slept_ms > *asleep_ms.start() {
+            add(sum, key, Over::between(&seen.row, &seen.row, slept_ms.unsigned_abs()));
+            seen.at_ms = last_ms;
+        }
+        true
+    });
+}

@@ -1,0 +1,116 @@
+//! What is kept, and for how long.
+
+use super::calendar::{DAY_MS, Period};
+use super::rows::{Parts, RowFile};
+use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
+use crate::Error;
+use counters::series::Interval;
+use std::fs;
+use std::path::Path;
+
+/// Files that a directory of ours may have: more than a hundred years of months.
+const FILES_MAX: usize = 10_000;
+
+/// How much of recordings is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Days of one-minute rows.
+    pub minutes_days: u32,
+    /// Days of rows of 15 minutes.
+    pub quarters_days: u32,
+    /// Hours of raw samples.
+    pub raw_hours: u32,
+    /// Bytes of raw samples.
+    pub raw_bytes: u64,
+    /// Bytes of all rows. The oldest files go first; the current day and month stay.
+    pub most_bytes: u64,
+}
+
+impl Keep {
+    /// What is kept if nobody says anything else.
+    pub const USUAL: Keep = Keep {
+        minutes_days: 3,
+        quarters_days: 90,
+        raw_hours: 24,
+        raw_bytes: 256 << 20,
+        most_bytes: 1 << 30,
+    };
+}
+
+/// The periods that a directory has files of, oldest first.
+pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
+    let failed = |source| Error::File { path: dir.into(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)?.take(FILES_MAX) {
+        let name = entry.map_err(failed)?.file_name();
+        found.extend(name.to_str().and_then(Period::of_file));
+    }
+    found.sort_by_key(|period| (period.begin_ms(), *period));
+    Ok(found)
+}
+
+/// The first quarter of an hour that is over and has minutes, but no row of its own.
+pub fn unfolded(dir: &Path, now_ms: i64) -> Result<Option<i64>, Error> {
+    let days = periods(dir)?.into_iter().filter(|period| matches!(period, Period::Day(..)));
+    for day in days {
+        let Some(minutes) = RowFile::read_only(dir, day)? else { continue };
+        let month = Period::month_of(day.begin_ms());
+        let folded = match RowFile::read_only(dir, month)? {
+            Some(file) => file.spans(day.begin_ms(), day.end_ms())?,
+            None => Vec::new(),
+        };
+        let quarter = |at_ms: &i64| at_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
+        let over = |at_ms: &i64| at_ms + QUARTER_MS <= now_ms;
+        let spans = minutes.spans(day.begin_ms(), day.end_ms())?;
+        if let Some(at_ms) =
+            spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms))
+        {
+            return Ok(Some(at_ms));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes the row of a quarter of an hour from its minutes.
+pub fn fold(dir: &Path, at_ms: i64, month: &mut RowFile) -> Result<(), Error> {
+    let Some(day) = RowFile::read_only(dir, Period::day_of(at_ms))? else { return Ok(()) };
+    let mut sum =
+        Interval { from_ms: at_ms, length_ms: QUARTER_MS.unsigned_abs(), ..Interval::default() };
+    let to_ms = at_ms + QUARTER_MS;
+    let mut names = super::read::Names::default();
+    super::read::add(&day, &mut names, at_ms, to_ms, Parts::ALL, &mut sum)?;
+    month.write(&sum)
+}
+
+/// Takes away one file that is too old, or the oldest one if all are too large. One at a time:
+/// a clock that is wrong for a minute costs a file at most.
+pub fn forget(dir: &Path, keep: &Keep, now_ms: i64) -> Result<Option<Period>, Error> {
+    let periods = periods(dir)?;
+    let is_current =
+        |period: &Period| (period.begin_ms() - MINUTE_MS..=period.end_ms()).contains(&now_ms);
+    let is_old = |period: &&Period| {
+        let days = match Grain::of(**period) {
+            Grain::Minute => keep.minutes_days,
+            Grain::Quarter => keep.quarters_days,
+        };
+        period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
+    };
+    let mut gone = periods.iter().find(is_old);
+    if gone.is_none() {
+        let size =
+            |period: &Period| fs::metadata(dir.join(period.file())).map_or(0, |found| found.len());
+        if periods.iter().map(size).sum::<u64>() > keep.most_bytes {
+            gone = periods.iter().find(|period| !is_current(period));
+        }
+    }
+    let Some(period) = gone.filter(|period| !is_current(period)).copied() else {
+        return Ok(None);
+    };
+    let path = dir.join(period.file());
+    fs::remove_file(&path).map_err(|source| Error::File { path: path.clone(), source })?;
+    // With the last reader these go by themselves.
+    for ending in ["-wal", "-shm"] {
+        let _ = fs::remove_file(dir.join(period.file() + ending));
+    }
+    Ok(Some(period))
+}

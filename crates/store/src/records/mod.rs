@@ -1,0 +1,31 @@
+//! Recordings: what everything was like, minute by minute, and second by second for a while.
+//!
+//! ```text
+//!   Moment ─► Folder ─► Interval a minute ─► 2026-11-21.db ─► a quarter of an hour ─► 2026-11.db
+//!      │                                         │                                       │
+//!      └────► pack (differences) ─► raw.db       └──────────► Records, sql ◄─────────────┘
+//! ```
+//!
+//! `Recorder` is given each moment. `folder` adds them up to minutes, `pack` makes them small,
+//! `rows` and `raw` are the files, `keep` takes away what is too old or too much. `Records`
+//! reads all files of a directory as one, and `sql` answers the user's own questions. The
+//! layout, table by table, is in `docs/recordings.md`.
+
+mod calendar;
+mod folder;
+mod keep;
+mod pack;
+mod raw;
+mod read;
+mod recorder;
+mod rows;
+mod schema;
+mod sql;
+mod tell;
+
+pub use folder::{Fed, Folder, Gap};
+pub use keep::Keep;
+pub use read::{Parts, Records, STEPS_MAX, Span};
+pub use recorder::Recorder;
+pub use sql::{Cell, Sql};
+pub use tell::{Column, TableText, tables};

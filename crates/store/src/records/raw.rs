@@ -1,0 +1,199 @@
+//! The file of raw samples: a block a minute, and the running minute second by second.
+
+use super::pack::{self, Damaged, Decoder};
+use super::schema::RAW;
+use crate::error::cannot;
+use crate::{Error, db};
+use counters::series::Moment;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// The file's name.
+pub const FILE: &str = "raw.db";
+/// Blocks taken away at a time: a bound on how long it takes.
+const PRUNE_MAX: i64 = 120;
+/// Pages given back to the file system at a time.
+const PAGES_MAX: i64 = 1_024;
+
+/// A minute of samples, packed.
+#[derive(Debug)]
+pub struct Block {
+    /// Its first moment.
+    pub at_ms: i64,
+    /// Its last moment.
+    pub to_ms: i64,
+    /// How many moments it has.
+    pub count: i64,
+    /// They.
+    pub bytes: Vec<u8>,
+}
+
+/// What of the running minute is to be written.
+pub enum Seconds<'a> {
+    /// What was known before it began, and its moments so far, instead of what is there.
+    Anew { known: &'a [Vec<u8>], moments: &'a [Vec<u8>] },
+    /// Further moments.
+    More(&'a [Vec<u8>]),
+}
+
+/// What was found of a minute that had not become a block.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// What was known before it began.
+    pub known: Vec<Moment>,
+    /// Its moments.
+    pub moments: Vec<Moment>,
+    /// When the last block ended.
+    pub block_to_ms: Option<i64>,
+}
+
+/// The file, open.
+#[derive(Debug)]
+pub struct RawFile(Connection);
+
+impl RawFile {
+    /// Opens it to write to it, and makes it where it is not there.
+    pub fn open(dir: &Path) -> Result<RawFile, Error> {
+        db::open(&dir.join(FILE), &RAW).map(RawFile)
+    }
+
+    /// Opens it to read it; `None` where it is not there, or has not been begun.
+    pub fn read_only(dir: &Path) -> Result<Option<RawFile>, Error> {
+        Ok(db::open_if_begun(&dir.join(FILE), &RAW)?.map(RawFile))
+    }
+
+    /// Writes blocks that are complete, and what of the running minute is new.
+    pub fn write<'a>(
+        &mut self,
+        blocks: impl Iterator<Item = &'a Block>,
+        seconds: Seconds<'_>,
+    ) -> Result<(), Error> {
+        let failed = cannot("write raw samples");
+        let transaction = self.0.transaction().map_err(&failed)?;
+        for block in blocks {
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO raw VALUES (?, ?, ?, ?)")
+                .and_then(|mut statement| {
+                    statement.execute(params![block.at_ms, block.to_ms, block.count, block.bytes])
+                })
+                .map_err(&failed)?;
+        }
+        let (known, moments): (&[_], _) = match seconds {
+            Seconds::Anew { known, moments } => {
+                transaction.execute("DELETE FROM second", []).map_err(&failed)?;
+                (known, moments)
+            }
+            Seconds::More(moments) => (&[], moments),
+        };
+        let parts = known.iter().map(|bytes| (1, bytes)).chain(moments.iter().map(|b| (0, b)));
+        for (is_base, bytes) in parts {
+            transaction
+                .prepare_cached("INSERT INTO second (is_base, bytes) VALUES (?, ?)")
+                .and_then(|mut statement| statement.execute(params![is_base, bytes]))
+                .map_err(&failed)?;
+        }
+        transaction.commit().map_err(&failed)
+    }
+
+    /// What a process that ended in the middle of a minute left. What cannot be read of it is
+    /// left out: all that is before it is good.
+    pub fn left(&self) -> Result<Left, Error> {
+        let failed = cannot("read raw samples");
+        let mut left = Left::default();
+        let (mut known, mut moments) = (Decoder::default(), Decoder::default());
+        let mut statement =
+            self.0.prepare("SELECT is_base, bytes FROM second ORDER BY number").map_err(&failed)?;
+        let mut rows = statement.query([]).map_err(&failed)?;
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let is_base: bool = row.get(0).map_err(&failed)?;
+            let bytes = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
+            let (decoder, out) = match is_base {
+                true => (&mut known, &mut left.known),
+                false => (&mut moments, &mut left.moments),
+            };
+            if decoder.decode(bytes, |moment| out.push(moment)).is_err() {
+                break;
+            }
+        }
+        left.block_to_ms = self
+            .0
+            .query_row("SELECT to_ms FROM raw ORDER BY at_ms DESC LIMIT 1", [], |row| row.get(0))
+            .optional()
+            .map_err(&failed)?;
+        Ok(left)
+    }
+
+    /// Visits every moment from one time up to before another, in their order.
+    pub fn visit(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        visit: &mut impl FnMut(Moment) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let failed = cannot("read raw samples");
+        let mut flow = ControlFlow::Continue(());
+        let mut show = |moment: Moment| {
+            if flow.is_continue() && (from_ms..to_ms).contains(&moment.at_ms) {
+                flow = visit(moment);
+            }
+            flow.is_break()
+        };
+        let mut last_ms = i64::MIN;
+        // Both in one transaction: a minute becomes a block in one as well.
+        let transaction = self.0.unchecked_transaction().map_err(&failed)?;
+        let mut statement = transaction
+            .prepare(
+                "SELECT at_ms, to_ms, bytes FROM raw WHERE at_ms < ? AND to_ms >= ? ORDER BY at_ms",
+            )
+            .map_err(&failed)?;
+        let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let at_ms: i64 = row.get(0).map_err(&failed)?;
+            last_ms = last_ms.max(row.get(1).map_err(&failed)?);
+            let bytes = row.get_ref(2).map_err(&failed)?.as_blob().unwrap_or_default();
+            let damaged = |Damaged(reason)| Error::Row {
+                table: "raw",
+                id: at_ms,
+                reason: format!("{reason}; what is before and after it can be read"),
+            };
+            let chain = pack::chain(bytes).map_err(damaged)?;
+            let mut is_over = false;
+            Decoder::default().decode(&chain, |moment| is_over = show(moment)).map_err(damaged)?;
+            if is_over {
+                return Ok(());
+            }
+        }
+        for moment in self.left()?.moments {
+            if moment.at_ms > last_ms && show(moment) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away blocks that ended before a time, and the oldest while there are more bytes of
+    /// them than are allowed. Tells how many went; a bounded number at a time.
+    pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<usize, Error> {
+        let failed = cannot("take raw samples away");
+        let old = "DELETE FROM raw WHERE at_ms IN
+                   (SELECT at_ms FROM raw WHERE to_ms < ? ORDER BY at_ms LIMIT ?)";
+        let mut count = self.0.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;
+        let pages = |name| self.0.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+        let size: i64 = pages("page_size").map_err(&failed)?;
+        let all: i64 = pages("page_count").map_err(&failed)?;
+        let free: i64 = pages("freelist_count").map_err(&failed)?;
+        if ((all - free) * size).unsigned_abs() > most_bytes {
+            // The oldest hour: one block after the other would be one each minute for ever.
+            let most = "DELETE FROM raw WHERE at_ms IN
+                        (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
+            count += self.0.execute(most, []).map_err(&failed)?;
+        }
+        if free > PAGES_MAX || (all * size).unsigned_abs() > most_bytes {
+            self.0
+                .execute_batch(&format!("PRAGMA incremental_vacuum({PAGES_MAX})"))
+                .map_err(&failed)?;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,343 @@
+//! The recorder: takes a moment a second, and keeps it.
+//!
+//! ```text
+//!   moment ─► Folder ──► minute that is over ─┐
+//!      │                                      ├─► waiting ─► rows of the day, block in raw.db
+//!      └────► chain ───► block of the minute ─┘
+//!               └──────► each second's bytes ──────────────► raw.db
+//! ```
+//!
+//! Each second is committed before the next one comes, so that a process that is killed loses
+//! the second that it was about to write. The minute that was running is in `raw.db`, with
+//! what was known before it, and the next recorder goes on with it. What cannot be written
+//! waits in memory, a bounded number of minutes; that is told once, and written when it can be.
+
+use super::calendar::Period;
+use super::folder::{Folder, Gap, minute_of};
+use super::keep::{self, Keep};
+use super::pack::{Encoder, block};
+use super::raw::{Block, Left, RawFile, Seconds};
+use super::rows::RowFile;
+use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
+use crate::Error;
+use crate::writer::News;
+use counters::series::{Interval, Moment};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+/// Minutes that wait to be written at most: with a thousand guests they are about 100 MB.
+const WAITING_MAX: usize = 30;
+/// Gaps that wait to be written at most.
+const GAPS_MAX: usize = 1_000;
+/// Moments of one minute that are kept: a recorder is given one a second.
+const MOMENTS_MAX: usize = 240;
+/// A directory that cannot be written to is tried again after this many moments at most.
+const PAUSE_MAX: u32 = 16;
+/// The reason of a gap between two processes.
+const RESTART: &str = "restart";
+/// The reason of a gap within one.
+const LATE: &str = "late";
+/// The reason of a gap for want of memory and disk.
+const LOST: &str = "lost";
+
+/// Records moments in a directory.
+#[derive(Debug)]
+pub struct Recorder {
+    dir: PathBuf,
+    keep: Keep,
+    folder: Folder,
+    /// Whether what the process before left has been looked for.
+    has_begun: bool,
+    /// Whether a moment was given since this recorder began.
+    has_recorded: bool,
+    running: Running,
+    waiting: VecDeque<Done>,
+    gaps: Vec<Gap>,
+    files: Files,
+    failing: bool,
+    /// Whether the last upkeep failed.
+    untidy: bool,
+    /// All quarters of an hour up to this one have their rows.
+    folded_ms: i64,
+    lost: u64,
+    pause: u32,
+    pause_left: u32,
+}
+
+/// The samples of the running minute.
+#[derive(Debug, Default)]
+struct Running {
+    minute_ms: i64,
+    encoder: Encoder,
+    /// What was known before it began.
+    known: Vec<Vec<u8>>,
+    moments: Vec<Vec<u8>>,
+    from_ms: i64,
+    to_ms: i64,
+    /// How many of `moments` are in the file; `None` if what is there is another minute's.
+    written: Option<usize>,
+}
+
+/// A minute that is over.
+#[derive(Debug, Default)]
+struct Done {
+    rows: Option<Interval>,
+    block: Option<Block>,
+    has_rows_written: bool,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    day: Option<(Period, RowFile)>,
+    month: Option<(Period, RowFile)>,
+    raw: Option<RawFile>,
+}
+
+impl Recorder {
+    /// A recorder into this directory, which is opened, and made, with the first moment.
+    pub fn new(dir: &Path, keep: Keep) -> Recorder {
+        Recorder {
+            dir: dir.into(),
+            keep,
+            folder: Folder::default(),
+            has_begun: false,
+            has_recorded: false,
+            running: Running::default(),
+            waiting: VecDeque::new(),
+            gaps: Vec::new(),
+            files: Files::default(),
+            failing: false,
+            untidy: false,
+            folded_ms: i64::MIN,
+            lost: 0,
+            pause: 0,
+            pause_left: 0,
+        }
+    }
+
+    /// Minutes that were lost because they could not be written for too long.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Minutes that wait to be written.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The running minute as far as it has come, for live questions.
+    pub fn running(&self) -> Option<&Interval> {
+        self.folder.running()
+    }
+
+    /// Records a moment, which has to be later than the one before. It is on disk when this
+    /// returns, unless there is news. A guest that is there has to be in a moment at least once
+    /// a minute, and may be left out of others as long as nothing changes in it.
+    pub fn record(&mut self, moment: &Moment) -> Option<News> {
+        let begun = if self.has_begun { Ok(()) } else { self.begin() };
+        let is_over = self.take(moment);
+        self.has_recorded = true;
+        if self.pause_left > 0 {
+            self.pause_left -= 1;
+            return None;
+        }
+        match begun.and_then(|()| self.write()) {
+            Ok(()) => {
+                self.pause = 0;
+                if std::mem::take(&mut self.failing) {
+                    return Some(News::Recovered { lost: std::mem::take(&mut self.lost) });
+                }
+                // What is recorded is safe even if old files cannot be tidied up.
+                let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
+                let is_news = tidied.is_err() && !self.untidy;
+                self.untidy = tidied.is_err();
+                tidied.err().filter(|_| is_news).map(News::Failed)
+            }
+            Err(error) => {
+                self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
+                self.pause_left = self.pause;
+                // A file may have been moved or replaced: the next try opens it afresh.
+                self.files = Files::default();
+                self.running.written = None;
+                let is_news = !std::mem::replace(&mut self.failing, true);
+                is_news.then_some(News::Failed(error))
+            }
+        }
+    }
+
+    /// Writes the running minute as far as it has come: a recorder that follows soon goes on
+    /// with it, and without one it is not missed.
+    pub fn close(mut self) -> Result<(), Error> {
+        let rows = self.folder.running().cloned();
+        self.waiting.push_back(Done { rows, ..Done::default() });
+        self.write()
+    }
+
+    /// Goes on where the process before ended.
+    fn begin(&mut self) -> Result<(), Error> {
+        std::fs::create_dir_all(&self.dir)
+            .map_err(|source| Error::File { path: self.dir.clone(), source })?;
+        let left = match RawFile::read_only(&self.dir)? {
+            Some(file) => file.left()?,
+            None => Left::default(),
+        };
+        self.has_begun = true;
+        // What came before the directory could be opened is newer than what is in it.
+        if self.has_recorded {
+            return Ok(());
+        }
+        left.known.iter().for_each(|moment| self.folder.know(moment));
+        for moment in &left.moments {
+            self.take(moment);
+        }
+        // Its end is known even if nothing else of it is: the gap begins there.
+        if let (None, Some(at_ms)) = (self.folder.last_ms(), left.block_to_ms) {
+            self.folder.know(&Moment { at_ms, ..Moment::default() });
+        }
+        Ok(())
+    }
+
+    /// Takes a moment in; whether a minute is over.
+    fn take(&mut self, moment: &Moment) -> bool {
+        let minute_ms = minute_of(moment.at_ms);
+        let is_first = self.folder.last_ms().is_none();
+        let turns = is_first || self.running.minute_ms != minute_ms;
+        let known = if turns { self.folder.known() } else { Vec::new() };
+        let fed = self.folder.feed(moment);
+        if fed.is_ignored {
+            return false;
+        }
+        if let Some((from_ms, to_ms)) = fed.gap {
+            let reason = if self.has_recorded { LATE } else { RESTART };
+            self.note(Gap { from_ms, to_ms, reason: reason.into() });
+        }
+        if turns {
+            let running = std::mem::take(&mut self.running);
+            self.queue(Done { rows: fed.finished, block: running.block(), ..Done::default() });
+            let mut encoder = Encoder::default();
+            self.running.known = known.iter().map(|moment| encoder.encode(moment)).collect();
+            self.running.minute_ms = minute_ms;
+            self.running.from_ms = moment.at_ms;
+        } else if let Some(rows) = fed.finished {
+            self.queue(Done { rows: Some(rows), ..Done::default() });
+        }
+        if self.running.moments.len() < MOMENTS_MAX {
+            self.running.moments.push(self.running.encoder.encode(moment));
+            self.running.to_ms = moment.at_ms;
+        }
+        turns
+    }
+
+    fn note(&mut self, gap: Gap) {
+        if self.gaps.len() < GAPS_MAX {
+            self.gaps.push(gap);
+        }
+    }
+
+    fn queue(&mut self, done: Done) {
+        if done.rows.is_none() && done.block.is_none() {
+            return;
+        }
+        if self.waiting.len() >= WAITING_MAX
+            && let Some(Done { rows: Some(rows), .. }) = self.waiting.pop_front()
+        {
+            self.lost += 1;
+            let to_ms = rows.from_ms + MINUTE_MS;
+            self.note(Gap { from_ms: rows.from_ms, to_ms, reason: LOST.into() });
+        }
+        self.waiting.push_back(done);
+    }
+
+    /// Writes all that waits.
+    fn write(&mut self) -> Result<(), Error> {
+        for done in self.waiting.iter_mut().filter(|done| !done.has_rows_written) {
+            if let Some(rows) = &done.rows {
+                self.files.rows(&self.dir, Grain::Minute, rows.from_ms)?.write(rows)?;
+            }
+            done.has_rows_written = true;
+        }
+        let gaps = std::mem::take(&mut self.gaps);
+        if let Err(error) = self.files.note(&self.dir, &gaps) {
+            self.gaps = gaps;
+            return Err(error);
+        }
+        let raw = match self.files.raw.take() {
+            Some(file) => file,
+            None => RawFile::open(&self.dir)?,
+        };
+        let raw = self.files.raw.insert(raw);
+        let running = &mut self.running;
+        let moments = &running.moments;
+        let seconds = match running.written {
+            Some(written) => Seconds::More(&moments[written.min(moments.len())..]),
+            None => Seconds::Anew { known: &running.known, moments },
+        };
+        let blocks = self.waiting.iter().filter_map(|done| done.block.as_ref());
+        raw.write(blocks, seconds)?;
+        running.written = Some(moments.len());
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// A bounded piece of work a minute: samples that are too old go, a quarter of an hour is
+    /// added up, a file that is too old goes.
+    fn look_after(&mut self, now_ms: i64) -> Result<(), Error> {
+        if let Some(raw) = &mut self.files.raw {
+            let hours_ms = i64::from(self.keep.raw_hours) * 60 * MINUTE_MS;
+            raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes)?;
+        }
+        let quarter_ms = now_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
+        if self.folded_ms != quarter_ms {
+            match keep::unfolded(&self.dir, now_ms)? {
+                Some(at_ms) => {
+                    let month = self.files.rows(&self.dir, Grain::Quarter, at_ms)?;
+                    keep::fold(&self.dir, at_ms, month)?;
+                }
+                None => self.folded_ms = quarter_ms,
+            }
+        }
+        if let Some(gone) = keep::forget(&self.dir, &self.keep, now_ms)? {
+            for open in [&mut self.files.day, &mut self.files.month] {
+                if open.as_ref().is_some_and(|(period, _)| *period == gone) {
+                    *open = None;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn block(&self) -> Option<Block> {
+        (!self.moments.is_empty()).then(|| Block {
+            at_ms: self.from_ms,
+            to_ms: self.to_ms,
+            count: i64::try_from(self.moments.len()).unwrap_or(i64::MAX),
+            bytes: block(&self.moments.concat()),
+        })
+    }
+}
+
+impl Files {
+    /// The file that has a span of rows, opened.
+    fn rows(&mut self, dir: &Path, grain: Grain, at_ms: i64) -> Result<&mut RowFile, Error> {
+        let period = grain.period(at_ms);
+        let slot = match grain {
+            Grain::Minute => &mut self.day,
+            Grain::Quarter => &mut self.month,
+        };
+        let file = match slot.take() {
+            Some((open, file)) if open == period => file,
+            _ => RowFile::open(dir, period)?,
+        };
+        Ok(&mut slot.insert((period, file)).1)
+    }
+
+    fn note(&mut self, dir: &Path, gaps: &[Gap]) -> Result<(), Error> {
+        for gap in gaps {
+            let month = self.rows(dir, Grain::Quarter, gap.from_ms)?;
+            month.add_gaps(std::slice::from_ref(gap))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,417 @@
+//! A file of rows: a day of minutes, or a month of quarters of an hour.
+
+use super::calendar::Period;
+use super::folder::Gap;
+use super::schema::{Grain, ROWS, Table, insert};
+use crate::bound::{NAME_MAX, cut, to_integer};
+use crate::error::cannot;
+use crate::{Error, db};
+use counters::series::{
+    GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
+};
+use rusqlite::{Connection, Row as SqlRow, ToSql, params};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Which parts of an interval are wanted. The host is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Guests.
+    pub guests: bool,
+    /// Tiers of memory.
+    pub tiers: bool,
+    /// Processes: they are most of a recording.
+    pub processes: bool,
+}
+
+impl Parts {
+    /// Everything.
+    pub const ALL: Parts = Parts { guests: true, tiers: true, processes: true };
+}
+
+/// A file of rows, open.
+#[derive(Debug)]
+pub struct RowFile {
+    connection: Connection,
+    grain: Grain,
+    base_ms: i64,
+    to_ms: i64,
+    names: Names,
+}
+
+/// Names and the keys that rows have instead of them.
+#[derive(Debug, Default)]
+struct Names {
+    guests: HashMap<Who, i64>,
+    tiers: HashMap<String, i64>,
+    processes: HashMap<(i64, ProcessName), i64>,
+}
+
+impl RowFile {
+    /// Opens the file of a period to write to it, and makes it where it is not there.
+    pub fn open(dir: &Path, period: Period) -> Result<RowFile, Error> {
+        let grain = Grain::of(period);
+        let path = dir.join(period.file());
+        let connection = db::open(&path, grain.kind())?;
+        let file = RowFile::over(connection, period);
+        file.add_columns::<HostField>()?;
+        file.add_columns::<GuestField>()?;
+        file.add_columns::<TierField>()?;
+        file.add_columns::<ProcessField>()?;
+        file.connection
+            .execute(
+                "INSERT INTO file SELECT ?, ? WHERE NOT EXISTS (SELECT * FROM file)",
+                [period.begin_ms(), grain.length_ms()],
+            )
+            .map_err(cannot("begin a file of recordings"))?;
+        Ok(RowFile { names: file.read_names()?, ..file })
+    }
+
+    /// Opens the file of a period to read it; `None` where it is not there, or has not been
+    /// begun.
+    pub fn read_only(dir: &Path, period: Period) -> Result<Option<RowFile>, Error> {
+        let opened = db::open_if_begun(&dir.join(period.file()), Grain::of(period).kind())?;
+        Ok(opened.map(|connection| RowFile::over(connection, period)))
+    }
+
+    fn over(connection: Connection, period: Period) -> RowFile {
+        let (base_ms, to_ms) = (period.begin_ms(), period.end_ms());
+        connection.set_prepared_statement_cache_capacity(32);
+        RowFile { connection, grain: Grain::of(period), base_ms, to_ms, names: Names::default() }
+    }
+
+    /// A file that an older pinhead began is given the columns that it did not know.
+    fn add_columns<F: Table>(&self) -> Result<(), Error> {
+        let failed = cannot("add columns to a file of recordings");
+        let table = format!("{}_{}", self.grain.prefix(), F::NAME);
+        let known = self
+            .connection
+            .prepare(&format!("SELECT * FROM {table}"))
+            .map(|statement| statement.column_names().map(str::to_owned).collect())
+            .map_err(&failed)?;
+        let known: Vec<String> = known;
+        for field in F::ALL {
+            if !known.iter().any(|name| name == field.name()) {
+                let text = format!("ALTER TABLE {table} ADD COLUMN {} INTEGER", field.name());
+                self.connection.execute(&text, []).map_err(&failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_names(&self) -> Result<Names, Error> {
+        Ok(Names {
+            guests: self.guests()?.into_iter().map(|(key, who)| (who, key)).collect(),
+            tiers: self.tiers()?.into_iter().map(|(key, name)| (name, key)).collect(),
+            processes: self
+                .processes()?
+                .into_iter()
+                .map(|(key, guest_and_name)| (guest_and_name, key))
+                .collect(),
+        })
+    }
+
+    fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
+        let number = |at_ms: i64| {
+            let at_ms = at_ms.clamp(self.base_ms, self.to_ms) - self.base_ms;
+            (at_ms + self.grain.length_ms() - 1).div_euclid(self.grain.length_ms()) * ROWS
+        };
+        [number(from_ms), number(to_ms)]
+    }
+
+    /// Writes a span, instead of what was there for it; all or nothing.
+    pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
+        let done = self.try_write(span);
+        if done.is_err() {
+            // A disk that is full has ended the transaction already. Names of it are not there.
+            let _ = self.connection.execute_batch("ROLLBACK");
+            self.names = self.read_names().unwrap_or_default();
+        }
+        done
+    }
+
+    fn try_write(&mut self, span: &Interval) -> Result<(), Error> {
+        let failed = cannot("write rows of a recording");
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(&failed)?;
+        let [id, next] = self.ids(span.from_ms, span.from_ms + self.grain.length_ms());
+        if (self.base_ms..self.to_ms).contains(&span.from_ms) {
+            self.delete::<HostField>(id, next)?;
+            self.delete::<GuestField>(id, next)?;
+            self.delete::<TierField>(id, next)?;
+            self.delete::<ProcessField>(id, next)?;
+            let whole = span.host.covered_ms;
+            self.put(id, None, &span.host, 0)?;
+            let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
+            for ((who, over), id) in span.guests.iter().take(most).zip(id..) {
+                let key = self.guest_key(who)?;
+                self.put(id, Some(key), over, whole)?;
+            }
+            for ((name, over), id) in span.tiers.iter().take(most).zip(id..) {
+                let key = self.tier_key(name)?;
+                self.put(id, Some(key), over, whole)?;
+            }
+            let all = span
+                .processes
+                .iter()
+                .flat_map(|(who, all)| all.iter().map(move |(name, over)| (who, name, over)));
+            // What did nothing takes no row: most processes sleep most minutes.
+            let busy = all.filter(|(_, _, over)| did_something(over));
+            for ((who, name, over), id) in busy.take(most).zip(id..) {
+                let guest = self.guest_key(who)?;
+                let key = self.process_key(guest, name)?;
+                self.put(id, Some(key), over, whole)?;
+            }
+        }
+        self.connection.execute_batch("COMMIT").map_err(&failed)
+    }
+
+    /// Notes gaps, in a month's file.
+    pub fn add_gaps(&self, gaps: &[Gap]) -> Result<(), Error> {
+        for gap in gaps {
+            self.connection
+                .prepare_cached("INSERT OR IGNORE INTO gap VALUES (?, ?, ?)")
+                .and_then(|mut statement| {
+                    let reason = cut(&gap.reason, NAME_MAX);
+                    statement.execute(params![gap.from_ms, gap.to_ms, reason])
+                })
+                .map_err(cannot("note a gap"))?;
+        }
+        Ok(())
+    }
+
+    fn delete<F: Table>(&self, id: i64, next: i64) -> Result<(), Error> {
+        let prefix = self.grain.prefix();
+        let text = format!("DELETE FROM {prefix}_{} WHERE id >= ? AND id < ?", F::NAME);
+        self.connection
+            .prepare_cached(&text)
+            .and_then(|mut statement| statement.execute([id, next]))
+            .map(|_| ())
+            .map_err(cannot("write rows of a recording"))
+    }
+
+    /// Puts a row in. What is covered as long as the host (`whole`) says so by saying nothing.
+    fn put<F: Table>(
+        &self,
+        id: i64,
+        whose: Option<i64>,
+        over: &Over<F>,
+        whole: u64,
+    ) -> Result<(), Error> {
+        let is_whole = whose.is_some() && over.covered_ms == whole;
+        let covered = (!is_whole).then(|| to_integer(over.covered_ms));
+        let values: Vec<Option<i64>> =
+            over.row.values().iter().map(|value| value.map(to_integer)).collect();
+        let mut all: Vec<&dyn ToSql> = Vec::with_capacity(values.len() + 3);
+        all.push(&id);
+        all.push(&covered);
+        if let Some(whose) = &whose {
+            all.push(whose);
+        }
+        all.extend(values.iter().map(|value| value as &dyn ToSql));
+        self.connection
+            .prepare_cached(&insert::<F>(self.grain))
+            .and_then(|mut statement| statement.execute(&all[..]))
+            .map(|_| ())
+            .map_err(cannot("write rows of a recording"))
+    }
+
+    fn guest_key(&mut self, who: &Who) -> Result<i64, Error> {
+        if let Some(key) = self.names.guests.get(who) {
+            return Ok(*key);
+        }
+        let text = |text: &'_ String| cut(text, NAME_MAX).to_owned();
+        let values = params![
+            text(&who.uuid),
+            text(&who.name),
+            text(&who.class),
+            who.pid,
+            who.start_ticks.map(to_integer),
+            text(&who.boot)
+        ];
+        let names = "INSERT INTO guest (uuid, name, class, pid, start_ticks, boot)
+                     VALUES (?, ?, ?, ?, ?, ?)";
+        let key = self.name(names, values)?;
+        self.names.guests.insert(who.clone(), key);
+        Ok(key)
+    }
+
+    fn tier_key(&mut self, name: &str) -> Result<i64, Error> {
+        if let Some(key) = self.names.tiers.get(name) {
+            return Ok(*key);
+        }
+        let key = self.name("INSERT INTO tier (name) VALUES (?)", params![cut(name, NAME_MAX)])?;
+        self.names.tiers.insert(name.to_owned(), key);
+        Ok(key)
+    }
+
+    fn process_key(&mut self, guest: i64, name: &ProcessName) -> Result<i64, Error> {
+        let whole = (guest, name.clone());
+        if let Some(key) = self.names.processes.get(&whole) {
+            return Ok(*key);
+        }
+        let text = cut(&name.name, NAME_MAX);
+        let names = "INSERT INTO process (guest, name, pid) VALUES (?, ?, ?)";
+        let key = self.name(names, params![guest, text, name.pid])?;
+        self.names.processes.insert(whole, key);
+        Ok(key)
+    }
+
+    fn name(&self, insert: &str, values: &[&dyn ToSql]) -> Result<i64, Error> {
+        self.connection
+            .prepare_cached(insert)
+            .and_then(|mut statement| statement.insert(values))
+            .map_err(cannot("write a name in a recording"))
+    }
+
+    /// All guests of the file.
+    pub fn guests(&self) -> Result<HashMap<i64, Who>, Error> {
+        self.pairs("SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest", |row| {
+            Ok(Who {
+                uuid: row.get(1)?,
+                name: row.get(2)?,
+                class: row.get(3)?,
+                pid: row.get(4)?,
+                start_ticks: row.get::<_, Option<i64>>(5)?.map(i64::unsigned_abs),
+                boot: row.get(6)?,
+            })
+        })
+    }
+
+    /// All tiers of the file.
+    pub fn tiers(&self) -> Result<HashMap<i64, String>, Error> {
+        self.pairs("SELECT key, name FROM tier", |row| row.get(1))
+    }
+
+    /// All processes of the file, each with its guest's key.
+    pub fn processes(&self) -> Result<HashMap<i64, (i64, ProcessName)>, Error> {
+        self.pairs("SELECT key, guest, name, pid FROM process", |row| {
+            Ok((row.get(1)?, ProcessName { name: row.get(2)?, pid: row.get(3)? }))
+        })
+    }
+
+    fn pairs<T>(
+        &self,
+        text: &str,
+        value: impl Fn(&SqlRow<'_>) -> rusqlite::Result<T>,
+    ) -> Result<HashMap<i64, T>, Error> {
+        let mut statement =
+            self.connection.prepare(text).map_err(cannot("read the names of a recording"))?;
+        statement
+            .query_map([], |row| Ok((row.get(0)?, value(row)?)))
+            .and_then(Iterator::collect)
+            .map_err(cannot("read the names of a recording"))
+    }
+
+    /// When the spans from one time up to before another begin.
+    pub fn spans(&self, from_ms: i64, to_ms: i64) -> Result<Vec<i64>, Error> {
+        let text = format!("SELECT id FROM {}_host WHERE id >= ? AND id < ?", self.grain.prefix());
+        let start = |id: i64| self.base_ms + id / ROWS * self.grain.length_ms();
+        self.connection
+            .prepare_cached(&text)
+            .and_then(|mut statement| {
+                let ids = self.ids(from_ms, to_ms);
+                statement.query_map(ids, |row| row.get(0).map(start))?.collect()
+            })
+            .map_err(cannot("read rows of a recording"))
+    }
+
+    /// When its first and its last span begin.
+    pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
+        let text = format!("SELECT min(id), max(id) FROM {}_host", self.grain.prefix());
+        let start = |id: i64| self.base_ms + id / ROWS * self.grain.length_ms();
+        let ends: (Option<i64>, Option<i64>) = self
+            .connection
+            .query_row(&text, [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .map_err(cannot("read rows of a recording"))?;
+        Ok(ends.0.zip(ends.1).map(|(first, last)| (start(first), start(last))))
+    }
+
+    /// Gaps that touch a time, from a month's file.
+    pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
+        let text = "SELECT from_ms, to_ms, reason FROM gap WHERE from_ms < ? AND to_ms > ?";
+        self.connection
+            .prepare_cached(text)
+            .and_then(|mut statement| {
+                let gap = |row: &SqlRow<'_>| {
+                    Ok(Gap { from_ms: row.get(0)?, to_ms: row.get(1)?, reason: row.get(2)? })
+                };
+                statement.query_map([to_ms, from_ms], gap)?.collect()
+            })
+            .map_err(cannot("read the gaps of a recording"))
+    }
+
+    /// Adds the host's rows from one time up to before another to `sum`; the number of spans.
+    pub fn add_host(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        sum: &mut Over<HostField>,
+        covered: &mut HashMap<i64, u64>,
+    ) -> Result<(), Error> {
+        self.each::<HostField>(from_ms, to_ms, |id, _, ms, over| {
+            covered.insert(id / ROWS, ms.unwrap_or(0));
+            sum.add(&over);
+        })
+    }
+
+    /// Adds the rows of one table from one time up to before another, by their keys. `covered`
+    /// is what `add_host` found for the same time.
+    pub fn add<F: Table>(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        covered: &HashMap<i64, u64>,
+    ) -> Result<BTreeMap<i64, Over<F>>, Error> {
+        let mut sums: BTreeMap<i64, Over<F>> = BTreeMap::new();
+        self.each::<F>(from_ms, to_ms, |id, key, ms, mut over| {
+            let whole = || covered.get(&(id / ROWS)).copied().unwrap_or(0);
+            over.covered_ms = ms.unwrap_or_else(whole);
+            match sums.get_mut(&key) {
+                Some(sum) => sum.add(&over),
+                None => {
+                    sums.insert(key, over);
+                }
+            }
+        })?;
+        Ok(sums)
+    }
+
+    fn each<F: Table>(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        mut visit: impl FnMut(i64, i64, Option<u64>, Over<F>),
+    ) -> Result<(), Error> {
+        let failed = cannot("read rows of a recording");
+        let prefix = self.grain.prefix();
+        let text = format!("SELECT * FROM {prefix}_{} WHERE id >= ? AND id < ?", F::NAME);
+        let mut statement = self.connection.prepare_cached(&text).map_err(&failed)?;
+        // By name: an older file lacks the last ones, a newer one has more.
+        let place = |name: &str| statement.column_index(name).ok();
+        let whose = F::WHOSE.and_then(place);
+        let covered = place("covered_ms");
+        let fields: Vec<Option<usize>> = F::ALL.iter().map(|f| place(f.name())).collect();
+        let id = statement.column_index("id").map_err(&failed)?;
+        let mut rows = statement.query(self.ids(from_ms, to_ms)).map_err(&failed)?;
+        while let Some(row) = rows.next().map_err(&failed)? {
+            // What is no number is missing: no version of ours writes it.
+            let get = |place: Option<usize>| {
+                place.and_then(|place| row.get_ref(place).ok()?.as_i64().ok())
+            };
+            let id = get(Some(id)).unwrap_or(0);
+            let ms = get(covered).map(i64::unsigned_abs);
+            let mut over = Over { covered_ms: ms.unwrap_or(0), ..Over::default() };
+            for (field, place) in F::ALL.iter().zip(&fields) {
+                over.row.set(*field, get(*place).map(i64::unsigned_abs));
+            }
+            visit(id, get(whose).unwrap_or(0), ms, over);
+        }
+        Ok(())
+    }
+}
+
+fn did_something(over: &Over<ProcessField>) -> bool {
+    use counters::series::{Field, Kind};
+    let counters = ProcessField::ALL.iter().filter(|field| field.kind() == Kind::Counter);
+    counters.map(|field| over.get(*field)).any(|grown| grown.is_some_and(|grown| grown > 0))
+}

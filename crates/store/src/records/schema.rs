@@ -1,0 +1,203 @@
+//! The tables of a recording, made from the tables of fields.
+//!
+//! A file of rows is for a day, with a row for each minute, or for a month, with a row for each
+//! quarter of an hour. Both have the same tables under another prefix:
+//!
+//! | table | a row is |
+//! |---|---|
+//! | `file` | the file itself: when it begins, and how long a span is |
+//! | `guest`, `tier`, `process` | a name that rows point to by `key` |
+//! | `minute_host`, `minute_guest`, `minute_tier`, `minute_process` | a span of time of one thing |
+//! | `gap` | a time of which nothing is known, and why; in a month's file only |
+//!
+//! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span:
+//! it tells the time, keeps rows in order, and needs no index. A field is a column of its name.
+//! Columns are made from the fields that this pinhead knows; a file that lacks some of them is
+//! given them when it is written to, and read without them when it is only read.
+
+use super::calendar::Period;
+use crate::db::Kind;
+use counters::series::{Field, GuestField, HostField, ProcessField, TierField};
+use std::sync::LazyLock;
+
+/// Rows that a span can have in one table: a thousand guests with their top hundred processes.
+pub const ROWS: i64 = 100_000;
+/// Milliseconds of a row in a day's file.
+pub const MINUTE_MS: i64 = 60_000;
+/// Milliseconds of a row in a month's file.
+pub const QUARTER_MS: i64 = 15 * MINUTE_MS;
+
+/// How fine the rows of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grain {
+    /// A row a minute, a file a day.
+    Minute,
+    /// A row for 15 minutes, a file a month.
+    Quarter,
+}
+
+impl Grain {
+    /// The grain of a file.
+    pub fn of(period: Period) -> Grain {
+        match period {
+            Period::Day(..) => Grain::Minute,
+            Period::Month(..) => Grain::Quarter,
+        }
+    }
+
+    /// What its tables' names begin with.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Grain::Minute => "minute",
+            Grain::Quarter => "quarter",
+        }
+    }
+
+    /// How long the span of a row is.
+    pub fn length_ms(self) -> i64 {
+        match self {
+            Grain::Minute => MINUTE_MS,
+            Grain::Quarter => QUARTER_MS,
+        }
+    }
+
+    /// The period whose file has a span that begins then.
+    pub fn period(self, at_ms: i64) -> Period {
+        match self {
+            Grain::Minute => Period::day_of(at_ms),
+            Grain::Quarter => Period::month_of(at_ms),
+        }
+    }
+
+    /// Files of this grain.
+    pub fn kind(self) -> &'static Kind {
+        match self {
+            Grain::Minute => &MINUTES,
+            Grain::Quarter => &QUARTERS,
+        }
+    }
+}
+
+/// What a table of fields is called after the prefix.
+pub trait Table: Field {
+    /// The last part of the table's name.
+    const NAME: &'static str;
+    /// The column that says whose row it is; the host has none.
+    const WHOSE: Option<&'static str>;
+}
+
+impl Table for HostField {
+    const NAME: &'static str = "host";
+    const WHOSE: Option<&'static str> = None;
+}
+
+impl Table for GuestField {
+    const NAME: &'static str = "guest";
+    const WHOSE: Option<&'static str> = Some("guest");
+}
+
+impl Table for TierField {
+    const NAME: &'static str = "tier";
+    const WHOSE: Option<&'static str> = Some("tier");
+}
+
+impl Table for ProcessField {
+    const NAME: &'static str = "process";
+    const WHOSE: Option<&'static str> = Some("process");
+}
+
+static MINUTES: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Minute, 0x7069_6e6d));
+static QUARTERS: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Quarter, 0x7069_6e71));
+
+/// Once made, a kind is there as long as the process: there are two of them.
+fn kind(grain: Grain, application_id: i32) -> Kind {
+    let text: &'static str = version_1(grain).leak();
+    Kind { application_id, migrations: vec![text].leak() }
+}
+
+fn version_1(grain: Grain) -> String {
+    let mut text = String::from(
+        "CREATE TABLE file (base_ms INTEGER NOT NULL, length_ms INTEGER NOT NULL);
+         CREATE TABLE guest (
+             key INTEGER PRIMARY KEY,
+             uuid TEXT NOT NULL,
+             name TEXT NOT NULL,
+             class TEXT NOT NULL,
+             pid INTEGER,
+             start_ticks INTEGER,
+             boot TEXT NOT NULL
+         );
+         CREATE TABLE tier (key INTEGER PRIMARY KEY, name TEXT NOT NULL);
+         CREATE TABLE process (
+             key INTEGER PRIMARY KEY,
+             guest INTEGER NOT NULL,
+             name TEXT NOT NULL,
+             pid INTEGER NOT NULL
+         );",
+    );
+    if grain == Grain::Quarter {
+        text.push_str(
+            "CREATE TABLE gap (
+                 from_ms INTEGER NOT NULL,
+                 to_ms INTEGER NOT NULL,
+                 reason TEXT NOT NULL,
+                 UNIQUE (from_ms, to_ms)
+             );",
+        );
+    }
+    text.push_str(&create::<HostField>(grain));
+    text.push_str(&create::<GuestField>(grain));
+    text.push_str(&create::<TierField>(grain));
+    text.push_str(&create::<ProcessField>(grain));
+    text
+}
+
+fn create<F: Table>(grain: Grain) -> String {
+    let mut text = format!(
+        "CREATE TABLE {}_{} (id INTEGER PRIMARY KEY, covered_ms INTEGER",
+        grain.prefix(),
+        F::NAME
+    );
+    if let Some(whose) = F::WHOSE {
+        text.push_str(&format!(", {whose} INTEGER NOT NULL"));
+    }
+    for field in F::ALL {
+        text.push_str(&format!(", {} INTEGER", field.name()));
+    }
+    text.push_str(");\n");
+    text
+}
+
+/// The statement that puts a row in: `id`, `covered_ms`, whose it is, then the fields.
+pub fn insert<F: Table>(grain: Grain) -> String {
+    let mut columns = String::from("id, covered_ms");
+    let mut count = 2 + F::ALL.len();
+    if let Some(whose) = F::WHOSE {
+        columns.push_str(&format!(", {whose}"));
+        count += 1;
+    }
+    for field in F::ALL {
+        columns.push_str(&format!(", {}", field.name()));
+    }
+    let places = vec!["?"; count].join(", ");
+    format!("INSERT INTO {}_{} ({columns}) VALUES ({places})", grain.prefix(), F::NAME)
+}
+
+/// The files of raw samples.
+pub const RAW: Kind = Kind { application_id: 0x7069_6e73, migrations: &[RAW_1] };
+
+/// `raw` has a block a minute; `second` what of the running minute is not in a block yet, and
+/// what was known before it began (`is_base`), so that a process that follows can go on.
+const RAW_1: &str = "
+CREATE TABLE raw (
+    at_ms INTEGER PRIMARY KEY,
+    to_ms INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+);
+CREATE TABLE second (
+    number INTEGER PRIMARY KEY,
+    is_base INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+);
+";

@@ -1,0 +1,135 @@
+//! The tables as they are told to people: what `pinhead schema` prints and `pinhead sql` asks.
+
+use super::schema::{Grain, Table};
+use counters::series::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
+
+/// A column of a table that can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: &'static str,
+    /// `counter` for what something grew by, `gauge` for a mean, or `text`, `time`, `number`.
+    pub kind: &'static str,
+    /// Where it is read from.
+    pub source: &'static str,
+    /// What it is.
+    pub words: &'static str,
+}
+
+/// A table that can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableText {
+    /// Its name.
+    pub name: String,
+    /// What a row is.
+    pub words: &'static str,
+    /// Its columns.
+    pub columns: Vec<Column>,
+}
+
+const AT: Column = plain("at_ms", "ms", "time", "when the span began, since 1970");
+const COVERED: Column = plain("covered_ms", "ms", "number", "how much of the span is known");
+
+/// Who a guest is.
+pub const WHO: [Column; 6] = [
+    plain("guest", "", "text", "the guest's name"),
+    plain("uuid", "", "text", "its UUID"),
+    plain("class", "", "text", "the class that its name put it in"),
+    plain("guest_pid", "", "number", "its process on the host"),
+    plain("start_ticks", "ticks", "number", "when that process started, since the host's boot"),
+    plain("boot", "", "text", "tells one boot of the guest from the next"),
+];
+
+const fn plain(
+    name: &'static str,
+    unit: &'static str,
+    kind: &'static str,
+    words: &'static str,
+) -> Column {
+    Column { name, unit, kind, source: "", words }
+}
+
+/// All tables that can be asked, with their columns in their order.
+pub fn tables() -> Vec<TableText> {
+    let mut all = Vec::new();
+    for grain in [Grain::Minute, Grain::Quarter] {
+        let is_minute = grain == Grain::Minute;
+        let words = |minute, quarter| if is_minute { minute } else { quarter };
+        all.push(table::<HostField>(
+            grain,
+            words("the host in a minute", "the host in 15 minutes"),
+            &[],
+        ));
+        all.push(table::<GuestField>(
+            grain,
+            words("a guest in a minute", "a guest in 15 minutes"),
+            &WHO,
+        ));
+        all.push(table::<TierField>(
+            grain,
+            words("a tier of memory in a minute", "a tier of memory in 15 minutes"),
+            &[plain("tier", "", "text", "its name, such as /dev/zram0")],
+        ));
+        let mut whose = WHO.to_vec();
+        whose.push(plain("name", "", "text", "the process's name"));
+        whose.push(plain("pid", "", "number", "its number in the guest; 0 for all of a name"));
+        all.push(table::<ProcessField>(
+            grain,
+            words(
+                "a process that did something in a minute",
+                "a process that did something in 15 minutes",
+            ),
+            &whose,
+        ));
+    }
+    all.push(TableText {
+        name: "gap".into(),
+        words: "a time of which nothing is known",
+        columns: vec![
+            plain("from_ms", "ms", "time", "when it began, since 1970"),
+            plain("to_ms", "ms", "time", "when it ended"),
+            plain("reason", "", "text", "restart, late or lost"),
+        ],
+    });
+    all.push(TableText {
+        name: "raw".into(),
+        words: "a block of samples of one second; `pinhead top --replay` shows what is in it",
+        columns: vec![
+            plain("at_ms", "ms", "time", "its first sample, since 1970"),
+            plain("to_ms", "ms", "time", "its last sample"),
+            plain("count", "", "number", "its samples"),
+            plain("bytes", "", "blob", "they, packed"),
+        ],
+    });
+    all
+}
+
+fn table<F: Table>(grain: Grain, words: &'static str, whose: &[Column]) -> TableText {
+    let mut columns = vec![AT];
+    columns.extend(whose);
+    columns.push(COVERED);
+    columns.extend(F::ALL.iter().map(|field| Column {
+        name: field.name(),
+        unit: unit(field.unit()),
+        kind: match field.kind() {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        },
+        source: field.source(),
+        words: field.doc(),
+    }));
+    TableText { name: format!("{}_{}", grain.prefix(), F::NAME), words, columns }
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Bytes => "bytes",
+        Unit::Nanoseconds => "ns",
+        Unit::Pages => "pages",
+        Unit::Ticks => "ticks",
+        Unit::Count => "",
+        Unit::Permille => "permille",
+    }
+}
