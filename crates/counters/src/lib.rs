@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+pub mod glob;
 mod history;
 mod host_counter;
 pub mod series;

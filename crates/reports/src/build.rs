@@ -155,7 +155,7 @@ pub fn build(
         to_ms: intervals().map(end_of).max().unwrap_or(from_ms),
         interval_ms: intervals().map(|one| one.length_ms).max().unwrap_or(0),
         by: options.by,
-        pattern: options.pattern.map(|pattern| plain(&pattern.text())).unwrap_or_default(),
+        pattern: options.pattern.map(|pattern| plain(pattern.text())).unwrap_or_default(),
         tables,
         notes: Vec::new(),
     };

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::facts::Added;
+use counters::glob;
 use counters::series::{
     Field, GuestField, Interval, Kind, Over, ProcessField, Row, TierField, Who,
 };
@@ -78,7 +79,7 @@ const PATTERN_MAX: usize = 256;
 
 /// A pattern of names: `*` stands for any text, `?` for any character.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(Vec<char>);
+pub struct Pattern(String);
 
 impl Pattern {
     /// Reads a pattern.
@@ -86,33 +87,12 @@ impl Pattern {
         if text.len() > PATTERN_MAX {
             return Err(Error::LongPattern { length: text.len(), most: PATTERN_MAX });
         }
-        Ok(Pattern(text.chars().collect()))
+        Ok(Pattern(text.to_owned()))
     }
 
     /// Whether a name is of the pattern.
     pub fn matches(&self, name: &str) -> bool {
-        let name: Vec<char> = name.chars().collect();
-        let (mut at, mut pattern_at) = (0, 0);
-        // Where the last star stood, and how much of the name it has taken so far.
-        let mut star: Option<(usize, usize)> = None;
-        while at < name.len() {
-            match self.0.get(pattern_at) {
-                Some('*') => {
-                    star = Some((pattern_at, at));
-                    pattern_at += 1;
-                }
-                Some(c) if *c == '?' || *c == name[at] => {
-                    at += 1;
-                    pattern_at += 1;
-                }
-                _ => {
-                    let Some((star_at, taken)) = star else { return false };
-                    star = Some((star_at, taken + 1));
-                    (at, pattern_at) = (taken + 1, star_at + 1);
-                }
-            }
-        }
-        self.0[pattern_at..].iter().all(|c| *c == '*')
+        glob::matches(&self.0, name)
     }
 
     /// Whether a guest is meant: by its name, or by its class.
@@ -121,8 +101,8 @@ impl Pattern {
     }
 
     /// The pattern as it was written.
-    pub fn text(&self) -> String {
-        self.0.iter().collect()
+    pub fn text(&self) -> &str {
+        &self.0
     }
 }
 

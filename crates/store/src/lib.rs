@@ -28,7 +28,7 @@ mod writer;
 pub use error::Error;
 pub use journal::{
     Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Journal, Outcome,
-    Policy, Pruned, Query, Range, Word, matches_glob,
+    Policy, Pruned, Query, Range, Word,
 };
 pub use records::{
     Cell, Column, Fed, Folder, Gap, Keep, Parts, Recorder, Records, STEPS_MAX, Span, Sql,

@@ -3,9 +3,10 @@
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
-use counters::Bytes;
+use counters::{Bytes, glob};
 use hypervisor::QMP_PATTERNS;
 
+use super::Place;
 use super::error::ConfigError;
 use super::quantity::Share;
 use super::raw::{Maybe, Raw, RawClass, Typed, shown};
@@ -13,7 +14,6 @@ use super::settings::{
     Class, ControlSettings, DAY_MS, HostSettings, JournalSettings, KsmMode, Libvirt,
     MetricsSettings, MonitorSettings, PolicySettings, SHARES, Settings, Sources,
 };
-use super::{Place, matches};
 
 /// The directories that a user's sockets are in, mostly.
 const USUAL_RUNTIME_DIR: &str = "/run/user/*";
@@ -98,7 +98,7 @@ fn given<T>(typed: Maybe<T>) -> Option<T> {
 
 fn default_qmp(place: &Place) -> Vec<String> {
     let own = place.runtime_dir.as_ref().and_then(|dir| dir.to_str());
-    let own = own.filter(|dir| !matches(USUAL_RUNTIME_DIR, dir));
+    let own = own.filter(|dir| !glob::matches(USUAL_RUNTIME_DIR, dir));
     let own = own.map(|dir| format!("{dir}/pinhead/up/*/*.qmp"));
     QMP_PATTERNS.iter().map(|glob| (*glob).to_owned()).chain(own).collect()
 }

@@ -10,14 +10,12 @@
 
 mod build;
 mod error;
-mod glob;
 mod keys;
 mod quantity;
 mod raw;
 mod settings;
 
 pub use error::{ConfigError, LoadError};
-pub use glob::matches;
 pub use keys::{Key, SECTIONS, Section};
 pub use quantity::{Bad, Kind, Share, percent, size, time_ms};
 pub use settings::{

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use counters::{Bytes, glob};
 use policy::arbiter::{Config, Limits, Mode};
 use store::Keep;
 
-use super::{Share, matches};
+use super::Share;
 use crate::scrape::Listen;
 use metrics::{Processes, Url};
 
@@ -203,7 +203,8 @@ impl Settings {
 
     /// What a guest of this name and size is entitled to, and the class that says so.
     pub fn limits(&self, name: &str, memory: Bytes) -> (Limits, Option<&str>) {
-        let fits = |class: &&Class| class.patterns.iter().any(|pattern| matches(pattern, name));
+        let fits =
+            |class: &&Class| class.patterns.iter().any(|pattern| glob::matches(pattern, name));
         let class = self.classes.iter().find(fits);
         let limits = class.map_or_else(
             || limits(None, Share::Permille(1000), SHARES, Mode::Managed, memory),

@@ -134,33 +134,10 @@ fn matches(pattern: &str, entry: &DirEntry) -> bool {
     fits(pattern.as_bytes(), entry.file_name().as_bytes())
 }
 
-/// Whether a name fits a pattern. The time is at most the product of the lengths: after a
-/// mismatch only the last `*` takes one more character.
+/// Whether a name fits a pattern: one that hides fits only a pattern that says so.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') {
-        return false;
-    }
-    let (mut p, mut n) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => {
-                let Some((at, taken)) = star else { return false };
-                star = Some((at, taken + 1));
-                p = at + 1;
-                n = taken + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    let hides = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
+    !hides && counters::glob::matches_bytes(pattern, name)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use super::words::NAME_WIDTH;
 use crate::Error;
 use crate::escape::plain;
+use counters::glob;
 use std::collections::BTreeMap;
-use store::{GuestKey, GuestRow, matches_glob};
+use store::{GuestKey, GuestRow};
 
 /// Names that a refusal offers.
 const NEAREST: usize = 3;
@@ -35,7 +36,7 @@ pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
         // A guest is also found by a name that it had.
         let had = |guest: &Chosen| {
             let mut names = rows.iter().filter(|row| guest.keys.contains(&row.key));
-            names.any(|row| matches_glob(text, &row.guest.name))
+            names.any(|row| glob::matches(text, &row.guest.name))
         };
         found = all.iter().filter(|guest| had(guest)).cloned().collect();
     }

@@ -4,14 +4,12 @@
 //! `schema` has the tables, `write` puts rows in and takes old ones away, `read` finds them
 //! again, and `types` are the values that go both ways.
 
-mod glob;
 mod inputs;
 mod read;
 mod schema;
 mod types;
 mod write;
 
-pub use glob::matches_glob;
 pub use types::{
     Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Outcome, Policy,
     Pruned, Query, Range, Word,

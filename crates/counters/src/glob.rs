@@ -1,10 +1,20 @@
-//! Patterns of names: `*` for any letters, `?` for one.
+//! Patterns of names: `*` for any text, `?` for one character.
 
 /// Whether a name fits a pattern. It takes time with the product of their lengths at most.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    fits(pattern.as_bytes(), name.as_bytes(), next_character)
+}
+
+/// The same for names that need not be text: `?` stands for one byte.
+pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
+    fits(pattern, name, |_, at| at + 1)
+}
+
+/// `next` is where the character at a place ends.
+fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where to go on if the letters behind the last star do not fit: it takes one more.
+    // Where to go on if what is behind the last star does not fit: it takes one more. An earlier
+    // star need not be tried again, since it would only leave less for the last one.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -31,7 +41,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// The start of the next character.
-fn next(name: &[u8], at: usize) -> usize {
+fn next_character(name: &[u8], at: usize) -> usize {
     let is_inside = |byte: &u8| byte & 0xC0 == 0x80;
     at + 1 + name[at + 1..].iter().take_while(|byte| is_inside(byte)).count()
 }
@@ -57,5 +67,38 @@ mod tests {
     fn many_stars_take_no_long_time() {
         assert!(!matches(&"*a".repeat(100), &"a".repeat(99)));
         assert!(!matches(&format!("{}b", "*a".repeat(100)), &"a".repeat(5000)));
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name) in [
+            ("web1", "web1"),
+            ("web*", "web1"),
+            ("*", ""),
+            ("*1", "web11"),
+            ("w?b*1*", "web-1-a"),
+            ("**", "x"),
+            ("?", "é"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in
+            [("web", "web1"), ("", "x"), ("?", ""), ("*2", "web1"), ("a*b*c", "acb"), ("W*", "web")]
+        {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn many_stars_end_soon() {
+        let pattern = "*a".repeat(60) + "b";
+        assert!(!matches(&pattern, &"a".repeat(4096)));
+    }
+
+    #[test]
+    fn bytes_are_counted_one_by_one() {
+        assert!(matches_bytes(b"a??", "a\u{e9}".as_bytes()) && matches("a?", "a\u{e9}"));
+        assert!(!matches_bytes(b"a?", "a\u{e9}".as_bytes()) && !matches("a??", "a\u{e9}"));
+        assert!(matches_bytes(b"*?", b"\xff") && !matches_bytes(b"??", b"\xff"));
     }
 }
