@@ -7,6 +7,8 @@ use std::path::PathBuf;
 /// What `--help` prints.
 pub const HELP: &str = "\
 Usage: bench [--seconds N] [--only idle] [--guests N]
+       bench --only day [--dir DIR]
+       bench --only scan|top
        bench --collect
 
 Measures the guest daemon on this machine and prints each figure beside its promise.
@@ -16,6 +18,10 @@ Measures the guest daemon on this machine and prints each figure beside its prom
   --only idle  instead: the host manager beside idle guests of 128 MiB, which takes some
                ten minutes and 150 MiB of memory a guest
   --guests N   how many of them (default 100)
+  --only day   instead: a day of 100 guests recorded, and every report over it
+  --only scan  only what it costs the daemon to find out who runs
+  --only top   only what `pinhead top` of 100 guests costs
+  --dir DIR    where the day is left, and used the next time
 
 Environment:
   PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
@@ -41,6 +47,8 @@ pub struct Args {
     pub seconds: u64,
     /// Which part is measured.
     pub part: Part,
+    /// Where the day of `--only day` is left.
+    pub day: Option<PathBuf>,
     /// How many idle guests there are.
     pub guests: u32,
     /// Where the daemons are, by architecture.
@@ -56,6 +64,12 @@ pub enum Part {
     Usual,
     /// The manager beside idle guests.
     Idle,
+    /// The daemon's scan of tasks.
+    Scan,
+    /// The live screens.
+    Top,
+    /// A day of a hundred guests, and the reports over it.
+    Day,
 }
 
 /// What was asked for.
@@ -82,7 +96,7 @@ fn parse_with(
     mut words: impl Iterator<Item = OsString>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Command, Error> {
-    let (mut seconds, mut part, mut guests) = (60, Part::Usual, 100);
+    let (mut seconds, mut part, mut guests, mut day) = (60, Part::Usual, 100, None);
     while let Some(word) = words.next() {
         match word.to_str() {
             Some("-h" | "--help") => return Ok(Command::Help),
@@ -95,8 +109,17 @@ fn parse_with(
             }
             Some("--only") => match words.next().as_ref().and_then(|word| word.to_str()) {
                 Some("idle") => part = Part::Idle,
-                _ => return Err(Error::Usage("--only needs a part: idle".into())),
+                Some("day") => part = Part::Day,
+                Some("scan") => part = Part::Scan,
+                Some("top") => part = Part::Top,
+                _ => {
+                    return Err(Error::Usage("--only needs a part: idle, day, scan or top".into()));
+                }
             },
+            Some("--dir") => {
+                let missing = || Error::Usage("--dir needs a directory".into());
+                day = Some(words.next().map(PathBuf::from).ok_or_else(missing)?);
+            }
             Some("--guests") => {
                 let number = words.next().and_then(|n| n.to_str()?.parse().ok());
                 let wrong = || Error::Usage("--guests needs a number, 1 at least".into());
@@ -121,7 +144,7 @@ fn parse_with(
         )
     })?;
     let original = set("ORIGINAL");
-    Ok(Command::Measure(Args { seconds, part, guests, guest_dir, original }))
+    Ok(Command::Measure(Args { seconds, part, day, guests, guest_dir, original }))
 }
 
 #[cfg(test)]
@@ -138,8 +161,9 @@ mod tests {
     #[test]
     fn the_environment_says_what_is_measured() {
         let guest = ("PINHEAD_GUEST_DIR", "/g");
-        let (part, guests) = (Part::Usual, 100);
-        let expected = Args { seconds: 60, part, guests, guest_dir: "/g".into(), original: None };
+        let (part, guests, day) = (Part::Usual, 100, None);
+        let guest_dir = PathBuf::from("/g");
+        let expected = Args { seconds: 60, part, day, guests, guest_dir, original: None };
         // A variable that is set to nothing is as good as not set.
         let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
         assert_eq!(found, Command::Measure(expected.clone()));
@@ -148,7 +172,10 @@ mod tests {
         assert_eq!(found, Command::Measure(expected.clone()));
         let found = command("--only idle --guests 7", &[guest]).unwrap();
         let idle = Args { seconds: 60, part: Part::Idle, guests: 7, original: None, ..expected };
-        assert_eq!(found, Command::Measure(idle));
+        assert_eq!(found, Command::Measure(idle.clone()));
+        let found = command("--only day --dir /d", &[guest]).unwrap();
+        let day = Args { part: Part::Day, guests: 100, day: Some("/d".into()), ..idle };
+        assert_eq!(found, Command::Measure(day));
     }
 
     #[test]
@@ -157,7 +184,8 @@ mod tests {
             ("--seconds", "10 at least"),
             ("--seconds 9", "10 at least"),
             ("--quick", "No such option: --quick"),
-            ("--only", "--only needs a part: idle"),
+            ("--only", "--only needs a part: idle, day, scan or top"),
+            ("--dir", "--dir needs a directory"),
             ("--guests 0", "1 at least"),
             ("", "PINHEAD_GUEST_DIR"),
         ] {

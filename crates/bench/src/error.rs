@@ -43,6 +43,8 @@ pub enum Error {
     Pin(io::Error),
     /// The CPUs of this machine cannot be counted.
     Cpus(plug::Error),
+    /// Recordings cannot be written or read.
+    Store(store::Error),
     /// The default preset is not what is expected of it.
     Preset(&'static str),
     /// The answer cannot be printed.
@@ -68,6 +70,7 @@ impl fmt::Display for Error {
             }
             Error::Pin(_) => f.write_str("Cannot stay on one CPU"),
             Error::Cpus(_) => f.write_str("Cannot count the CPUs"),
+            Error::Store(_) => f.write_str("Cannot use recordings"),
             Error::Preset(what) => write!(f, "The default preset {what}"),
             Error::Print(_) => f.write_str("Cannot print"),
         }
@@ -80,6 +83,7 @@ impl std::error::Error for Error {
             Error::File { source, .. } | Error::Start { source, .. } => Some(source),
             Error::Pin(source) | Error::Print(source) => Some(source),
             Error::Cpus(source) => Some(source),
+            Error::Store(source) => Some(source),
             Error::Usage(_) | Error::Content { .. } | Error::Ended { .. } | Error::Preset(_) => {
                 None
             }

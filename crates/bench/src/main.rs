@@ -14,6 +14,7 @@ mod args;
 mod baseline;
 mod clock;
 mod collect;
+mod day;
 mod error;
 mod evaluate;
 mod idle;
@@ -21,12 +22,14 @@ mod meter;
 mod original;
 mod overhead;
 mod rivals;
+mod scan;
 mod scene;
 mod sizes;
 mod stats;
 mod subject;
 mod sys;
 mod table;
+mod top;
 
 use args::{Args, Command, Part};
 use error::{Error, chain};
@@ -52,8 +55,15 @@ fn main() -> ExitCode {
 /// A promise that is missed is printed; only what cannot be measured is a failure.
 fn measure(args: &Args) -> Result<ExitCode, Error> {
     let mut table = Table::new();
-    if args.part == Part::Idle {
-        idle::measure(args, &mut table);
+    if args.part != Part::Usual {
+        match args.part {
+            Part::Day => {
+                table.section("a day of 100 guests", day::rows(args.day.as_deref()));
+            }
+            Part::Scan => table.section("the scan of tasks", scan::rows(&args.guest_dir)),
+            Part::Top => table.section("the live screens", top::rows(args)),
+            Part::Idle | Part::Usual => idle::measure(args, &mut table),
+        }
         print(&table.text())?;
         return Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
@@ -64,6 +74,7 @@ fn measure(args: &Args) -> Result<ExitCode, Error> {
     // What is measured inherits the place, and so shares a CPU and its caches.
     let cpu = sys::pin().map_err(Error::Pin)?;
     overhead::measure(args, cpu, &mut table);
+    table.section("the scan of tasks", scan::rows(&args.guest_dir));
     table.section("collecting of 100 guests", collect::rows());
     print(&table.text())?;
     Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,8 +1,13 @@
 //! The system calls that the standard library does not have, and nothing else.
 #![allow(unsafe_code)]
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 /// Holds this process, and all that it starts from now on, on the last CPU that it may
@@ -64,4 +69,34 @@ pub fn ask_to_end(child: &Child) {
     // SAFETY: the number is that of our own child. It has not been waited for, so no
     // other process can have got the number.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+/// A terminal that passes bytes on as they are: this process's end, which does not wait, and the
+/// path of the other one.
+pub fn terminal() -> io::Result<(File, PathBuf)> {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: the call takes a number and touches no memory.
+    let fd = unsafe { libc::posix_openpt(flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else has it.
+    let ours = unsafe { File::from_raw_fd(fd) };
+    let mut name = [0_u8; 64];
+    // SAFETY: the descriptor is open; the name is as long as it is said to be; the settings are
+    // plain bits, which tcgetattr fills before they are changed and used.
+    let done = unsafe {
+        let mut settings = std::mem::zeroed::<libc::termios>();
+        let made = libc::grantpt(fd) == 0
+            && libc::unlockpt(fd) == 0
+            && libc::ptsname_r(fd, name.as_mut_ptr().cast(), name.len()) == 0
+            && libc::tcgetattr(fd, &mut settings) == 0;
+        libc::cfmakeraw(&mut settings);
+        made && libc::tcsetattr(fd, libc::TCSANOW, &settings) == 0
+    };
+    if !done {
+        return Err(io::Error::last_os_error());
+    }
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    Ok((ours, PathBuf::from(OsStr::from_bytes(&name[..end]))))
 }

@@ -49,7 +49,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    fn text(self) -> String {
+    /// As it is printed.
+    pub fn text(self) -> String {
         format!("{:.*}{}", self.digits, self.value, self.unit)
     }
 }

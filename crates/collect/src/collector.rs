@@ -2,12 +2,13 @@
 
 use counters::series::{Field, GuestField, HostField, Moment, ProcessField, ProcessName, Row, Who};
 use hypervisor::ProcessId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::guest::{Care, GuestReader, Look, Scratch};
 use crate::host::HostReader;
+use crate::others::Others;
 use crate::tier::TierReader;
 
 /// A process that could not be opened, because there were too many files or it was just ending,
@@ -51,6 +52,7 @@ pub struct Sketch {
 pub struct Collector {
     root: PathBuf,
     host: HostReader,
+    others: Others,
     tiers: TierReader,
     guests: BTreeMap<u64, Watched>,
     scratch: Scratch,
@@ -64,6 +66,8 @@ pub struct Collector {
 struct Watched {
     reader: Option<GuestReader>,
     retry_ms: u64,
+    who: Who,
+    pid: Option<u32>,
 }
 
 impl Collector {
@@ -73,6 +77,7 @@ impl Collector {
         Collector {
             root: root.to_owned(),
             host: HostReader::open(root),
+            others: Others::open(root),
             tiers: TierReader::open(root),
             guests: BTreeMap::new(),
             scratch: Scratch::default(),
@@ -85,13 +90,22 @@ impl Collector {
     /// Fills a sketch in. What is known already stands above what could be read.
     pub fn collect(&mut self, sketch: Sketch, care: Care) -> Moment {
         let Sketch { at_ms, now_ms, host: known, guests: all, .. } = sketch;
+        let is_new = |guest: &Known| !self.guests.contains_key(&guest.id);
+        // A guest that comes was one of the others up to now.
+        if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
+            self.look_at_others(now_ms);
+        }
+        // What all of them together ran is read right behind what each of them did: where CPUs
+        // are short, the monitor may have to wait in between.
         let mut host = self.host.read(now_ms);
+        self.set_others(&mut host);
         let tiers = self.tiers.read(&host, now_ms);
         let mut moment = Moment { at_ms, tiers, ..Moment::default() };
         let mut before = std::mem::take(&mut self.guests);
         let mut files: usize = before.values().map(Watched::files).sum();
         let (mut awake, count) = (0, all.len());
         self.opened = 0;
+        self.scratch.images.begin(now_ms);
         for guest in all {
             let mut watched = before.remove(&guest.id).unwrap_or_default();
             if watched.reader.is_none() && now_ms >= watched.retry_ms && files < self.files_max {
@@ -108,8 +122,13 @@ impl Collector {
                 Some(Look::Gone) => watched.reader = None,
                 Some(Look::Asleep) | None => {}
             }
+            if let (Some(reader), Some(process)) = (&mut watched.reader, guest.process) {
+                reader.process_ran(self.others.own_ns(process.pid));
+                watched.pid = Some(process.pid);
+            }
             let mut row = watched.reader.as_ref().map(|r| r.row().clone()).unwrap_or_default();
             overlay(&mut row, &guest.row);
+            watched.who.clone_from(&guest.who);
             if !guest.processes.is_empty() {
                 moment.processes.insert(guest.who.clone(), guest.processes);
             }
@@ -119,9 +138,44 @@ impl Collector {
         host.set(HostField::Guests, Some(count as u64));
         host.set(HostField::GuestsAwake, Some(awake));
         host.set(HostField::ShedReadings, Some(self.shed));
+        let images = self.scratch.images.held();
+        host.set(HostField::Images, images.map(|held| held.files));
+        host.set(HostField::ImageBytes, images.map(|held| held.bytes));
+        host.set(HostField::ImagesCached, images.and_then(|held| held.cached));
         overlay(&mut host, &known);
         moment.host = host;
         moment
+    }
+
+    /// The moment after the last one, when nobody will tell what he knows any more: all that the
+    /// kernel counts is read once more, so that what has run is known up to the end.
+    pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
+        self.look_at_others(now_ms);
+        let mut host = self.host.read(now_ms);
+        self.set_others(&mut host);
+        let mut moment = Moment { at_ms, processes: BTreeMap::new(), ..before.clone() };
+        moment.tiers = self.tiers.read(&host, now_ms);
+        overlay(&mut moment.host, &host);
+        for watched in self.guests.values_mut() {
+            let row = moment.guests.get_mut(&watched.who);
+            let (Some(reader), Some(row)) = (&mut watched.reader, row) else { continue };
+            if reader.read(Care::AsIfAwake, now_ms, &mut self.scratch) != Look::Gone {
+                overlay(row, reader.row());
+            }
+        }
+        moment
+    }
+
+    fn look_at_others(&mut self, now_ms: u64) {
+        let watched = self.guests.values().filter(|watched| watched.reader.is_some());
+        let guests: BTreeSet<u32> = watched.filter_map(|watched| watched.pid).collect();
+        self.others.look(now_ms, &guests);
+    }
+
+    fn set_others(&self, host: &mut Row<HostField>) {
+        let others = self.others.ran();
+        host.set(HostField::OthersRun, others.map(|ran| ran.processes_ns));
+        host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
     /// Guests whose files the last moment opened, which takes longer than to read them.
@@ -217,6 +271,39 @@ mod tests {
         let interval = Interval::between(&before, &now);
         let ran: Vec<_> = interval.guests.values().map(|o| o.get(GuestField::VcpuRun)).collect();
         assert_eq!(ran, [Some(500_000_000), Some(0)]);
+    }
+
+    #[test]
+    fn others_are_counted_apart_from_guests_and_the_end_has_all() {
+        let tree = tree();
+        let process = |pid: u32, ticks: u64| {
+            let stat =
+                format!("{pid} (x) S 1 1 1 0 -1 0 900 0 12 0 {ticks} 0 0 0 20 0 3 0 777 1\n");
+            tree.file(&format!("proc/{pid}/stat"), &stat);
+        };
+        tree.file("proc/7/task/7/schedstat", "0 0 1\n");
+        process(7, 0);
+        process(9, 0);
+        let mut collector = Collector::open(tree.path(), 1000);
+        collector.collect(sketch(0, vec![known(7)]), Care::Usual);
+        // The guest's virtual CPU ran for half a second, and its other threads for a quarter.
+        run(&tree, 7, 500);
+        process(7, 75);
+        process(9, 20);
+        let moment = collector.collect(sketch(1000, vec![known(7)]), Care::Least);
+        assert_eq!(moment.host.get(HostField::OthersRun), Some(200_000_000));
+        assert_eq!(moment.host.get(HostField::KernelRun), Some(0));
+        let other =
+            |moment: &Moment| moment.guests.values().next().unwrap().get(GuestField::OtherRun);
+        assert_eq!(other(&moment), Some(250_000_000), "nobody has asked for its other threads");
+
+        process(7, 95);
+        process(9, 30);
+        let last = collector.last(&moment, 1100, 1100);
+        assert_eq!(last.host.get(HostField::OthersRun), Some(300_000_000));
+        assert_eq!(other(&last), Some(450_000_000));
+        let row = last.guests.values().next().unwrap();
+        assert_eq!(row.get(GuestField::Actual), Some(99), "what the manager knew last");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The control group of a guest's process.
 
+use counters::series::{Field, GuestField, Row, Unit};
 use std::path::{Component, Path, PathBuf};
 
-use crate::text::{Buffer, Kept, lines, pressure_ns, value_of};
+use crate::text::{Buffer, Kept, lines, named, pressure_ns, value_of};
 
 /// Where the second hierarchy may be: alone, or beside the first.
 const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
@@ -20,7 +21,23 @@ pub(crate) struct Group {
     cpu: Kept,
     memory: Kept,
     io: Kept,
+    memory_stat: Kept,
+    swap: Kept,
+    low: Kept,
 }
+
+/// Lines of memory.stat that count pages, and the one that is in bytes. A kernel that lacks one
+/// does not show it.
+const MEMORY_STAT: &[(&str, GuestField)] = &[
+    ("zswapped", GuestField::GroupZswapped),
+    ("zswpin", GuestField::GroupZswapIn),
+    ("zswpout", GuestField::GroupZswapOut),
+    ("zswpwb", GuestField::GroupZswapBack),
+    ("pswpin", GuestField::GroupSwapIn),
+    ("pswpout", GuestField::GroupSwapOut),
+    ("workingset_refault_anon", GuestField::GroupRefaultAnonymous),
+    ("workingset_refault_file", GuestField::GroupRefaultFile),
+];
 
 impl Group {
     /// Opens the files of the group that a process is in now.
@@ -49,6 +66,9 @@ impl Group {
             cpu: in_all(UNIFIED, &second, "cpu.pressure"),
             memory: in_all(UNIFIED, &second, "memory.pressure"),
             io: in_all(UNIFIED, &second, "io.pressure"),
+            memory_stat: in_all(UNIFIED, &second, "memory.stat"),
+            swap: in_all(UNIFIED, &second, "memory.swap.current"),
+            low: in_all(UNIFIED, &second, "memory.low"),
         }
     }
 
@@ -63,9 +83,25 @@ impl Group {
         [some(&self.cpu), some(&self.memory), some(&self.io)]
     }
 
+    /// What the host does with the group's memory. A bound of `max` is no number, and missing.
+    pub(crate) fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
+        row.set(GuestField::GroupSwap, self.swap.number(buffer));
+        row.set(GuestField::Low, self.low.number(buffer));
+        let text = self.memory_stat.once(buffer).unwrap_or_default();
+        for (name, value) in lines(text).filter_map(named) {
+            if let Some((_, field)) = MEMORY_STAT.iter().find(|(n, _)| n.as_bytes() == name) {
+                let is_pages = field.unit() == Unit::Pages;
+                let unit = if is_pages { rustix::param::page_size() as u64 / 4096 } else { 1 };
+                row.set(*field, value.checked_mul(unit));
+            }
+        }
+    }
+
     /// How many files are open.
     pub(crate) fn files(&self) -> usize {
-        [&self.cpu_stat, &self.cpu, &self.memory, &self.io].iter().filter(|f| f.is_open()).count()
+        let pressures = [&self.cpu, &self.memory, &self.io];
+        let others = [&self.cpu_stat, &self.memory_stat, &self.swap, &self.low];
+        pressures.iter().chain(&others).filter(|file| file.is_open()).count()
     }
 }
 
@@ -112,6 +148,36 @@ mod tests {
         check("0::/new/g1\n", Some(3000), None);
         check("0::/vm/g1/libvirt/emulator\n", None, Some(5000));
         check("0::/vm/g1/libvirt\n", None, Some(5000));
+    }
+
+    #[test]
+    fn memory_is_told_by_tier_and_what_a_kernel_lacks_is_missing() {
+        let tree = Tree::new();
+        tree.file("proc/7/cgroup", "0::/vm/g1\n");
+        let stat = "anon 1\nzswapped 8192\nzswpin 2\npswpin 3\npswpout 4\n\
+                    workingset_refault_anon 5\n";
+        tree.file("sys/fs/cgroup/vm/g1/memory.stat", stat);
+        tree.file("sys/fs/cgroup/vm/g1/memory.swap.current", "12288\n");
+        tree.file("sys/fs/cgroup/vm/g1/memory.low", "max\n");
+        let mut buffer = Buffer::default();
+        let group = Group::open(tree.path(), 7, &mut buffer);
+        let mut row = Row::default();
+        group.memory(&mut row, &mut buffer);
+        let page = rustix::param::page_size() as u64 / 4096;
+        for (field, value) in [
+            (GuestField::GroupSwap, Some(12_288)),
+            (GuestField::GroupZswapped, Some(8192)),
+            (GuestField::GroupZswapIn, Some(2 * page)),
+            (GuestField::GroupZswapOut, None),
+            (GuestField::GroupSwapIn, Some(3 * page)),
+            (GuestField::GroupSwapOut, Some(4 * page)),
+            (GuestField::GroupRefaultAnonymous, Some(5 * page)),
+            (GuestField::GroupRefaultFile, None),
+            (GuestField::Low, None),
+        ] {
+            assert_eq!(row.get(field), value, "{field:?}");
+        }
+        assert_eq!(group.files(), 3);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use hypervisor::ProcessId;
 use std::path::Path;
 
 use crate::accelerator::{Accelerator, Statistics, accelerator};
+use crate::devices::{Devices, Held, Images, Network};
 use crate::group::Group;
 use crate::steady;
 use crate::text::{Buffer, Kept, number, numbers, stat_fields, value_of};
@@ -59,6 +60,7 @@ pub struct GuestReader {
     io: Kept,
     merged: Kept,
     group: Group,
+    devices: Devices,
     accelerator: Accelerator,
     statistics: Statistics,
     /// Whether the kernel counts waits for block I/O at all.
@@ -71,9 +73,12 @@ pub struct GuestReader {
     listed_ms: Option<u64>,
 }
 
-/// Room that readers share.
+/// What readers share: room, and what is known of image files, which many guests may have open.
 #[derive(Debug, Default)]
-pub struct Scratch(Buffer);
+pub struct Scratch {
+    buffer: Buffer,
+    pub(crate) images: Images,
+}
 
 impl GuestReader {
     /// Opens the files of a process; `None` if it has ended, or another has its number.
@@ -96,6 +101,7 @@ impl GuestReader {
             io: at("io"),
             merged: at("ksm_merging_pages"),
             group: Group::open(root, pid, &mut buffer),
+            devices: Devices::new(root, pid, rustix::param::page_size() as u64),
             accelerator: accelerator(root, pid),
             statistics: Statistics::open(root, pid),
             counts_block_io: delays.number(&mut buffer) == Some(1),
@@ -110,8 +116,16 @@ impl GuestReader {
 
     /// Looks at it. [`row`](GuestReader::row) then has what is known.
     pub fn read(&mut self, care: Care, now_ms: u64, scratch: &mut Scratch) -> Look {
-        let buffer = &mut scratch.0;
+        let Scratch { buffer, images } = scratch;
         let ran = self.vcpus.ran(buffer);
+        if let Some(found) = self.vcpus.stretches(now_ms) {
+            let [short, middle, long, longest] = found.counts;
+            self.row.set(GuestField::Bursts50, Some(short));
+            self.row.set(GuestField::Bursts200, Some(middle));
+            self.row.set(GuestField::Bursts1000, Some(long));
+            self.row.set(GuestField::BurstsLong, Some(longest));
+            self.row.set(GuestField::IdleShort, Some(found.short_rest_ns));
+        }
         self.row.set(GuestField::VcpuRun, ran.map(|ran| ran.run_ns));
         self.row.set(GuestField::VcpuDelay, ran.map(|ran| ran.delay_ns));
         self.row.set(GuestField::VcpuDispatches, ran.map(|ran| ran.dispatches));
@@ -148,6 +162,7 @@ impl GuestReader {
         if self.seldom_ms.is_none_or(|at| now_ms.saturating_sub(at) >= often) {
             self.seldom_ms = Some(now_ms);
             self.seldom(buffer);
+            self.devices(images, now_ms, buffer);
         }
         steady::hold(&mut self.row, &mut self.last);
         if awake || care == Care::AsIfAwake { Look::Awake } else { Look::Asleep }
@@ -167,9 +182,14 @@ impl GuestReader {
         }
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
             self.listed_ms = Some(now_ms);
-            self.others.list(&self.vcpus);
+            let stat = if self.counts_block_io { "stat" } else { "" };
+            self.others.list(&self.vcpus, stat);
         }
         let others = self.others.ran(buffer);
+        if self.counts_block_io {
+            let waited = self.others.times(buffer).map(|times| times.block_io_ns);
+            row.set(GuestField::OtherBlockIo, waited);
+        }
         // Threads that came and went between two lists are in the sum of the process, which is
         // exact to a tick or two.
         let unlisted = process.cpu_ns.saturating_sub(vcpus_ns);
@@ -206,11 +226,39 @@ impl GuestReader {
         row.set(GuestField::PsiCpu, cpu);
         row.set(GuestField::PsiMemory, memory);
         row.set(GuestField::PsiIo, io);
+        self.group.memory(row, buffer);
         let kvm = self.statistics.read(buffer);
         row.set(GuestField::HaltPoll, kvm.halt_poll_ns);
         row.set(GuestField::HaltWait, kvm.halt_wait_ns);
         row.set(GuestField::HaltWakeups, kvm.halt_wakeups);
         row.set(GuestField::Exits, kvm.exits);
+    }
+
+    /// Its image files, and its tap devices.
+    fn devices(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
+        self.devices.read(images, now_ms, buffer);
+        let row = &mut self.row;
+        let held = self.devices.held(images);
+        row.set(GuestField::Images, held.map(|held: Held| held.bytes));
+        row.set(GuestField::ImagesCached, held.and_then(|held| held.cached));
+        let network: Option<Network> = self.devices.network(buffer);
+        row.set(GuestField::NetInPackets, network.map(|network| network.in_packets));
+        row.set(GuestField::NetInBytes, network.map(|network| network.in_bytes));
+        row.set(GuestField::NetOutPackets, network.map(|network| network.out_packets));
+        row.set(GuestField::NetOutBytes, network.map(|network| network.out_bytes));
+    }
+
+    /// Takes what the whole process has run: a guest that sleeps, or whose host is short, has
+    /// not been asked for its other threads for a while.
+    pub(crate) fn process_ran(&mut self, cpu_ns: Option<u64>) {
+        let (vcpus, others) = (GuestField::VcpuRun, GuestField::OtherRun);
+        if let (Some(cpu_ns), Some(ran_ns)) = (cpu_ns, self.row.get(vcpus))
+            && let Some(before_ns) = self.row.get(others)
+        {
+            let others_ns = cpu_ns.saturating_sub(ran_ns).max(before_ns);
+            self.row.set(others, Some(others_ns));
+            self.last.set(others, Some(others_ns));
+        }
     }
 
     /// What is known of it. The fields that only the manager or the daemon know are missing.
@@ -220,7 +268,9 @@ impl GuestReader {
 
     /// How many files it keeps open, about.
     pub fn files(&self) -> usize {
-        5 + 2 * self.vcpus.len() + self.others.len() + self.group.files() + self.statistics.files()
+        let kept = self.group.files() + self.statistics.files() + self.devices.files();
+        let others = self.others.len() * if self.counts_block_io { 2 } else { 1 };
+        5 + 2 * self.vcpus.len() + others + kept
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::steady;
 use crate::text::{Buffer, Kept, lines, named, number, numbers, pressure_ns, stat_fields};
+use crate::watermarks::Watermarks;
 
 /// Nanoseconds in a tick of /proc/stat, on every architecture that pinhead runs on.
 const TICK_NS: i64 = 10_000_000;
@@ -91,6 +92,7 @@ pub struct HostReader {
     ksmd: Vec<Kept>,
     kswapd: Vec<Kept>,
     own: Kept,
+    watermarks: Watermarks,
     cpus: Stat,
     clock: CpuClock,
     page_bytes: u64,
@@ -127,6 +129,7 @@ impl HostReader {
             ksmd: of("ksmd"),
             kswapd: of("kswapd"),
             own: at("proc/self/statm"),
+            watermarks: Watermarks::open(root),
             cpus: Stat::default(),
             clock: CpuClock::default(),
             page_bytes: rustix::param::page_size() as u64,
@@ -140,6 +143,7 @@ impl HostReader {
         let mut row = Row::default();
         self.stat(&mut row, now_ms);
         self.meminfo(&mut row);
+        self.watermarks.read(&mut row, self.page_bytes, now_ms, &mut self.buffer);
         self.vmstat(&mut row);
         for (file, kinds) in &self.pressure {
             let Some(text) = file.once(&mut self.buffer) else { continue };

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   /proc/stat, meminfo, vmstat, pressure, ksm ─► HostReader ─► Row<HostField> ─┐
+//!   all other processes, now and then ──────────► Others ─► Row<HostField> ─────┤
 //!   /proc/swaps, block devices, zram ───────────► TierReader ─► Row<TierField> ─┤
 //!   a guest's process: its virtual CPUs always,                                 │
 //!   the rest when they have run ───────────────► GuestReader ─► Row<GuestField> ┤
@@ -14,17 +15,22 @@
 //! falls a little, as some of the kernel's do, is held, so that it is not taken for one that
 //! began anew.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod accelerator;
+mod bursts;
 mod collector;
+mod devices;
 mod group;
 mod guest;
 mod host;
+mod others;
 mod steady;
+mod sys;
 mod text;
 mod threads;
 mod tier;
+mod watermarks;
 
 #[cfg(test)]
 mod testing;

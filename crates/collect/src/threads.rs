@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bursts::{Open, Stretches};
 use crate::text::{Buffer, Kept, number, numbers, stat_fields};
 
 /// Virtual CPUs that are watched: no guest has more.
@@ -27,12 +28,15 @@ pub(crate) struct Times {
     pub(crate) guest_ns: u64,
 }
 
+/// A thread, with what it did up to the last look, and between that and the one before.
 #[derive(Debug)]
 struct Thread {
     tid: u64,
     schedstat: Kept,
     stat: Kept,
     ran: Ran,
+    grown: Ran,
+    open: Open,
     times: Times,
 }
 
@@ -43,6 +47,8 @@ pub(crate) struct Threads {
     threads: Vec<Thread>,
     ran: Ran,
     times: Times,
+    stretches: Stretches,
+    stretched_ms: Option<u64>,
 }
 
 impl Threads {
@@ -53,6 +59,8 @@ impl Threads {
             threads: Vec::new(),
             ran: Ran::default(),
             times: Times::default(),
+            stretches: Stretches::default(),
+            stretched_ms: None,
         }
     }
 
@@ -72,13 +80,21 @@ impl Threads {
         let schedstat = Kept::open(&dir.join("schedstat"));
         if schedstat.is_open() {
             let stat = if stat.is_empty() { Kept::default() } else { Kept::open(&dir.join(stat)) };
-            let (ran, times) = (Ran::default(), Times::default());
-            self.threads.push(Thread { tid, schedstat, stat, ran, times });
+            self.threads.push(Thread {
+                tid,
+                schedstat,
+                stat,
+                ran: Ran::default(),
+                grown: Ran::default(),
+                open: Open::default(),
+                times: Times::default(),
+            });
         }
     }
 
-    /// Looks for threads that have come, beside those that are counted elsewhere.
-    pub(crate) fn list(&mut self, elsewhere: &Threads) {
+    /// Looks for threads that have come, beside those that are counted elsewhere. Their stat is
+    /// opened if it is named.
+    pub(crate) fn list(&mut self, elsewhere: &Threads, stat: &str) {
         let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
         for entry in entries.flatten() {
             if self.threads.len() >= OTHERS_MAX {
@@ -90,7 +106,7 @@ impl Threads {
                 all.any(|thread| thread.tid == tid)
             };
             if let Some(tid) = tid.filter(|tid| !known(*tid)) {
-                self.add(tid, "");
+                self.add(tid, stat);
             }
         }
     }
@@ -108,15 +124,32 @@ impl Threads {
             let Some(text) = thread.schedstat.once(buffer) else { return false };
             let Some([run_ns, delay_ns, dispatches]) = numbers(text) else { return true };
             let grow = |sum: &mut u64, last: &mut u64, now: u64| {
-                *sum = sum.saturating_add(now.saturating_sub(*last));
+                let grown = now.saturating_sub(*last);
+                *sum = sum.saturating_add(grown);
                 *last = now.max(*last);
+                grown
             };
-            grow(&mut sum.run_ns, &mut thread.ran.run_ns, run_ns);
-            grow(&mut sum.delay_ns, &mut thread.ran.delay_ns, delay_ns);
-            grow(&mut sum.dispatches, &mut thread.ran.dispatches, dispatches);
+            thread.grown = Ran {
+                run_ns: grow(&mut sum.run_ns, &mut thread.ran.run_ns, run_ns),
+                delay_ns: grow(&mut sum.delay_ns, &mut thread.ran.delay_ns, delay_ns),
+                dispatches: grow(&mut sum.dispatches, &mut thread.ran.dispatches, dispatches),
+            };
             true
         });
         (!self.threads.is_empty() || *sum != Ran::default()).then_some(*sum)
+    }
+
+    /// Stretches of work and short rests, by what [`ran`](Threads::ran) found. `None` before the
+    /// second look: of what was before the first it is not known how long it took.
+    pub(crate) fn stretches(&mut self, now_ms: u64) -> Option<Stretches> {
+        let before_ms = self.stretched_ms.replace(now_ms)?;
+        let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);
+        for thread in &mut self.threads {
+            let Ran { run_ns, delay_ns, dispatches } = thread.grown;
+            let queued_ns = run_ns.saturating_add(delay_ns);
+            self.stretches.take(&mut thread.open, queued_ns, dispatches, passed_ns);
+        }
+        Some(self.stretches)
     }
 
     /// The same of what virtual CPUs did in the guest, and of their waits for block I/O.
@@ -160,19 +193,34 @@ mod tests {
         let mut vcpus = Threads::vcpus(tree.path(), 7, &[8, 77, 8]);
         let mut others = Threads::none(tree.path(), 7);
         assert_eq!(others.ran(&mut buffer), None);
-        others.list(&vcpus);
+        others.list(&vcpus, "");
         let ran = |run_ns, delay_ns, dispatches| Some(Ran { run_ns, delay_ns, dispatches });
         assert_eq!(vcpus.ran(&mut buffer), ran(200, 20, 2));
         assert_eq!(others.ran(&mut buffer), ran(400, 40, 4));
         task(9, "350 30 4\n");
         task(10, "5 5 5\n");
-        others.list(&vcpus);
+        others.list(&vcpus, "");
         assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
         // An empty text is a thread that has just ended, in a tree of plain files.
         task(9, "");
         assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
         // Another thread of the same number is not taken for the old one's next reading.
         assert_eq!((vcpus.len(), others.len()), (1, 3));
+    }
+
+    #[test]
+    fn stretches_are_those_since_the_first_look() {
+        let tree = Tree::new();
+        let task = |text: &str| tree.file("proc/7/task/8/schedstat", text);
+        let mut buffer = Buffer::default();
+        task("90000000000 10 2000\n");
+        let mut vcpus = Threads::vcpus(tree.path(), 7, &[8]);
+        vcpus.ran(&mut buffer);
+        assert_eq!(vcpus.stretches(1000), None);
+        task("90100000000 100000010 2004\n");
+        vcpus.ran(&mut buffer);
+        let found = vcpus.stretches(2000).unwrap();
+        assert_eq!((found.counts, found.short_rest_ns), ([0, 4, 0, 0], 800_000_000));
     }
 
     #[test]

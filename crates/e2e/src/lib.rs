@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod engines;
+pub mod libvirtd;
 pub mod load;
 pub mod manager;
+pub mod terminal;
 
 use farm::fleet::{Fleet, Floor, State, Tally};
 use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};

@@ -25,6 +25,7 @@ mod metrics;
 mod procfs;
 mod qmp;
 mod reader;
+mod recording;
 mod rules_file;
 mod virtrpc;
 
@@ -35,6 +36,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("cpu_list", procfs::cpu_list),
+    ("day_file", recording::day_file),
     ("frames", frames::frames),
     ("history", counter::history),
     ("host_control", host_manager::host_control),
@@ -49,6 +51,8 @@ pub const TARGETS: &[Target] = &[
     ("proc_stat", procfs::stat),
     ("proc_vmstat", procfs::vmstat),
     ("qmp", qmp::qmp),
+    ("raw_block", recording::raw_block),
+    ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),

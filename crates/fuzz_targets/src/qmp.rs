@@ -44,6 +44,7 @@ fn converse(pieces: &[&[u8]]) {
         Command::QueryHotpluggableCpus,
         Command::QueryChardev,
         Command::QueryMigrate,
+        Command::QueryBlockstats,
         Command::QomList { path: "/machine/peripheral".into() },
         Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
     ];

@@ -17,6 +17,7 @@ impl Manager {
             Event::State(id, state) => self.with(id, |guest| guest.state = state),
             Event::Actual(id, actual) => self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now)),
+            Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
             Event::Taken(..) => {}
             Event::Refused(id, why) => {
                 let at_ms = self.clock.wall_ms();

@@ -70,6 +70,8 @@ pub struct Guest {
     pub urgent: bool,
     /// Its balloon was asked for statistics last.
     pub stats_ms: Option<u64>,
+    /// What it did with its disks, as its hypervisor said last.
+    pub blocks: Option<hypervisor::BlockStats>,
     /// A question about its memory is open since then.
     pub open_ms: Option<u64>,
     /// The last size that its balloon was told, by this manager.
@@ -126,6 +128,7 @@ impl Guest {
             resident: None,
             memory: None,
             told: None,
+            blocks: None,
             usage: None,
             request: None,
             asked: None,

@@ -103,6 +103,7 @@ pub struct Inside {
     looked_ms: u64,
     grants: bool,
     gather: Gather,
+    system: Option<wire::System>,
     asks: Asks,
     owner: Owner,
 }
@@ -133,6 +134,11 @@ impl Inside {
     /// What it said last of how things are.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref()
+    }
+
+    /// How its guest is as a whole, by the last answer to who runs in it.
+    pub fn system(&self) -> Option<&wire::System> {
+        self.system.as_ref().filter(|_| self.hello.is_some())
     }
 
     /// Bytes that were no message, and turns in which it said too much.
@@ -178,14 +184,14 @@ impl Inside {
     }
 
     fn close(&mut self, now_ms: u64) {
-        (self.port, self.hello, self.status) = (None, None, None);
+        (self.port, self.hello, self.status, self.system) = (None, None, None, None);
         self.unanswered = 0;
         self.retry_ms = now_ms + RETRY_MS;
     }
 
     /// The guest has started anew: its daemon will say hello.
     pub fn rebooted(&mut self) {
-        (self.hello, self.status, self.unanswered) = (None, None, 0);
+        (self.hello, self.status, self.system, self.unanswered) = (None, None, None, 0);
     }
 
     fn hear(&mut self, message: Message, memory: Bytes) -> Option<Said> {
@@ -215,6 +221,10 @@ impl Inside {
             }
             Message::Processes(part) => {
                 self.gather.take(part).map(|scan| Said::Scan(Box::new(scan)))
+            }
+            Message::System(system) => {
+                self.system = Some(system);
+                None
             }
             Message::Need(Pressure::Memory) => Some(Said::Need),
             Message::Bye => {

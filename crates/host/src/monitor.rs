@@ -3,16 +3,18 @@
 //!
 //! ```text
 //!   Manager ─► Sketch ─► a queue of two ─► the monitor's thread: Collector ─► Moment ─┬─► Sink
-//!    (what it knows)       (never waits)     (what the kernel counts, niced)          └─► Live
+//!    (what it knows)       (never waits)     (what the kernel counts)                 └─► Live
 //! ```
 //!
 //! The manager only says what it knows. Reading files of a hundred processes and writing to a
-//! disk that may be slow is done in a thread of its own that gives way to everybody. If it is
-//! late, moments are left out, which is a gap; if the host is short, what is dear to read is read
-//! seldom: counters lose nothing by it, and how often it happened is recorded.
+//! disk that may be slow is done in a thread of its own. That one does not give way: where CPUs
+//! are short it would be held up for seconds in the midst of a moment, and what it reads would
+//! not be of one moment and not add up. If it is late, moments are left out, which is a gap; if
+//! the host is short, what is dear to read is read seldom: counters lose nothing by it, and how
+//! often it happened is recorded.
 
 use crate::clock::{self, Clock};
-use crate::control::{Answer, Failure, Passed};
+use crate::control::{Answer, Failure, Passed, Whose};
 use crate::guest::Guest;
 use crate::manager::Manager;
 use crate::scan;
@@ -20,8 +22,8 @@ use collect::{Care, Collector, Known, Sketch};
 use counters::series::{
     GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, Who,
 };
-use hypervisor::Id;
-use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
+use hypervisor::{Id, RunState};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -30,8 +32,6 @@ use std::thread::JoinHandle;
 
 /// Sketches that wait for a monitor that is late.
 const QUEUE: usize = 2;
-/// How much the monitor gives way to others. Where CPUs are short, what it shows is late.
-const NICE: i32 = 10;
 /// A round that took longer than this shows that the host is short of CPU or of disk.
 const ROUND_MAX_US: u64 = 100_000;
 /// After such a round so many others do the least.
@@ -43,6 +43,8 @@ const FILES_WANTED: u64 = 65_536;
 const FILES_LEFT: u64 = 512;
 /// Messages that nobody has taken yet.
 const SAID_MAX: usize = 20;
+/// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
+const BLOCKS_MS: u64 = 15_000;
 /// Bytes in a KiB, in which daemons tell of memory.
 const KIB: u64 = 1024;
 
@@ -85,6 +87,7 @@ pub struct Monitor {
     shared: Arc<Mutex<Shared>>,
     missed: u64,
     told_ms: BTreeMap<Id, u64>,
+    blocks_ms: BTreeMap<Id, u64>,
     records: bool,
     /// The moment that [`newest`](Monitor::newest) gave last.
     given_ms: i64,
@@ -99,8 +102,6 @@ impl Monitor {
         let (root, ours) = (root.to_owned(), Arc::clone(&shared));
         let files = files_max();
         let work = move || {
-            // It only matters that it was tried: who may not be nicer is as nice as before.
-            let _ = nice(NICE);
             let collector = Collector::open(&root, files);
             Worker::new(collector, sink, ours).run(&sketches);
         };
@@ -111,6 +112,7 @@ impl Monitor {
             shared,
             missed: 0,
             told_ms: BTreeMap::new(),
+            blocks_ms: BTreeMap::new(),
             records,
             given_ms: i64::MIN,
         })
@@ -235,7 +237,17 @@ impl Worker {
         for sketch in sketches {
             self.round(sketch);
         }
+        self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
+            say(&self.shared, news);
+        }
+    }
+
+    /// What has run since the last round is recorded too.
+    fn last(&mut self) {
+        let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
+        let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
+        if let Some(news) = sink.record(&moment) {
             say(&self.shared, news);
         }
     }
@@ -294,6 +306,17 @@ impl Manager {
         ];
         known.into_iter().for_each(|(field, value)| host.set(field, Some(value)));
         monitor.told_ms.retain(|id, _| self.guests.contains_key(id));
+        monitor.blocks_ms.retain(|id, _| self.guests.contains_key(id));
+        let runs = |guest: &&Guest| {
+            guest.state == RunState::Running && guest.answers && !guest.is_asleep(now)
+        };
+        for guest in self.guests.values().filter(runs) {
+            let due = monitor.blocks_ms.get(&guest.id).is_none_or(|at| now >= at + BLOCKS_MS);
+            if due {
+                monitor.blocks_ms.insert(guest.id, now);
+                self.sources[guest.source].ask_blocks(guest.id, now);
+            }
+        }
         let mut guests = Vec::with_capacity(self.guests.len());
         for guest in self.guests.values() {
             let scanned = self.scans.last(guest.id);
@@ -302,7 +325,12 @@ impl Manager {
                 monitor.told_ms.insert(guest.id, at_ms);
                 scan::processes(scanned)
             });
-            guests.push(known_of(guest, processes.unwrap_or_default()));
+            let mut known = known_of(guest, processes.unwrap_or_default());
+            if let Some((_, scanned)) = scanned {
+                known.row.set(GuestField::OwnRun, scanned.totals.run_ns);
+                known.row.set(GuestField::RunThen, scanned.host.vcpu_run_ns);
+            }
+            guests.push(known);
         }
         let reserve = self.mind.config.reserve;
         let is_short = self.machine.is_some_and(|(machine, _)| machine.available < reserve);
@@ -313,7 +341,7 @@ impl Manager {
     }
 
     /// The answer to `interval`.
-    pub(crate) fn passed(&self) -> Result<Answer, Failure> {
+    pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
         let Some(monitor) = &self.monitor else {
             return Err(Failure::new("This manager has no monitor"));
         };
@@ -321,7 +349,7 @@ impl Manager {
             return Err(Failure::new("Nothing was looked at twice yet")
                 .help("ask again in a second or two"));
         };
-        Ok(Answer::Interval(Box::new(Passed::of(&interval, round_us))))
+        Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
     }
 }
 
@@ -359,6 +387,12 @@ fn row_of(guest: &Guest) -> Row<GuestField> {
         (Some(told), Some(_)) => told_row(&mut row, told, guest.found.memory.0),
         _ => balloon_row(&mut row, guest),
     }
+    if let Some(blocks) = guest.blocks {
+        row.set(GuestField::BlockReads, Some(blocks.reads));
+        row.set(GuestField::BlockReadBytes, Some(blocks.read.0));
+        row.set(GuestField::BlockWrites, Some(blocks.writes));
+        row.set(GuestField::BlockWriteBytes, Some(blocks.written.0));
+    }
     if let Some(status) = guest.inside.status() {
         row.set(GuestField::OwnCpus, Some(u64::from(status.cpus_online)));
         row.set(GuestField::OwnBusy, Some(status.busy_ticks));
@@ -367,6 +401,11 @@ fn row_of(guest: &Guest) -> Row<GuestField> {
         row.set(GuestField::OwnPool, Some(status.pool_pages));
         row.set(GuestField::OwnPlugs, Some(u64::from(status.plugs)));
         row.set(GuestField::OwnUnplugs, Some(u64::from(status.unplugs)));
+        row.set(GuestField::OwnGrows, Some(u64::from(status.grows)));
+        row.set(GuestField::OwnShrinks, Some(u64::from(status.shrinks)));
+    }
+    if let Some(system) = guest.inside.system() {
+        system_row(&mut row, system);
     }
     row
 }
@@ -391,8 +430,27 @@ fn told_row(row: &mut Row<GuestField>, told: &wire::Memory, most: u64) {
     row.set(GuestField::OwnStalls, told.stalls);
     row.set(GuestField::OwnOomKills, told.oom_kills);
     row.set(GuestField::OwnMajorFaults, told.major_faults);
+    let working = told.anon_kib.zip(told.active_file_kib).map(|(a, b)| a.saturating_add(b));
+    row.set(GuestField::OwnWorkingSet, size(working));
     row.set(GuestField::OwnPsiSome, ns(told.psi_some_us));
     row.set(GuestField::OwnPsiFull, ns(told.psi_full_us));
+}
+
+/// What its daemon told of it as a whole, when it was asked who runs in it.
+fn system_row(row: &mut Row<GuestField>, system: &wire::System) {
+    row.set(GuestField::OwnLoad, system.load_1_permille);
+    row.set(GuestField::OwnRunning, system.running);
+    row.set(GuestField::OwnBlocked, system.blocked);
+    let root = system.root_total_kib.zip(system.root_available_kib);
+    let used = root.filter(|(total, _)| *total > 0).map(|(total, available)| {
+        let used = u128::from(total.saturating_sub(available)) * 1000 / u128::from(total);
+        u64::try_from(used).unwrap_or(1000)
+    });
+    row.set(GuestField::OwnRootUsed, used);
+    row.set(GuestField::OwnReceived, system.received_bytes);
+    row.set(GuestField::OwnReceivedPackets, system.received_packets);
+    row.set(GuestField::OwnSent, system.sent_bytes);
+    row.set(GuestField::OwnSentPackets, system.sent_packets);
 }
 
 /// Without a daemon, its balloon's statistics say some of the same.
@@ -404,6 +462,8 @@ fn balloon_row(row: &mut Row<GuestField>, guest: &Guest) {
     row.set(GuestField::OwnSwapIn, memory.swap_in);
     row.set(GuestField::OwnSwapOut, memory.swap_out);
     row.set(GuestField::OwnMajorFaults, memory.major_faults);
+    let used = memory.available.map(|available| guest.actual.0.saturating_sub(available.0));
+    row.set(GuestField::OwnWorkingSet, used);
 }
 
 #[cfg(test)]

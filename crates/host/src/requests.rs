@@ -89,7 +89,7 @@ impl Manager {
         Some(match ask {
             Ask::Ps => Ok(Answer::Ps(self.ps(now))),
             Ask::Status => Ok(Answer::Status(Box::new(self.status(now)))),
-            Ask::Interval => self.passed(),
+            Ask::Interval { processes } => self.passed(&processes),
             Ask::Scan { guest } => return self.scan(client, id, &guest, now),
             Ask::Inputs { guest } => self.inputs(&guest).map(Answer::Inputs),
             Ask::Set { guest, change } => self.set(&guest, change, peer, now).map(Answer::Set),
@@ -337,6 +337,9 @@ pub(crate) fn journal_news(news: &News) -> String {
     match news {
         News::Failed(error) => {
             format!("The journal cannot be written to; decisions go on without it: {error}")
+        }
+        News::SetAside { path, aside } => {
+            format!("{} is damaged and was set aside as {}", path.display(), aside.display())
         }
         News::Recovered { lost: 0 } => "The journal can be written to again".into(),
         News::Recovered { lost } => {

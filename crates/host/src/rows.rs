@@ -80,6 +80,7 @@ impl Manager {
             reported_bytes: guest.reported.0,
             page_reporting: guest.found.can.page_reporting,
             deflate_on_oom: guest.found.can.deflate_on_oom,
+            vcpu_tids: guest.found.vcpu_tids.clone(),
         }
     }
 

@@ -92,6 +92,19 @@ pub struct BalloonStats {
     pub major_faults: Option<u64>,
 }
 
+/// What a guest did with its disks, all of them together, by its hypervisor's count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockStats {
+    /// Requests that read.
+    pub reads: u64,
+    /// What they read.
+    pub read: Bytes,
+    /// Requests that wrote.
+    pub writes: u64,
+    /// What they wrote.
+    pub written: Bytes,
+}
+
 /// Something that a source of guests has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -105,6 +118,8 @@ pub enum Event {
     Actual(Id, Bytes),
     /// Its balloon's statistics.
     Stats(Id, BalloonStats),
+    /// What it did with its disks.
+    Blocks(Id, BlockStats),
     /// The last target was taken; the guest is on its way.
     Taken(Id, Bytes),
     /// The last target was refused, and why.

@@ -28,7 +28,7 @@ mod vcpu;
 
 pub use budget::Budget;
 pub use error::Error;
-pub use event::{BalloonStats, Capabilities, Event, Found, Id, ProcessId, RunState};
+pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
 pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use libvirt::Libvirt;
@@ -64,4 +64,8 @@ pub trait Hypervisor {
 
     /// Asks for the size that the guest has now. It does not wake the guest.
     fn ask_actual(&mut self, guest: Id, now_ms: u64);
+
+    /// Asks what the guest did with its disks. It does not wake the guest. A source that cannot
+    /// tell does not answer.
+    fn ask_blocks(&mut self, _guest: Id, _now_ms: u64) {}
 }

@@ -317,6 +317,7 @@ fn the_protocol_is_as_described() {
         ("Memory", Message::Memory(wire::Memory::default())),
         ("Sample", Message::Sample(wire::Sample { sequence })),
         ("Processes", Message::Processes(wire::Processes::default())),
+        ("System", Message::System(wire::System::default())),
         ("Scan", Message::Scan(wire::Scan { sequence, top: 1 })),
     ];
     let text = read("docs/protocol.md");

@@ -275,7 +275,8 @@ impl Daemon {
             }
             Message::Scan(scan) if self.scanner.answers(now) => {
                 // A part that a full port loses makes the whole of no use: the host asks again.
-                let parts = self.scanner.scan(&self.root, scan, &self.clock);
+                let (system, parts) = self.scanner.scan(&self.root, scan, &self.clock);
+                let _ = link.send(&Message::System(system));
                 let _ = parts.into_iter().try_for_each(|p| link.send(&Message::Processes(p)));
             }
             Message::Welcome(welcome) => {

@@ -30,6 +30,7 @@ mod say;
 mod scan;
 mod status;
 mod sys;
+mod system;
 mod undo;
 
 use args::{Args, Command};

@@ -1,16 +1,20 @@
 //! The files of /proc that tell of tasks, one after the other through the same buffers.
 
+use crate::sys;
 use kernfs::Root;
-use std::fmt::Write;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use wire::{MAX_NAME, Totals};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use wire::{MAX_NAME, System, Totals};
 
 /// The longest text of a task: stat has some 350 bytes.
 const TEXT_MAX: usize = 1024;
 /// As much of /proc/stat and /proc/schedstat is read: some hundred CPUs.
 const TOTALS_MAX: u64 = 256 * 1024;
+/// Room for a path below /proc.
+const PATH_ROOM: usize = 64;
+/// Room for a directory's entries, or for a longer text: some two hundred tasks at once.
+const ENTRIES_ROOM: usize = 8 * 1024;
 /// In a task's flags: it is a thread of the kernel.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
@@ -50,61 +54,113 @@ pub struct Stat {
     pub resident_pages: u64,
 }
 
-/// /proc, with a path and a text that are used again and again.
+/// /proc, kept open, with a path and texts that are used again and again: who looks at every
+/// task of a guest must not allocate for each, nor have the kernel walk there from the root.
 #[derive(Debug)]
 pub struct Dir {
-    path: String,
-    base: usize,
+    proc: Option<File>,
+    path: Vec<u8>,
     text: [u8; TEXT_MAX],
+    entries: Vec<u8>,
+}
+
+/// What the last visit of a process's first task found, if there was one.
+pub type Last<'a> = &'a dyn Fn(u32) -> Option<Visit>;
+
+/// A task that is visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The number of its process.
+    pub pid: u32,
+    /// Its own.
+    pub tid: u32,
+    /// What it has counted.
+    pub counts: Counts,
+    /// Whether it is the only one of its process.
+    pub is_alone: bool,
 }
 
 impl Dir {
     /// The one below a root.
     pub fn new(root: &Root) -> Dir {
-        let path = root.join("proc").to_string_lossy().into_owned();
-        Dir { base: path.len(), path, text: [0; TEXT_MAX] }
+        Dir {
+            proc: File::open(root.join("proc")).ok(),
+            path: Vec::with_capacity(PATH_ROOM),
+            text: [0; TEXT_MAX],
+            entries: vec![0; ENTRIES_ROOM],
+        }
     }
 
-    fn at(&mut self, rest: std::fmt::Arguments<'_>) -> &str {
-        self.path.truncate(self.base);
-        // Writing to a text does not fail.
-        let _ = self.path.write_fmt(rest);
-        &self.path
+    /// Opens what is below /proc.
+    fn open(&mut self, rest: std::fmt::Arguments<'_>) -> Option<File> {
+        sys::open_at(self.proc.as_ref()?, path(&mut self.path, rest)?).ok()
     }
 
     /// A short file's text.
     fn read(&mut self, rest: std::fmt::Arguments<'_>) -> Option<&[u8]> {
-        let mut file = File::open(self.at(rest)).ok()?;
-        let count = file.read(&mut self.text).ok()?;
+        let count = self.open(rest)?.read(&mut self.text).ok()?;
         self.text.get(..count)
     }
 
-    /// Visits all tasks, up to so many: number of the process, of the task, and its counts.
-    pub fn each(&mut self, most: usize, mut visit: impl FnMut(u32, u32, Counts)) {
-        let Ok(processes) = fs::read_dir(self.at(format_args!(""))) else { return };
+    /// Visits all tasks, up to so many. A process that had one task, and has not run since, has
+    /// that one still: only who runs can start another.
+    pub fn each(&mut self, most: usize, last: Last<'_>, mut visit: impl FnMut(Visit)) {
+        let Some(proc) = self.proc.take() else { return };
+        let pids = self.numbers(&proc, most);
+        self.proc = Some(proc);
         let mut left = most;
-        for pid in processes.filter_map(number) {
+        for pid in pids {
             if left == 0 {
                 return;
             }
-            // Two links of a directory are its own, each further one is a task: one question
-            // instead of a listing for the many processes that have no threads.
-            let links = fs::metadata(self.at(format_args!("/{pid}/task"))).map(|m| m.nlink());
-            if links.is_ok_and(|links| links == 3) {
-                if let Some(counts) = self.counts(format_args!("/{pid}/schedstat")) {
-                    visit(pid, pid, counts);
-                    left -= 1;
-                }
+            let Some(counts) = self.counts(format_args!("{pid}/schedstat")) else { continue };
+            let is_alone = match last(pid) {
+                Some(last) if last.is_alone && last.counts == counts => true,
+                // Threads mostly stay: its directory is listed at once.
+                Some(last) if !last.is_alone => false,
+                _ => self.is_alone(pid),
+            };
+            if is_alone {
+                visit(Visit { pid, tid: pid, counts, is_alone: true });
+                left -= 1;
                 continue;
             }
-            let Ok(tasks) = fs::read_dir(self.at(format_args!("/{pid}/task"))) else { continue };
-            for tid in tasks.filter_map(number).take(left) {
-                if let Some(counts) = self.counts(format_args!("/{pid}/task/{tid}/schedstat")) {
-                    visit(pid, tid, counts);
+            let Some(tasks) = self.open(format_args!("{pid}/task")) else { continue };
+            let tids = self.numbers(&tasks, left);
+            let is_alone = tids.len() == 1;
+            for tid in tids {
+                let counts = match tid == pid {
+                    true => Some(counts),
+                    false => self.counts(format_args!("{pid}/task/{tid}/schedstat")),
+                };
+                if let Some(counts) = counts {
+                    visit(Visit { pid, tid, counts, is_alone });
                     left -= 1;
                 }
             }
         }
+    }
+
+    /// Two links of a directory are its own, each further one is a task: one question instead
+    /// of a listing for the many processes that have no threads.
+    fn is_alone(&mut self, pid: u32) -> bool {
+        let Some(proc) = &self.proc else { return false };
+        let path = path(&mut self.path, format_args!("{pid}/task"));
+        path.is_some_and(|path| sys::links_at(proc, path).is_ok_and(|links| links == 3))
+    }
+
+    /// The entries of a directory that are numbers, up to so many.
+    fn numbers(&mut self, dir: &File, most: usize) -> Vec<u32> {
+        let mut found = Vec::with_capacity(128.min(most));
+        while let Ok(length @ 1..) = sys::list(dir, &mut self.entries) {
+            let mut rest = self.entries.get(..length).unwrap_or_default();
+            while let Some((name, later)) = sys::next_name(rest) {
+                let number = decimal(name).and_then(|number| u32::try_from(number).ok());
+                found.extend(number.filter(|_| found.len() < most));
+                rest = later;
+            }
+        }
+        found
     }
 
     fn counts(&mut self, rest: std::fmt::Arguments<'_>) -> Option<Counts> {
@@ -117,47 +173,56 @@ impl Dir {
     /// A task's stat: for the first of a process that of the process.
     pub fn stat(&mut self, pid: u32, tid: u32) -> Option<Stat> {
         let text = match tid == pid {
-            true => self.read(format_args!("/{pid}/stat"))?,
-            false => self.read(format_args!("/{pid}/task/{tid}/stat"))?,
+            true => self.read(format_args!("{pid}/stat"))?,
+            false => self.read(format_args!("{pid}/task/{tid}/stat"))?,
         };
         Stat::parse(text)
     }
 
     /// Where in the kernel a task waits.
     pub fn place(&mut self, pid: u32, tid: u32) -> Option<String> {
-        let text = self.read(format_args!("/{pid}/task/{tid}/wchan"))?;
+        let text = self.read(format_args!("{pid}/task/{tid}/wchan"))?;
         let text = name_of(text);
         (text != "0").then_some(text)
     }
 
-    /// What the kernel counts of all tasks.
-    pub fn totals(&mut self) -> Totals {
-        let mut totals = Totals::default();
-        if let Some(text) = self.long(format_args!("/stat")) {
-            stat_totals(&text, &mut totals);
+    /// What the kernel counts of all tasks, and of the whole system.
+    pub fn totals(&mut self) -> (Totals, System) {
+        let (mut totals, mut system) = (Totals::default(), System::default());
+        if let Some(text) = self.long(format_args!("stat")) {
+            stat_totals(&text, &mut totals, &mut system);
         }
-        if let Some(text) = self.long(format_args!("/schedstat")) {
+        if let Some(text) = self.long(format_args!("schedstat")) {
             scheduler_totals(&text, &mut totals);
         }
-        totals
+        (totals, system)
     }
 
-    fn long(&mut self, rest: std::fmt::Arguments<'_>) -> Option<String> {
-        let file = File::open(self.at(rest)).ok()?;
-        let mut text = String::new();
+    /// A longer file's text.
+    pub fn long(&mut self, rest: std::fmt::Arguments<'_>) -> Option<String> {
+        let file = self.open(rest)?;
+        let mut text = String::with_capacity(ENTRIES_ROOM);
         file.take(TOTALS_MAX).read_to_string(&mut text).ok()?;
         Some(text)
     }
 }
 
-fn number(entry: std::io::Result<fs::DirEntry>) -> Option<u32> {
-    let name = entry.ok()?.file_name();
-    let name = name.to_str().filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))?;
-    name.parse().ok()
+/// A path in room that is used again.
+fn path<'a>(room: &'a mut Vec<u8>, rest: std::fmt::Arguments<'_>) -> Option<&'a CStr> {
+    room.clear();
+    room.write_fmt(rest).ok()?;
+    room.push(0);
+    CStr::from_bytes_with_nul(room).ok()
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// A name from outside, within its bound. Bytes that are no text are replaced.
@@ -209,7 +274,7 @@ impl Stat {
     }
 }
 
-fn stat_totals(text: &str, totals: &mut Totals) {
+fn stat_totals(text: &str, totals: &mut Totals, system: &mut System) {
     for line in text.lines() {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
         // Of the long line of interrupts only the sum at its beginning is looked at.
@@ -226,6 +291,8 @@ fn stat_totals(text: &str, totals: &mut Totals) {
             "intr" => totals.interrupts = next(),
             "ctxt" => totals.context_switches = next(),
             "processes" => totals.forks = next(),
+            "procs_running" => system.running = next(),
+            "procs_blocked" => system.blocked = next(),
             "softirq" => {
                 totals.soft_interrupts = next();
                 // The second kind is the timers'.
@@ -273,12 +340,14 @@ mod tests {
 
     #[test]
     fn totals_are_summed_over_cpus_and_missing_where_the_kernel_has_none() {
-        let mut totals = Totals::default();
+        let (mut totals, mut system) = (Totals::default(), System::default());
         stat_totals(
             "cpu  10 1 20 1000 3 4 5 6 0 0\ncpu0 1 1\nintr 77 1 2 3\nctxt 88\nbtime 1\n\
-             processes 99\nsoftirq 66 1 33 4\n",
+             processes 99\nprocs_running 3\nprocs_blocked 2\nsoftirq 66 1 33 4\n",
             &mut totals,
+            &mut system,
         );
+        assert_eq!((system.running, system.blocked), (Some(3), Some(2)));
         assert_eq!((totals.busy_ticks, totals.interrupt_ticks), (Some(40), Some(9)));
         assert_eq!((totals.steal_ticks, totals.interrupts), (Some(6), Some(77)));
         assert_eq!((totals.context_switches, totals.forks), (Some(88), Some(99)));

@@ -10,10 +10,10 @@
 //! that since the boot; a daemon that is not asked any more lets go of it.
 
 use crate::clock::Clock;
-use crate::procfs::{Counts, Dir, Stat};
-use crate::sys;
+use crate::procfs::{Counts, Dir, Stat, Visit};
+use crate::{sys, system};
 use kernfs::Root;
-use wire::{Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
+use wire::{Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
 
 /// A guest is asked at most so often: a question costs it more than a look.
 const APART_MS: u64 = 10_000;
@@ -47,6 +47,7 @@ struct Seen {
 struct Counted {
     tid: u32,
     pid: u32,
+    is_alone: bool,
     now: Counts,
     before: Option<Counts>,
 }
@@ -84,42 +85,56 @@ impl Scanner {
         self.last = None;
     }
 
-    /// Looks at all tasks, and tells of the top of them.
-    pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> Vec<Processes> {
+    /// Looks at all tasks, and tells of the top of them, and of the system as a whole.
+    pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> (System, Vec<Processes>) {
         let start_us = clock.us();
         let uptime_ms = clock.uptime_ms();
         let mut dir = Dir::new(root);
-        let mut totals = dir.totals();
-        totals.uptime_ms = Some(uptime_ms);
         let last = self.last.take();
         let mut tasks = self.count(&mut dir, last.as_ref());
-        totals.tasks = Some(tasks.len() as u64);
         let top = top(&tasks, usize::from(scan.top));
+        // What all tasks ran is read beside what those ran that run most: others run meanwhile,
+        // and their times are parts of that sum.
+        let (mut totals, system) = dir.totals();
+        totals.uptime_ms = Some(uptime_ms);
+        totals.tasks = Some(tasks.len() as u64);
         let told: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
         let all: u64 = tasks.iter().map(Counted::dispatches_grown).sum();
         totals.rest_dispatches = Some(all.saturating_sub(told));
         let then_ms = last.as_ref().map(|last| last.uptime_ms);
-        let tell = |(place, index): (usize, &usize)| dir.task(&tasks[*index], place, then_ms);
-        let rows: Vec<Task> = top.iter().enumerate().filter_map(tell).collect();
+        let mut order: Vec<usize> = (0..top.len()).collect();
+        order.sort_by_key(|place| std::cmp::Reverse(tasks[top[*place]].run_grown()));
+        let mut rows: Vec<Option<Task>> = vec![None; top.len()];
+        for place in order {
+            rows[place] = dir.task(&tasks[top[place]], place, then_ms);
+        }
+        let rows: Vec<Task> = rows.into_iter().flatten().collect();
         let previous = last.map_or(0, |last| last.sequence);
         tasks.iter_mut().for_each(|task| task.before = None);
         self.last = Some(Seen { sequence: scan.sequence, uptime_ms, tasks });
         totals.scan_us = Some(clock.us().saturating_sub(start_us));
-        parts(scan.sequence, previous, totals, rows)
+        let system = system::of(&mut dir, root, System { sequence: scan.sequence, ..system });
+        (system, parts(scan.sequence, previous, totals, rows))
     }
 
     fn count(&self, dir: &mut Dir, last: Option<&Seen>) -> Vec<Counted> {
         let room = last.map_or(128, |last| last.tasks.len() + 16);
         let mut tasks = Vec::with_capacity(room);
-        dir.each(TASKS_MAX, |pid, tid, now| {
-            let before = last.and_then(|last| {
-                let at = last.tasks.binary_search_by_key(&tid, |task| task.tid).ok()?;
-                // Another task may have the number now; then its counts are lower, mostly.
-                let before = last.tasks[at].now;
-                (before.dispatches <= now.dispatches && before.run_ns <= now.run_ns)
-                    .then_some(before)
+        let known = |tid: u32| {
+            let all = &last?.tasks;
+            let at = all.binary_search_by_key(&tid, |task| task.tid).ok()?;
+            all.get(at)
+        };
+        let visited = |pid: u32| {
+            let Counted { tid, is_alone, now: counts, .. } = *known(pid)?;
+            Some(Visit { pid, tid, counts, is_alone })
+        };
+        dir.each(TASKS_MAX, &visited, |Visit { pid, tid, counts: now, is_alone }| {
+            // Another task may have the number now; then its counts are lower, mostly.
+            let before = known(tid).map(|task| task.now).filter(|before| {
+                before.dispatches <= now.dispatches && before.run_ns <= now.run_ns
             });
-            tasks.push(Counted { tid, pid, now, before });
+            tasks.push(Counted { tid, pid, is_alone, now, before });
         });
         tasks.sort_unstable_by_key(|task| task.tid);
         tasks
@@ -129,7 +144,7 @@ impl Scanner {
 impl Dir {
     /// What there is to tell of a task. `None` if it has gone meanwhile.
     fn task(&mut self, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
-        let Counted { tid, pid, now, before } = *counted;
+        let Counted { tid, pid, now, before, .. } = *counted;
         let stat = self.stat(pid, tid)?;
         let Stat { name, state, start_ticks, .. } = stat;
         let kind = match (stat.is_kernel, tid == pid) {
@@ -217,7 +232,7 @@ mod tests {
     }
 
     fn ask(scanner: &mut Scanner, kernel: &FakeKernel, sequence: u32, top: u8) -> Vec<Processes> {
-        scanner.scan(&kernel.root(), Scan { sequence, top }, &Clock::new())
+        scanner.scan(&kernel.root(), Scan { sequence, top }, &Clock::new()).1
     }
 
     fn names(parts: &[Processes]) -> Vec<(u32, &str)> {
@@ -254,6 +269,22 @@ mod tests {
         assert_eq!((thread.start_ticks, thread.major_faults), (Some(150), Some(3)));
         assert_eq!(thread.wchan, "do_poll.constprop.0");
         assert_eq!(parts[0].totals.rest_dispatches, Some(0));
+    }
+
+    #[test]
+    fn threads_are_found_of_who_has_run_since_it_was_alone() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 7, 7, "server", 50, 5);
+        task(&kernel, 9, 9, "sleeper", 50, 5);
+        let mut scanner = Scanner::default();
+        assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(2));
+        task(&kernel, 7, 8, "thread", 60, 6);
+        // It has not run, so it has started nobody: its directory is not looked at.
+        assert_eq!(ask(&mut scanner, &kernel, 2, 9)[0].totals.tasks, Some(2));
+        task(&kernel, 7, 7, "server", 70, 6);
+        let parts = ask(&mut scanner, &kernel, 3, 9);
+        assert_eq!(parts[0].totals.tasks, Some(3));
+        assert_eq!(names(&parts), [(8, "thread"), (7, "server")]);
     }
 
     #[test]

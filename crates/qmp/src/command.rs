@@ -28,6 +28,8 @@ pub enum Command {
     QueryChardev,
     /// `query-migrate`: whether the guest moves to another host.
     QueryMigrate,
+    /// `query-blockstats`: what the guest read from its disks and wrote to them.
+    QueryBlockstats,
     /// `qom-list`: the properties of an object in QEMU's tree.
     QomList {
         /// The object, such as `/machine/peripheral`.
@@ -69,6 +71,7 @@ impl Command {
             Command::QueryUuid => "query-uuid",
             Command::QueryChardev => "query-chardev",
             Command::QueryMigrate => "query-migrate",
+            Command::QueryBlockstats => "query-blockstats",
             Command::QomList { .. } => "qom-list",
             Command::QomGet { .. } => "qom-get",
             Command::SetStatsInterval { .. } => "qom-set",

@@ -30,7 +30,7 @@ pub use decoder::{Decoder, MESSAGE_BYTES_MAX};
 pub use error::Error;
 pub use message::{Failure, Message, Timestamp, Version};
 pub use reply::{
-    Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
+    BlockStats, Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
 };
 
 /// The JSON of answers and event data whose shape depends on the command or the event.

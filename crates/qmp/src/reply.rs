@@ -49,6 +49,19 @@ pub struct Chardev {
     pub filename: String,
 }
 
+/// What a guest did with its disks since QEMU started, all of them together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockStats {
+    /// Requests that read.
+    pub reads: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Requests that wrote.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub write_bytes: u64,
+}
+
 /// What a command that succeeded returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -81,6 +94,8 @@ pub enum Reply {
     Chardevs(Vec<Chardev>),
     /// The answer to [`Command::QueryMigrate`]; `None` if the guest has never moved.
     Migration(Option<String>),
+    /// The answer to [`Command::QueryBlockstats`].
+    Blocks(BlockStats),
     /// The answer to [`Command::QomList`].
     Properties(Vec<Property>),
     /// The answer to [`Command::QomGet`]. Its shape is the property's own.
@@ -131,6 +146,25 @@ impl Command {
                 })?))
             }
             Command::QueryMigrate => Ok(Reply::Migration(reader.optional_text(value, "status")?)),
+            Command::QueryBlockstats => {
+                let disks = reader.list(value, LIST_MAX, |disk| {
+                    let of = disk.get("stats").ok_or(reader.wrong("stats"))?;
+                    Ok(BlockStats {
+                        reads: reader.number(of, "rd_operations")?,
+                        read_bytes: reader.number(of, "rd_bytes")?,
+                        writes: reader.number(of, "wr_operations")?,
+                        write_bytes: reader.number(of, "wr_bytes")?,
+                    })
+                })?;
+                Ok(Reply::Blocks(disks.iter().fold(BlockStats::default(), |sum, disk| {
+                    BlockStats {
+                        reads: sum.reads.saturating_add(disk.reads),
+                        read_bytes: sum.read_bytes.saturating_add(disk.read_bytes),
+                        writes: sum.writes.saturating_add(disk.writes),
+                        write_bytes: sum.write_bytes.saturating_add(disk.write_bytes),
+                    }
+                })))
+            }
             Command::QomList { .. } => {
                 Ok(Reply::Properties(reader.list(value, LIST_MAX, |property| {
                     let name = reader.text(property, "name")?;

@@ -5,7 +5,7 @@
     reason = "clippy.toml allows it in test functions, not in their helpers"
 )]
 
-use qmp::{Chardev, Command, Error, LIST_MAX, Property, Reply, TEXT_BYTES_MAX};
+use qmp::{BlockStats, Chardev, Command, Error, LIST_MAX, Property, Reply, TEXT_BYTES_MAX};
 use serde_json::{Value, json};
 
 fn read(command: Command, value: Value) -> Reply {
@@ -112,6 +112,20 @@ fn a_guest_that_never_moved_has_no_migration() {
     assert_eq!(status(json!({})), Reply::Migration(None));
     assert_eq!(status(json!({ "status": "active" })), Reply::Migration(Some("active".into())));
     assert_eq!(wrong(Command::QueryMigrate, json!({ "status": {} })), "status");
+}
+
+#[test]
+fn what_was_done_with_disks_is_summed_up() {
+    let disk =
+        json!({ "rd_operations": 3, "rd_bytes": 5, "wr_operations": u64::MAX, "wr_bytes": 7 });
+    let both = json!([{ "device": "a", "stats": disk }, { "node-name": "b", "stats": disk }]);
+    let sum = BlockStats { reads: 6, read_bytes: 10, writes: u64::MAX, write_bytes: 14 };
+    assert_eq!(read(Command::QueryBlockstats, both), Reply::Blocks(sum));
+    assert_eq!(read(Command::QueryBlockstats, json!([])), Reply::Blocks(BlockStats::default()));
+    assert_eq!(wrong(Command::QueryBlockstats, json!([{ "device": "a" }])), "stats");
+    let broken = json!([{ "stats": { "rd_operations": -1 } }]);
+    assert_eq!(wrong(Command::QueryBlockstats, broken), "rd_operations");
+    assert_eq!(wrong(Command::QueryBlockstats, json!({})), "(list)");
 }
 
 #[test]

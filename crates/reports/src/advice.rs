@@ -123,9 +123,9 @@ pub static RULES: &[Rule] = &[
     rule(
         "capture",
         Scope::Host,
-        "attributed_percent",
-        90.0,
-        When::Below,
+        "others_percent",
+        10.0,
+        When::Above,
         "something else than guests uses the host",
     ),
     rule(
@@ -181,8 +181,8 @@ impl Rule {
         }
     }
 
-    fn look(&self, facts: &Facts<'_>, at_ms: i64, seen: &mut Seen) {
-        let Some(field) = self.field() else { return };
+    /// Looks at its field, which is found once for all that it looks at.
+    fn look(&self, field: &Derived, facts: &Facts<'_>, at_ms: i64, seen: &mut Seen) {
         let Some(value) = field.value(facts) else { return };
         seen.known += 1;
         if !self.speaks(value, facts) {
@@ -210,8 +210,9 @@ pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
         for (rule, seen) in RULES.iter().zip(&guests.seen) {
             if rule.scope == Scope::Host {
                 let mut seen = Seen::default();
+                let Some(field) = rule.field() else { continue };
                 for turn in &work.courses[at].turns {
-                    rule.look(&turn.sums.facts(), turn.interval.from_ms, &mut seen);
+                    rule.look(field, &turn.sums.facts(), turn.interval.from_ms, &mut seen);
                 }
                 let whole = work.total(at).facts();
                 lines.extend(finding(work, at, rule, "host".into(), &seen, &whole));
@@ -230,26 +231,27 @@ pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
 /// What the rules have seen of guests, rule by rule, and the guests over the whole time.
 struct Guests {
     seen: Vec<BTreeMap<GuestId, Seen>>,
-    whole: BTreeMap<GuestId, Measured>,
+    whole: BTreeMap<GuestId, Measured<'static>>,
 }
 
 impl Guests {
     fn look(work: &Work<'_>, at: usize) -> Guests {
         let mut seen: Vec<BTreeMap<GuestId, Seen>> =
             RULES.iter().map(|_| BTreeMap::new()).collect();
+        let of_guests = |rule: &&Rule| rule.scope != Scope::Host;
+        let fields: Vec<Option<&Derived>> =
+            RULES.iter().map(|rule| Some(rule).filter(of_guests)?.field()).collect();
         for turn in &work.courses[at].turns {
             let (host, from_ms) = (&turn.sums.host, turn.interval.from_ms);
             for (id, guest) in work.subjects(&turn.guests, host.covered_ms).iter() {
                 let facts = facts_of(host, guest);
-                for (rule, seen) in RULES.iter().zip(&mut seen) {
-                    if rule.scope == Scope::Host {
-                        continue;
+                for ((rule, field), seen) in RULES.iter().zip(&fields).zip(&mut seen) {
+                    let Some(field) = field else { continue };
+                    if !seen.contains_key(id) {
+                        seen.insert(id.clone(), Seen::default());
                     }
-                    match seen.get_mut(id) {
-                        Some(seen) => rule.look(&facts, from_ms, seen),
-                        None => {
-                            rule.look(&facts, from_ms, seen.entry(id.clone()).or_default());
-                        }
+                    if let Some(seen) = seen.get_mut(id) {
+                        rule.look(field, &facts, from_ms, seen);
                     }
                 }
             }

@@ -297,13 +297,13 @@ impl Work<'_> {
     /// The guests, classes or hosts of an interval or of any other set of guests.
     pub(crate) fn subjects<'g>(
         &self,
-        guests: &'g BTreeMap<GuestId, Measured>,
+        guests: &'g BTreeMap<GuestId, Measured<'g>>,
         covered_ms: u64,
-    ) -> Cow<'g, BTreeMap<GuestId, Measured>> {
+    ) -> Cow<'g, BTreeMap<GuestId, Measured<'g>>> {
         if self.options.by == By::Guest {
             return Cow::Borrowed(guests);
         }
-        let mut members: BTreeMap<GuestId, Vec<&Measured>> = BTreeMap::new();
+        let mut members: BTreeMap<GuestId, Vec<&Measured<'_>>> = BTreeMap::new();
         for (id, guest) in guests {
             members.entry(id.subject(self.options.by)).or_default().push(guest);
         }
@@ -311,15 +311,15 @@ impl Work<'_> {
     }
 
     /// Every guest, class or host over the whole time.
-    pub(crate) fn over_time(&self, at: usize) -> BTreeMap<GuestId, Measured> {
-        let mut found: BTreeMap<GuestId, Measured> = BTreeMap::new();
+    pub(crate) fn over_time(&self, at: usize) -> BTreeMap<GuestId, Measured<'static>> {
+        let mut found: BTreeMap<GuestId, Measured<'static>> = BTreeMap::new();
         for turn in &self.courses[at].turns {
             let subjects = self.subjects(&turn.guests, turn.interval.host.covered_ms);
             for (id, measured) in subjects.iter() {
                 match found.get_mut(id) {
                     Some(earlier) => earlier.then(measured),
                     None => {
-                        found.insert(id.clone(), measured.clone());
+                        found.insert(id.clone(), measured.apart());
                     }
                 }
             }
@@ -332,6 +332,7 @@ impl Work<'_> {
         let mut lines = Vec::new();
         let mut ranked: Vec<(usize, GuestId, Line)> = Vec::new();
         for (at, course) in self.courses.iter().enumerate() {
+            let mut known: BTreeMap<GuestId, Vec<String>> = BTreeMap::new();
             for turn in course.turns.iter().filter(|_| self.part.has_intervals) {
                 let (interval, host) = (turn.interval, &turn.sums.host);
                 let facts = facts_of(host, &turn.sums.guests);
@@ -341,7 +342,12 @@ impl Work<'_> {
                     continue;
                 }
                 for (id, guest) in self.subjects(&turn.guests, host.covered_ms).iter() {
-                    let (labels, facts) = (self.labels_of(at, id), facts_of(host, guest));
+                    // To know a guest's labels, all others are looked at.
+                    if !known.contains_key(id) {
+                        known.insert(id.clone(), self.labels_of(at, id));
+                    }
+                    let labels = known.get(id).cloned().unwrap_or_default();
+                    let facts = facts_of(host, guest);
                     let kind = LineKind::IntervalOf;
                     lines.push(self.line(kind, Some(interval), at, labels, &facts));
                 }
@@ -377,8 +383,8 @@ impl Work<'_> {
     }
 
     /// What those together did that are not among the top; they are in order.
-    fn rest(&self, course: &Course<'_>, left: &[GuestId]) -> Measured {
-        let mut sum: Option<Measured> = None;
+    fn rest(&self, course: &Course<'_>, left: &[GuestId]) -> Measured<'static> {
+        let mut sum: Option<Measured<'static>> = None;
         for turn in &course.turns {
             let is_left = |id: &GuestId| left.binary_search(&id.subject(self.options.by)).is_ok();
             let mut left_here = turn.guests.iter().filter(|(id, _)| is_left(id)).peekable();

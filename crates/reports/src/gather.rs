@@ -6,7 +6,9 @@ use counters::glob;
 use counters::series::{
     Field, GuestField, Interval, Kind, Over, ProcessField, Row, TierField, Who,
 };
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
 
 /// One host's recordings, and what else is known of it.
 #[derive(Clone, Debug, Default)]
@@ -106,17 +108,19 @@ impl Pattern {
     }
 }
 
-/// A guest for a reader: its boots and processes are one.
+/// A guest for a reader: its boots and processes are one. Its texts are shared: every interval
+/// has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GuestId {
-    pub name: String,
-    pub class: String,
-    pub uuid: String,
+    pub name: Arc<str>,
+    pub class: Arc<str>,
+    pub uuid: Arc<str>,
 }
 
 impl GuestId {
     pub(crate) fn of(who: &Who) -> GuestId {
-        GuestId { name: who.name.clone(), class: who.class.clone(), uuid: who.uuid.clone() }
+        let text = |text: &String| Arc::from(text.as_str());
+        GuestId { name: text(&who.name), class: text(&who.class), uuid: text(&who.uuid) }
     }
 
     /// What it is counted with. The empty name of a class stands for guests without one.
@@ -129,41 +133,54 @@ impl GuestId {
     }
 }
 
-/// A guest's fields over some time, or several guests'.
+/// A guest's fields over some time, or several guests'. Those of one guest in one interval are
+/// the interval's own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Measured {
-    pub over: Over<GuestField>,
+pub(crate) struct Measured<'a> {
+    pub over: Cow<'a, Over<GuestField>>,
     /// What is reckoned guest by guest.
     pub added: Added,
 }
 
-impl Measured {
-    fn of(over: &Over<GuestField>) -> Measured {
-        Measured { over: over.clone(), added: Added::of(over) }
+impl<'a> Measured<'a> {
+    fn of(over: &'a Over<GuestField>) -> Measured<'a> {
+        Measured { over: Cow::Borrowed(over), added: Added::of(over) }
     }
 
     /// Adds what was later.
-    pub(crate) fn then(&mut self, later: &Measured) {
-        self.over.add(&later.over);
+    pub(crate) fn then(&mut self, later: &Measured<'_>) {
+        self.over.to_mut().add(&later.over);
         self.added = self.added.plus(&later.added);
+    }
+
+    /// The same, apart from the interval that it is of.
+    pub(crate) fn apart(&self) -> Measured<'static> {
+        Measured { over: Cow::Owned(self.over.as_ref().clone()), added: self.added }
     }
 }
 
-/// The guests of an interval that a pattern takes, their boots as one.
-pub(crate) fn guests_of(
-    interval: &Interval,
+/// The guests that a pattern takes, by their whole identities: `None` for one that it does not.
+pub(crate) type Taken<'a> = HashMap<&'a Who, Option<GuestId>>;
+
+/// The guests of an interval that a pattern takes, their boots as one. What was found out about
+/// them is kept for the next interval.
+pub(crate) fn guests_of<'a>(
+    interval: &'a Interval,
     pattern: Option<&Pattern>,
-) -> BTreeMap<GuestId, Measured> {
-    let mut found: BTreeMap<GuestId, Measured> = BTreeMap::new();
+    taken: &mut Taken<'a>,
+) -> BTreeMap<GuestId, Measured<'a>> {
+    let mut found: BTreeMap<GuestId, Measured<'a>> = BTreeMap::new();
     for (who, over) in &interval.guests {
-        if pattern.is_some_and(|pattern| !pattern.takes(who)) {
-            continue;
-        }
+        let is_taken = |who| pattern.is_none_or(|pattern| pattern.takes(who));
+        let id = taken.entry(who).or_insert_with(|| is_taken(who).then(|| GuestId::of(who)));
+        let Some(id) = id else { continue };
         let measured = Measured::of(over);
-        found
-            .entry(GuestId::of(who))
-            .and_modify(|earlier| earlier.then(&measured))
-            .or_insert(measured);
+        match found.get_mut(id) {
+            Some(earlier) => earlier.then(&measured),
+            None => {
+                found.insert(id.clone(), measured);
+            }
+        }
     }
     found
 }
@@ -172,10 +189,10 @@ pub(crate) fn guests_of(
 /// is summed over those of whom it is known; everything else is missing if one lacks it,
 /// because a quotient of sums over different guests would be false.
 pub(crate) fn together<'a>(
-    guests: impl IntoIterator<Item = &'a Measured>,
+    guests: impl IntoIterator<Item = &'a Measured<'a>>,
     covered_ms: u64,
-) -> Measured {
-    let guests: Vec<&Measured> = guests.into_iter().collect();
+) -> Measured<'static> {
+    let guests: Vec<&Measured<'_>> = guests.into_iter().collect();
     let longest = guests.iter().map(|guest| guest.over.covered_ms).max().unwrap_or(0);
     let covered_ms = if covered_ms > 0 { covered_ms } else { longest };
     let mut row = Row::default();
@@ -183,14 +200,18 @@ pub(crate) fn together<'a>(
         row.set(*field, sum_of(&guests, *field, covered_ms));
     }
     let added = guests.iter().fold(Added::default(), |sum, guest| sum.plus(&guest.added));
-    Measured { over: Over { covered_ms, row }, added }
+    Measured { over: Cow::Owned(Over { covered_ms, row }), added }
 }
 
-fn sum_of(guests: &[&Measured], field: GuestField, covered_ms: u64) -> Option<u64> {
+fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Option<u64> {
+    if field == GuestField::OwnRootUsed && guests.len() > 1 {
+        // A share of each is no share of all.
+        return None;
+    }
     let mut sum: Option<u64> = None;
     for guest in guests {
         let Some(value) = guest.over.get(field) else {
-            if may_lack(field) {
+            if MAY_LACK[field.index()] {
                 continue;
             }
             return None;
@@ -212,6 +233,10 @@ fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
     let weighed = u128::from(value) * u128::from(part_ms) / u128::from(whole_ms);
     u64::try_from(weighed).unwrap_or(u64::MAX)
 }
+
+/// The same for each field, since every guest in every interval asks.
+static MAY_LACK: LazyLock<Vec<bool>> =
+    LazyLock::new(|| GuestField::ALL.iter().map(|field| may_lack(*field)).collect());
 
 /// Fields whose sum is worth having even if a guest lacks them.
 fn may_lack(field: GuestField) -> bool {
@@ -278,13 +303,13 @@ mod tests {
         assert!(Pattern::new(&"*".repeat(1000)).is_err());
     }
 
-    fn guest(run: u64, guest: Option<u64>, covered_ms: u64) -> Measured {
+    fn guest(run: u64, guest: Option<u64>, covered_ms: u64) -> Measured<'static> {
         let mut row = Row::default();
         row.set(GuestField::VcpuRun, Some(run));
         row.set(GuestField::VcpuGuest, guest);
         row.set(GuestField::Resident, Some(1000));
         row.set(GuestField::Vcpus, Some(1));
-        Measured::of(&Over { covered_ms, row })
+        Measured::of(&Over { covered_ms, row }).apart()
     }
 
     #[test]

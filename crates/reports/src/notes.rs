@@ -1,8 +1,9 @@
 //! What stands at the foot of a report: why a column is empty, and what stands for what.
 
-use crate::build::{LineKind, Options, Report};
+use crate::build::{Line, LineKind, Options, Report};
 use crate::fields::{Derived, Raw, Scope};
 use crate::sums::Course;
+use crate::time::span_text;
 use counters::series::{GuestField, Over, ProcessField};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,10 @@ pub(crate) fn of(report: &Report, courses: &[Course<'_>], options: &Options<'_>)
         notes.push("The rows of the host are about all of its guests.".into());
     }
     notes
+}
+
+fn end_of_line(line: &Line) -> i64 {
+    line.from_ms.saturating_add(i64::try_from(line.length_ms).unwrap_or(i64::MAX))
 }
 
 fn uses(report: &Report, is_it: impl Fn(&Derived) -> bool) -> bool {
@@ -132,6 +137,13 @@ fn substitutes(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
     };
     if report.tables.iter().any(parts) {
         notes.push("~ behind a time: less than 95 % of the interval is known.".into());
+    }
+    let last = report.tables.iter().flat_map(|table| &table.lines).find(|line| {
+        matches!(line.kind, LineKind::Interval) && line.length_ms < report.interval_ms
+    });
+    if let Some(last) = last.filter(|last| end_of_line(last) == report.to_ms) {
+        let length = span_text(last.length_ms);
+        notes.push(format!("The last row is of {length} only: there is no more of it yet."));
     }
     notes
 }

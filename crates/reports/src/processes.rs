@@ -2,7 +2,7 @@
 //!
 //! A guest counts CPU time by its own clock. Where its virtual CPUs are held up, or emulated,
 //! its seconds are not the host's: what it counts is multiplied by what it got over what it
-//! believes to have used.
+//! believes to have used. Both are known as of the moment when it told of its processes.
 
 use crate::Facts;
 use crate::build::{Line, LineKind, Work};
@@ -25,7 +25,7 @@ pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
             let facts = Facts { process: &over, ..facts_of(&work.total(at).host, guest) };
             let labels = labels(work, at, &id, &name);
             let line = work.line(LineKind::Whole, None, at, labels, &facts);
-            let prorated = facts.process_ns().zip(facts.factor()).map_or(0.0, |(ns, f)| ns * f);
+            let prorated = facts.process_ns().zip(facts.scale()).map_or(0.0, |(ns, f)| ns * f);
             ranked.push((at, line, prorated));
         }
     }
@@ -42,9 +42,9 @@ pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
 
 /// What is not listed, and what all guests used together: those that told of their processes.
 fn sums(work: &Work<'_>, at: usize, listed: f64) -> Vec<Line> {
-    let mut sum: Option<Measured> = None;
+    let mut sum: Option<Measured<'_>> = None;
     for turn in &work.courses[at].turns {
-        let tells = |guest: &&Measured| guest.over.get(GuestField::OwnBusy).is_some();
+        let tells = |guest: &&Measured<'_>| guest.over.get(GuestField::OwnBusy).is_some();
         let mut telling = turn.guests.values().filter(tells).peekable();
         if telling.peek().is_none() {
             continue;
@@ -57,14 +57,14 @@ fn sums(work: &Work<'_>, at: usize, listed: f64) -> Vec<Line> {
     }
     let Some(sum) = sum else { return Vec::new() };
     let facts = facts_of(&work.total(at).host, &sum);
-    let (Some(own), Some(factor)) = (facts.own_busy_ns(), facts.factor()) else {
+    let (Some(own), Some(scale)) = (facts.own_ns(), facts.scale()) else {
         return Vec::new();
     };
     let line = |kind, what: &str, ns: f64| {
         let labels = sum_labels(work, at, what);
         work.line(kind, None, at, labels, &Facts { unlisted_ns: Some(ns), ..facts })
     };
-    let rest = if factor > 0.0 { (own - listed / factor).max(0.0) } else { 0.0 };
+    let rest = if scale > 0.0 { (own - listed / scale).max(0.0) } else { 0.0 };
     vec![line(LineKind::Rest, "not listed", rest), line(LineKind::All, "all", own)]
 }
 

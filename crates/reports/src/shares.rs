@@ -21,7 +21,11 @@ pub struct States {
     pub io_wait: Option<f64>,
     /// They were held back by a limit.
     pub limit: Option<f64>,
-    /// They were halted: they had nothing to do.
+    /// They were halted, and their hypervisor waited for block I/O.
+    pub async_io: Option<f64>,
+    /// They were halted for a moment within their work.
+    pub idle_short: Option<f64>,
+    /// They were halted for longer: they had nothing to do.
     pub idle: f64,
     /// What is left where idle time is measured.
     pub other: Option<f64>,
@@ -50,6 +54,11 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let used = ran + cpu_wait + [page_wait, io_wait, limit].iter().flatten().sum::<f64>();
     let left = (time - used).max(0.0);
     let halted = get(GuestField::HaltWait).map(|ns| ns.min(left));
+    // Parts of the halted time, as far as they are known.
+    let rest = halted.unwrap_or(left);
+    let async_io = get(GuestField::OtherBlockIo).map(|ns| ns.min(rest));
+    let rest = rest - async_io.unwrap_or(0.0);
+    let idle_short = get(GuestField::IdleShort).map(|ns| ns.min(rest));
     let split = States {
         run: code.unwrap_or(of_run),
         emulation: code.map(|code| of_run - code),
@@ -58,7 +67,9 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
         page_wait,
         io_wait,
         limit,
-        idle: halted.unwrap_or(left),
+        async_io,
+        idle_short,
+        idle: rest - idle_short.unwrap_or(0.0),
         other: halted.map(|halted| left - halted),
         excess: (used - time).max(0.0),
     };
@@ -71,7 +82,8 @@ impl States {
         let sure = self.run + self.cpu_wait + self.idle;
         let rest =
             [self.emulation, self.halt_poll, self.page_wait, self.io_wait, self.limit, self.other];
-        sure + rest.iter().flatten().sum::<f64>()
+        let halted = [self.async_io, self.idle_short];
+        sure + rest.iter().chain(&halted).flatten().sum::<f64>()
     }
 
     /// In hundredths of all of them.
@@ -97,6 +109,8 @@ impl States {
             page_wait: both(|s| s.page_wait),
             io_wait: both(|s| s.io_wait),
             limit: both(|s| s.limit),
+            async_io: both(|s| s.async_io),
+            idle_short: both(|s| s.idle_short),
             idle: self.idle + other.idle,
             other: both(|s| s.other),
             excess: self.excess + other.excess,
@@ -114,6 +128,8 @@ impl States {
             page_wait: times(self.page_wait),
             io_wait: times(self.io_wait),
             limit: times(self.limit),
+            async_io: times(self.async_io),
+            idle_short: times(self.idle_short),
             idle: self.idle * factor,
             other: times(self.other),
             excess: self.excess,
@@ -150,6 +166,8 @@ pub struct Storage {
     pub huge: f64,
     /// Not used at all.
     pub free: f64,
+    /// Not used either, and kept by single CPUs for their next need.
+    pub lists: f64,
     /// The remainder: drivers, and what /proc/meminfo does not name.
     pub other: f64,
 }
@@ -182,6 +200,7 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
         zram: facts.t(TierField::Resident).map_or(0.0, |bytes| bytes / MIB),
         huge: known(HostField::HugeTlb),
         free,
+        lists: known(HostField::CpuLists),
         other: 0.0,
     };
     split.other = total - split.sum();
@@ -193,6 +212,6 @@ impl Storage {
     pub fn sum(&self) -> f64 {
         let used = self.guests + self.manager + self.processes + self.cache + self.shared;
         let kernel = self.buffers + self.slab + self.tables + self.kernel;
-        used + kernel + self.zswap + self.zram + self.huge + self.free + self.other
+        used + kernel + self.zswap + self.zram + self.huge + self.free + self.lists + self.other
     }
 }

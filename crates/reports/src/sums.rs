@@ -1,7 +1,7 @@
 //! Everything of a host in one interval or over several: what the row of a host is made from.
 
 use crate::Facts;
-use crate::gather::{GuestId, Measured, Pattern, all_tiers, guests_of, together};
+use crate::gather::{GuestId, Measured, Pattern, Taken, all_tiers, guests_of, together};
 use counters::series::{HostField, Interval, Over, ProcessField, TierField};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ static NO_PROCESS: LazyLock<Over<ProcessField>> = LazyLock::new(Over::default);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub host: Over<HostField>,
-    pub guests: Measured,
+    pub guests: Measured<'static>,
     pub tiers: Over<TierField>,
     /// Guests there and active, each times the milliseconds.
     on: f64,
@@ -27,10 +27,10 @@ pub(crate) struct Sums {
 
 impl Sums {
     /// Of one interval, with the guests in it.
-    pub(crate) fn of(interval: &Interval, guests: &BTreeMap<GuestId, Measured>) -> Sums {
+    pub(crate) fn of(interval: &Interval, guests: &BTreeMap<GuestId, Measured<'_>>) -> Sums {
         let covered_ms = interval.host.covered_ms;
         let ms = covered_ms.max(u64::from(covered_ms == 0 && !guests.is_empty())) as f64;
-        let is_active = |guest: &&Measured| {
+        let is_active = |guest: &&Measured<'_>| {
             let facts = facts_of(&interval.host, guest);
             let share = facts.cpu_ns().and_then(|ns| facts.g_share(ns));
             share.is_some_and(|percent| percent > ACTIVE_PERCENT)
@@ -74,7 +74,7 @@ impl Sums {
 }
 
 /// For the row of a guest, or of several as one.
-pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured) -> Facts<'a> {
+pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured<'_>) -> Facts<'a> {
     Facts {
         host,
         guest: &guest.over,
@@ -98,7 +98,7 @@ pub(crate) struct Course<'a> {
 /// One interval.
 pub(crate) struct Turn<'a> {
     pub interval: &'a Interval,
-    pub guests: BTreeMap<GuestId, Measured>,
+    pub guests: BTreeMap<GuestId, Measured<'a>>,
     pub sums: Sums,
 }
 
@@ -107,8 +107,9 @@ impl<'a> Course<'a> {
     pub(crate) fn of(intervals: &'a [Interval], pattern: Option<&Pattern>) -> Course<'a> {
         let mut turns = Vec::with_capacity(intervals.len());
         let mut total: Option<Sums> = None;
+        let mut taken = Taken::new();
         for interval in intervals {
-            let guests = guests_of(interval, pattern);
+            let guests = guests_of(interval, pattern, &mut taken);
             let sums = Sums::of(interval, &guests);
             match &mut total {
                 None => total = Some(sums.clone()),

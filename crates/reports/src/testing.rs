@@ -156,10 +156,59 @@ fn guest(chance: &mut Chance, number: usize, load: u64, covered_ms: u64) -> (Who
         row.set(G::HaltWakeups, Some(wakes));
         row.set(G::Exits, Some(chance.about(wakes * 3)));
     }
+    outside(&mut row, number, size, run, covered_ms);
     if number % 7 != 6 {
         inside(chance, &mut row, size, run, wait, load);
     }
     (who, row)
+}
+
+/// Bursts, memory by tier, disks and network: one value for each guest, which follows its work.
+fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64) {
+    let number = u64::try_from(number).unwrap_or(0);
+    let bursts = run / 2_000_000;
+    let all = [
+        (G::Bursts50, bursts),
+        (G::Bursts200, bursts / 20),
+        (G::Bursts1000, bursts / 200),
+        (G::BurstsLong, bursts / 900),
+        (G::IdleShort, covered_ms * 1_000 * (100 + 7 * number % 90)),
+        (G::Low, size / 8),
+        (G::Images, 900 * MIB),
+        (G::ImagesCached, 300 * MIB + number * MIB),
+        (G::BlockReads, run / 50_000_000),
+        (G::BlockReadBytes, row.get(G::ReadBytes).unwrap_or(0) * 3 + run / 3000),
+        (G::BlockWrites, run / 40_000_000),
+        (G::BlockWriteBytes, row.get(G::WriteBytes).unwrap_or(0)),
+    ];
+    all.into_iter().for_each(|(field, value)| row.set(field, Some(value)));
+    // Every third guest has a cgroup of its own, and every fourth a tap device.
+    if number.is_multiple_of(3) {
+        let swapped = row.get(G::Swapped).unwrap_or(0);
+        let pages = covered_ms / 4000;
+        let all = [
+            (G::GroupSwap, swapped),
+            (G::GroupZswapped, swapped / 3),
+            (G::GroupZswapIn, pages),
+            (G::GroupZswapOut, pages * 2),
+            (G::GroupZswapBack, pages / 9),
+            (G::GroupSwapIn, pages / 3),
+            (G::GroupSwapOut, pages / 2),
+            (G::GroupRefaultAnonymous, pages / 2),
+            (G::GroupRefaultFile, pages / 5),
+        ];
+        all.into_iter().for_each(|(field, value)| row.set(field, Some(value)));
+    }
+    if number % 4 == 1 {
+        let packets = run / 3_000_000;
+        let all = [
+            (G::NetInPackets, packets),
+            (G::NetInBytes, packets * 400),
+            (G::NetOutPackets, packets * 9 / 10),
+            (G::NetOutBytes, packets * 1100),
+        ];
+        all.into_iter().for_each(|(field, value)| row.set(field, Some(value)));
+    }
 }
 
 /// What a daemon tells. The guest's clock runs while others have its CPU, so it counts a part
@@ -198,8 +247,20 @@ fn inside(chance: &mut Chance, row: &mut Row<G>, size: u64, run: u64, wait: u64,
             (G::OwnPool, chance.about(2000)),
             (G::OwnPlugs, chance.below(3)),
             (G::OwnUnplugs, chance.below(3)),
+            (G::OwnGrows, 1),
+            (G::OwnShrinks, load / 900),
+            (G::OwnLoad, load + 50),
+            (G::OwnRunning, 1 + load / 500),
+            (G::OwnBlocked, load / 1000),
+            (G::OwnRootUsed, 300 + size / (10 * MIB)),
+            (G::OwnReceived, run / 5000),
+            (G::OwnReceivedPackets, run / 4_000_000),
+            (G::OwnSent, run / 2000),
+            (G::OwnSentPackets, run / 4_500_000),
         ],
     );
+    let working = anonymous + row.get(G::OwnActiveFile).unwrap_or(0);
+    row.set(G::OwnWorkingSet, Some(working));
 }
 
 fn processes(
@@ -237,7 +298,8 @@ fn processes(
 fn host(chance: &mut Chance, guests: usize, cpu_ns: u64, resident: u64, covered_ms: u64) -> Row<H> {
     let own = chance.about(covered_ms * 2_000);
     let ksm = chance.about(covered_ms * 20_000);
-    let busy = cpu_ns + own + ksm + chance.about(cpu_ns / 200);
+    let others = chance.about(cpu_ns / 200);
+    let busy = cpu_ns + own + ksm + others;
     let total = 8 * GIB + u64::try_from(guests).unwrap_or(0) * 600 * MIB;
     let sharing = resident / 4096 / 4;
     let anonymous = (resident - sharing * 4096) * 21 / 20;
@@ -299,6 +361,15 @@ fn host(chance: &mut Chance, guests: usize, cpu_ns: u64, resident: u64, covered_
         (H::SetPoint, 3 * GIB),
         (H::Guests, u64::try_from(guests).unwrap_or(0)),
         (H::GuestsAwake, u64::try_from(guests / 2).unwrap_or(0)),
+        (H::MinWatermark, 64 * MIB),
+        (H::LowWatermark, 80 * MIB),
+        (H::HighWatermark, 96 * MIB),
+        (H::Images, 3),
+        (H::ImageBytes, 2000 * MIB),
+        (H::ImagesCached, 700 * MIB),
+        (H::OthersRun, others),
+        (H::KernelRun, ksm),
+        (H::CpuLists, 24 * MIB),
     ])
 }
 

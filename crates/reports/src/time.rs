@@ -69,6 +69,32 @@ pub fn rfc3339(at_ms: i64, zone: &dyn Zone) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{place}")
 }
 
+/// The beginnings and ends of lines for programs. All guests' lines of an interval follow each
+/// other, so each time is made into text once, and not a hundred times.
+pub(crate) struct Spans<'a> {
+    zone: &'a dyn Zone,
+    from: (i64, String),
+    to: (i64, String),
+}
+
+impl<'a> Spans<'a> {
+    pub(crate) fn new(zone: &'a dyn Zone) -> Spans<'a> {
+        let known = || (0, rfc3339(0, zone));
+        Spans { zone, from: known(), to: known() }
+    }
+
+    /// When a line begins, and when it ends.
+    pub(crate) fn of(&mut self, from_ms: i64, length_ms: u64) -> (&str, &str) {
+        let to_ms = from_ms.saturating_add(i64::try_from(length_ms).unwrap_or(i64::MAX));
+        for (known, at_ms) in [(&mut self.from, from_ms), (&mut self.to, to_ms)] {
+            if known.0 != at_ms {
+                *known = (at_ms, rfc3339(at_ms, self.zone));
+            }
+        }
+        (&self.from.1, &self.to.1)
+    }
+}
+
 /// How long, as it is read: `45 s`, `12 min`, `2 h 5 min`.
 pub(crate) fn span_text(ms: u64) -> String {
     let two = |large: u64, name: &str, small: u64, of: &str| match small {

@@ -9,12 +9,14 @@
 //!
 //! No clock, no thread, no floating point: a seed gives the same run, byte for byte, wherever it
 //! is repeated. The model knows what a guest's programs really wait for, which a policy does not;
-//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md.
+//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md. [`day`]
+//! is apart from all this: it makes a day of many guests from what was recorded of a few.
 
 #![forbid(unsafe_code)]
 
 pub mod balloon;
 pub mod check;
+pub mod day;
 pub mod figures;
 pub mod guest;
 pub mod load;

@@ -30,8 +30,9 @@ pub use journal::{
     Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Journal, Outcome,
     Policy, Pruned, Query, Range, Word,
 };
+pub use records::pack;
 pub use records::{
-    Cell, Column, Fed, Folder, Gap, Keep, Parts, Recorder, Records, STEPS_MAX, Span, Sql,
-    TableText, tables,
+    Cell, Column, Fed, Folder, Gap, Keep, Parts, Pick, Processes, Recorder, Records, STEPS_MAX,
+    Span, Sql, TableText, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

@@ -38,6 +38,13 @@ pub struct Ticket(u64);
 pub enum News {
     /// The journal cannot be written to; from now on that is not told again.
     Failed(Error),
+    /// A file of recordings was no database any more, and is set aside; a new one was begun.
+    SetAside {
+        /// The file.
+        path: PathBuf,
+        /// What it is called now.
+        aside: PathBuf,
+    },
     /// It can be written to again.
     Recovered {
         /// Records that were lost meanwhile.

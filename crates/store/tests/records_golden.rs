@@ -104,7 +104,8 @@ fn version_1_is_read() {
     let today = read(&fresh);
     assert_eq!(today.3, moments());
     let (minutes, quarters, gaps, _) = &today;
-    assert_eq!((minutes.len(), quarters.len(), gaps.len()), (2, 2, 1));
+    // The third minute is the running one, of which there are only samples.
+    assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
     // A copy, since a reader may make its index beside a file.
     std::fs::create_dir(&copy).expect("made");
     for name in ["2026-11-21.db", "2026-11.db", "raw.db"] {
@@ -117,6 +118,6 @@ fn version_1_is_read() {
     next.at_ms += 60_000;
     assert!(recorder.record(&next).is_none());
     let found = read(&copy);
-    assert_eq!(found.0[..2], today.0[..]);
+    assert_eq!(found.0[..2], today.0[..2]);
     assert_eq!(found.3[..found.3.len() - 1], today.3[..]);
 }

@@ -59,7 +59,7 @@ pub const CRATES: &[Crate] = &[
     // snap for remote write, whose requests are compressed so; serde for answers of engines.
     row("metrics", Ours::Only(&["counters", "store"]), &["serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
-    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs"]), &["rustix"]),
+    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs"]), &["libc", "rustix"]),
     row(
         "farm",
         Ours::Only(&["counters", "hypervisor", "qmp", "wire"]),

@@ -159,6 +159,7 @@ mod tests {
     use crate::memory::Memory;
     use crate::message::*;
     use crate::processes::{Processes, Scan, Task};
+    use crate::system::System;
 
     fn samples() -> Vec<Message> {
         vec![
@@ -208,6 +209,7 @@ mod tests {
                 ..Processes::default()
             }),
             Message::Scan(Scan { sequence: 6, top: 20 }),
+            Message::System(System { sequence: 6, running: Some(1), ..System::default() }),
         ]
     }
 

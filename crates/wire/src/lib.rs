@@ -26,6 +26,7 @@ mod frame;
 mod memory;
 mod message;
 mod processes;
+mod system;
 
 pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
 pub use memory::Memory;
@@ -34,6 +35,7 @@ pub use message::{
     Pressure, Sample, Status, Welcome,
 };
 pub use processes::{MAX_NAME, Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
+pub use system::System;
 
 /// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
 pub const PORT: &str = "org.pinhead.0";

@@ -3,6 +3,7 @@
 use crate::body::{Reader, Writer};
 use crate::memory::Memory;
 use crate::processes::{Processes, Scan};
+use crate::system::System;
 
 /// The longest text in a message, in bytes: a reason has to fit a line of a table.
 pub const MAX_TEXT: usize = 200;
@@ -215,6 +216,8 @@ pub enum Message {
     Memory(Memory),
     /// Guest: these run in me.
     Processes(Processes),
+    /// Guest: this is how I am as a whole.
+    System(System),
     /// Host: I am here.
     Welcome(Welcome),
     /// Host: this is the pool that you have.
@@ -240,6 +243,7 @@ impl Message {
             Message::Bye => 6,
             Message::Memory(_) => 7,
             Message::Processes(_) => 8,
+            Message::System(_) => 9,
             Message::Welcome(_) => 65,
             Message::Grant(_) => 66,
             Message::Look => 67,
@@ -318,6 +322,7 @@ impl Message {
             }
             Message::Memory(memory) => memory.write(out),
             Message::Processes(processes) => processes.write(out),
+            Message::System(system) => system.write(out),
             Message::Sample(sample) => out.u32(sample.sequence),
             Message::Scan(scan) => {
                 out.u32(scan.sequence);
@@ -382,6 +387,7 @@ impl Message {
             6 => Message::Bye,
             7 => Message::Memory(Memory::read(from)?),
             8 => Message::Processes(Processes::read(from)?),
+            9 => Message::System(System::read(from)?),
             65 => Message::Welcome(Welcome {
                 memory_pages: from.u64()?,
                 grants: from.flag()?,

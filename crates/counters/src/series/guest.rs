@@ -98,5 +98,81 @@ super::fields! {
         OwnPlugs = "own_plugs", Count, Counter, "daemon, status", "CPUs plugged by its rules";
         OwnUnplugs = "own_unplugs", Count, Counter, "daemon, status",
             "CPUs unplugged by its rules";
+        Bursts50 = "bursts_below_50ms", Count, Counter, "task/TID/schedstat, each second",
+            "stretches of work of its virtual CPUs that took less than 0.05 s, waits included";
+        Bursts200 = "bursts_below_200ms", Count, Counter, "task/TID/schedstat, each second",
+            "those that took less than 0.2 s, and no less than 0.05 s";
+        Bursts1000 = "bursts_below_1s", Count, Counter, "task/TID/schedstat, each second",
+            "those that took less than 1 s, and no less than 0.2 s";
+        BurstsLong = "bursts_longer", Count, Counter, "task/TID/schedstat, each second",
+            "those that took 1 s or longer";
+        IdleShort = "vcpu_idle_short_ns", Nanoseconds, Counter, "task/TID/schedstat, each second",
+            "time its virtual CPUs rested for less than 0.3 s on end";
+        OwnLoad = "own_load_permille", Permille, Gauge, "daemon, loadavg",
+            "its load average of a minute";
+        OwnRunning = "own_running", Count, Gauge, "daemon, stat procs_running",
+            "its tasks that run or could, the daemon being one of them";
+        OwnBlocked = "own_blocked", Count, Gauge, "daemon, stat procs_blocked",
+            "its tasks that wait for storage";
+        OwnRootUsed = "own_root_used_permille", Permille, Gauge, "daemon, statvfs",
+            "what of its root file system is used";
+        OwnReceived = "own_received_bytes", Bytes, Counter, "daemon, net/dev",
+            "what came by its network";
+        OwnReceivedPackets = "own_received_packets", Count, Counter, "daemon, net/dev",
+            "packets that came so";
+        OwnSent = "own_sent_bytes", Bytes, Counter, "daemon, net/dev",
+            "what went by its network";
+        OwnSentPackets = "own_sent_packets", Count, Counter, "daemon, net/dev",
+            "packets that went so";
+        OwnGrows = "own_grows", Count, Counter, "daemon, status", "times its rules gave up memory";
+        OwnShrinks = "own_shrinks", Count, Counter, "daemon, status",
+            "times its rules took memory back";
+        OwnWorkingSet = "own_working_set_bytes", Bytes, Gauge, "daemon or balloon",
+            "its working set: anonymous memory and active cache, by its daemon; without one, what \
+             it has less what its balloon's statistics call available";
+        Images = "image_bytes", Bytes, Gauge, "PID/fd, stat",
+            "what the image files that it has open take on the disk";
+        ImagesCached = "image_cached_bytes", Bytes, Gauge, "cachestat",
+            "what of them is in the host's cache";
+        BlockReads = "block_reads", Count, Counter, "QMP query-blockstats",
+            "requests of the guest that read";
+        BlockReadBytes = "block_read_bytes", Bytes, Counter, "QMP query-blockstats",
+            "what it read so";
+        BlockWrites = "block_writes", Count, Counter, "QMP query-blockstats",
+            "requests of it that wrote";
+        BlockWriteBytes = "block_write_bytes", Bytes, Counter, "QMP query-blockstats",
+            "what it wrote so";
+        NetInPackets = "net_in_packets", Count, Counter, "PID/fdinfo, class/net",
+            "packets that went to it through its tap devices";
+        NetInBytes = "net_in_bytes", Bytes, Counter, "PID/fdinfo, class/net", "their bytes";
+        NetOutPackets = "net_out_packets", Count, Counter, "PID/fdinfo, class/net",
+            "packets that came from it through them";
+        NetOutBytes = "net_out_bytes", Bytes, Counter, "PID/fdinfo, class/net", "their bytes";
+        Low = "group_low_bytes", Bytes, Gauge, "cgroup memory.low",
+            "what its cgroup keeps while others have more than their share";
+        GroupSwap = "group_swap_bytes", Bytes, Gauge, "cgroup memory.swap.current",
+            "what its cgroup has swapped out, to any tier";
+        GroupZswapped = "group_zswapped_bytes", Bytes, Gauge, "cgroup memory.stat zswapped",
+            "what of that is in zswap, uncompressed";
+        GroupZswapIn = "group_zswap_in_pages", Pages, Counter, "cgroup memory.stat zswpin",
+            "pages that came back from zswap";
+        GroupZswapOut = "group_zswap_out_pages", Pages, Counter, "cgroup memory.stat zswpout",
+            "pages that went to zswap";
+        GroupZswapBack = "group_zswap_writeback_pages", Pages, Counter,
+            "cgroup memory.stat zswpwb", "pages moved from zswap to disk";
+        GroupSwapIn = "group_swap_in_pages", Pages, Counter, "cgroup memory.stat pswpin",
+            "pages read from swap devices";
+        GroupSwapOut = "group_swap_out_pages", Pages, Counter, "cgroup memory.stat pswpout",
+            "pages written to swap devices";
+        GroupRefaultAnonymous = "group_refault_anonymous_pages", Pages, Counter,
+            "cgroup memory.stat", "its memory, needed again soon after the host swapped it out";
+        GroupRefaultFile = "group_refault_file_pages", Pages, Counter, "cgroup memory.stat",
+            "cache of its files, needed again soon after the host dropped it";
+        OtherBlockIo = "other_block_io_ns", Nanoseconds, Counter, "task/TID/stat 42",
+            "time the process's other threads waited for block I/O, where the kernel counts it";
+        OwnRun = "own_run_ns", Nanoseconds, Counter, "daemon, schedstat",
+            "time that tasks ran in it, as it counted when it told of its processes last";
+        RunThen = "vcpu_run_then_ns", Nanoseconds, Counter, "task/TID/schedstat",
+            "time its virtual CPUs had run on the host then";
     }
 }

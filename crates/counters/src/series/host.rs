@@ -100,5 +100,23 @@ super::fields! {
             "readings of guests put off because the host was short";
         MissedMoments = "missed_moments", Count, Counter, "the monitor",
             "moments that were not looked at because the monitor was late";
+        OthersRun = "others_run_ns", Nanoseconds, Counter, "PID/stat 14 to 17 of all",
+            "CPU time of processes that are no guests and not the manager";
+        KernelRun = "kernel_run_ns", Nanoseconds, Counter, "PID/stat 14 and 15 of all",
+            "CPU time of the kernel's threads, KSM's and kswapd's included";
+        MinWatermark = "watermark_min_bytes", Bytes, Gauge, "zoneinfo min",
+            "free memory below which tasks must reclaim some themselves";
+        LowWatermark = "watermark_low_bytes", Bytes, Gauge, "zoneinfo low",
+            "free memory below which kswapd begins";
+        HighWatermark = "watermark_high_bytes", Bytes, Gauge, "zoneinfo high",
+            "free memory at which it ends";
+        Images = "images", Count, Gauge, "PID/fd, stat",
+            "image files that guests have open";
+        ImageBytes = "image_bytes", Bytes, Gauge, "PID/fd, stat",
+            "what they take on the disk, each counted once";
+        ImagesCached = "image_cached_bytes", Bytes, Gauge, "cachestat",
+            "what of them is in the cache, each counted once";
+        CpuLists = "cpu_lists_bytes", Bytes, Gauge, "zoneinfo count",
+            "free memory in the lists of single CPUs, which MemFree leaves out";
     }
 }

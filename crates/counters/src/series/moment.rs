@@ -97,17 +97,14 @@ impl<F: Field> Over<F> {
 
     /// Adds a later span: counters are summed, gauges weighed by how long they were seen.
     pub fn add(&mut self, later: &Over<F>) {
+        let weights = (self.covered_ms.max(1), later.covered_ms.max(1));
         for field in F::ALL {
             let value = match (self.row.get(*field), later.row.get(*field)) {
-                (None, value) | (value, None) => value,
+                (_, None) => continue,
+                (None, value) => value,
                 (Some(a), Some(b)) => Some(match field.kind() {
                     Kind::Counter => a.saturating_add(b),
-                    Kind::Gauge => {
-                        let (wa, wb) = (self.covered_ms.max(1), later.covered_ms.max(1));
-                        let sum = u128::from(a) * u128::from(wa) + u128::from(b) * u128::from(wb);
-                        let mean = sum / (u128::from(wa) + u128::from(wb));
-                        u64::try_from(mean).unwrap_or(u64::MAX)
-                    }
+                    Kind::Gauge => mean(a, b, weights),
                 }),
             };
             self.row.set(*field, value);
@@ -125,6 +122,20 @@ impl<F: Field> Over<F> {
     pub fn get(&self, field: F) -> Option<u64> {
         self.row.get(field)
     }
+}
+
+/// The mean of two values that were seen for so long each.
+fn mean(a: u64, b: u64, (wa, wb): (u64, u64)) -> u64 {
+    if a == b {
+        return a;
+    }
+    // Most values fit, and dividing numbers of twice the width is dear.
+    let sum = a.checked_mul(wa).zip(b.checked_mul(wb)).and_then(|(a, b)| a.checked_add(b));
+    if let (Some(sum), Some(weight)) = (sum, wa.checked_add(wb)) {
+        return sum / weight;
+    }
+    let sum = u128::from(a) * u128::from(wa) + u128::from(b) * u128::from(wb);
+    u64::try_from(sum / (u128::from(wa) + u128::from(wb))).unwrap_or(u64::MAX)
 }
 
 fn all_between<K: Ord + Clone, F: Field>(

@@ -3,9 +3,10 @@
 //! Requests are read by hand and not by serde: a client is told which member is wrong and what
 //! would be right, and nothing that is not looked at can be in a request.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Ask, Change, Failure};
+use super::{Answer, Ask, Change, Failure, Whose};
 use crate::config::Share;
 
 /// The protocol's version.
@@ -85,7 +86,7 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
         "status" => Ask::Status,
         "reload" => Ask::Reload,
         "inputs" => Ask::Inputs { guest: members.text("guest")? },
-        "interval" => Ask::Interval,
+        "interval" => Ask::Interval { processes: members.whose()? },
         "scan" => Ask::Scan { guest: members.text("guest")? },
         "set" => Ask::Set { guest: members.text("guest")?, change: change(&mut members)? },
         "unreserve" => Ask::Unreserve { reservation: members.number("reservation", 0, u64::MAX)? },
@@ -155,6 +156,19 @@ impl Members {
         }
     }
 
+    fn whose(&mut self) -> Result<Whose, Failure> {
+        match self.0.get("processes") {
+            None => Ok(Whose::Everybody),
+            Some(Value::Bool(false)) => {
+                self.0.remove("processes");
+                Ok(Whose::Nobody)
+            }
+            Some(_) => self.text("processes").map(Whose::Guest).map_err(|failure| {
+                failure.help("the name or the UUID of a guest, or false for none")
+            }),
+        }
+    }
+
     fn share(&mut self) -> Result<Share, Failure> {
         let text = self.text("value")?;
         Share::parse(&text)
@@ -166,7 +180,12 @@ impl Members {
 pub fn encode_request(request: &Request) -> Vec<u8> {
     let mut object = json!({ "v": VERSION, "id": request.id, "do": name(&request.ask) });
     match &request.ask {
-        Ask::Ps | Ask::Status | Ask::Reload | Ask::Interval => {}
+        Ask::Ps | Ask::Status | Ask::Reload => {}
+        Ask::Interval { processes } => match processes {
+            Whose::Everybody => {}
+            Whose::Nobody => object["processes"] = json!(false),
+            Whose::Guest(guest) => object["processes"] = json!(guest),
+        },
         Ask::Inputs { guest } | Ask::Scan { guest } => object["guest"] = json!(guest),
         Ask::Unreserve { reservation } => object["reservation"] = json!(reservation),
         Ask::Reserve { mib, timeout_ms, hold_ms } => {
@@ -201,7 +220,7 @@ fn name(ask: &Ask) -> &'static str {
         Ask::Unreserve { .. } => "unreserve",
         Ask::Inputs { .. } => "inputs",
         Ask::Scan { .. } => "scan",
-        Ask::Interval => "interval",
+        Ask::Interval { .. } => "interval",
         Ask::Status => "status",
         Ask::Reload => "reload",
     }
@@ -216,14 +235,21 @@ pub fn encode_answer(id: Option<u64>, answer: &Result<Answer, Failure>) -> Vec<u
     format!("{object}\n").into_bytes()
 }
 
+/// An answer's line. It is read straight into its types: one of a hundred guests has a thousand
+/// numbers, and is read each second.
+#[derive(Deserialize)]
+struct Line {
+    id: Option<u64>,
+    ok: Option<Answer>,
+    error: Option<Failure>,
+}
+
 /// Reads an answer's line. An answer without a number is to a line that had none.
 pub fn decode_answer(line: &[u8]) -> Result<(Option<u64>, Result<Answer, Failure>), String> {
-    let wrong = |error: serde_json::Error| error.to_string();
-    let mut value: Value = serde_json::from_slice(line).map_err(wrong)?;
-    let id = value.get("id").and_then(Value::as_u64);
-    if let Some(error) = value.get_mut("error") {
-        return Ok((id, Err(serde_json::from_value(error.take()).map_err(wrong)?)));
+    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match (line.error, line.ok) {
+        (Some(error), _) => Ok((line.id, Err(error))),
+        (None, Some(ok)) => Ok((line.id, Ok(ok))),
+        (None, None) => Err("it has neither `ok` nor `error`".to_owned()),
     }
-    let ok = value.get_mut("ok").ok_or("it has neither `ok` nor `error`")?;
-    Ok((id, Ok(serde_json::from_value(ok.take()).map_err(wrong)?)))
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use counters::series::{Field, Interval, Over, ProcessName, Row, Who};
 use serde::{Deserialize, Serialize};
 
+use super::Whose;
+
 /// The answer to `interval`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passed {
@@ -85,10 +87,20 @@ impl Values {
 }
 
 impl Passed {
-    /// What is told of an interval.
+    /// All that is told of an interval.
     pub fn of(interval: &Interval, round_us: u64) -> Passed {
+        Passed::with(interval, round_us, &Whose::Everybody)
+    }
+
+    /// What is told of an interval, with the processes that are wanted.
+    pub fn with(interval: &Interval, round_us: u64, processes: &Whose) -> Passed {
+        let is_wanted = |who: &Who| match processes {
+            Whose::Everybody => true,
+            Whose::Nobody => false,
+            Whose::Guest(guest) => who.name == *guest || who.uuid == *guest,
+        };
         let processes = |who: &Who| {
-            let all = interval.processes.get(who).into_iter().flatten();
+            let all = interval.processes.get(who).filter(|_| is_wanted(who)).into_iter().flatten();
             all.map(|(name, over)| ProcessPassed {
                 name: name.name.clone(),
                 pid: name.pid,
@@ -175,7 +187,11 @@ mod tests {
         let text = serde_json::to_string(&passed).unwrap();
         assert!(text.contains(r#""vcpu_run_ns":5"#) && !text.contains("exits"), "{text}");
         let told: Passed = serde_json::from_str(&text).unwrap();
-        assert_eq!((told.interval(), told.round_us), (interval, 12));
+        assert_eq!((told.interval(), told.round_us), (interval.clone(), 12));
+        let processes = |whose| Passed::with(&interval, 12, &whose).guests[0].processes.len();
+        let other = "g\u{1b}1".to_owned();
+        let counts = [Whose::Guest("web\u{1b}1".into()), Whose::Guest(other), Whose::Nobody];
+        assert_eq!(counts.map(processes), [1, 0, 0]);
     }
 
     #[test]

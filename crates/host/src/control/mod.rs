@@ -35,5 +35,5 @@ pub use scanned::{Asks, HostSide, Scanned, TaskRow, TotalsRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
     Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,
-    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status,
+    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };

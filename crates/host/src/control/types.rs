@@ -49,11 +49,25 @@ pub enum Ask {
         guest: String,
     },
     /// What happened in the last second.
-    Interval,
+    Interval {
+        /// Whose processes are told of: they are most of the answer.
+        processes: Whose,
+    },
     /// The manager itself.
     Status,
     /// Read the settings again.
     Reload,
+}
+
+/// Whose processes are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of all guests.
+    Everybody,
+    /// None.
+    Nobody,
+    /// Those of a guest: its name or UUID.
+    Guest(String),
 }
 
 /// A change of what a guest is entitled to.
@@ -266,6 +280,9 @@ pub struct GuestRow {
     pub page_reporting: Option<bool>,
     /// Whether its kernel takes memory back before it kills; null if nobody can say.
     pub deflate_on_oom: Option<bool>,
+    /// The threads of its virtual CPUs on the host, in their order; empty if nobody can say.
+    #[serde(default)]
+    pub vcpu_tids: Vec<u32>,
 }
 
 /// What a guest is entitled to.

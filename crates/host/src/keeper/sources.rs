@@ -160,6 +160,7 @@ fn learn(
         | Event::State(..)
         | Event::Actual(..)
         | Event::Stats(..)
+        | Event::Blocks(..)
         | Event::Trouble(_) => {}
     }
 }

@@ -23,6 +23,11 @@ impl Sink for Recording {
             News::Failed(error) => format!(
                 "Recordings cannot be written; they go on in memory, for half an hour: {error}"
             ),
+            News::SetAside { path, aside } => format!(
+                "{} is damaged: it was set aside as {}, and recordings go on in a new file",
+                path.display(),
+                aside.display()
+            ),
             News::Recovered { lost: 0 } => "Recordings can be written again".to_owned(),
             News::Recovered { lost } => {
                 format!("Recordings can be written again; {lost} minutes were lost")

@@ -60,7 +60,8 @@ fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
         scene.monitor.tell(sketch(vec![]));
     }
     assert_eq!(scene.monitor.missed(), 3);
-    for word in [None, Some("the disk is full".to_owned()), None] {
+    // One more is what has run since.
+    for word in [None, Some("the disk is full".to_owned()), None, None] {
         scene.go.send(word).unwrap();
     }
     let said = scene.monitor.finish();
@@ -81,7 +82,9 @@ fn what_is_live_is_the_last_two_moments() {
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
-    // The last is live only when the sink has had it: the end waits for that.
+    // The last is live only when the sink has had it: the end waits for that, and records once
+    // more.
+    scene.go.send(None).unwrap();
     scene.monitor.end();
     let live = scene.monitor.live().unwrap();
     assert_eq!(live.moment.host.get(HostField::Guests), Some(1));
@@ -128,4 +131,28 @@ fn what_a_guest_tells_is_held_within_what_it_can_be() {
     assert_eq!(row.get(GuestField::OwnPsiSome), None);
     assert_eq!(row.get(GuestField::OwnPsiFull), Some(7000));
     assert_eq!(row.get(GuestField::OwnStalls), None);
+    assert_eq!(row.get(GuestField::OwnWorkingSet), None);
+    let told = wire::Memory { anon_kib: Some(7), active_file_kib: Some(3), ..told };
+    told_row(&mut row, &told, 1 << 30);
+    assert_eq!(row.get(GuestField::OwnWorkingSet), Some(10_240));
+}
+
+#[test]
+fn what_a_guest_tells_of_its_root_is_a_share() {
+    let mut row = Row::default();
+    let mut used = |total, available| {
+        let told = wire::System {
+            root_total_kib: total,
+            root_available_kib: available,
+            load_1_permille: Some(120),
+            ..wire::System::default()
+        };
+        system_row(&mut row, &told);
+        assert_eq!(row.get(GuestField::OwnLoad), Some(120));
+        row.get(GuestField::OwnRootUsed)
+    };
+    assert_eq!(used(Some(4000), Some(1000)), Some(750));
+    assert_eq!(used(Some(u64::MAX - 1), Some(0)), Some(1000));
+    assert_eq!(used(Some(10), Some(20)), Some(0));
+    assert_eq!((used(Some(0), Some(0)), used(Some(1), None)), (None, None));
 }

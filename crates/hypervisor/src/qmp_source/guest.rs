@@ -7,7 +7,7 @@ use super::link::{Link, Purpose};
 use super::probe::Probed;
 use super::state;
 use super::stats::{Progress, StatsAsk};
-use crate::{BalloonStats, Event, Id, ProcessId, RunState};
+use crate::{BalloonStats, BlockStats, Event, Id, ProcessId, RunState};
 
 /// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
 const SILENT_MS: u64 = 5_000;
@@ -31,6 +31,7 @@ pub(super) struct Guest {
     is_moving: bool,
     told: RunState,
     actual: Option<Bytes>,
+    blocks: Option<BlockStats>,
     is_new_boot: bool,
     /// The newest target, while QEMU is busy with an older one.
     wanted: Option<Bytes>,
@@ -57,6 +58,7 @@ impl Guest {
             is_moving: probed.is_moving,
             told: found.state,
             actual: None,
+            blocks: None,
             is_new_boot: false,
             wanted: None,
             stats: None,
@@ -111,6 +113,10 @@ impl Guest {
         ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
     }
 
+    pub(super) fn ask_blocks(&mut self, link: &mut Link, now_ms: u64) {
+        ask_once(Purpose::Blocks, Command::QueryBlockstats, link, now_ms);
+    }
+
     pub(super) fn ask_status(&mut self, link: &mut Link, now_ms: u64) {
         ask_once(Purpose::Status, Command::QueryStatus, link, now_ms);
     }
@@ -140,6 +146,11 @@ impl Guest {
             }
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.actual = Some(Bytes(actual_bytes));
+            }
+            (Purpose::Blocks, Ok(Reply::Blocks(sum))) => {
+                let (read, written) = (Bytes(sum.read_bytes), Bytes(sum.write_bytes));
+                self.blocks =
+                    Some(BlockStats { reads: sum.reads, read, writes: sum.writes, written });
             }
             (Purpose::Migration, Ok(Reply::Migration(status))) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
@@ -254,6 +265,7 @@ impl Guest {
             events.extend(self.fresh.map(|(_, stats)| Event::Stats(self.id, stats)));
         }
         events.extend(self.actual.take().map(|actual| Event::Actual(self.id, actual)));
+        events.extend(self.blocks.take().map(|blocks| Event::Blocks(self.id, blocks)));
     }
 
     /// Why it is gone, in words.

@@ -49,6 +49,7 @@ pub(super) enum Purpose {
     CpuPlaces,
     Chardevs,
     Migration,
+    Blocks,
     /// The devices with an id, or those without.
     Devices(&'static str),
     DeflateOnOom,

@@ -211,6 +211,13 @@ impl Hypervisor for QmpSource {
             let _ = link.send();
         }
     }
+
+    fn ask_blocks(&mut self, guest: Id, now_ms: u64) {
+        if let Some((asked, link)) = self.place(guest).and_then(Place::guest) {
+            asked.ask_blocks(link, now_ms);
+            let _ = link.send();
+        }
+    }
 }
 
 impl Drop for QmpSource {

@@ -1,14 +1,15 @@
 //! Where a report's data come from.
 
 use crate::Error;
-use reports::{Gap, HostData};
+use counters::series::Interval;
+use reports::{Gap, HostData, Needs};
 use std::error::Error as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use store::{Parts, Records, Span};
+use store::{Parts, Pick, Records, Span};
 
 /// What is asked of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// From when, in milliseconds since 1970.
     pub from_ms: i64,
@@ -16,8 +17,8 @@ pub struct Wanted {
     pub to_ms: i64,
     /// How long an interval is.
     pub step_ms: i64,
-    /// Processes are needed. They are most of what is recorded.
-    pub has_processes: bool,
+    /// What of everything is needed.
+    pub needs: Needs,
 }
 
 /// What hosts have recorded.
@@ -79,17 +80,51 @@ fn facts() -> Vec<(String, String)> {
 
 impl Source for Local {
     fn recorded(&self, wanted: &Wanted) -> Result<Recorded, Error> {
-        let Wanted { from_ms, to_ms, step_ms, has_processes } = *wanted;
+        let Wanted { from_ms, to_ms, step_ms, .. } = *wanted;
+        let span = Span { from_ms, to_ms, step_ms };
         let mut host =
             HostData { name: self.name.clone(), facts: self.facts.clone(), ..HostData::default() };
-        let parts = Parts { processes: has_processes, ..Parts::ALL };
-        self.records.visit(Span { from_ms, to_ms, step_ms }, parts, |interval| {
-            host.add(interval);
-            ControlFlow::Continue(())
+        let pick = Pick {
+            guests: Some(wanted.needs.guests.clone()),
+            processes: None,
+            ..Parts::ALL.into()
+        };
+        // Processes are as much work as all the rest, and one half of the time as the other: two
+        // threads share it.
+        let read = |span: Span| -> Result<Vec<Interval>, store::Error> {
+            let mut intervals = Vec::new();
+            self.records.visit_fields(span, &pick, |interval| {
+                intervals.push(interval);
+                ControlFlow::Continue(())
+            })?;
+            Ok(intervals)
+        };
+        let fields = &wanted.needs.processes;
+        let (intervals, processes) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| match fields.is_empty() {
+                true => Ok((read(halves(span).1)?, None)),
+                false => Ok((Vec::new(), Some(self.records.processes(span, fields)?))),
+            });
+            let own = read(if fields.is_empty() { halves(span).0 } else { span });
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (mut intervals, (later, processes)) = (own?, other?);
+            intervals.extend(later);
+            Ok::<_, store::Error>((intervals, processes))
         })?;
+        host.intervals = intervals;
+        if let (Some(processes), Some(first)) = (processes, host.intervals.first_mut()) {
+            first.processes = processes;
+        }
         host.gaps = gaps(self.records.gaps(from_ms, to_ms)?, wanted);
         Ok(vec![host])
     }
+}
+
+/// Both halves of a time, of whole steps each but for the end.
+fn halves(span: Span) -> (Span, Span) {
+    let steps = span.to_ms.saturating_sub(span.from_ms).max(0) / span.step_ms.max(1);
+    let middle_ms = span.from_ms.saturating_add(steps / 2 * span.step_ms);
+    (Span { to_ms: middle_ms, ..span }, Span { from_ms: middle_ms, ..span })
 }
 
 /// An engine that speaks Prometheus' interface.
@@ -114,7 +149,7 @@ impl Source for Engine {
             to_ms: wanted.to_ms,
             step_ms: wanted.step_ms,
             host: self.host.clone(),
-            parts: Parts { processes: wanted.has_processes, ..Parts::ALL },
+            parts: Parts { processes: !wanted.needs.processes.is_empty(), ..Parts::ALL },
         };
         let hosts = metrics::pasts(&self.url, &ask).map_err(|error| said(&error))?;
         if hosts.is_empty() {

@@ -68,7 +68,7 @@ fn times_make_whole_intervals() {
         let minute = |at: i64| (at - testing::DAY_MS) / MINUTE;
         assert_eq!((minute(wanted.from_ms), minute(wanted.to_ms)), (from_min, to_min), "{words}");
         assert_eq!(wanted.step_ms, step_min * MINUTE, "{words}");
-        assert!(wanted.has_processes);
+        assert!(!wanted.needs.processes.is_empty());
     };
     check("PROC", 1140, 1200, 5);
     check("PROC --from 2026-11-21", 0, 1200, 60);

@@ -4,10 +4,12 @@
 use super::{TURN, let_pass, sample};
 use crate::manage::SocketArg;
 use crate::top::model::Model;
+use host::control::Whose;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Told = Result<sample::Sample, String>;
 
@@ -16,6 +18,8 @@ type Told = Result<sample::Sample, String>;
 pub(super) struct Feed {
     told: Receiver<Told>,
     waker: UnixStream,
+    /// The guest whose processes are wanted: those of all are ten times as much to tell.
+    looked_at: Arc<Mutex<Option<String>>>,
 }
 
 impl Feed {
@@ -24,12 +28,16 @@ impl Feed {
     pub(super) fn start(socket: SocketArg, count: Option<u64>) -> std::io::Result<Feed> {
         let (sender, told) = channel();
         let (waker, mut ours) = UnixStream::pair()?;
+        let looked_at = Arc::new(Mutex::new(None));
+        let wanted = Arc::clone(&looked_at);
         waker.set_nonblocking(true)?;
         let work = move || {
             let mut left = count.unwrap_or(u64::MAX);
             while left > 0 {
                 left -= 1;
-                let one = sample::ask(&socket).map_err(|error| error.to_string());
+                let guest = lock(&wanted).clone();
+                let whose = guest.map_or(Whose::Nobody, Whose::Guest);
+                let one = sample::ask(&socket, whose).map_err(|error| error.to_string());
                 if sender.send(one).is_err() || ours.write_all(&[0]).is_err() {
                     return;
                 }
@@ -37,7 +45,15 @@ impl Feed {
             }
         };
         std::thread::Builder::new().name("feed".to_owned()).spawn(work)?;
-        Ok(Feed { told, waker })
+        Ok(Feed { told, waker, looked_at })
+    }
+
+    /// From the next question on the processes of this guest are told.
+    pub(super) fn look_at(&self, guest: Option<&str>) {
+        let mut looked_at = lock(&self.looked_at);
+        if looked_at.as_deref() != guest {
+            *looked_at = guest.map(str::to_owned);
+        }
     }
 
     /// Can be read when there is something to take.
@@ -58,4 +74,8 @@ impl Feed {
             }
         }
     }
+}
+
+fn lock(looked_at: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+    looked_at.lock().unwrap_or_else(PoisonError::into_inner)
 }

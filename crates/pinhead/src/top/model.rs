@@ -1,13 +1,15 @@
-//! What is known: the newest sample, the last minute in two lines, and what was decided.
+//! What is known: the newest sample, what was before it in two lines, and what was decided.
 
-use super::sample::Sample;
+use super::sample::{Sample, host_field};
+use super::vcpus::Vcpus;
+use counters::series::Interval;
 use host::control::GuestRow;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The lines of the last minute have so many points.
+/// The lines of what was before have so many points: a minute, or so many steps.
 pub(super) const HISTORY: usize = 60;
 /// So many decisions are kept: more than anybody scrolls through.
-const DECISIONS_MAX: usize = 1_000;
+pub(super) const DECISIONS_MAX: usize = 1_000;
 
 /// A decision, as it was first seen.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +28,21 @@ pub(super) struct Decided {
 /// What tells one decision from the next: sentences with numbers change with every look.
 type Mark = (Option<String>, Option<String>, Option<u64>);
 
+/// Where in a recording somebody is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replay {
+    /// When the interval that is shown begins, in milliseconds since 1970.
+    pub(super) from_ms: i64,
+    /// How long it is.
+    pub(super) length_ms: i64,
+    /// Why nothing is known of it, if so.
+    pub(super) nothing: Option<String>,
+    /// That the last step went as far as there is something.
+    pub(super) at_end: Option<&'static str>,
+    /// Whether there is a journal of what was decided.
+    pub(super) has_journal: bool,
+}
+
 /// Everything that screens are made of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
@@ -36,23 +53,32 @@ pub(super) struct Model {
     /// Newest first.
     pub(super) decisions: VecDeque<Decided>,
     marks: BTreeMap<u64, Mark>,
+    /// The virtual CPUs of the guest that is looked at.
+    pub(super) vcpus: Vcpus,
+    /// It is the past that is shown.
+    pub(super) replay: Option<Replay>,
     /// Why nothing newer is known, if so.
     pub(super) trouble: Option<String>,
 }
 
 impl Model {
+    /// Nothing but what was decided before, newest first.
+    pub(super) fn after(decisions: VecDeque<Decided>) -> Model {
+        Model { decisions, ..Model::default() }
+    }
+
     /// Takes the newest sample.
     pub(super) fn take(&mut self, sample: Sample) {
         // The manager may be asked twice between two of its looks.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());
         if is_new {
-            push(&mut self.busy, sample.host("busy_percent"));
-            push(&mut self.free, sample.host("available_mib"));
+            self.show_host(&sample.interval);
         }
         let mut marks = BTreeMap::new();
         for row in &sample.ps.guests {
             let mark = (row.action.clone(), row.clause.clone(), row.target_bytes);
-            if row.action.is_some() && self.marks.get(&row.id) != Some(&mark) {
+            let is_news = self.marks.get(&row.id) != Some(&mark) && !self.is_journalled(row);
+            if row.action.is_some() && is_news {
                 let at_ms = self.sample.as_ref().map(|_| sample.at_ms());
                 self.decisions.push_front(decided(row, at_ms));
             }
@@ -62,6 +88,22 @@ impl Model {
         self.decisions.truncate(DECISIONS_MAX);
         self.sample = Some(sample);
         self.trouble = None;
+    }
+
+    /// Adds an interval of the host to the lines of what was before.
+    pub(super) fn show_host(&mut self, interval: &Interval) {
+        push(&mut self.busy, host_field(interval, "busy_percent"));
+        push(&mut self.free, host_field(interval, "available_mib"));
+    }
+
+    /// Whether a guest's first decision is the last one that the journal had of it.
+    fn is_journalled(&self, row: &GuestRow) -> bool {
+        let is_first = !self.marks.contains_key(&row.id);
+        let last = self.decisions.iter().find(|one| one.id == row.id);
+        let same = |one: &Decided| {
+            Some(&one.clause) == row.clause.as_ref() && one.target_bytes == row.target_bytes
+        };
+        is_first && last.is_some_and(same)
     }
 }
 

@@ -3,27 +3,27 @@
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use counters::series::{
-    Field, GuestField, HostField, Interval, Over, ProcessField, TierField, Who,
+    Field, GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
 };
-use host::control::{Answer, Ask, GuestRow, Ps};
+use host::control::{Answer, Ask, GuestRow, Ps, Whose};
 use reports::{Added, Facts, Scope, shown};
 
-/// Asks the manager for everything that the screens show.
-pub(super) fn ask(socket: &SocketArg) -> Result<Sample, Error> {
-    let Answer::Interval(passed) = ask_manager(socket, &Ask::Interval)? else {
+/// Asks the manager for everything that the screens show, with the processes of one guest.
+pub(super) fn ask(socket: &SocketArg, processes: Whose) -> Result<Sample, Error> {
+    let Answer::Interval(passed) = ask_manager(socket, &Ask::Interval { processes })? else {
         return Err(unexpected());
     };
     let Answer::Ps(ps) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
-    Ok(Sample::new(passed.interval(), ps, passed.round_us))
+    Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// The last second, and how guests are at its end.
+/// The last second, or an interval of a recording, and how guests are at its end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) interval: Interval,
     pub(super) ps: Ps,
-    /// How long the monitor's look at everything took.
-    pub(super) round_us: u64,
+    /// How long the monitor's look at everything took; missing in a recording.
+    pub(super) round_us: Option<u64>,
     guests: Over<GuestField>,
     tiers: Over<TierField>,
     added: Added,
@@ -31,13 +31,18 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Sums up what is shown of all together.
-    pub(super) fn new(interval: Interval, ps: Ps, round_us: u64) -> Sample {
+    pub(super) fn new(interval: Interval, ps: Ps, round_us: Option<u64>) -> Sample {
         let covered_ms = interval.host.covered_ms;
         let guests = together(interval.guests.values(), covered_ms);
         let tiers = together(interval.tiers.values(), covered_ms);
         let each = interval.guests.values().map(Added::of);
         let added = each.reduce(|one, other| one.plus(&other)).unwrap_or_default();
         Sample { interval, ps, round_us, guests, tiers, added }
+    }
+
+    /// Whether it is the past: what only a manager knows is not in it.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.round_us.is_none()
     }
 
     /// The end of the time that it tells of.
@@ -137,6 +142,7 @@ impl Seen<'_> {
     /// How it is, in a word.
     pub(super) fn state(&self) -> &str {
         match (self.row.state.as_str(), self.row.mode.as_str()) {
+            (state, _) if self.sample.is_recorded() => state,
             ("running", "managed") if self.row.asleep => "asleep",
             ("running", "managed") => "running",
             ("running", mode) => mode,
@@ -144,8 +150,13 @@ impl Seen<'_> {
         }
     }
 
-    /// Its processes: name, CPU time as it counts (ms a minute), dispatches a minute, memory.
-    pub(super) fn processes(&self) -> Vec<(&str, [Option<f64>; 3])> {
+    /// What it is entitled to, where that is known: a recording has only what was recorded.
+    pub(super) fn known(&self, bytes: u64) -> Option<u64> {
+        (!self.sample.is_recorded() || bytes > 0).then_some(bytes)
+    }
+
+    /// Its processes between the last two reports of its daemon, in no order.
+    pub(super) fn processes(&self) -> Vec<Process> {
         let all = self.who.and_then(|who| self.sample.interval.processes.get(who));
         let none = Over::default();
         let of = |process: &Over<ProcessField>, id| {
@@ -154,12 +165,45 @@ impl Seen<'_> {
             let facts = Facts { guest: &guest, process, ..self.sample.host_facts(&none) };
             reports::field(Scope::Process, id)?.value(&facts)
         };
-        let ids = ["own_cpu_ms_per_min", "wakes_per_min", "resident_mib"];
-        let each = all.into_iter().flatten();
-        let mut rows: Vec<_> = each
-            .map(|(name, process)| (name.name.as_str(), ids.map(|id| of(process, id))))
-            .collect();
-        rows.sort_by(|a, b| b.1[0].unwrap_or(-1.0).total_cmp(&a.1[0].unwrap_or(-1.0)));
-        rows
+        let row = |(name, process): (&ProcessName, &Over<ProcessField>)| Process {
+            name: name.name.clone(),
+            pid: name.pid,
+            own_ms: of(process, "own_cpu_ms_per_min"),
+            wakes: of(process, "wakes_per_min"),
+            wake_ms: of(process, "wake_cpu_ms"),
+            mib: of(process, "resident_mib"),
+        };
+        all.into_iter().flatten().map(row).collect()
     }
+}
+
+/// A process of a guest.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Process {
+    pub(super) name: String,
+    /// Its number in the guest; 0 for all of one name.
+    pub(super) pid: u32,
+    /// CPU time as the guest counts it, in milliseconds a minute.
+    pub(super) own_ms: Option<f64>,
+    /// Dispatches of its threads a minute.
+    pub(super) wakes: Option<f64>,
+    /// CPU time of each of these, in milliseconds.
+    pub(super) wake_ms: Option<f64>,
+    /// Its memory.
+    pub(super) mib: Option<f64>,
+}
+
+/// A field of the reports, of the host in some interval.
+pub(super) fn host_field(interval: &Interval, id: &str) -> Option<f64> {
+    let facts = Facts {
+        host: &interval.host,
+        guest: &Over::default(),
+        tier: &Over::default(),
+        process: &Over::default(),
+        added: &Added::default(),
+        on: None,
+        active: None,
+        unlisted_ns: None,
+    };
+    reports::field(Scope::Host, id)?.value(&facts)
 }

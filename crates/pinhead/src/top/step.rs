@@ -6,6 +6,8 @@ use super::view::{Column, Shown, View};
 
 /// A filter that is longer is no filter.
 const FILTER_MAX: usize = 60;
+/// Steps in a recording with one key.
+const FAR: i64 = 10;
 /// Lines that stay when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
@@ -51,6 +53,10 @@ fn command(view: &mut View, key: Key, model: &Model, height: usize) {
         Key::Char('2') => show(view, Shown::Guests),
         Key::Char('3') => show(view, Shown::Memory),
         Key::Char('4') => show(view, Shown::Decisions),
+        Key::Char(']') => view.travel += 1,
+        Key::Char('[') => view.travel -= 1,
+        Key::Char('}') => view.travel += FAR,
+        Key::Char('{') => view.travel -= FAR,
         Key::Char(' ') => view.is_frozen = !view.is_frozen,
         Key::Char('/') => view.typed = Some(String::new()),
         Key::Char('r') => view.is_reversed = !view.is_reversed,

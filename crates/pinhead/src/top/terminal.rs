@@ -38,21 +38,31 @@ impl Signals {
     }
 }
 
+/// How the first line stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paint {
+    /// Dark on light where the rest is light on dark, or the other way round.
+    Inverse,
+    /// Not at all.
+    Plain,
+}
+
 /// The terminal while it is ours.
 pub(super) struct Terminal {
     before: Termios,
+    paint: Paint,
     drawn: Vec<String>,
 }
 
 impl Terminal {
     /// Takes it.
-    pub(super) fn take() -> io::Result<Terminal> {
+    pub(super) fn take(paint: Paint) -> io::Result<Terminal> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
         // From here on it is given back, whatever happens.
-        let terminal = Terminal { before: before.clone(), drawn: Vec::new() };
+        let terminal = Terminal { before: before.clone(), paint, drawn: Vec::new() };
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             give_back(&before);
@@ -87,7 +97,10 @@ impl Terminal {
             if self.drawn.get(index) == Some(line) {
                 continue;
             }
-            let (on, off) = if index == 0 { ("\x1b[7m", "\x1b[0m") } else { ("", "") };
+            let (on, off) = match (index, self.paint) {
+                (0, Paint::Inverse) => ("\x1b[7m", "\x1b[0m"),
+                _ => ("", ""),
+            };
             out.push_str(&format!("\x1b[{};1H\x1b[K{on}{line}{off}", index + 1));
         }
         if self.drawn.len() > lines.len() {

@@ -1,10 +1,11 @@
 //! The screens from made-up data, and keys without a terminal.
 
 use super::keys::{Decoder, Key};
-use super::model::Model;
+use super::model::{Decided, Model, Replay};
 use super::sample::Sample;
 use super::screens::{Look, draw};
 use super::step::step;
+use super::vcpus::{Share, Vcpus};
 use super::view::{Column, Shown, View};
 use counters::series::{
     Field, GuestField as G, HostField as H, Interval, Over, ProcessField as P, ProcessName, Row,
@@ -89,6 +90,7 @@ fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (Who, GuestRow, Over
         clause: Some("idle".into()),
         reason: Some(format!("It has not used {} MiB for a minute, and others need them", 20 + id)),
         asleep,
+        vcpu_tids: vec![11, 12],
         ..GuestRow::default()
     };
     let seen = over(
@@ -144,6 +146,7 @@ fn sample(second: u64) -> Sample {
                     (P::User, 600 * MS),
                     (P::System, 150 * MS),
                     (P::Dispatches, 240),
+                    (P::Run, 90 * MS),
                     (P::Resident, 31 * MIB),
                 ],
             );
@@ -171,12 +174,14 @@ fn sample(second: u64) -> Sample {
         ],
     );
     interval.tiers.insert("/dev/zram0".into(), zram);
-    Sample::new(interval, ps, 1_234)
+    Sample::new(interval, ps, Some(1_234))
 }
 
 fn model() -> Model {
     let mut model = Model::default();
     (0..75).for_each(|second| model.take(sample(second)));
+    let share = |run, delay| Some(Share { run, delay });
+    model.vcpus = Vcpus::made_up(1, vec![share(4.1, 0.0), share(0.9, 12.5)]);
     model
 }
 
@@ -186,10 +191,24 @@ fn on(shown: Shown) -> View {
     View::new(shown, "")
 }
 
+/// The same as a minute of a recording.
+fn past() -> Model {
+    let mut model = model();
+    model.replay = Some(Replay {
+        from_ms: 1_763_740_800_000,
+        length_ms: 60_000,
+        nothing: None,
+        at_end: Some("the recording ends here"),
+        has_journal: true,
+    });
+    model.sample = model.sample.map(|sample| Sample::new(sample.interval, sample.ps, None));
+    model
+}
+
 /// The screen as a file under `snapshots`, at both sizes; `UPDATE_GOLDEN` writes them anew.
-fn is_as_kept(name: &str, view: &View) {
+fn is_as_kept(name: &str, model: &Model, view: &View) {
     for (width, height) in [(80, 24), (120, 40)] {
-        let lines = draw(&model(), view, (width, height), &LOOK);
+        let lines = draw(model, view, (width, height), &LOOK);
         assert_eq!(lines.len(), height, "{name}");
         for line in &lines {
             assert!(line.chars().count() <= width, "{name}: {line}");
@@ -208,12 +227,15 @@ fn is_as_kept(name: &str, view: &View) {
 
 #[test]
 fn every_screen_is_as_it_is_kept() {
-    is_as_kept("overview", &on(Shown::Overview));
-    is_as_kept("guests", &on(Shown::Guests));
-    is_as_kept("memory", &on(Shown::Memory));
-    is_as_kept("decisions", &on(Shown::Decisions));
-    is_as_kept("guest", &View { open: Some(1), ..on(Shown::Guests) });
-    is_as_kept("help", &View { has_help: true, ..on(Shown::Overview) });
+    let (live, past) = (model(), past());
+    is_as_kept("overview", &live, &on(Shown::Overview));
+    is_as_kept("guests", &live, &on(Shown::Guests));
+    is_as_kept("memory", &live, &on(Shown::Memory));
+    is_as_kept("decisions", &live, &on(Shown::Decisions));
+    is_as_kept("guest", &live, &View { open: Some(1), ..on(Shown::Guests) });
+    is_as_kept("help", &live, &View { has_help: true, ..on(Shown::Overview) });
+    is_as_kept("replay-overview", &past, &on(Shown::Overview));
+    is_as_kept("replay-guest", &past, &View { open: Some(1), ..on(Shown::Guests) });
 }
 
 #[test]
@@ -269,6 +291,70 @@ fn what_a_guest_is_shown_with_is_what_the_reports_say() {
     assert_eq!(seen.text("cpu_wait_percent"), "0.5");
     // Nothing is known of one that was not looked at: not even that it did nothing.
     assert_eq!(sample.seen(&sample.ps.guests[3]).text("cpu_percent"), "-");
+}
+
+/// The other ways in which one guest is shown: what cannot be had says why.
+#[test]
+fn what_is_not_known_of_a_guest_says_why() {
+    let mut model = model();
+    let text = |model: &Model, id| {
+        let view = View { open: Some(id), ..on(Shown::Guests) };
+        draw(model, &view, (80, 24), &LOOK).join("\n")
+    };
+    let told = text(&model, 1);
+    assert!(told.contains("PROCESS ") && told.contains("WAKER "), "{told}");
+    assert!(text(&model, 2).contains("not told of twice yet: once a minute"));
+    let rows = &mut model.sample.as_mut().unwrap().ps.guests;
+    rows.iter_mut().for_each(|row| (row.daemon, row.vcpu_tids) = (false, Vec::new()));
+    let told = text(&model, 2);
+    assert!(told.contains("no daemon in it tells of processes and wakers"), "{told}");
+    assert!(told.contains("the threads of its virtual CPUs are not known"), "{told}");
+}
+
+#[test]
+fn each_virtual_cpu_has_a_place_of_its_own() {
+    let mut model = model();
+    let root = std::env::temp_dir().join(format!("pinhead-top-{}", std::process::id()));
+    let row = model.sample.as_mut().unwrap().ps.guests.iter_mut().find(|row| row.id == 1).unwrap();
+    row.vcpu_tids = (0..9).collect();
+    let row = row.clone();
+    let view = View { open: Some(1), ..on(Shown::Guests) };
+    let line = |model: &Model, at: usize| draw(model, &view, (80, 24), &LOOK)[at].clone();
+    for second in 0..2 {
+        for tid in 0..9 {
+            let dir = root.join(format!("proc/1001/task/{tid}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            let text = format!("{} {} 1", second * tid * 100 * MS, second * tid * MS);
+            std::fs::write(dir.join("schedstat"), text).unwrap();
+        }
+        model.vcpus.look(&root, &row, 1_000 * (second + 1));
+    }
+    std::fs::remove_dir_all(&root).unwrap();
+    let expected = "run+stl%  0     0+0       1  10.0+0.1     2  20.0+0.2     3  30.0+0.3";
+    assert_eq!(line(&model, 3), format!("{expected}  +5"));
+    let tall = draw(&model, &view, (80, 40), &LOOK);
+    assert!(tall[4].contains(" 7  70.0+0.7") && tall[5].contains(" 8  80.0+0.8"), "{tall:?}");
+}
+
+/// Where the journal tells of what was decided before, it is not told twice.
+#[test]
+fn what_the_journal_has_told_is_no_news() {
+    let mut model = Model::default();
+    let row = &sample(0).ps.guests[0];
+    model.decisions.push_front(Decided {
+        at_ms: Some(1_763_740_000_000),
+        id: row.id,
+        guest: row.name.clone(),
+        class: String::new(),
+        action: "shrink".into(),
+        clause: row.clause.clone().unwrap(),
+        target_bytes: row.target_bytes,
+        reason: "before".into(),
+    });
+    (0..3).for_each(|second| model.take(sample(second)));
+    let of_it = model.decisions.iter().filter(|one| one.id == row.id);
+    assert_eq!(of_it.map(|one| one.reason.as_str()).collect::<Vec<_>>(), ["before"]);
+    assert_eq!(model.decisions.len(), sample(0).ps.guests.len());
 }
 
 fn names(view: &View, model: &Model) -> Vec<String> {

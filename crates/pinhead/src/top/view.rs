@@ -77,11 +77,14 @@ impl Column {
             Column::Wait => guest.field("cpu_wait_percent"),
             Column::Ratio => guest.field("t_v_ratio"),
             Column::Has => mib(row.actual_bytes),
-            Column::Of => mib(Some(row.memory_bytes)),
+            Column::Of => mib(guest.known(row.memory_bytes)),
             Column::Resident => guest.field("resident_mib").or(mib(row.resident_bytes)),
             Column::Available => mib(row.available_bytes),
             Column::Need => mib(row.need_bytes),
-            Column::Pressure => row.psi_permille.map(|permille| permille / 10.0),
+            Column::Pressure => {
+                let told = row.psi_permille.map(|permille| permille / 10.0);
+                told.or_else(|| guest.field("own_psi_some_percent"))
+            }
         }
     }
 }
@@ -104,6 +107,8 @@ pub(super) struct View {
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
+    /// Steps to go in a recording, which whoever has it takes.
+    pub(super) travel: i64,
 }
 
 impl View {
@@ -121,6 +126,7 @@ impl View {
             is_frozen: false,
             has_help: false,
             is_over: false,
+            travel: 0,
         }
     }
 

@@ -11,6 +11,8 @@ const WAITS: &[&str] = &[
     "page_wait_percent",
     "io_wait_percent",
     "limit_percent",
+    "async_io_percent",
+    "idle_short_percent",
     "idle_percent",
     "other_percent",
     "states_percent",
@@ -36,6 +38,7 @@ pub(super) const GUEST1: Definition = Definition {
             "actual_mib",
             "target_mib",
             "minimum_mib",
+            "low_mib",
         ],
         &[
             lines("CPU time of guests", &["cpu_ms_per_min", "virtual_ms_per_min"]),
@@ -43,7 +46,7 @@ pub(super) const GUEST1: Definition = Definition {
             bars("CPU time by guest", &["cpu_ms_per_min"]),
         ],
     )],
-    left_out: "What is reserved for a guest by `memory.low` is not recorded; its floor is.",
+    left_out: "",
 };
 
 pub(super) const GUEST2: Definition = Definition {
@@ -65,6 +68,15 @@ pub(super) const GUEST2: Definition = Definition {
             "own_refault_file_pages_per_s",
             "merged_mib",
             "reported_mib",
+            "zswapped_mib",
+            "on_disk_mib",
+            "zswap_in_pages_per_s",
+            "zswap_out_pages_per_s",
+            "disk_in_pages_per_s",
+            "disk_out_pages_per_s",
+            "migrated_pages_per_s",
+            "host_refault_anonymous_pages_per_s",
+            "host_refault_file_pages_per_s",
         ],
         &[
             lines(
@@ -74,7 +86,8 @@ pub(super) const GUEST2: Definition = Definition {
             bars("Swapped out by the host", &["swapped_mib"]),
         ],
     )],
-    left_out: "The host's pages are not told apart by tier for a guest: PAGE has them by tier.",
+    left_out: "Tiers are told apart for guests that have a cgroup of their own, of the second \
+               hierarchy and with its memory controller; PAGE has them for the host.",
 };
 
 pub(super) const STATE: Definition = Definition {
@@ -103,7 +116,8 @@ pub(super) const STATE: Definition = Definition {
             bars("Waiting for a CPU", &["cpu_wait_percent"]),
         ],
     )],
-    left_out: "Idle time is not split at 300 ms, and asynchronous I/O is not told apart.",
+    left_out: "Rests are not traced: those of a second are taken for equally long. Asynchronous \
+               I/O is what the hypervisor's own threads wait for, where the kernel counts delays.",
 };
 
 pub(super) const QUEUE: Definition = Definition {
@@ -115,13 +129,27 @@ pub(super) const QUEUE: Definition = Definition {
         "Guests",
         Scope::Guest,
         "in_queue",
-        &["vcpus", "wakes_per_min", "wake_cpu_ms", "wake_wait_ms", "in_queue", "exits_per_s"],
+        &[
+            "vcpus",
+            "wakes_per_min",
+            "wake_cpu_ms",
+            "wake_wait_ms",
+            "in_queue",
+            "exits_per_s",
+            "bursts_per_min",
+            "burst_short_percent",
+            "burst_middle_percent",
+            "burst_long_percent",
+            "burst_longest_percent",
+            "burst_trivial_percent",
+        ],
         &[
             lines("Virtual CPUs that ran or waited", &["in_queue"]),
             bars("Wake-ups by guest", &["wakes_per_min"]),
         ],
     )],
-    left_out: "Bursts are not recorded one by one, so there is no histogram of them.",
+    left_out: "Bursts are not traced: they are reckoned from how long and how often each virtual \
+               CPU ran in each second, and those of a second are taken for equally long.",
 };
 
 pub(super) const VDISK: Definition = Definition {
@@ -186,13 +214,23 @@ pub(super) const GIO: Definition = Definition {
             "io_wait_percent",
             "host_faults_per_s",
             "own_faults_per_s",
+            "block_reads_per_s",
+            "block_writes_per_s",
+            "block_read_kib_per_s",
+            "block_write_kib_per_s",
+            "cache_hit_percent",
+            "net_in_per_s",
+            "net_out_per_s",
+            "net_in_kib_per_s",
+            "net_out_kib_per_s",
         ],
         &[
             lines("Storage that guests read and wrote", &["read_kib_per_s", "write_kib_per_s"]),
             bars("Read by guest", &["read_kib_per_s"]),
         ],
     )],
-    left_out: "Network traffic, and hits in the host's cache, are not recorded.",
+    left_out: "What guests do with their disks is asked of their monitors, not of libvirt. Network \
+               without a tap device is told by daemons only, once a minute while guests run.",
 };
 
 pub(super) const PROC: Definition = Definition {
@@ -285,6 +323,13 @@ pub(super) const LNXS: Definition = Definition {
             "own_plugs",
             "own_unplugs",
             "prorate_ratio",
+            "own_load",
+            "own_running",
+            "own_blocked",
+            "own_root_percent",
+            "own_in_kib_per_s",
+            "own_out_kib_per_s",
+            "own_decisions",
         ],
         &[
             lines("CPU, as guests count it", &["own_busy_percent", "own_steal_percent"]),
@@ -294,5 +339,5 @@ pub(super) const LNXS: Definition = Definition {
             ),
         ],
     )],
-    left_out: "Load averages, file systems and the network of guests are not recorded.",
+    left_out: "Load, file system and network are told once a minute, by guests that run.",
 };

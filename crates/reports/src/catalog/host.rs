@@ -74,6 +74,8 @@ pub(super) const MAIN: Definition = Definition {
             "busy_percent",
             "virtual_percent",
             "capture_percent",
+            "others_percent",
+            "kernel_percent",
             "attributed_percent",
             "steal_percent",
             "used_percent",
@@ -120,6 +122,7 @@ pub(super) const STORE1: Definition = Definition {
             "zram_mib",
             "huge_mib",
             "free_mib",
+            "lists_mib",
             "other_mib",
             "total_mib",
         ],
@@ -133,6 +136,7 @@ pub(super) const STORE1: Definition = Definition {
                 "slab_mib",
                 "zram_mib",
                 "other_mib",
+                "lists_mib",
                 "free_mib",
             ],
         )],
@@ -160,6 +164,9 @@ pub(super) const STORE2: Definition = Definition {
             "kswapd_ms_per_min",
             "turn_s",
             "oom_kills",
+            "watermark_min_mib",
+            "watermark_low_mib",
+            "watermark_high_mib",
         ],
         &[
             lines("Memory that could be handed out", &["available_mib", "set_point_mib"]),
@@ -169,7 +176,7 @@ pub(super) const STORE2: Definition = Definition {
             ),
         ],
     )],
-    left_out: "The kernel's watermarks are not recorded; the manager's set point is.",
+    left_out: "",
 };
 
 pub(super) const PAGE: Definition = Definition {
@@ -217,6 +224,11 @@ pub(super) const CACHE: Definition = Definition {
                 "ksm_saved_mib",
                 "ksm_ratio",
                 "ksm_ms_per_min",
+                "images",
+                "images_mib",
+                "image_cached_mib",
+                "image_sharing_ratio",
+                "cache_hit_percent",
             ],
             &[lines("Shared memory of the host", &["cache_mib", "ksm_saved_mib"])],
         ),
@@ -231,12 +243,15 @@ pub(super) const CACHE: Definition = Definition {
                 "own_cached_mib",
                 "read_kib_per_s",
                 "host_faults_per_s",
+                "images_mib",
+                "image_cached_mib",
+                "cache_hit_percent",
             ],
             &[bars("Shared by KSM", &["merged_mib"])],
         )
         .without_intervals(),
     ],
-    left_out: "Hits in the cache of image files, and which guests share one, are not recorded.",
+    left_out: "Images are counted together, each once, however many guests share one.",
 };
 
 pub(super) const ADV: Definition = Definition {

@@ -6,9 +6,11 @@ use crate::number::over;
 use crate::shares::States;
 use counters::series::{GuestField as G, HostField as H};
 
-/// What of its memory a guest uses, in bytes: it is a reckoning from inside.
+/// What of its memory a guest uses, in bytes. Recordings from before it was recorded have what
+/// its daemon's part of it is made from.
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
-    Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?)
+    let told = || Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?);
+    facts.g(G::OwnWorkingSet).or_else(told)
 }
 
 fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
@@ -49,8 +51,11 @@ derived! {
             |f| over(f.cpu_ns()? * 100.0, f.h(H::Cpus)? * f.guest.covered_ms as f64 * 1e6);
         "resident_mib", "Resid|MiB", Mib 0, [guest Resident],
             "its process's memory, with the hypervisor's own", "mean", |f| mib(f, G::Resident);
-        "working_set_mib", "WSS|MiB", Mib 0, [guest OwnAnonymous, guest OwnActiveFile],
-            "working set, reckoned from inside", "anonymous memory and active cache, mean",
+        "working_set_mib", "WSS|MiB", Mib 0,
+            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile],
+            "working set: what its daemon tells; without one, what its balloon's statistics leave",
+            "anonymous memory and active cache; without a daemon, what it has less what is \
+             available in it; mean",
             |f| Some(working_set(f)? / MIB);
         "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean",
             |f| mib(f, G::Locked);
@@ -144,9 +149,18 @@ derived! {
         "limit_percent", "Limit|%", Percent 1, [guest Throttled],
             "a limit of their cgroup held them back", "throttled time",
             |f| state(f, |s| s.limit);
+        "async_io_percent", "Async|I/O %", Percent 1, [guest OtherBlockIo],
+            "they were halted, and the hypervisor waited for block I/O in their stead",
+            "block I/O delay of the process's other threads, at most the halted time",
+            |f| state(f, |s| s.async_io);
+        "idle_short_percent", "Idle|<0.3 s %", Percent 1, [guest IdleShort],
+            "they were halted for less than 0.3 s on end: pauses within work",
+            "rests by how long and how often each ran in each second; at most the halted time",
+            |f| state(f, |s| s.idle_short);
         "idle_percent", "Idle|%", Percent 1,
             [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest HaltWait],
-            "they were halted", "halted time; where it is not counted, the rest of the time",
+            "they were halted for longer",
+            "halted time less pauses and I/O; where it is not counted, the rest of the time",
             |f| state(f, |s| Some(s.idle));
         "other_percent", "other|%", Percent 1, [guest HaltWait], "the rest",
             "100 less all of these; where halts are not counted, the rest is idle",

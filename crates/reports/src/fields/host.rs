@@ -18,10 +18,29 @@ fn psi(facts: &Facts<'_>, field: H) -> Option<f64> {
     facts.h_share(facts.h(field)?)
 }
 
-/// CPU time that has a name: guests, the manager, KSM and kswapd.
+/// CPU time of the kernel: its threads', and in interrupts that came while nothing ran. On most
+/// kernels interrupts are counted with the task that they interrupt, and once more as such: they
+/// explain no more than what is left.
+fn kernel_ns(facts: &Facts<'_>) -> Option<f64> {
+    let threads = facts.h(H::KernelRun)?;
+    let ran = facts.cpu_ns()? + facts.h(H::OwnRun)? + facts.h(H::OthersRun)? + threads;
+    let interrupts = [H::Interrupts, H::SoftInterrupts];
+    let interrupts: f64 = interrupts.iter().filter_map(|field| facts.h(*field)).sum();
+    let left = (facts.busy_ns()? - ran).max(0.0);
+    Some(threads + interrupts.min(left))
+}
+
+/// CPU time that has a name: guests, the manager, and all others. Recordings from before others
+/// were looked at have KSM and kswapd of them.
 fn named_ns(facts: &Facts<'_>) -> Option<f64> {
-    let own = [H::OwnRun, H::KsmRun, H::KswapdRun];
-    Some(facts.cpu_ns()? + own.iter().filter_map(|field| facts.h(*field)).sum::<f64>())
+    let ours = facts.cpu_ns()? + facts.h(H::OwnRun).unwrap_or(0.0);
+    Some(match facts.h(H::OthersRun).zip(kernel_ns(facts)) {
+        Some((others, kernel)) => ours + others + kernel,
+        None => {
+            let known = [H::KsmRun, H::KswapdRun];
+            ours + known.iter().filter_map(|field| facts.h(*field)).sum::<f64>()
+        }
+    })
 }
 
 /// Pages a second that went into and out of a place.
@@ -59,10 +78,19 @@ derived! {
         "capture_percent", "Capt|%", Percent 1, [guest VcpuRun, guest OtherRun],
             "capture ratio: the share of busy time that guests account for",
             "CPU time of guests over busy time", |f| over(f.cpu_ns()? * 100.0, f.busy_ns()?);
+        "others_percent", "Others|%", Percent 1, [host OthersRun],
+            "the share of busy time that other processes of the host account for",
+            "their CPU time, that of children that have ended included, over busy time",
+            |f| over(f.h(H::OthersRun)? * 100.0, f.busy_ns()?);
+        "kernel_percent", "Kernel|%", Percent 1,
+            [host KernelRun, host Interrupts, host SoftInterrupts],
+            "the share of busy time that the kernel accounts for by itself",
+            "CPU time of its threads, and of interrupts what no task has counted, over busy time",
+            |f| over(kernel_ns(f)? * 100.0, f.busy_ns()?);
         "attributed_percent", "Named|%", Percent 1,
-            [guest VcpuRun, guest OtherRun, host OwnRun, host KsmRun, host KswapdRun],
+            [guest VcpuRun, guest OtherRun, host OwnRun, host OthersRun, host KernelRun],
             "the share of busy time that has a name",
-            "CPU time of guests, manager, KSM and kswapd over busy time",
+            "CPU time of guests, manager, other processes and kernel over busy time",
             |f| over(named_ns(f)? * 100.0, f.busy_ns()?);
         "steal_percent", "Steal|%", Percent 1, [host Steal],
             "share of all CPUs that a hypervisor below took", "stolen time over CPUs and time",
@@ -70,7 +98,8 @@ derived! {
         "used_percent", "Mem|%", Percent 1, [host Total, host Available],
             "memory that could not be handed out", "total less available, over total",
             |f| over((f.h(H::Total)? - f.h(H::Available)?) * 100.0, f.h(H::Total)?);
-        "load_ratio", "Stor|load", Ratio 2, [guest OwnAnonymous, guest OwnActiveFile, host Total],
+        "load_ratio", "Stor|load", Ratio 2,
+            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, host Total],
             "working sets of guests over the host's memory",
             "sum of the working sets that are known, over total",
             |f| over(super::guest::working_set(f)?, f.h(H::Total)?);
@@ -145,6 +174,9 @@ derived! {
             |f| mib(f, H::HugeTlb);
         "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean",
             |f| mib(f, H::Free);
+        "lists_mib", "CPU lists|MiB", Mib 0, [host CpuLists],
+            "free memory that single CPUs keep for their next need, which MemFree leaves out",
+            "mean", |f| mib(f, H::CpuLists);
         "other_mib", "other|MiB", Mib 0, [host Total, host Free, host Anonymous],
             "the remainder", "total less all other parts", |f| part(f, |s| s.other);
         "stalls_per_s", "Stalls|/s", PerS 1, [host Stalls],
@@ -191,5 +223,30 @@ derived! {
             |f| f.h_per_min(f.h(H::OwnRun)? / 1e6);
         "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second",
             |f| f.h_s(H::Switches);
+        "watermark_min_mib", "Min|MiB", Mib 1, [host MinWatermark],
+            "free memory below which tasks must reclaim some themselves", "of all zones, mean",
+            |f| mib(f, H::MinWatermark);
+        "watermark_low_mib", "Low|MiB", Mib 1, [host LowWatermark],
+            "free memory below which kswapd begins", "of all zones, mean",
+            |f| mib(f, H::LowWatermark);
+        "watermark_high_mib", "High|MiB", Mib 1, [host HighWatermark],
+            "free memory at which kswapd ends", "of all zones, mean",
+            |f| mib(f, H::HighWatermark);
+        "images", "Images", Count 0, [host Images], "image files that guests have open", "mean",
+            |f| f.h(H::Images);
+        "images_mib", "Images|MiB", Mib 0, [host ImageBytes],
+            "what they take on the disk", "each counted once, mean", |f| mib(f, H::ImageBytes);
+        "image_cached_mib", "Img cache|MiB", Mib 0, [host ImagesCached],
+            "what of them is in the cache", "each counted once, mean",
+            |f| mib(f, H::ImagesCached);
+        "image_sharing_ratio", "Guests|an image", Ratio 1,
+            [guest ImagesCached, host ImagesCached],
+            "how many guests share what is cached of an image",
+            "what is cached of each guest's images over what is cached, each counted once",
+            |f| over(f.g(G::ImagesCached)?, f.h(H::ImagesCached)?);
+        "cache_hit_percent", "Cache|hit %", Percent 1, [guest BlockReadBytes, guest ReadBytes],
+            "what guests read from their disks that was in the cache",
+            "read less what was fetched from storage, of what was read",
+            super::outside::cache_hit_percent;
     }
 }

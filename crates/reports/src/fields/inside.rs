@@ -1,7 +1,7 @@
 //! What daemons tell of their guests, and of processes in them.
 
 use super::derived;
-use crate::facts::{Facts, MIB, PAGE, TICK_NS};
+use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use counters::series::{GuestField as G, ProcessField as P};
 
@@ -17,7 +17,7 @@ fn ticks(facts: &Facts<'_>) -> Option<f64> {
 
 /// CPU time of a process by its guest's count, as the host's truth.
 fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
-    Some(ns * facts.factor()?)
+    Some(ns * facts.scale()?)
 }
 
 /// A count of a process, a minute of what is known of its guest.
@@ -80,47 +80,73 @@ derived! {
             "processes that it killed for want of memory", "in the time",
             |f| f.g(G::OwnOomKills);
         "tight_ratio", "WSS|of has", Ratio 2,
-            [guest OwnAnonymous, guest OwnActiveFile, guest Actual],
+            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, guest Actual],
             "its working set over the memory that it has",
-            "anonymous memory and active cache over what its balloon leaves it", |f| {
-                let used = f.g(G::OwnAnonymous)? + f.g(G::OwnActiveFile)?;
-                over(used, f.g(G::Actual)?)
-            };
-        "prorate_ratio", "f", Ratio 3, [guest VcpuGuest, guest VcpuRun, guest OwnBusy],
+            "its working set over what its balloon leaves it",
+            |f| over(super::guest::working_set(f)?, f.g(G::Actual)?);
+        "prorate_ratio", "f", Ratio 3, [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
             "what a second of the guest's own count was in truth",
-            "guest time over the guest's busy ticks", |f| f.factor();
+            "guest time over the guest's count of it, from report to report of its processes; \
+             without them, over its busy ticks", |f| f.factor();
+        "own_load", "Load", Count 2, [guest OwnLoad],
+            "tasks in it that ran, could have, or waited for storage",
+            "its load average of a minute, as it was told last; mean",
+            |f| Some(f.g(G::OwnLoad)? / 1e3);
+        "own_running", "Run-|ning", Count 1, [guest OwnRunning],
+            "its tasks that ran or could, the daemon that counts them being one",
+            "as it was told last; mean", |f| f.g(G::OwnRunning);
+        "own_blocked", "Block-|ed", Count 1, [guest OwnBlocked],
+            "its tasks that waited for storage", "as it was told last; mean",
+            |f| f.g(G::OwnBlocked);
+        "own_root_percent", "Root|fs %", Percent 1, [guest OwnRootUsed],
+            "what of its root file system is used", "as it was told last; mean",
+            |f| Some(f.g(G::OwnRootUsed)? / 10.0);
+        "own_in_kib_per_s", "Net in|KiB/s", KibPerS 1, [guest OwnReceived],
+            "what came by its network, the loop-back left out", "a second",
+            |f| Some(f.g_s(G::OwnReceived)? / 1024.0);
+        "own_out_kib_per_s", "Net out|KiB/s", KibPerS 1, [guest OwnSent],
+            "what went by it", "a second", |f| Some(f.g_s(G::OwnSent)? / 1024.0);
+        "own_decisions", "Deci-|sions", Count 0,
+            [guest OwnPlugs, guest OwnUnplugs, guest OwnGrows, guest OwnShrinks],
+            "what its rules decided and did", "CPUs plugged and unplugged, pools grown and shrunk",
+            |f| {
+                let cpus = f.g(G::OwnPlugs)? + f.g(G::OwnUnplugs)?;
+                Some(cpus + f.g(G::OwnGrows)? + f.g(G::OwnShrinks)?)
+            };
     }
 }
 
 derived! {
-    /// Of a process in a guest. CPU times are the guest's, times the factor.
+    /// Of a process in a guest. CPU times are parts of what the guest got: the guest's own times
+    /// the factor, and what it got while nobody told of its processes shared out likewise.
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean",
             |f| f.p(P::Count);
         "cpu_percent", "CPU|%", Percent 2,
-            [process User, process System, guest OwnBusy, guest VcpuRun],
+            [process User, process System, guest OwnRun, guest VcpuRun],
             "CPU time of the host that it used, of one CPU",
             "user and system time times the factor, of time",
             |f| f.g_share(prorated(f, f.process_ns()?)?);
         "cpu_ms_per_min", "CPU|ms/min", MsPerMin 1,
-            [process User, process System, guest OwnBusy, guest VcpuRun],
+            [process User, process System, guest OwnRun, guest VcpuRun],
             "the same, in milliseconds: what stopping it would save",
             "user and system time times the factor, a minute",
             |f| f.g_ms_per_min(prorated(f, f.process_ns()?)?);
-        "user_percent", "User|%", Percent 2, [process User, guest OwnBusy, guest VcpuRun],
+        "user_percent", "User|%", Percent 2, [process User, guest OwnRun, guest VcpuRun],
             "in user mode", "user time times the factor, of time",
             |f| f.g_share(prorated(f, f.p(P::User)?)?);
-        "system_percent", "Sys|%", Percent 2, [process System, guest OwnBusy, guest VcpuRun],
+        "system_percent", "Sys|%", Percent 2, [process System, guest OwnRun, guest VcpuRun],
             "in its kernel", "system time times the factor, of time",
             |f| f.g_share(prorated(f, f.p(P::System)?)?);
         "child_percent", "Child|%", Percent 2,
-            [process ChildUser, process ChildSystem, guest OwnBusy, guest VcpuRun],
+            [process ChildUser, process ChildSystem, guest OwnRun, guest VcpuRun],
             "of children that have ended meanwhile; not in its own",
             "children's time times the factor, of time",
             |f| f.g_share(prorated(f, f.p(P::ChildUser)? + f.p(P::ChildSystem)?)?);
-        "prorate_ratio", "f", Ratio 3, [guest VcpuGuest, guest VcpuRun, guest OwnBusy],
+        "prorate_ratio", "f", Ratio 3, [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
             "the factor: what a second of the guest's own count was in truth",
-            "guest time over the guest's busy ticks", |f| f.factor();
+            "guest time over the guest's count of it, from report to report of its processes; \
+             without them, over its busy ticks", |f| f.factor();
         "wakes_per_min", "Wakes|/min", PerMin 0, [process Dispatches],
             "dispatches of its threads", "a minute", |f| p_per_min(f, P::Dispatches);
         "wake_cpu_ms", "ms a|wake", Ms 3, [process Run, process Dispatches],
@@ -135,9 +161,9 @@ derived! {
         "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1, [process User, process System],
             "CPU time as the guest counts it", "user and system time, a minute",
             |f| f.g_ms_per_min(f.process_ns()?);
-        "of_guest_percent", "Guest|%", Percent 1, [process User, process System, guest OwnBusy],
-            "its share of its guest's CPU time", "its time over the guest's busy ticks",
-            |f| over(f.process_ns()? * 100.0, f.g(G::OwnBusy)? * TICK_NS);
+        "of_guest_percent", "Guest|%", Percent 1, [process User, process System, guest OwnRun],
+            "its share of its guest's CPU time", "its time over what the guest counted",
+            |f| over(f.process_ns()? * 100.0, f.own_ns()?);
     }
 }
 

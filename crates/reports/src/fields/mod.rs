@@ -7,6 +7,7 @@
 mod guest;
 mod host;
 mod inside;
+mod outside;
 mod tier;
 
 use crate::facts::Facts;
@@ -178,6 +179,7 @@ pub fn all() -> impl Iterator<Item = &'static Derived> {
         guest::GUEST,
         guest::STATES,
         inside::GUEST,
+        outside::GUEST,
         tier::TIER,
         inside::PROCESS,
         inside::FINDING,

@@ -5,7 +5,8 @@
 
 use crate::build::Report;
 use crate::number::shown;
-use crate::time::{Zone, rfc3339};
+use crate::time::{Spans, Zone};
+use std::borrow::Cow;
 
 /// Prints a report.
 pub fn csv(report: &Report, zone: &dyn Zone) -> String {
@@ -27,6 +28,7 @@ pub fn csv(report: &Report, zone: &dyn Zone) -> String {
     let mut out = String::new();
     let head = ["table", "row", "from", "to", "covered_s"].into_iter();
     record(&mut out, head.chain(labels.iter().copied()).chain(ids.iter().copied()));
+    let mut times = Spans::new(zone);
     for table in &report.tables {
         let label_at: Vec<Option<usize>> = labels
             .iter()
@@ -35,15 +37,14 @@ pub fn csv(report: &Report, zone: &dyn Zone) -> String {
         let value_at: Vec<Option<usize>> =
             ids.iter().map(|id| table.fields.iter().position(|field| field.id == *id)).collect();
         for line in &table.lines {
-            let length = i64::try_from(line.length_ms).unwrap_or(i64::MAX);
-            let to_ms = line.from_ms.saturating_add(length);
+            let (from, to) = times.of(line.from_ms, line.length_ms);
             let covered = format!("{}", line.covered_ms as f64 / 1000.0);
-            let mut cells = vec![
-                table.part.id.to_owned(),
-                line.kind.name().to_owned(),
-                rfc3339(line.from_ms, zone),
-                rfc3339(to_ms, zone),
-                covered,
+            let mut cells: Vec<Cow<'_, str>> = vec![
+                table.part.id.into(),
+                line.kind.name().into(),
+                from.into(),
+                to.into(),
+                covered.into(),
             ];
             let label = |at: &Option<usize>| at.map(|at| harmless(&line.labels[at]));
             cells.extend(label_at.iter().map(|at| label(at).unwrap_or_default()));
@@ -52,8 +53,8 @@ pub fn csv(report: &Report, zone: &dyn Zone) -> String {
                 let value = line.values[at]?;
                 Some(shown(Some(value), table.fields[at].decimals))
             };
-            cells.extend(value_at.iter().map(|at| value(at).unwrap_or_default()));
-            record(&mut out, cells.iter().map(String::as_str));
+            cells.extend(value_at.iter().map(|at| Cow::from(value(at).unwrap_or_default())));
+            record(&mut out, cells.iter().map(AsRef::as_ref));
         }
     }
     out
@@ -76,8 +77,11 @@ fn record<'a>(out: &mut String, cells: impl Iterator<Item = &'a str>) {
 }
 
 /// A name that a spreadsheet would take for a formula gets an apostrophe: guests choose names.
-fn harmless(name: &str) -> String {
-    if name.starts_with(['=', '+', '-', '@']) { format!("'{name}") } else { name.to_owned() }
+fn harmless(name: &str) -> Cow<'_, str> {
+    match name.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{name}").into(),
+        false => name.into(),
+    }
 }
 
 #[cfg(test)]

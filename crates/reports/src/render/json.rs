@@ -3,11 +3,14 @@
 
 use crate::build::{Line, Report, Table};
 use crate::header::HostHeader;
-use crate::time::{Zone, rfc3339};
+use crate::number::put_scaled;
+use crate::time::{Spans, Zone, rfc3339};
 use std::fmt::Write;
 
 /// Digits that a value is rounded to: more are the noise of binary fractions.
 const DIGITS: i32 = 6;
+/// Numbers below this have fifteen digits at most, and no two of them are the same float.
+const EXACT_MAX: f64 = 1e15;
 
 /// Prints a report.
 pub fn json(report: &Report, zone: &dyn Zone) -> String {
@@ -83,40 +86,87 @@ fn table_of(out: &mut String, table: &Table, zone: &dyn Zone) {
         );
     });
     out.push_str("],\n\"rows\":[");
-    list(out, &table.lines, |out, line| line_of(out, table, line, zone));
+    let key = |name: &str| format!(",{}:", string(name));
+    let labels: Vec<String> = table.labels.iter().map(|label| key(label)).collect();
+    let ids: Vec<String> = table.fields.iter().map(|field| key(field.id)).collect();
+    let mut times = Spans::new(zone);
+    list(out, &table.lines, |out, line| line_of(out, line, &labels, &ids, &mut times));
     out.push_str("]}");
 }
 
-fn line_of(out: &mut String, table: &Table, line: &Line, zone: &dyn Zone) {
-    let to_ms = line.from_ms.saturating_add(i64::try_from(line.length_ms).unwrap_or(i64::MAX));
-    let _ = write!(
-        out,
-        "{{\"row\":{},\"from\":{},\"to\":{},\"covered_s\":{}",
-        string(line.kind.name()),
-        string(&rfc3339(line.from_ms, zone)),
-        string(&rfc3339(to_ms, zone)),
-        number(Some(line.covered_ms as f64 / 1000.0)),
-    );
-    for (label, text) in table.labels.iter().zip(&line.labels) {
-        let _ = write!(out, ",{}:{}", string(label), string(text));
+fn line_of(
+    out: &mut String,
+    line: &Line,
+    labels: &[String],
+    ids: &[String],
+    times: &mut Spans<'_>,
+) {
+    let (from, to) = times.of(line.from_ms, line.length_ms);
+    out.push_str("{\"row\":");
+    put_string(out, line.kind.name());
+    out.push_str(",\"from\":");
+    put_string(out, from);
+    out.push_str(",\"to\":");
+    put_string(out, to);
+    out.push_str(",\"covered_s\":");
+    put_number(out, Some(line.covered_ms as f64 / 1000.0));
+    for (label, text) in labels.iter().zip(&line.labels) {
+        out.push_str(label);
+        put_string(out, text);
     }
-    for (field, value) in table.fields.iter().zip(&line.values) {
-        let _ = write!(out, ",{}:{}", string(field.id), number(*value));
+    for (id, value) in ids.iter().zip(&line.values) {
+        out.push_str(id);
+        put_number(out, *value);
     }
     out.push('}');
 }
 
-/// A number, rounded, or null. What is there and rounds to nothing is kept as it is.
 fn number(value: Option<f64>) -> String {
-    let Some(value) = value.filter(|value| value.is_finite()) else { return "null".into() };
+    let mut out = String::new();
+    put_number(&mut out, value);
+    out
+}
+
+/// A number, rounded, or null. What is there and rounds to nothing is kept as it is.
+fn put_number(out: &mut String, value: Option<f64>) {
+    let Some(value) = value.filter(|value| value.is_finite()) else {
+        out.push_str("null");
+        return;
+    };
     let scale = 10_f64.powi(DIGITS);
-    let rounded = (value * scale).round() / scale;
-    if rounded == 0.0 && value != 0.0 { format!("{value:e}") } else { format!("{rounded}") }
+    let scaled = (value * scale).round();
+    // A number of so few digits is the shortest that its float can be written as.
+    if (1.0..EXACT_MAX).contains(&scaled.abs()) {
+        if scaled < 0.0 {
+            out.push('-');
+        }
+        put_scaled(out, scaled.abs() as u64, DIGITS as usize);
+        let digits = out.trim_end_matches('0').trim_end_matches('.').len();
+        out.truncate(digits);
+        return;
+    }
+    let rounded = scaled / scale;
+    // Writing to a text does not fail.
+    let _ = match rounded == 0.0 && value != 0.0 {
+        true => write!(out, "{value:e}"),
+        false => write!(out, "{rounded}"),
+    };
 }
 
 fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
+    put_string(&mut out, text);
+    out
+}
+
+fn put_string(out: &mut String, text: &str) {
     out.push('"');
+    // Most names are plain, and are there a hundred thousand times.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
@@ -128,7 +178,6 @@ fn string(text: &str) -> String {
         }
     }
     out.push('"');
-    out
 }
 
 #[cfg(test)]
@@ -142,5 +191,10 @@ mod tests {
         assert_eq!(number(Some(1e-9)), "1e-9");
         assert_eq!(number(Some(f64::INFINITY)), "null");
         assert_eq!(number(Some(0.0)), "0");
+        assert_eq!(number(Some(-1200.0)), "-1200");
+        for value in [0.000_001, 0.5, 7.25, 123_456_789.123_456, 99.999_999_6, 1e14, 3e20, -0.07] {
+            let rounded = (value * 1e6_f64).round() / 1e6;
+            assert_eq!(number(Some(value)), format!("{rounded}"));
+        }
     }
 }

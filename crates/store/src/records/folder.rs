@@ -142,6 +142,7 @@ impl Folder {
         now.host.add(&Over::between(&self.host, &moment.host, span_ms.unsigned_abs()));
         self.host.clone_from(&moment.host);
         self.last_ms = Some(at_ms);
+        take_names(&mut self.guests, &mut self.processes, moment);
         add_all(&mut self.guests, &mut now.guests, &moment.guests, at_ms, gone_ms);
         add_all(&mut self.tiers, &mut now.tiers, &moment.tiers, at_ms, gone_ms);
         for (who, told) in &moment.processes {
@@ -201,6 +202,12 @@ impl Folder {
         self.now.as_ref()
     }
 
+    /// Ends with the minute that is being added up, as if it were over with the last moment.
+    pub fn end(mut self) -> Option<Interval> {
+        let last_ms = self.last_ms?;
+        self.finish(last_ms)
+    }
+
     /// Ends the minute, whose last moment was then.
     fn finish(&mut self, last_ms: i64) -> Option<Interval> {
         let mut now = self.now.take()?;
@@ -222,6 +229,33 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
         Some(sum) => sum.add(&over),
         None => {
             sum.insert(key.clone(), over);
+        }
+    }
+}
+
+/// A guest of whom more is known now, such as its boot, or that was booted anew, is the same
+/// process: what was known of it goes on under what it is called now. Else it would be taken for
+/// one that sleeps, beside itself.
+fn take_names(
+    guests: &mut All<Who, GuestField>,
+    processes: &mut BTreeMap<Who, All<ProcessName, ProcessField>>,
+    moment: &Moment,
+) {
+    for who in moment.guests.keys() {
+        if guests.contains_key(who) || who.pid.is_none() {
+            continue;
+        }
+        let is_it = |old: &Who| {
+            (&old.uuid, old.pid, old.start_ticks) == (&who.uuid, who.pid, who.start_ticks)
+        };
+        let old = guests.keys().find(|old| is_it(old) && !moment.guests.contains_key(old));
+        let Some(old) = old.cloned() else { continue };
+        if let Some(seen) = guests.remove(&old) {
+            guests.insert(who.clone(), seen);
+        }
+        // In another boot the numbers of processes are others'.
+        if let Some(seen) = processes.remove(&old).filter(|_| old.boot.is_empty()) {
+            processes.insert(who.clone(), seen);
         }
     }
 }
@@ -310,4 +344,38 @@ fn sleep_all<F: Field, K: Ord + Clone>(
         }
         true
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_whose_boot_becomes_known_is_counted_once() {
+        let who = |boot: &str| Who {
+            name: "g".into(),
+            pid: Some(7),
+            start_ticks: Some(9),
+            boot: boot.into(),
+            ..Who::default()
+        };
+        let mut folder = Folder::default();
+        for second in 0..70_u64 {
+            let mut row = Row::default();
+            row.set(GuestField::VcpuRun, Some(second));
+            let boot = ["", "b1", "b2"][usize::from(second > 20) + usize::from(second > 40)];
+            let at_ms = i64::try_from(second).unwrap_or(0) * 1000;
+            let guests = [(who(boot), row)].into();
+            let fed = folder.feed(&Moment { at_ms, guests, ..Moment::default() });
+            let Some(minute) = fed.finished else { continue };
+            let of = |boot: &str| {
+                let over = minute.guests.get(&who(boot))?;
+                Some((over.covered_ms, over.get(GuestField::VcpuRun)?))
+            };
+            assert_eq!(of(""), Some((20_000, 20)));
+            assert_eq!((of("b1"), of("b2")), (Some((20_000, 20)), Some((20_000, 20))));
+            return;
+        }
+        panic!("no minute was finished");
+    }
 }

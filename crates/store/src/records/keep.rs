@@ -1,9 +1,10 @@
 //! What is kept, and for how long.
 
 use super::calendar::{DAY_MS, Period};
-use super::rows::{Parts, RowFile};
+use super::rows::RowFile;
+use super::scan::Reading;
 use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
-use crate::Error;
+use crate::{Error, Parts};
 use counters::series::Interval;
 use std::fs;
 use std::path::Path;
@@ -49,26 +50,36 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// The first quarter of an hour that is over and has minutes, but no row of its own.
-pub fn unfolded(dir: &Path, now_ms: i64) -> Result<Option<i64>, Error> {
-    let days = periods(dir)?.into_iter().filter(|period| matches!(period, Period::Day(..)));
+/// The first quarter of an hour that is over and has minutes, but no row of its own. A file that
+/// cannot be read is passed over, and the first error told beside: it must not keep the others
+/// from being added up.
+pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
+    let days = match periods(dir) {
+        Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
+        Err(error) => return (None, Err(error)),
+    };
+    let mut first_error = Ok(());
     for day in days {
-        let Some(minutes) = RowFile::read_only(dir, day)? else { continue };
-        let month = Period::month_of(day.begin_ms());
-        let folded = match RowFile::read_only(dir, month)? {
-            Some(file) => file.spans(day.begin_ms(), day.end_ms())?,
-            None => Vec::new(),
-        };
-        let quarter = |at_ms: &i64| at_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
-        let over = |at_ms: &i64| at_ms + QUARTER_MS <= now_ms;
-        let spans = minutes.spans(day.begin_ms(), day.end_ms())?;
-        if let Some(at_ms) =
-            spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms))
-        {
-            return Ok(Some(at_ms));
+        match unfolded_of(dir, day, now_ms) {
+            Ok(None) => {}
+            Ok(found) => return (found, first_error),
+            Err(error) => first_error = first_error.and(Err(error)),
         }
     }
-    Ok(None)
+    (None, first_error)
+}
+
+fn unfolded_of(dir: &Path, day: Period, now_ms: i64) -> Result<Option<i64>, Error> {
+    let Some(minutes) = RowFile::read_only(dir, day)? else { return Ok(None) };
+    let month = Period::month_of(day.begin_ms());
+    let folded = match RowFile::read_only(dir, month)? {
+        Some(file) => file.spans(day.begin_ms(), day.end_ms())?,
+        None => Vec::new(),
+    };
+    let quarter = |at_ms: &i64| at_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
+    let over = |at_ms: &i64| at_ms + QUARTER_MS <= now_ms;
+    let spans = minutes.spans(day.begin_ms(), day.end_ms())?;
+    Ok(spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms)))
 }
 
 /// Makes the row of a quarter of an hour from its minutes.
@@ -77,8 +88,7 @@ pub fn fold(dir: &Path, at_ms: i64, month: &mut RowFile) -> Result<(), Error> {
     let mut sum =
         Interval { from_ms: at_ms, length_ms: QUARTER_MS.unsigned_abs(), ..Interval::default() };
     let to_ms = at_ms + QUARTER_MS;
-    let mut names = super::read::Names::default();
-    super::read::add(&day, &mut names, at_ms, to_ms, Parts::ALL, &mut sum)?;
+    Reading::new(day, &Parts::ALL.into())?.add(at_ms, to_ms, &mut sum)?;
     month.write(&sum)
 }
 
@@ -95,12 +105,15 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64) -> Result<Option<Period>, Er
         };
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
-    let mut gone = periods.iter().find(is_old);
+    // A name alone makes no file ours: what somebody else put there is not ours to take away.
+    let is_ours =
+        |period: &&Period| !matches!(RowFile::read_only(dir, **period), Err(Error::Foreign { .. }));
+    let mut gone = periods.iter().filter(is_old).find(is_ours);
     if gone.is_none() {
         let size =
             |period: &Period| fs::metadata(dir.join(period.file())).map_or(0, |found| found.len());
         if periods.iter().map(size).sum::<u64>() > keep.most_bytes {
-            gone = periods.iter().find(|period| !is_current(period));
+            gone = periods.iter().filter(|period| !is_current(period)).find(is_ours);
         }
     }
     let Some(period) = gone.filter(|period| !is_current(period)).copied() else {

@@ -12,20 +12,24 @@
 //! layout, table by table, is in `docs/recordings.md`.
 
 mod calendar;
+mod damage;
 mod folder;
 mod keep;
-mod pack;
+pub mod pack;
 mod raw;
 mod read;
 mod recorder;
 mod rows;
+mod running;
+mod scan;
 mod schema;
 mod sql;
 mod tell;
 
 pub use folder::{Fed, Folder, Gap};
 pub use keep::Keep;
-pub use read::{Parts, Records, STEPS_MAX, Span};
+pub use read::{Records, STEPS_MAX, Span};
 pub use recorder::Recorder;
+pub use scan::{Parts, Pick, Processes};
 pub use sql::{Cell, Sql};
 pub use tell::{Column, TableText, tables};

@@ -35,6 +35,9 @@ const CHAIN_MAX: u64 = 64 << 20;
 const THINGS_MAX: usize = 200_000;
 /// Fields that a row of a later version may have.
 const FIELDS_MAX: u64 = 1_024;
+/// Values that one chain keeps in mind: a thousand guests with a hundred processes each have a
+/// third of this, which is 128 MB.
+const VALUES_MAX: usize = 8 << 20;
 
 /// Bytes that are no chain of ours: what is wrong with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ struct State {
     tiers: Vec<(String, Vec<Option<u64>>)>,
     processes: Vec<(usize, ProcessName, Vec<Option<u64>>)>,
     counts: [usize; 4],
+    /// Values of all rows together, for a reader.
+    values: usize,
 }
 
 fn counts() -> [usize; 4] {
@@ -197,7 +202,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// All moments of this part of the chain.
+    /// All moments of this part of the chain. Those before damage are good.
     pub fn decode(&mut self, bytes: &[u8], mut visit: impl FnMut(Moment)) -> Result<(), Damaged> {
         let mut input = Input(bytes);
         while !input.0.is_empty() {
@@ -218,11 +223,11 @@ impl Decoder {
         let [host, guest, tier, process] = state.counts;
         state.at_ms = state.at_ms.wrapping_add(unfold(input.number()?));
         let mut moment = Moment { at_ms: state.at_ms, ..Moment::default() };
-        moment.host = input.row(&mut state.host, host)?;
+        moment.host = input.row(&mut state.host, host, &mut state.values)?;
         for _ in 0..input.things()? {
             let number = input.guest(state)?;
             let (who, values) = &mut state.guests[number];
-            moment.guests.insert(who.clone(), input.row(values, guest)?);
+            moment.guests.insert(who.clone(), input.row(values, guest, &mut state.values)?);
         }
         for _ in 0..input.things()? {
             let number = match input.number()? {
@@ -233,7 +238,7 @@ impl Decoder {
                 number => existing(number, state.tiers.len())?,
             };
             let (name, values) = &mut state.tiers[number];
-            moment.tiers.insert(name.clone(), input.row(values, tier)?);
+            moment.tiers.insert(name.clone(), input.row(values, tier, &mut state.values)?);
         }
         for _ in 0..input.things()? {
             let guest = input.guest(state)?;
@@ -253,7 +258,7 @@ impl Decoder {
                 if *owner != guest {
                     return Err(Damaged("a process is another guest's"));
                 }
-                told.insert(name.clone(), input.row(values, process)?);
+                told.insert(name.clone(), input.row(values, process, &mut state.values)?);
             }
             moment.processes.insert(state.guests[guest].0.clone(), told);
         }
@@ -340,7 +345,12 @@ impl Input<'_> {
         &mut self,
         before: &mut Vec<Option<u64>>,
         count: usize,
+        all: &mut usize,
     ) -> Result<Row<F>, Damaged> {
+        *all = all.saturating_sub(before.len()).saturating_add(count);
+        if *all > VALUES_MAX {
+            return Err(Damaged("it has too many values"));
+        }
         before.resize(count, None);
         let mut masks = [0; (FIELDS_MAX as usize).div_ceil(64)];
         for mask in masks.iter_mut().take(count.div_ceil(64)) {

@@ -4,12 +4,12 @@ use super::calendar::Period;
 use super::folder::Gap;
 use super::keep::periods;
 use super::raw::RawFile;
-pub use super::rows::Parts;
 use super::rows::RowFile;
+use super::running::Running;
+use super::scan::{Pick, Processes, Reading};
 use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
-use crate::Error;
-use counters::series::{GuestField, Interval, Moment, ProcessField, ProcessName, TierField, Who};
-use std::collections::HashMap;
+use crate::{Error, Parts};
+use counters::series::{Interval, Moment, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -34,12 +34,17 @@ pub struct Records {
     dir: PathBuf,
 }
 
-/// Names of a file, read when they are first needed.
-#[derive(Debug, Default)]
-pub struct Names {
-    guests: Option<HashMap<i64, Who>>,
-    tiers: Option<HashMap<i64, String>>,
-    processes: Option<HashMap<i64, (i64, ProcessName)>>,
+/// The steps of a question, and where what they tell of is.
+#[derive(Debug)]
+struct Course {
+    /// When the first step begins.
+    from_ms: i64,
+    /// Steps begin before this.
+    to_ms: i64,
+    /// The last one ends here, if it would end later.
+    end_ms: i64,
+    pieces: Vec<Piece>,
+    running: Option<Running>,
 }
 
 /// A part of the time that one file tells of.
@@ -86,8 +91,8 @@ impl Records {
     }
 
     /// What happened from one time up to another, step by step. Steps of which nothing is known
-    /// are there and cover nothing; what lies before the first minute and after the last one is
-    /// left out.
+    /// are there and cover nothing; what lies before the first minute and after the last moment
+    /// is left out. The minute that is running is there as far as it has come.
     pub fn intervals(
         &self,
         from_ms: i64,
@@ -102,19 +107,112 @@ impl Records {
         Ok(all)
     }
 
-    /// The same, one after the other and only the parts that are wanted: a day of processes by
-    /// the minute is a million rows, which nobody needs at once.
+    /// The same, one after the other and only the parts that are wanted.
     pub fn visit(
         &self,
         span: Span,
         parts: Parts,
+        visit: impl FnMut(Interval) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.visit_fields(span, &parts.into(), visit)
+    }
+
+    /// The same, and of these parts only the fields that are wanted: a report needs a dozen of a
+    /// guest's sixty, and the others are most of the work.
+    pub fn visit_fields(
+        &self,
+        span: Span,
+        pick: &Pick,
         mut visit: impl FnMut(Interval) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        let Some(course) = self.course(span)? else { return Ok(()) };
+        let mut open: Option<(Period, Reading)> = None;
+        let mut at_ms = course.from_ms;
+        while at_ms < course.to_ms {
+            let end_ms = at_ms.saturating_add(span.step_ms).min(course.end_ms);
+            let mut interval = Interval {
+                from_ms: at_ms,
+                length_ms: end_ms.abs_diff(at_ms),
+                ..Interval::default()
+            };
+            for piece in &course.pieces {
+                let (a, b) = (piece.from_ms.max(at_ms), piece.to_ms.min(end_ms));
+                if a >= b {
+                    continue;
+                }
+                if open.as_ref().is_none_or(|(period, _)| *period != piece.period) {
+                    open = self.open_piece(piece, pick)?;
+                }
+                if let Some((_, reading)) = &mut open {
+                    reading.add(a, b, &mut interval)?;
+                }
+            }
+            if let Some(now) = &course.running
+                && (at_ms..end_ms).contains(&now.begins_ms())
+            {
+                now.add_to(&mut interval, pick);
+            }
+            if visit(interval).is_break() {
+                break;
+            }
+            at_ms = end_ms;
+        }
+        Ok(())
+    }
+
+    /// What processes did in all of a time, added up step by step as the intervals would be. A
+    /// day of processes by the minute is a million rows, which nobody needs one by one.
+    pub fn processes(&self, span: Span, fields: &[ProcessField]) -> Result<Processes, Error> {
+        let mut sum = Processes::new();
+        let Some(course) = self.course(span)? else { return Ok(sum) };
+        let pick = Pick { guests: None, tiers: None, processes: Some(fields.to_vec()) };
+        let step_of = |at_ms: i64| (at_ms - course.from_ms).div_euclid(span.step_ms);
+        for piece in &course.pieces {
+            if let Some((_, mut reading)) = self.open_piece(piece, &pick)? {
+                reading.add_processes(piece.from_ms, piece.to_ms, step_of, &mut sum)?;
+            }
+        }
+        if let Some(now) = &course.running {
+            let mut whole = Interval { processes: sum, ..Interval::default() };
+            now.add_to(&mut whole, &pick);
+            sum = whole.processes;
+        }
+        Ok(sum)
+    }
+
+    fn open_piece(&self, piece: &Piece, pick: &Pick) -> Result<Option<(Period, Reading)>, Error> {
+        let Some(file) = RowFile::read_only(&self.dir, piece.period)? else { return Ok(None) };
+        Ok(Some((piece.period, Reading::new(file, pick)?)))
+    }
+
+    /// Which steps a question has, and where each part of them is; `None` where nothing is
+    /// recorded.
+    fn course(&self, span: Span) -> Result<Option<Course>, Error> {
         let step_ms = span.step_ms;
         if step_ms < MINUTE_MS {
             return Err(Error::Span { reason: "a step is a minute at least" });
         }
-        let Some((first_ms, last_ms)) = self.extent()? else { return Ok(()) };
+        // The samples first: a minute that is over meanwhile is then found in the rows.
+        let mut running = Running::of_dir(&self.dir)?;
+        let rows = self.extent()?;
+        if let Some(now) = &running
+            && self.has_rows(now)?
+        {
+            running = None;
+        }
+        let mut end_ms = span.to_ms;
+        let extent = match (rows, &running) {
+            (Some((first, last)), Some(now)) if last > now.over_ms() => {
+                Some((first.min(now.begins_ms()), last))
+            }
+            (rows, Some(now)) => {
+                end_ms = end_ms.min(now.to_ms);
+                let first = rows.map_or(now.begins_ms(), |(first, _)| first.min(now.begins_ms()));
+                Some((first, now.to_ms))
+            }
+            (rows, None) => rows,
+        };
+        let Some((first_ms, last_ms)) = extent else { return Ok(None) };
         // Whole steps, counted from where the question begins; nothing is older than 1970.
         let begin_ms = span.from_ms.max(0);
         let skipped = first_ms.saturating_sub(begin_ms).max(0) / step_ms;
@@ -123,35 +221,21 @@ impl Records {
         if to_ms.saturating_sub(from_ms) / step_ms > STEPS_MAX {
             return Err(Error::Span { reason: "it has more than 20,000 steps: make them longer" });
         }
-        let pieces = self.pieces(from_ms, to_ms, step_ms)?;
-        let mut open: Option<(Period, RowFile, Names)> = None;
-        let mut at_ms = from_ms;
-        while at_ms < to_ms {
-            let end_ms = at_ms.saturating_add(step_ms).min(span.to_ms);
-            let mut interval = Interval {
-                from_ms: at_ms,
-                length_ms: end_ms.abs_diff(at_ms),
-                ..Interval::default()
-            };
-            for piece in &pieces {
-                let (a, b) = (piece.from_ms.max(at_ms), piece.to_ms.min(end_ms));
-                if a >= b {
-                    continue;
-                }
-                if open.as_ref().is_none_or(|(period, ..)| *period != piece.period) {
-                    let opened = RowFile::read_only(&self.dir, piece.period)?;
-                    open = opened.map(|file| (piece.period, file, Names::default()));
-                }
-                if let Some((_, file, names)) = &mut open {
-                    add(file, names, a, b, parts, &mut interval)?;
-                }
-            }
-            if visit(interval).is_break() {
-                break;
-            }
-            at_ms = end_ms;
+        let mut pieces = self.pieces(from_ms, to_ms, step_ms)?;
+        if let Some(now) = &running
+            && !cut_out(&mut pieces, now)
+        {
+            running = None;
         }
-        Ok(())
+        Ok(Some(Course { from_ms, to_ms, end_ms, pieces, running }))
+    }
+
+    /// Whether the rows tell at least as much of a minute as its samples.
+    fn has_rows(&self, now: &Running) -> Result<bool, Error> {
+        let Some(file) = RowFile::read_only(&self.dir, Period::day_of(now.begins_ms()))? else {
+            return Ok(false);
+        };
+        Ok(file.covered(now.begins_ms())?.is_some_and(|covered| covered >= now.covered_ms()))
     }
 
     /// Which file tells of which time. Where steps are made of whole quarters of an hour, rows
@@ -231,54 +315,19 @@ impl Records {
     }
 }
 
-/// Adds the rows of a file from one time up to before another to an interval.
-pub fn add(
-    file: &RowFile,
-    names: &mut Names,
-    from_ms: i64,
-    to_ms: i64,
-    parts: Parts,
-    sum: &mut Interval,
-) -> Result<(), Error> {
-    let mut covered = HashMap::new();
-    file.add_host(from_ms, to_ms, &mut sum.host, &mut covered)?;
-    if parts.guests {
-        for (key, over) in file.add::<GuestField>(from_ms, to_ms, &covered)? {
-            if let Some(who) = named(&mut names.guests, || file.guests(), key)? {
-                sum.guests.entry(who.clone()).or_default().add(&over);
-            }
-        }
+/// Takes the running minute out of what is read of rows; whether there is no row of a longer
+/// time that has it.
+fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
+    let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());
+    let Some(place) = pieces.iter().position(has_it) else { return true };
+    let whole = pieces[place];
+    if matches!(whole.period, Period::Month(..)) {
+        return false;
     }
-    if parts.tiers {
-        for (key, over) in file.add::<TierField>(from_ms, to_ms, &covered)? {
-            if let Some(name) = named(&mut names.tiers, || file.tiers(), key)? {
-                sum.tiers.entry(name.clone()).or_default().add(&over);
-            }
-        }
-    }
-    if parts.processes {
-        for (key, over) in file.add::<ProcessField>(from_ms, to_ms, &covered)? {
-            let found = named(&mut names.processes, || file.processes(), key)?;
-            let Some((guest, name)) = found else { continue };
-            let Some(who) = named(&mut names.guests, || file.guests(), *guest)? else { continue };
-            let processes = match sum.processes.get_mut(who) {
-                Some(processes) => processes,
-                None => sum.processes.entry(who.clone()).or_default(),
-            };
-            processes.entry(name.clone()).or_default().add(&over);
-        }
-    }
-    Ok(())
-}
-
-/// A name by its key; names are read once more when there is a new one.
-fn named<T>(
-    names: &mut Option<HashMap<i64, T>>,
-    read: impl Fn() -> Result<HashMap<i64, T>, Error>,
-    key: i64,
-) -> Result<Option<&T>, Error> {
-    if names.as_ref().is_none_or(|names| !names.contains_key(&key)) {
-        *names = Some(read()?);
-    }
-    Ok(names.as_ref().and_then(|names| names.get(&key)))
+    let parts = [
+        Piece { to_ms: now.begins_ms(), ..whole },
+        Piece { from_ms: now.over_ms().min(whole.to_ms), ..whole },
+    ];
+    pieces.splice(place..=place, parts.into_iter().filter(|part| part.from_ms < part.to_ms));
+    true
 }

@@ -13,10 +13,11 @@
 //! waits in memory, a bounded number of minutes; that is told once, and written when it can be.
 
 use super::calendar::Period;
+use super::damage;
 use super::folder::{Folder, Gap, minute_of};
 use super::keep::{self, Keep};
 use super::pack::{Encoder, block};
-use super::raw::{Block, Left, RawFile, Seconds};
+use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
 use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
 use crate::Error;
@@ -33,6 +34,8 @@ const GAPS_MAX: usize = 1_000;
 const MOMENTS_MAX: usize = 240;
 /// A directory that cannot be written to is tried again after this many moments at most.
 const PAUSE_MAX: u32 = 16;
+/// Files that a moment writes to: no more can be set aside for it.
+const FILES_MAX: usize = 3;
 /// The reason of a gap between two processes.
 const RESTART: &str = "restart";
 /// The reason of a gap within one.
@@ -91,6 +94,8 @@ struct Files {
     day: Option<(Period, RowFile)>,
     month: Option<(Period, RowFile)>,
     raw: Option<RawFile>,
+    /// What was opened or written to last: where something failed.
+    at: PathBuf,
 }
 
 impl Recorder {
@@ -134,18 +139,23 @@ impl Recorder {
     /// returns, unless there is news. A guest that is there has to be in a moment at least once
     /// a minute, and may be left out of others as long as nothing changes in it.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
-        let begun = if self.has_begun { Ok(()) } else { self.begin() };
+        let mut aside = None;
+        let begun = self.mending(moment.at_ms, &mut aside, Recorder::begin);
         let is_over = self.take(moment);
         self.has_recorded = true;
         if self.pause_left > 0 {
             self.pause_left -= 1;
-            return None;
+            return aside;
         }
-        match begun.and_then(|()| self.write()) {
+        let written = begun.and_then(|()| self.mending(moment.at_ms, &mut aside, Recorder::write));
+        match written {
             Ok(()) => {
                 self.pause = 0;
                 if std::mem::take(&mut self.failing) {
                     return Some(News::Recovered { lost: std::mem::take(&mut self.lost) });
+                }
+                if aside.is_some() {
+                    return aside;
                 }
                 // What is recorded is safe even if old files cannot be tidied up.
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
@@ -165,6 +175,29 @@ impl Recorder {
         }
     }
 
+    /// Does something with the files. One that turns out to be damaged is set aside, and it is
+    /// done again.
+    fn mending(
+        &mut self,
+        now_ms: i64,
+        aside: &mut Option<News>,
+        action: fn(&mut Recorder) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for _ in 0..FILES_MAX {
+            let Err(error) = action(self) else { return Ok(()) };
+            let path = std::mem::take(&mut self.files.at);
+            if !damage::is_damaged(&path, &error) {
+                return Err(error);
+            }
+            // Nobody of us has it open when it is moved.
+            self.files = Files::default();
+            self.running.written = None;
+            let name = damage::set_aside(&path, now_ms)?;
+            *aside = Some(News::SetAside { path, aside: name });
+        }
+        action(self)
+    }
+
     /// Writes the running minute as far as it has come: a recorder that follows soon goes on
     /// with it, and without one it is not missed.
     pub fn close(mut self) -> Result<(), Error> {
@@ -175,8 +208,12 @@ impl Recorder {
 
     /// Goes on where the process before ended.
     fn begin(&mut self) -> Result<(), Error> {
+        if self.has_begun {
+            return Ok(());
+        }
         std::fs::create_dir_all(&self.dir)
             .map_err(|source| Error::File { path: self.dir.clone(), source })?;
+        self.files.at = self.dir.join(raw::FILE);
         let left = match RawFile::read_only(&self.dir)? {
             Some(file) => file.left()?,
             None => Left::default(),
@@ -261,6 +298,7 @@ impl Recorder {
             self.gaps = gaps;
             return Err(error);
         }
+        self.files.at = self.dir.join(raw::FILE);
         let raw = match self.files.raw.take() {
             Some(file) => file,
             None => RawFile::open(&self.dir)?,
@@ -280,22 +318,38 @@ impl Recorder {
     }
 
     /// A bounded piece of work a minute: samples that are too old go, a quarter of an hour is
-    /// added up, a file that is too old goes.
+    /// added up, a file that is too old goes. What fails keeps nothing else from being done.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Error> {
-        if let Some(raw) = &mut self.files.raw {
-            let hours_ms = i64::from(self.keep.raw_hours) * 60 * MINUTE_MS;
-            raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes)?;
-        }
+        let pruned = self.prune(now_ms);
+        let folded = self.fold(now_ms);
+        let forgotten = self.forget(now_ms);
+        pruned.and(folded).and(forgotten)
+    }
+
+    fn prune(&mut self, now_ms: i64) -> Result<(), Error> {
+        let Some(raw) = &mut self.files.raw else { return Ok(()) };
+        let hours_ms = i64::from(self.keep.raw_hours) * 60 * MINUTE_MS;
+        raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes).map(|_| ())
+    }
+
+    fn fold(&mut self, now_ms: i64) -> Result<(), Error> {
         let quarter_ms = now_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
-        if self.folded_ms != quarter_ms {
-            match keep::unfolded(&self.dir, now_ms)? {
-                Some(at_ms) => {
-                    let month = self.files.rows(&self.dir, Grain::Quarter, at_ms)?;
-                    keep::fold(&self.dir, at_ms, month)?;
-                }
-                None => self.folded_ms = quarter_ms,
-            }
+        if self.folded_ms == quarter_ms {
+            return Ok(());
         }
+        let (found, others) = keep::unfolded(&self.dir, now_ms);
+        match found {
+            Some(at_ms) => {
+                let month = self.files.rows(&self.dir, Grain::Quarter, at_ms)?;
+                keep::fold(&self.dir, at_ms, month)?;
+            }
+            None if others.is_ok() => self.folded_ms = quarter_ms,
+            None => {}
+        }
+        others
+    }
+
+    fn forget(&mut self, now_ms: i64) -> Result<(), Error> {
         if let Some(gone) = keep::forget(&self.dir, &self.keep, now_ms)? {
             for open in [&mut self.files.day, &mut self.files.month] {
                 if open.as_ref().is_some_and(|(period, _)| *period == gone) {
@@ -326,6 +380,7 @@ impl Files {
             Grain::Minute => &mut self.day,
             Grain::Quarter => &mut self.month,
         };
+        self.at = dir.join(period.file());
         let file = match slot.take() {
             Some((open, file)) if open == period => file,
             _ => RowFile::open(dir, period)?,

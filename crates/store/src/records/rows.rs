@@ -9,31 +9,15 @@ use crate::{Error, db};
 use counters::series::{
     GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
 };
-use rusqlite::{Connection, Row as SqlRow, ToSql, params};
-use std::collections::{BTreeMap, HashMap};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params};
+use std::collections::HashMap;
 use std::path::Path;
-
-/// Which parts of an interval are wanted. The host is always there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
-    /// Guests.
-    pub guests: bool,
-    /// Tiers of memory.
-    pub tiers: bool,
-    /// Processes: they are most of a recording.
-    pub processes: bool,
-}
-
-impl Parts {
-    /// Everything.
-    pub const ALL: Parts = Parts { guests: true, tiers: true, processes: true };
-}
 
 /// A file of rows, open.
 #[derive(Debug)]
 pub struct RowFile {
-    connection: Connection,
-    grain: Grain,
+    pub(super) connection: Connection,
+    pub(super) grain: Grain,
     base_ms: i64,
     to_ms: i64,
     names: Names,
@@ -111,7 +95,13 @@ impl RowFile {
         })
     }
 
-    fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
+    /// When the span of a row begins.
+    pub(super) fn begin_of(&self, id: i64) -> i64 {
+        (id / ROWS).saturating_mul(self.grain.length_ms()).saturating_add(self.base_ms)
+    }
+
+    /// The first row of one time, and the first one of another.
+    pub(super) fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
         let number = |at_ms: i64| {
             let at_ms = at_ms.clamp(self.base_ms, self.to_ms) - self.base_ms;
             (at_ms + self.grain.length_ms() - 1).div_euclid(self.grain.length_ms()) * ROWS
@@ -305,7 +295,7 @@ impl RowFile {
     /// When the spans from one time up to before another begin.
     pub fn spans(&self, from_ms: i64, to_ms: i64) -> Result<Vec<i64>, Error> {
         let text = format!("SELECT id FROM {}_host WHERE id >= ? AND id < ?", self.grain.prefix());
-        let start = |id: i64| self.base_ms + id / ROWS * self.grain.length_ms();
+        let start = |id: i64| self.begin_of(id);
         self.connection
             .prepare_cached(&text)
             .and_then(|mut statement| {
@@ -315,10 +305,22 @@ impl RowFile {
             .map_err(cannot("read rows of a recording"))
     }
 
+    /// How much is covered of the span that begins then; `None` where it has no row.
+    pub fn covered(&self, at_ms: i64) -> Result<Option<u64>, Error> {
+        let text = format!("SELECT covered_ms FROM {}_host WHERE id = ?", self.grain.prefix());
+        let [id, _] = self.ids(at_ms, at_ms);
+        let found: Option<Option<i64>> = self
+            .connection
+            .query_row(&text, [id], |row| row.get(0))
+            .optional()
+            .map_err(cannot("read rows of a recording"))?;
+        Ok(found.map(|covered| covered.unwrap_or(0).unsigned_abs()))
+    }
+
     /// When its first and its last span begin.
     pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
         let text = format!("SELECT min(id), max(id) FROM {}_host", self.grain.prefix());
-        let start = |id: i64| self.base_ms + id / ROWS * self.grain.length_ms();
+        let start = |id: i64| self.begin_of(id);
         let ends: (Option<i64>, Option<i64>) = self
             .connection
             .query_row(&text, [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -339,78 +341,10 @@ impl RowFile {
             })
             .map_err(cannot("read the gaps of a recording"))
     }
-
-    /// Adds the host's rows from one time up to before another to `sum`; the number of spans.
-    pub fn add_host(
-        &self,
-        from_ms: i64,
-        to_ms: i64,
-        sum: &mut Over<HostField>,
-        covered: &mut HashMap<i64, u64>,
-    ) -> Result<(), Error> {
-        self.each::<HostField>(from_ms, to_ms, |id, _, ms, over| {
-            covered.insert(id / ROWS, ms.unwrap_or(0));
-            sum.add(&over);
-        })
-    }
-
-    /// Adds the rows of one table from one time up to before another, by their keys. `covered`
-    /// is what `add_host` found for the same time.
-    pub fn add<F: Table>(
-        &self,
-        from_ms: i64,
-        to_ms: i64,
-        covered: &HashMap<i64, u64>,
-    ) -> Result<BTreeMap<i64, Over<F>>, Error> {
-        let mut sums: BTreeMap<i64, Over<F>> = BTreeMap::new();
-        self.each::<F>(from_ms, to_ms, |id, key, ms, mut over| {
-            let whole = || covered.get(&(id / ROWS)).copied().unwrap_or(0);
-            over.covered_ms = ms.unwrap_or_else(whole);
-            match sums.get_mut(&key) {
-                Some(sum) => sum.add(&over),
-                None => {
-                    sums.insert(key, over);
-                }
-            }
-        })?;
-        Ok(sums)
-    }
-
-    fn each<F: Table>(
-        &self,
-        from_ms: i64,
-        to_ms: i64,
-        mut visit: impl FnMut(i64, i64, Option<u64>, Over<F>),
-    ) -> Result<(), Error> {
-        let failed = cannot("read rows of a recording");
-        let prefix = self.grain.prefix();
-        let text = format!("SELECT * FROM {prefix}_{} WHERE id >= ? AND id < ?", F::NAME);
-        let mut statement = self.connection.prepare_cached(&text).map_err(&failed)?;
-        // By name: an older file lacks the last ones, a newer one has more.
-        let place = |name: &str| statement.column_index(name).ok();
-        let whose = F::WHOSE.and_then(place);
-        let covered = place("covered_ms");
-        let fields: Vec<Option<usize>> = F::ALL.iter().map(|f| place(f.name())).collect();
-        let id = statement.column_index("id").map_err(&failed)?;
-        let mut rows = statement.query(self.ids(from_ms, to_ms)).map_err(&failed)?;
-        while let Some(row) = rows.next().map_err(&failed)? {
-            // What is no number is missing: no version of ours writes it.
-            let get = |place: Option<usize>| {
-                place.and_then(|place| row.get_ref(place).ok()?.as_i64().ok())
-            };
-            let id = get(Some(id)).unwrap_or(0);
-            let ms = get(covered).map(i64::unsigned_abs);
-            let mut over = Over { covered_ms: ms.unwrap_or(0), ..Over::default() };
-            for (field, place) in F::ALL.iter().zip(&fields) {
-                over.row.set(*field, get(*place).map(i64::unsigned_abs));
-            }
-            visit(id, get(whose).unwrap_or(0), ms, over);
-        }
-        Ok(())
-    }
 }
 
-fn did_something(over: &Over<ProcessField>) -> bool {
+/// Whether a process used anything.
+pub(super) fn did_something(over: &Over<ProcessField>) -> bool {
     use counters::series::{Field, Kind};
     let counters = ProcessField::ALL.iter().filter(|field| field.kind() == Kind::Counter);
     counters.map(|field| over.get(*field)).any(|grown| grown.is_some_and(|grown| grown > 0))

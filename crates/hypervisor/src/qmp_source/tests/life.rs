@@ -197,6 +197,21 @@ fn a_migration_is_seen_by_its_event_and_by_asking() {
 }
 
 #[test]
+fn what_a_guest_did_with_its_disks_is_told_when_it_is_asked_for() {
+    let mut world = World::new();
+    world.process(1);
+    let (mut qemu, id, _) = world.found("a");
+    world.source.ask_blocks(id, world.now_ms);
+    world.source.ask_blocks(id, world.now_ms);
+    world.talk(&mut qemu);
+    let (read, written) = (Bytes(8192), Bytes(2048));
+    let both = crate::BlockStats { reads: 6, read, writes: 4, written };
+    assert_eq!(world.told(), [Event::Blocks(id, both)]);
+    world.talk(&mut qemu);
+    assert_eq!(world.told(), []);
+}
+
+#[test]
 fn a_restarted_guest_is_another() {
     let mut world = World::new();
     world.process(1);

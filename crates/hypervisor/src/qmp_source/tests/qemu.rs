@@ -144,6 +144,11 @@ impl Qemu {
                 { "label": "port", "filename": "disconnected:unix:/run/web1.port,server=on" },
             ])),
             "query-migrate" => Ok(self.migration.map_or(json!({}), |s| json!({ "status": s }))),
+            "query-blockstats" => {
+                let one = json!({"rd_operations": 3, "rd_bytes": 4096, "wr_operations": 2,
+                    "wr_bytes": 1024});
+                Ok(json!([{"device": "a", "stats": one}, {"device": "b", "stats": one}]))
+            }
             "qom-list" => Ok(self.devices(arguments["path"].as_str().unwrap())),
             "qom-get" => self.property(&arguments["path"], arguments["property"].as_str().unwrap()),
             "qom-set" => {

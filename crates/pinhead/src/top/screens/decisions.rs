@@ -1,4 +1,5 @@
-//! What was decided, newest first, since somebody looks.
+//! What was decided, newest first: in the last hour and since somebody looks, or in the steps
+//! of a recording up to the one that is shown.
 
 use super::super::model::{Decided, Model};
 use super::super::view::View;
@@ -21,7 +22,15 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> 
     let fit = room.height.saturating_sub(1);
     lines.extend(all.iter().skip(view.scroll).take(fit).map(|one| line(one, room)));
     if all.is_empty() {
-        lines.push("nothing was decided yet".to_owned());
+        let has_journal = model.replay.as_ref().is_none_or(|replay| replay.has_journal);
+        lines.push(
+            match (has_journal, model.decisions.is_empty()) {
+                (false, _) => "there is no journal beside this recording: --journal names it",
+                (true, true) => "nothing was decided yet",
+                (true, false) => "nothing of this filter was decided",
+            }
+            .to_owned(),
+        );
     }
     lines
 }

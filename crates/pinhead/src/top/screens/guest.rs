@@ -1,16 +1,30 @@
 //! One guest.
 
 use super::super::model::Model;
-use super::super::sample::{Sample, Seen};
+use super::super::sample::{Process, Sample, Seen};
+use super::super::vcpus::Share;
 use super::super::view::View;
 use super::{Room, decisions, last, name, size_of, wrapped};
 use crate::escape::plain;
 use reports::shown;
 
-/// So many of its processes are shown, if their daemon has told of any.
-const PROCESSES: usize = 5;
+/// So many lines of virtual CPUs, processes and wakers are shown where there is no room for
+/// more, and where there is.
+const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
+const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
+/// Lines between head and foot from which on there is room.
+const TALL: usize = 30;
+/// Columns of a process's name.
+const NAME: usize = 25;
 
-/// Its CPU, its waits, its memory, what its daemon tells, its processes, its decisions.
+struct Most {
+    vcpus: usize,
+    processes: usize,
+    wakers: usize,
+}
+
+/// Its CPUs, its waits, its memory, what its daemon tells, its processes, who wakes it, its
+/// decisions.
 pub(super) fn lines(
     model: &Model,
     sample: &Sample,
@@ -21,22 +35,14 @@ pub(super) fn lines(
     let Some(row) = sample.ps.guests.iter().find(|row| row.id == id) else {
         return vec![String::new(), "  This guest is not there any more. Esc leads back.".into()];
     };
+    let most = if room.height >= TALL { MANY } else { FEW };
     let guest = sample.seen(row);
     let mut lines = vec![who(&guest), cpu(&guest)];
+    lines.extend(vcpus(model, sample, &guest, most.vcpus, room));
     lines.extend(waits(&guest));
     lines.extend(memory(&guest));
     lines.extend(inside(&guest));
-    let processes = guest.processes();
-    if !processes.is_empty() {
-        lines.push(format!(
-            "{:<25} {:>10} {:>10} {:>9}",
-            "PROCESS", "OWN ms/min", "wakes/min", "MiB"
-        ));
-    }
-    for (text, [cpu, wakes, mib]) in processes.into_iter().take(PROCESSES) {
-        let (cpu, wakes, mib) = (shown(cpu, 1), shown(wakes, 0), shown(mib, 1));
-        lines.push(format!("{} {cpu:>10} {wakes:>10} {mib:>9}", name(text, 25)));
-    }
+    lines.extend(processes(&guest, sample, &most));
     lines.push(format!("LAST     {}", plain(row.clause.as_deref().unwrap_or("-"), 60)));
     lines.extend(wrapped(&last(row), 9, room.width));
     let left = room.height.saturating_sub(lines.len());
@@ -71,6 +77,52 @@ fn cpu(guest: &Seen<'_>) -> String {
     )
 }
 
+/// What each virtual CPU ran, and waited for a CPU of the host, in percent.
+fn vcpus(
+    model: &Model,
+    sample: &Sample,
+    guest: &Seen<'_>,
+    most: usize,
+    room: &Room<'_>,
+) -> Vec<String> {
+    const HEAD: &str = "run+stl% ";
+    let why = |text: &str| vec![format!("{HEAD}{text}")];
+    if sample.is_recorded() {
+        return why("its virtual CPUs are recorded as one");
+    }
+    if guest.row.vcpu_tids.is_empty() {
+        return why("the threads of its virtual CPUs are not known");
+    }
+    let vcpus = &model.vcpus;
+    if !vcpus.is_of(guest.row.id) {
+        return why("-");
+    }
+    if !vcpus.is_readable() {
+        return why("the threads of its process cannot be read from here");
+    }
+    let cell = |(number, share): (usize, &Option<Share>)| {
+        let of = |part: fn(&Share) -> f64| shown(share.as_ref().map(part), 1);
+        format!("{number:>2} {:>5}+{:<5}", of(|share| share.run), of(|share| share.delay))
+    };
+    let cells: Vec<String> = vcpus.shares.iter().enumerate().map(cell).collect();
+    let a_line = (room.width.saturating_sub(HEAD.len()) / 16).max(1);
+    let mut lines: Vec<String> = cells
+        .chunks(a_line)
+        .take(most)
+        .enumerate()
+        .map(|(at, cells)| {
+            let head = if at == 0 { HEAD } else { "         " };
+            format!("{head}{}", cells.join("  ").trim_end())
+        })
+        .collect();
+    if let Some(hidden) = cells.len().checked_sub(a_line * most).filter(|more| *more > 0)
+        && let Some(last) = lines.last_mut()
+    {
+        last.push_str(&format!("  +{hidden}"));
+    }
+    lines
+}
+
 fn waits(guest: &Seen<'_>) -> [String; 2] {
     let text = |id| guest.text(id);
     [
@@ -96,15 +148,16 @@ fn waits(guest: &Seen<'_>) -> [String; 2] {
 fn memory(guest: &Seen<'_>) -> [String; 2] {
     let row = guest.row;
     let bytes = |bytes| size_of(bytes);
+    let known = |bytes| size_of(guest.known(bytes));
     [
         format!(
             "MEMORY   has {} of {}   told {}   from {} to {}   shares {}   res {}",
             bytes(row.actual_bytes),
-            bytes(Some(row.memory_bytes)),
+            known(row.memory_bytes),
             bytes(row.target_bytes),
-            bytes(Some(row.min_bytes)),
-            bytes(Some(row.max_bytes)),
-            row.shares,
+            known(row.min_bytes),
+            known(row.max_bytes),
+            guest.known(u64::from(row.shares)).map_or("-".to_owned(), |n| n.to_string()),
             bytes(row.resident_bytes),
         ),
         format!(
@@ -113,26 +166,26 @@ fn memory(guest: &Seen<'_>) -> [String; 2] {
             bytes(row.need_bytes),
             bytes(row.swapped_bytes),
             guest.text("merged_mib"),
-            bytes(Some(row.reported_bytes)),
+            known(row.reported_bytes),
             guest.text("host_faults_per_s"),
         ),
     ]
 }
 
-fn inside(guest: &Seen<'_>) -> [String; 2] {
+fn inside(guest: &Seen<'_>) -> Vec<String> {
     let text = |id| guest.text(id);
     let age = guest.row.age_ms.map(|ms| ms as f64 / 1000.0);
-    [
-        format!(
-            "INSIDE   available {}   cache {}   swap {} of {}   waits {} %  full {} %",
-            text("own_available_mib"),
-            text("own_cached_mib"),
-            text("own_swap_used_mib"),
-            text("own_swap_mib"),
-            text("own_psi_some_percent"),
-            text("own_psi_full_percent"),
-        ),
-        format!(
+    let mut lines = vec![format!(
+        "INSIDE   available {}   cache {}   swap {} of {}   waits {} %  full {} %",
+        text("own_available_mib"),
+        text("own_cached_mib"),
+        text("own_swap_used_mib"),
+        text("own_swap_mib"),
+        text("own_psi_some_percent"),
+        text("own_psi_full_percent"),
+    )];
+    lines.push(match guest.row.daemon {
+        true => format!(
             "         refaults {} + {} /s   busy {} %   stolen {} %   told {} s ago",
             text("own_refault_file_pages_per_s"),
             text("own_refault_anonymous_pages_per_s"),
@@ -140,5 +193,41 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
             text("own_steal_percent"),
             shown(age, 1),
         ),
-    ]
+        false => "         no daemon in it tells of more than its balloon does".to_owned(),
+    });
+    lines
+}
+
+/// Its greatest processes, and who wakes it most: the same processes in another order, as its
+/// daemon told of them last. `pinhead idle` asks it anew, and tells of single threads.
+fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
+    let mut all = guest.processes();
+    if all.is_empty() {
+        let why = match (guest.row.daemon, sample.is_recorded()) {
+            (false, _) => "no daemon in it tells of processes and wakers",
+            (true, false) => "not told of twice yet: once a minute, while it runs",
+            (true, true) => "its daemon did not tell of them in this time",
+        };
+        return vec![format!("PROCESS  {why}")];
+    }
+    let number = |value: Option<f64>| value.unwrap_or(-1.0);
+    let named = |process: &Process| match process.pid {
+        0 => name(&process.name, NAME),
+        pid => name(&format!("{} ({pid})", plain(&process.name, NAME - 8)), NAME),
+    };
+    let mut lines = vec![format!("{:<NAME$} {:>10} {:>9}", "PROCESS", "OWN ms/min", "MiB")];
+    all.sort_by(|a, b| number(b.own_ms).total_cmp(&number(a.own_ms)));
+    let row = |one: &Process| {
+        format!("{} {:>10} {:>9}", named(one), shown(one.own_ms, 1), shown(one.mib, 1))
+    };
+    lines.extend(all.iter().take(most.processes).map(row));
+    lines.push(format!("{:<NAME$} {:>10} {:>9}", "WAKER", "wakes/min", "us/wake"));
+    all.sort_by(|a, b| number(b.wakes).total_cmp(&number(a.wakes)));
+    let row = |one: &Process| {
+        let us = one.wake_ms.map(|ms| ms * 1000.0);
+        format!("{} {:>10} {:>9}", named(one), shown(one.wakes, 1), shown(us, 1))
+    };
+    let wakes = all.iter().filter(|one| one.wakes.is_some());
+    lines.extend(wakes.take(most.wakers).map(row));
+    lines
 }

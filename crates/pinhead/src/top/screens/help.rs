@@ -8,11 +8,12 @@ pub(super) fn lines() -> Vec<String> {
 const TEXT: &str = "
   1 2 3 4      overview, guests, memory, decisions
   up down j k  move the mark, or scroll; also page up and down, home, end
-  Enter        one guest: its CPU, waits, memory, processes, decisions
+  Enter        one guest: its CPUs, waits, memory, processes, wakers, decisions
   Esc          back; takes a filter away
   s r          sort by the next column (*); the other way round (^)
   /            filter by name or class: text, or a pattern such as LNX1*
   space        freeze the screen, and let it go on
+  [ ] { }      in a recording: a step back, a step on; ten back, ten on
   q            quit
 
   CPU%  CPU time of its process, of one CPU

@@ -10,7 +10,7 @@ mod overview;
 use super::model::Model;
 use super::view::{Shown, View};
 use crate::escape::plain;
-use reports::{Zone, clock_text, shown};
+use reports::{Zone, clock_text, date_text, shown};
 
 /// How lines are to look.
 pub(super) struct Look<'a> {
@@ -42,6 +42,11 @@ pub(super) fn draw(
     let mut body = match (view.has_help, &model.sample) {
         (true, _) => help::lines(),
         (_, None) => vec![String::new(), "  The manager has not told anything yet.".to_owned()],
+        (_, Some(_)) if nothing(model).is_some() && view.shown != Shown::Decisions => {
+            let mut lines = vec![String::new()];
+            lines.extend(wrapped(nothing(model).unwrap_or_default(), 2, width));
+            lines
+        }
         (_, Some(sample)) => match (view.shown, view.open) {
             (Shown::Guests, Some(id)) => guest::lines(model, sample, id, view, &room),
             (Shown::Guests, None) => guests::lines(model, view, &room),
@@ -71,11 +76,20 @@ pub(super) fn draw(
     fitted
 }
 
+/// Why nothing is known of a time of the past, if so.
+fn nothing(model: &Model) -> Option<&str> {
+    model.replay.as_ref()?.nothing.as_deref()
+}
+
 fn head(model: &Model, view: &View, look: &Look<'_>) -> String {
-    let at = model
-        .sample
-        .as_ref()
-        .map_or_else(|| "--:--:--".to_owned(), |sample| time(sample.at_ms(), look));
+    let at = match (&model.replay, &model.sample) {
+        (Some(replay), _) => {
+            let at_ms = replay.from_ms;
+            format!("replay  {} {}", date_text(at_ms, look.zone), time(at_ms, look))
+        }
+        (None, Some(sample)) => format!("pinhead {}", time(sample.at_ms(), look)),
+        (None, None) => "pinhead --:--:--".to_owned(),
+    };
     let tab = |number: u8, name: &str, shown: Shown| {
         if view.shown == shown {
             format!("[{number} {name}]")
@@ -84,7 +98,7 @@ fn head(model: &Model, view: &View, look: &Look<'_>) -> String {
         }
     };
     let mut head = format!(
-        "pinhead {at} {}{}{}{}",
+        "{at} {}{}{}{}",
         tab(1, "overview", Shown::Overview),
         tab(2, "guests", Shown::Guests),
         tab(3, "memory", Shown::Memory),
@@ -93,10 +107,15 @@ fn head(model: &Model, view: &View, look: &Look<'_>) -> String {
     if view.is_frozen {
         head.push_str(" FROZEN");
     }
-    if !view.filter.is_empty() {
-        head.push_str(&format!(" /{}", view.filter));
+    if model.replay.is_none() {
+        head.push_str(&filter_word(view));
     }
     head
+}
+
+/// The filter, if there is one.
+fn filter_word(view: &View) -> String {
+    if view.filter.is_empty() { String::new() } else { format!(" /{}", view.filter) }
 }
 
 /// The time of the day, to the second.
@@ -111,6 +130,15 @@ fn foot_line(model: &Model, view: &View) -> String {
     }
     if let Some(trouble) = &model.trouble {
         return format!("! {trouble}");
+    }
+    if let Some(replay) = model.replay.as_ref().filter(|_| !view.has_help) {
+        let step = match replay.length_ms {
+            ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
+            ms => format!("{} s", ms / 1000),
+        };
+        let note = replay.at_end.map(|end| format!("   {end}")).unwrap_or_default();
+        let filter = filter_word(view);
+        return format!("+{step}   [ ] a step   {{ }} ten   1-4  ? help  q quit{filter}{note}");
     }
     let keys = match (view.has_help, view.shown, view.open) {
         (true, ..) => "any key leads back  q quit",

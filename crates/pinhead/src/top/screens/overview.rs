@@ -11,6 +11,8 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
     let host = |id| shown(sample.host(id), 1);
     let mib = |id| size(sample.host(id));
     let row = &sample.ps.host;
+    // A recording has no settings.
+    let known = |bytes: u64| (!sample.is_recorded() || bytes > 0).then_some(bytes);
     let mut lines = vec![
         format!(
             "CPU      {} %  of {} CPUs   guests {} %   stolen from us {} %   wakes {} /s",
@@ -26,8 +28,8 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
             mib("total_mib"),
             mib("available_mib"),
             mib("free_mib"),
-            size_of(Some(row.set_point_bytes)),
-            size_of(Some(row.reserve_bytes)),
+            size_of(known(row.set_point_bytes)),
+            size_of(known(row.reserve_bytes)),
         ),
         format!(
             "         {:>HISTORY$}",
@@ -44,12 +46,13 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
         host("psi_io_full_percent"),
         host("stalls_per_s"),
     ));
+    let unless_told = if sample.is_recorded() { "" } else { "left as it is" };
     lines.push(format!(
         "KSM      {} MiB saved   {} share a page   {} ms/min   {}",
         mib("ksm_saved_mib"),
         host("ksm_ratio"),
         host("ksm_ms_per_min"),
-        name(sample.ps.ksm.phase.as_deref().unwrap_or("left as it is"), 20),
+        name(sample.ps.ksm.phase.as_deref().unwrap_or(unless_told), 20),
     ));
     lines.push(tiers(sample));
     lines.push(inhabitants(sample));
@@ -57,7 +60,7 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
         "pinhead  {} ms/min   {} MiB   a look takes {} ms",
         host("manager_ms_per_min"),
         mib("manager_mib"),
-        shown(Some(sample.round_us as f64 / 1000.0), 1),
+        shown(sample.round_us.map(|us| us as f64 / 1000.0), 1),
     ));
     lines.push(String::new());
     let mut busiest = guests::table(model, &View::new(Shown::Guests, ""), room, false);
@@ -100,7 +103,8 @@ fn inhabitants(sample: &Sample) -> String {
     let (running, asleep) = (count("running"), count("asleep"));
     let has: Option<u64> =
         rows.iter().filter_map(|row| row.actual_bytes).reduce(u64::saturating_add);
-    let of: Option<u64> = rows.iter().map(|row| row.memory_bytes).reduce(u64::saturating_add);
+    let each = rows.iter().filter_map(|row| sample.seen(row).known(row.memory_bytes));
+    let of: Option<u64> = each.reduce(u64::saturating_add);
     format!(
         "Guests   {}: {running} running, {asleep} asleep, {} else   have {} of {} MiB, res {}",
         rows.len(),

@@ -1,0 +1,229 @@
+//! A day of a hundred guests: how large it is, and how soon every report over it is there.
+//!
+//! ```text
+//!   recorded guests (raw.db) ─► sim::day ─► Recorder, a moment a second ─► a directory ─► its size
+//!                                                                             │
+//!                                       `pinhead report` as a process, each report ─► the slowest
+//! ```
+//!
+//! The guests follow real ones that were recorded for some minutes under mixed load, so that
+//! their numbers vary as a kernel's do. A report is timed as its user sees it, from the start of
+//! the process to its end, and is the best of some: what else the machine did is not its own.
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::table::{Figure, Row};
+use counters::series::Moment;
+use sim::day::Day;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use store::{Keep, Recorder, Records};
+
+/// Twelve guests for some minutes: what the day is made from.
+const RECORDED: &[u8] = include_bytes!("../../store/tests/data/guests-v1/raw.db");
+/// How many guests of them were there all the time.
+const FOLLOWED: usize = 11;
+/// Guests of the day.
+const GUESTS: usize = 100;
+/// Midnight of 2026-11-21, UTC.
+const MIDNIGHT_MS: i64 = 1_795_219_200_000;
+const DAY_MS: i64 = 86_400_000;
+const SECOND_MS: i64 = 1_000;
+/// The promise of its size, in millions of bytes.
+const SIZE_MB: f64 = 60.0;
+/// The promise of a report, in seconds.
+const REPORT_S: f64 = 1.0;
+/// How often each report is made; the best counts.
+const TIMES: usize = 3;
+/// Clock ticks of /proc in a second.
+const TICKS_A_SECOND: f64 = 100.0;
+/// How they are asked for.
+const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
+const STEPS: [Option<&str>; 2] = [None, Some("1m")];
+
+/// The figures. In a directory that is named, the day is left, and used if it is there.
+pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
+    let scratch = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
+    let made = dir.map_or_else(|| scratch.join("day"), Path::to_owned);
+    let found = figures(&scratch, &made);
+    // What could not be removed is in a directory for such things.
+    let _ = std::fs::remove_dir_all(&scratch);
+    found
+}
+
+fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
+    let rows = dir.join("2026-11-21.db");
+    if !rows.exists() {
+        record(&recorded(scratch)?, dir, DAY_MS)?;
+    }
+    let megabytes = |name: &str| {
+        let path = dir.join(name);
+        let found = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
+        Ok(found.len() as f64 / 1e6)
+    };
+    let raw = Figure { value: megabytes("raw.db")?, digits: 1, unit: " MB" };
+    let size = Figure { value: megabytes("2026-11-21.db")?, digits: 1, unit: " MB" };
+    let month = Figure { value: megabytes("2026-11.db")?, digits: 1, unit: " MB" };
+    let most = Keep::USUAL.raw_bytes as f64 / 1e6;
+    let mut found = vec![
+        Row::promised("a day of 100 guests, by the minute", size, SIZE_MB)
+            .note(&format!("they follow {FOLLOWED} recorded ones, in the hours of their classes")),
+        Row::promised("its samples of one second, the newest", raw, most),
+        Row::plain("the same day by 15 minutes", &month.text()),
+    ];
+    found.extend(reports(dir)?);
+    Ok(found)
+}
+
+/// The moments of the guests that were recorded.
+fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
+    let dir = scratch.join("guests");
+    let path = dir.join("raw.db");
+    let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, RECORDED));
+    written.map_err(|source| Error::file(&path, source))?;
+    let mut moments = Vec::new();
+    let visit = |moment| {
+        moments.push(moment);
+        ControlFlow::Continue(())
+    };
+    Records::open(&dir)
+        .and_then(|records| records.raw(i64::MIN, i64::MAX, visit))
+        .map_err(Error::Store)?;
+    Ok(moments)
+}
+
+/// Records a day, or the beginning of one, from moments a second apart.
+fn record(recorded: &[Moment], dir: &Path, length_ms: i64) -> Result<(), Error> {
+    let wrong = || Error::Content { path: "recordings".into(), what: "guests to follow" };
+    let mut day = Day::new(recorded, GUESTS, MIDNIGHT_MS).ok_or_else(wrong)?;
+    let mut recorder = Recorder::new(dir, Keep::USUAL);
+    for number in 0..=length_ms / SECOND_MS {
+        let moment = day.at(MIDNIGHT_MS + number * SECOND_MS);
+        if recorder.record(&moment).is_some() {
+            return Err(Error::Content { path: dir.into(), what: "all moments" });
+        }
+    }
+    recorder.close().map_err(Error::Store)
+}
+
+/// How long a report took, what CPU time it used, and which one it was.
+struct Took {
+    seconds: f64,
+    cpu_s: f64,
+    name: String,
+}
+
+fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
+    let us = Path::new("/proc/self/exe");
+    let us = std::fs::read_link(us).map_err(|source| Error::file(us, source))?;
+    let program = us.with_file_name("pinhead");
+    let mut rows = Vec::new();
+    for step in STEPS {
+        let mut all = Vec::new();
+        for report in reports::REPORTS {
+            for format in FORMATS {
+                all.push(took(&program, dir, report.name, format, step)?);
+            }
+        }
+        all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        let Some(slowest) = all.first() else { continue };
+        let sum: f64 = all.iter().map(|took| took.seconds).sum();
+        let figure = Figure { value: slowest.seconds, digits: 2, unit: " s" };
+        let name = match step {
+            None => "the slowest report over it",
+            Some(_) => "the slowest by the minute",
+        };
+        let words = |took: &Took| {
+            format!("{} {:.2} s ({:.2} s of CPU)", took.name, took.seconds, took.cpu_s)
+        };
+        let worst: Vec<String> = all.iter().take(3).map(words).collect();
+        let mean = sum / all.len() as f64;
+        let cpu_s = all.iter().map(|took| took.cpu_s).fold(0.0, f64::max);
+        let count = all.len();
+        rows.push(Row::promised(name, figure, REPORT_S).note(&worst.join(", ")).note(&format!(
+            "{count} of them, the best of {TIMES} each: {mean:.2} s on average, at most \
+             {cpu_s:.2} s of CPU"
+        )));
+    }
+    Ok(rows)
+}
+
+fn took(
+    program: &PathBuf,
+    dir: &Path,
+    report: &str,
+    format: &str,
+    step: Option<&str>,
+) -> Result<Took, Error> {
+    let mut best = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..TIMES {
+        let mut command = Command::new(program);
+        command.args(["report", report, "--format", format, "--dir"]).arg(dir);
+        command.args(["--from", "2026-11-21", "--to", "2026-11-22"]);
+        if let Some(step) = step {
+            command.args(["--interval", step]);
+        }
+        command.env("TZ", "UTC").stdin(Stdio::null()).stdout(Stdio::null());
+        let (start, before_s) = (now(), children_s()?);
+        let status = command.status();
+        let seconds = now().duration_since(start).as_secs_f64();
+        let cpu_s = children_s()? - before_s;
+        let status = status.map_err(|source| Error::Start { program: program.clone(), source })?;
+        if !status.success() {
+            let said = format!("{report} --format {format}");
+            return Err(Error::Ended { name: "pinhead report", status: status.to_string(), said });
+        }
+        best = (best.0.min(seconds), best.1.min(cpu_s));
+    }
+    Ok(Took { seconds: best.0, cpu_s: best.1, name: format!("{report} {format}") })
+}
+
+/// CPU time of all children that have ended, in seconds, to a hundredth.
+fn children_s() -> Result<f64, Error> {
+    let path = Path::new("/proc/self/stat");
+    let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
+    // Behind the name, which may have anything in it: fields 16 and 17, the third being the first.
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: Vec<f64> =
+        fields.split_ascii_whitespace().skip(13).take(2).filter_map(|n| n.parse().ok()).collect();
+    match ticks[..] {
+        [user, system] => Ok((user + system) / TICKS_A_SECOND),
+        _ => Err(Error::Content { path: path.into(), what: "CPU time of children" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Span;
+
+    /// A quarter of an hour is as much a share of a day's bytes as of its time, or more: the
+    /// names are in it once.
+    const PART: u64 = 96;
+
+    #[test]
+    fn a_day_of_recorded_guests_is_small() {
+        let scratch = std::env::temp_dir().join(format!("pinhead-day-{}", std::process::id()));
+        let moments = recorded(&scratch).expect("read");
+        assert!(moments.len() > 200, "{}", moments.len());
+        let day = Day::new(&moments, GUESTS, MIDNIGHT_MS).expect("enough to follow");
+        assert_eq!(day.followed(), FOLLOWED);
+        let dir = scratch.join("day");
+        record(&moments, &dir, DAY_MS / 96).expect("recorded");
+        let rows = std::fs::metadata(dir.join("2026-11-21.db")).expect("there").len();
+        let records = Records::open(&dir).expect("opened");
+        let span = Span { from_ms: MIDNIGHT_MS, to_ms: MIDNIGHT_MS + DAY_MS, step_ms: 60_000 };
+        let mut minutes = 0;
+        let visit = |interval: counters::series::Interval| {
+            minutes += 1;
+            assert_eq!(interval.guests.len(), GUESTS, "in minute {minutes}");
+            ControlFlow::Continue(())
+        };
+        records.visit(span, store::Parts::ALL, visit).expect("read");
+        let _ = std::fs::remove_dir_all(&scratch);
+        assert_eq!(minutes, 15);
+        println!("{rows} bytes in 1/{PART} of a day");
+        assert!(rows * PART <= 60_000_000, "{rows} bytes in 1/{PART} of a day");
+    }
+}

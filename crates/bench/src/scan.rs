@@ -1,0 +1,165 @@
+//! What it costs the daemon to find out who runs, against bare reads of the same files.
+//!
+//! The daemon runs on this machine, at a terminal of its own that stands for the port to its
+//! host; this process is the host. The first answer is not counted: nothing is known before it.
+//! CPU time is what counts, and not how long it took: others may be at work beside.
+
+use crate::clock::{now, sleep_until};
+use crate::error::Error;
+use crate::meter;
+use crate::subject::Subject;
+use crate::sys;
+use crate::table::{Figure, Row};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use wire::{Decoder, Message, Processes, Scan, Welcome};
+
+/// The promise, in microseconds for a hundred tasks.
+const SCAN_US: f64 = 1000.0;
+/// Answers that are counted. The middle one is told.
+const ANSWERS: u32 = 3;
+/// A daemon answers one question in ten seconds.
+const APART: Duration = Duration::from_millis(10_200);
+/// How soon after its answer the daemon sleeps.
+const SETTLED: Duration = Duration::from_millis(50);
+/// Turns of the bare loop: of a process that runs, the kernel counts in ticks.
+const TURNS: usize = 100;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Tasks that are told of: what goes through a terminal at once is less than a port takes.
+const TOP: u8 = 5;
+/// Rules that leave everything as it is.
+const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
+                     CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// The figures.
+pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
+    let dir = std::env::temp_dir().join(format!("pinhead-bench-scan-{}", std::process::id()));
+    fs::create_dir_all(dir.join("run")).map_err(|e| Error::file(&dir, e))?;
+    let measured = measure(guest_dir, &dir);
+    // What could not be removed is in a directory for such things.
+    let _ = fs::remove_dir_all(&dir);
+    let (mut scans, tasks) = measured?;
+    scans.sort_unstable_by(f64::total_cmp);
+    let mut bare = (0..ANSWERS).map(|_| bare()).collect::<Result<Vec<f64>, Error>>()?;
+    bare.sort_unstable_by(f64::total_cmp);
+    let middle = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
+    let (scan, bare) = (middle(&scans) * 100.0, middle(&bare) * 100.0);
+    let figure = |value| Figure { value, digits: 0, unit: " us of CPU" };
+    Ok(vec![
+        Row::promised("who runs here: 100 tasks", figure(scan), SCAN_US)
+            .note(&format!("{tasks} tasks; the middle of {ANSWERS} answers, {APART:?} apart")),
+        Row::plain("bare reads of their schedstat", &figure(bare).text())
+            .note(&format!("the daemon takes {:.2} times as long", scan / bare)),
+    ])
+}
+
+/// What each answer took for a task, in microseconds of CPU, and how many tasks there were.
+fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
+    let program = guest_dir.join("x86_64/pinheadd");
+    let rules = dir.join("rules.conf");
+    fs::write(&rules, RULES).map_err(|e| Error::file(&rules, e))?;
+    let (mut host, port) = sys::terminal().map_err(|e| Error::file(Path::new("/dev/ptmx"), e))?;
+    let mut command = Command::new(&program);
+    command.args(["--foreground", "--dry-run", "--pace", "host", "--config"]).arg(&rules);
+    command.arg("--run-dir").arg(dir.join("run")).arg("--port").arg(&port);
+    let mut daemon = Subject::start("daemon", &mut command, &dir.join("log"))?;
+    let mut decoder = Decoder::new();
+    let silent = |what| Error::Content { path: port.clone(), what };
+    let hello = |reply| {
+        move |m: Message| matches!(m, Message::Hello(hello) if hello.reply == reply).then_some(())
+    };
+    until(&mut host, &mut decoder, hello(false)).ok_or(silent("hello of a daemon"))?;
+    let welcome = Welcome { memory_pages: 1 << 18, grants: false, paces: true };
+    say(&mut host, &Message::Welcome(welcome), &port)?;
+    // Before it says so, it has no rules yet, and hears nothing else.
+    until(&mut host, &mut decoder, hello(true)).ok_or(silent("answer to a welcome"))?;
+    let (mut taken, mut tasks) = (Vec::new(), 0);
+    for sequence in 1..=ANSWERS + 1 {
+        let (asked, before) = (now(), daemon.used()?);
+        say(&mut host, &Message::Scan(Scan { sequence, top: TOP }), &port)?;
+        let part = |m| if let Message::Processes(part) = m { Some(part) } else { None };
+        let part: Processes =
+            until(&mut host, &mut decoder, part).ok_or(silent("answer of the daemon"))?;
+        let count = part.totals.tasks.filter(|tasks| *tasks > 0);
+        let count = count.ok_or(silent("count of tasks"))?;
+        // When it sleeps again, all that it ran is counted.
+        sleep_until(now() + SETTLED);
+        let used = daemon.used()? - before;
+        sleep_until(asked + APART);
+        if sequence > 1 {
+            taken.push(used.cpu_ns as f64 / 1000.0 / count as f64);
+            tasks = count;
+        }
+    }
+    Ok((taken, tasks))
+}
+
+fn say(host: &mut File, message: &Message, port: &Path) -> Result<(), Error> {
+    let mut frame = Vec::new();
+    wire::encode(message, &mut frame);
+    host.write_all(&frame).map_err(|e| Error::file(port, e))
+}
+
+/// The first message that is wanted, if it comes in time.
+fn until<T>(
+    host: &mut File,
+    decoder: &mut Decoder,
+    wanted: impl Fn(Message) -> Option<T>,
+) -> Option<T> {
+    let deadline = now() + PATIENCE;
+    let mut bytes = [0; 4096];
+    while now() < deadline {
+        while let Some(message) = decoder.next() {
+            if let Some(found) = wanted(message) {
+                return Some(found);
+            }
+        }
+        match host.read(&mut bytes) {
+            Ok(count) => decoder.feed(&bytes[..count]),
+            // Nobody has opened the other end yet, or nothing was said.
+            Err(error) if error.kind() == ErrorKind::WouldBlock || is_early(&error) => {
+                sleep_until(now() + Duration::from_millis(2));
+            }
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn is_early(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EIO)
+}
+
+/// What a bare loop over the same files takes for a task, in microseconds of CPU.
+fn bare() -> Result<f64, Error> {
+    let proc = Path::new("/proc");
+    let is_number = |name: &std::ffi::OsStr| {
+        name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let mut files: Vec<PathBuf> = Vec::new();
+    for process in fs::read_dir(proc).map_err(|e| Error::file(proc, e))?.flatten() {
+        if !is_number(&process.file_name()) {
+            continue;
+        }
+        // One that has ended meanwhile has no tasks.
+        let tasks = fs::read_dir(process.path().join("task")).into_iter().flatten().flatten();
+        files.extend(tasks.map(|task| task.path().join("schedstat")));
+    }
+    let us = std::process::id();
+    let mut text = [0; 1024];
+    let before = meter::used(us)?;
+    for path in (0..TURNS).flat_map(|_| &files) {
+        if let Ok(mut file) = File::open(path) {
+            let _ = file.read(&mut text);
+        }
+    }
+    let used = meter::used(us)? - before;
+    match files.len() * TURNS {
+        0 => Err(Error::Content { path: proc.into(), what: "tasks" }),
+        count => Ok(used.cpu_ns as f64 / 1000.0 / count as f64),
+    }
+}

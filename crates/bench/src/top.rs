@@ -1,0 +1,208 @@
+//! What `pinhead top` costs: the program at a terminal, beside a made-up manager of a hundred
+//! guests that tells something new each second.
+
+use crate::args::Args;
+use crate::clock::{now, sleep_until};
+use crate::error::Error;
+use crate::meter;
+use crate::sys;
+use crate::table::{Figure, Row};
+use counters::series::{GuestField as G, Interval, Over, Who};
+use host::control::{Answer, Ask, GuestRow, HostRow, KsmRow, Passed, Ps};
+use host::control::{decode_request, encode_answer};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// The promise, in percent of one core.
+const CPU_PERCENT: f64 = 1.0;
+/// Guests of the made-up manager.
+const GUESTS: usize = 100;
+/// The shortest time that a screen is watched.
+const SECONDS_MIN: u64 = 20;
+/// What the first screens cost is not counted.
+const BEGIN: Duration = Duration::from_secs(3);
+/// Minutes of the made-up day's intervals, and which of them are told in turn: of a busy hour.
+const MINUTES: u64 = 15;
+const TOLD: std::ops::Range<usize> = 40..44;
+/// Screens on which all guests are.
+const SCREENS: [&str; 2] = ["overview", "guests"];
+
+/// The figures.
+pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
+    let program = args.guest_dir.join("../release/pinhead");
+    let dir = std::env::temp_dir().join(format!("pinhead-bench-top-{}", std::process::id()));
+    fs::create_dir_all(&dir).map_err(|e| Error::file(&dir, e))?;
+    let seconds = args.seconds.max(SECONDS_MIN);
+    let measured = SCREENS.iter().map(|screen| row(&program, &dir, screen, seconds)).collect();
+    // What could not be removed is in a directory for such things.
+    let _ = fs::remove_dir_all(&dir);
+    measured
+}
+
+fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Error> {
+    let socket = dir.join(format!("{screen}.sock"));
+    let manager = Arc::new(Manager::new());
+    listen(&socket, &manager)?;
+    let mut top = Top::start(program, &socket, screen, &dir.join("log"))?;
+    top.watch(BEGIN)?;
+    let (before, asked) = (meter::used(top.child.id())?, manager.asked());
+    let took = top.watch(Duration::from_secs(seconds))?;
+    let used = meter::used(top.child.id())? - before;
+    let asked = manager.asked() - asked;
+    let cpu = used.cpu_ns as f64 / took.as_nanos() as f64 * 100.0;
+    let figure = Figure { value: cpu, digits: 2, unit: " %" };
+    let name = format!("`pinhead top` of {GUESTS} guests, {screen}");
+    Ok(Row::promised(&name, figure, CPU_PERCENT).note(&format!(
+        "of one core, in {seconds} s; it asked {asked} times, {:.1} ms each",
+        used.cpu_ns as f64 / 1e6 / asked.max(1) as f64
+    )))
+}
+
+/// The program at its terminal. It ends with this value.
+struct Top {
+    child: Child,
+    ours: File,
+}
+
+impl Top {
+    fn start(program: &Path, socket: &Path, screen: &str, log: &Path) -> Result<Top, Error> {
+        let (ours, port) = sys::terminal().map_err(|e| Error::file(Path::new("/dev/ptmx"), e))?;
+        let open = || OpenOptions::new().read(true).write(true).open(&port);
+        let theirs = || open().map(Stdio::from).map_err(|e| Error::file(&port, e));
+        let errors = File::create(log).map_err(|e| Error::file(log, e))?;
+        let mut command = Command::new(program);
+        command.args(["top", "--screen", screen, "--socket"]).arg(socket);
+        command.stdin(theirs()?).stdout(theirs()?).stderr(errors).env("LANG", "C.UTF-8");
+        let started = sys::spawn(&mut command);
+        let child = started.map_err(|source| Error::Start { program: program.into(), source })?;
+        Ok(Top { child, ours })
+    }
+
+    /// Takes what it draws for so long, and says how long it was.
+    fn watch(&mut self, time: Duration) -> Result<Duration, Error> {
+        let begin = now();
+        let mut bytes = [0; 16 * 1024];
+        while now() < begin + time {
+            match self.ours.read(&mut bytes) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    sleep_until(now() + Duration::from_millis(20));
+                }
+                Err(error) => return Err(Error::file(Path::new("pinhead top"), error)),
+            }
+        }
+        Ok(now() - begin)
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        // One that has ended takes no notice.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A manager that makes up what it tells.
+struct Manager {
+    intervals: Vec<Interval>,
+    asked: AtomicI64,
+}
+
+impl Manager {
+    fn new() -> Manager {
+        let day = reports::testing::day(GUESTS, MINUTES);
+        let intervals = day.intervals.get(TOLD).unwrap_or_default().to_vec();
+        Manager { intervals, asked: AtomicI64::new(0) }
+    }
+
+    /// How often it was asked what happened.
+    fn asked(&self) -> i64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn interval(&self, number: i64) -> Interval {
+        let place = usize::try_from(number).unwrap_or(0) % self.intervals.len().max(1);
+        let mut interval = self.intervals.get(place).cloned().unwrap_or_default();
+        interval.from_ms += number * 1_000;
+        interval
+    }
+
+    fn answer(&self, ask: &Ask) -> Answer {
+        let number = self.asked();
+        match ask {
+            Ask::Interval { processes } => {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                let interval = self.interval(number);
+                Answer::Interval(Box::new(Passed::with(&interval, 900, processes)))
+            }
+            Ask::Status => Answer::Status(Box::default()),
+            _ => Answer::Ps(self.ps(number)),
+        }
+    }
+
+    fn ps(&self, number: i64) -> Ps {
+        let interval = self.interval(number);
+        let row = |(index, (who, over)): (usize, (&Who, &Over<G>))| {
+            let action = if number % 10 == index as i64 % 10 { "grow" } else { "hold" };
+            GuestRow {
+                id: index as u64 + 1,
+                name: who.name.clone(),
+                uuid: who.uuid.clone(),
+                class: Some(who.class.clone()),
+                pid: who.pid,
+                mode: "managed".into(),
+                state: "running".into(),
+                daemon: true,
+                memory_bytes: over.get(G::Memory).unwrap_or_default(),
+                actual_bytes: over.get(G::Actual),
+                target_bytes: over.get(G::Target),
+                max_bytes: over.get(G::Memory).unwrap_or_default(),
+                shares: 100,
+                resident_bytes: over.get(G::Resident),
+                available_bytes: over.get(G::OwnAvailable),
+                need_bytes: Some(0),
+                psi_permille: Some(number as f64 % 7.0),
+                age_ms: Some(900),
+                action: Some(action.into()),
+                clause: Some("set-point".into()),
+                reason: Some(format!("The host has what it is to have: {number} MiB above it")),
+                ..GuestRow::default()
+            }
+        };
+        let guests = interval.guests.iter().enumerate().map(row).collect();
+        Ps { host: HostRow::default(), ksm: KsmRow::default(), guests }
+    }
+}
+
+/// Serves requests in threads that end with this process.
+fn listen(socket: &Path, manager: &Arc<Manager>) -> Result<(), Error> {
+    let listener = UnixListener::bind(socket).map_err(|e| Error::file(socket, e))?;
+    let manager = Arc::clone(manager);
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let manager = Arc::clone(&manager);
+            std::thread::spawn(move || serve(client, &manager));
+        }
+    });
+    Ok(())
+}
+
+/// A client that hangs up, or asks what is no request, is not served any more.
+fn serve(mut client: UnixStream, manager: &Manager) -> Option<()> {
+    let mut lines = BufReader::new(client.try_clone().ok()?);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).ok()? > 0 {
+        let request = decode_request(line.trim_ascii_end()).ok()?;
+        let answer = encode_answer(Some(request.id), &Ok(manager.answer(&request.ask)));
+        client.write_all(&answer).ok()?;
+        line.clear();
+    }
+    Some(())
+}

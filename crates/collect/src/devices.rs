@@ -1,0 +1,322 @@
+//! What a guest's process has open: image files, and tap devices of its network.
+//!
+//! ```text
+//!   /proc/PID/fd ─┬─► regular files ─► Images, shared by all guests ─► size, what is cached
+//!                 └─► /dev/net/tun ─► fdinfo: its name ─► /sys/class/net/NAME/statistics
+//! ```
+//!
+//! Nothing of an image is read, and none stays open: that would keep a file system busy.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::sys;
+use crate::text::{Buffer, Kept, lines};
+
+/// How often the descriptors of a process are looked through: each is a link to be read.
+const LIST_MS: u64 = 60_000;
+/// Descriptors that are looked at. An emulator opens its disks among its first.
+const FDS_MAX: usize = 1024;
+/// Images and tap devices of one guest that are counted.
+const IMAGES_MAX: usize = 64;
+const TAPS_MAX: usize = 8;
+/// Smaller files are no images: firmware, logs, locks.
+const IMAGE_BYTES_MIN: u64 = 1 << 20;
+/// The unit of what a file takes, whatever its file system's own.
+const BLOCK_BYTES: u64 = 512;
+/// Files whose cache is counted in one round, however many there are: the kernel walks over what
+/// is cached, which takes milliseconds of a large file.
+const COUNTED_A_ROUND: usize = 4;
+/// A file that no guest has had open for so long is forgotten: a guest that sleeps is looked at
+/// more often.
+const FORGET_MS: u64 = 3 * LIST_MS;
+/// Where memory lies that looks like a file.
+const MEMORY: [&str; 3] = ["/memfd:", "/dev/", "anon_inode:"];
+/// What the link of a tap device's descriptor says.
+const TUN: &str = "/dev/net/tun";
+/// The longest name that the kernel gives an interface.
+const INTERFACE_MAX: usize = 15;
+
+/// A file, whatever it is called: its device and its number there.
+type Key = (u64, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Image {
+    bytes: u64,
+    cached: Option<u64>,
+    counted_ms: Option<u64>,
+    seen_ms: u64,
+}
+
+/// Image files of all guests, each once: many guests may have one base image.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    all: BTreeMap<Key, Image>,
+    left: usize,
+}
+
+/// What image files come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    /// `None` as long as it is not known of all of them.
+    pub(crate) cached: Option<u64>,
+}
+
+impl Images {
+    /// A new round begins.
+    pub(crate) fn begin(&mut self, now_ms: u64) {
+        self.left = COUNTED_A_ROUND;
+        self.all.retain(|_, image| now_ms.saturating_sub(image.seen_ms) < FORGET_MS);
+    }
+
+    fn sees(&mut self, key: Key, bytes: u64, now_ms: u64) {
+        let new = Image { bytes, cached: None, counted_ms: None, seen_ms: now_ms };
+        let image = self.all.entry(key).or_insert(new);
+        (image.bytes, image.seen_ms) = (bytes, now_ms);
+    }
+
+    /// Counts what is cached of a file, if that was not done for a while and the round has room.
+    fn count(&mut self, key: Key, path: &Path, page_bytes: u64, now_ms: u64) {
+        let Some(image) = self.all.get_mut(&key) else { return };
+        let is_due = image.counted_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS);
+        if self.left == 0 || !is_due {
+            return;
+        }
+        self.left -= 1;
+        image.counted_ms = Some(now_ms);
+        let is_it =
+            |file: &File| file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == key);
+        let file = File::open(path).ok().filter(is_it);
+        let pages = file.and_then(|file| sys::cached_pages(&file));
+        image.cached = pages.and_then(|pages| pages.checked_mul(page_bytes));
+    }
+
+    fn sum<'a>(images: impl Iterator<Item = &'a Image>) -> Held {
+        let none = Held { cached: Some(0), ..Held::default() };
+        images.fold(none, |sum, image| Held {
+            files: sum.files + 1,
+            bytes: sum.bytes.saturating_add(image.bytes),
+            cached: sum.cached.zip(image.cached).map(|(a, b)| a.saturating_add(b)),
+        })
+    }
+
+    /// Of all guests together, each file once; `None` as long as none was seen.
+    pub(crate) fn held(&self) -> Option<Held> {
+        (!self.all.is_empty()).then(|| Images::sum(self.all.values()))
+    }
+}
+
+/// What went through the tap devices of a guest, from its own side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) in_packets: u64,
+    pub(crate) in_bytes: u64,
+    pub(crate) out_packets: u64,
+    pub(crate) out_bytes: u64,
+}
+
+/// The files of a tap device. What the guest gets is what the host sends to the device.
+const TAP_FILES: [&str; 4] = ["tx_packets", "tx_bytes", "rx_packets", "rx_bytes"];
+
+#[derive(Debug)]
+struct Tap {
+    name: String,
+    files: [Kept; 4],
+}
+
+/// What one guest's process has open.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    root: PathBuf,
+    pid: u32,
+    page_bytes: u64,
+    listed_ms: Option<u64>,
+    /// `None` where its descriptors may not be looked at.
+    images: Option<Vec<(Key, PathBuf)>>,
+    taps: Vec<Tap>,
+}
+
+impl Devices {
+    /// Nothing is looked at yet.
+    pub(crate) fn new(root: &Path, pid: u32, page_bytes: u64) -> Devices {
+        let root = root.to_owned();
+        Devices { root, pid, page_bytes, listed_ms: None, images: None, taps: Vec::new() }
+    }
+
+    /// Looks at them, if it is time to.
+    pub(crate) fn read(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
+        if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
+            self.listed_ms = Some(now_ms);
+            self.list(images, now_ms, buffer);
+        }
+        for (key, path) in self.images.iter().flatten() {
+            images.count(*key, path, self.page_bytes, now_ms);
+        }
+    }
+
+    fn list(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
+        let dir = self.root.join(format!("proc/{}", self.pid));
+        self.images = None;
+        let Ok(entries) = std::fs::read_dir(dir.join("fd")) else { return };
+        let (mut found, mut taps) = (Vec::new(), Vec::new());
+        for entry in entries.flatten().take(FDS_MAX) {
+            let path = entry.path();
+            let Ok(link) = std::fs::read_link(&path) else { continue };
+            if link.as_os_str() == TUN && taps.len() < TAPS_MAX {
+                let info = Kept::open(&dir.join("fdinfo").join(entry.file_name()));
+                taps.extend(info.once(buffer).and_then(interface_of));
+            }
+            let is_file = link.is_absolute() && !MEMORY.iter().any(|dir| starts(&link, dir));
+            if !is_file || found.len() >= IMAGES_MAX {
+                continue;
+            }
+            let Ok(file) = std::fs::metadata(&path) else { continue };
+            let key = (file.dev(), file.ino());
+            let is_new = !found.iter().any(|(known, _)| *known == key);
+            if file.is_file() && file.len() >= IMAGE_BYTES_MIN && is_new {
+                images.sees(key, file.blocks().saturating_mul(BLOCK_BYTES), now_ms);
+                found.push((key, path));
+            }
+        }
+        self.images = Some(found);
+        taps.sort_unstable();
+        taps.dedup();
+        if self.taps.iter().map(|tap| &tap.name).ne(&taps) {
+            let open = |name: String| {
+                let dir = self.root.join("sys/class/net").join(&name).join("statistics");
+                Tap { name, files: TAP_FILES.map(|file| Kept::open(&dir.join(file))) }
+            };
+            self.taps = taps.into_iter().map(open).collect();
+        }
+    }
+
+    /// What its images come to; `None` where that may not be looked at.
+    pub(crate) fn held(&self, images: &Images) -> Option<Held> {
+        let keys = self.images.as_ref()?.iter();
+        Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
+    }
+
+    /// What went through its tap devices; `None` where it has none.
+    pub(crate) fn network(&self, buffer: &mut Buffer) -> Option<Network> {
+        let mut sum: Option<Network> = None;
+        for tap in &self.taps {
+            let mut value = |at: usize| tap.files[at].number(buffer);
+            let now = [value(0)?, value(1)?, value(2)?, value(3)?];
+            let old = sum.unwrap_or_default();
+            sum = Some(Network {
+                in_packets: old.in_packets.saturating_add(now[0]),
+                in_bytes: old.in_bytes.saturating_add(now[1]),
+                out_packets: old.out_packets.saturating_add(now[2]),
+                out_bytes: old.out_bytes.saturating_add(now[3]),
+            });
+        }
+        sum
+    }
+
+    /// How many files stay open.
+    pub(crate) fn files(&self) -> usize {
+        self.taps.len() * TAP_FILES.len()
+    }
+}
+
+fn starts(link: &Path, with: &str) -> bool {
+    link.as_os_str().as_encoded_bytes().starts_with(with.as_bytes())
+}
+
+/// The name of a tap device in the information on its descriptor. It becomes part of a path.
+fn interface_of(text: &[u8]) -> Option<String> {
+    let name = lines(text).find_map(|line| line.strip_prefix(b"iff:"))?.trim_ascii();
+    let name = std::str::from_utf8(name).ok()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
+    let is_name = (1..=INTERFACE_MAX).contains(&name.len()) && !name.starts_with('.');
+    (is_name && name.chars().all(is_plain)).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    const PAGE: u64 = 4096;
+
+    #[test]
+    fn images_are_counted_once_however_many_have_them_open() {
+        let tree = Tree::new();
+        tree.file("images/base", &"x".repeat(2 << 20));
+        tree.file("images/log", "short");
+        let base = tree.path().join("images/base");
+        for (pid, fd) in [(7, 3), (7, 4), (8, 3)] {
+            tree.link(&format!("proc/{pid}/fd/{fd}"), &base.to_string_lossy());
+        }
+        tree.link("proc/7/fd/5", &tree.path().join("images/log").to_string_lossy());
+        tree.link("proc/7/fd/6", "/memfd:ram (deleted)");
+        let (mut images, mut buffer) = (Images::default(), Buffer::default());
+        assert_eq!(images.held(), None);
+        let mut guests = [7, 8, 9].map(|pid| Devices::new(tree.path(), pid, PAGE));
+        let mut round = |images: &mut Images, now_ms| {
+            images.begin(now_ms);
+            guests.iter_mut().for_each(|guest| guest.read(images, now_ms, &mut buffer));
+            guests.each_ref().map(|guest| guest.held(images))
+        };
+        let [one, two, gone] = round(&mut images, 1000);
+        assert_eq!((one, gone), (two, None));
+        let held = one.unwrap();
+        assert_eq!((held.files, held.bytes >= 2 << 20), (1, true));
+        assert_eq!(images.held(), one);
+        // A kernel before 6.5 does not tell. What was just written is in the cache.
+        assert!(held.cached.is_none_or(|bytes| bytes == 2 << 20), "{held:?}");
+        tree.remove("proc/7");
+        tree.remove("proc/8");
+        assert_eq!(round(&mut images, 1000 + FORGET_MS), [None, None, None]);
+        assert_eq!(images.held(), None);
+    }
+
+    #[test]
+    fn few_files_are_counted_in_a_round_and_all_in_time() {
+        let tree = Tree::new();
+        let count = COUNTED_A_ROUND + 1;
+        for file in 0..count {
+            tree.file(&format!("images/{file}"), &"x".repeat(1 << 20));
+            let path = tree.path().join(format!("images/{file}"));
+            tree.link(&format!("proc/7/fd/{file}"), &path.to_string_lossy());
+        }
+        let (mut images, mut buffer) = (Images::default(), Buffer::default());
+        let mut guest = Devices::new(tree.path(), 7, PAGE);
+        for (now_ms, expected) in [(0, COUNTED_A_ROUND), (1000, count)] {
+            images.begin(now_ms);
+            guest.read(&mut images, now_ms, &mut buffer);
+            let counted = images.all.values().filter(|image| image.counted_ms.is_some());
+            assert_eq!(counted.count(), expected);
+        }
+        let held = guest.held(&images).unwrap();
+        assert_eq!(held.files, count as u64);
+    }
+
+    #[test]
+    fn tap_devices_are_found_by_their_names() {
+        let tree = Tree::new();
+        for (fd, text) in [(3, "pos:\t0\niff:\tvnet7\n"), (4, "iff:\tvnet7\n"), (5, "iff:\t../x\n")]
+        {
+            tree.link(&format!("proc/7/fd/{fd}"), TUN);
+            tree.file(&format!("proc/7/fdinfo/{fd}"), text);
+        }
+        for (file, value) in TAP_FILES.iter().zip([10, 1000, 20, 2000]) {
+            tree.file(&format!("sys/class/net/vnet7/statistics/{file}"), &format!("{value}\n"));
+        }
+        let (mut images, mut buffer) = (Images::default(), Buffer::default());
+        let mut guest = Devices::new(tree.path(), 7, PAGE);
+        assert_eq!(guest.network(&mut buffer), None);
+        guest.read(&mut images, 0, &mut buffer);
+        let expected = Network { in_packets: 10, in_bytes: 1000, out_packets: 20, out_bytes: 2000 };
+        assert_eq!(guest.network(&mut buffer), Some(expected));
+        assert_eq!(guest.files(), 4);
+        tree.remove("sys/class/net/vnet7/statistics/rx_bytes");
+        tree.file("proc/7/fdinfo/3", "iff:\tvnet8\n");
+        guest.read(&mut images, LIST_MS, &mut buffer);
+        assert_eq!(guest.network(&mut buffer), None, "vnet8 has no figures");
+    }
+}

@@ -1,0 +1,331 @@
+//! Everybody else: processes that are no guests, and the kernel's own threads.
+//!
+//! ```text
+//!   /proc/PID/stat of all ─► what each ran, what its children ran that have ended
+//!     ─► grown since the last look, guests and the manager left out ─► two sums
+//! ```
+//!
+//! A process that comes and goes between two looks is not lost: its parent has waited for it,
+//! and the kernel counts what it ran as a child's. What was seen of it while it was there is
+//! taken off again: with the next look at the latest, because a look takes its time, and who ends
+//! meanwhile may have gone before its parent is seen to have waited. A parent that does not want
+//! to know of its children loses theirs: then there is less in the sum than there was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::text::{Buffer, Kept, number, stat_fields};
+use crate::threads::TICK_NS;
+
+/// More processes are not looked at: it would take the monitor more than 50 ms.
+const PROCESSES_MAX: usize = 4096;
+/// A look costs some 10 µs a process. With so many milliseconds a process from one look to the
+/// next it costs less than a thousandth of a CPU, however many there are.
+const APART_MS_EACH: u64 = 20;
+/// Looks are not closer than moments are.
+const APART_MIN_MS: u64 = 900;
+/// Nor further apart: a minute's row has at least one.
+const APART_MAX_MS: u64 = 60_000;
+/// Rows of minutes are made of moments a second apart, and the last one of each has to have what
+/// ran in it.
+const MINUTE_MS: i64 = 60_000;
+const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
+/// The flag of a thread of the kernel in field 9 of /proc/PID/stat.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// What everybody else ran since the first look, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// Processes, and their children that have ended.
+    pub(crate) processes_ns: u64,
+    /// Threads of the kernel.
+    pub(crate) kernel_ns: u64,
+}
+
+/// What /proc/PID/stat has of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    is_kernel: bool,
+    start_ticks: u64,
+    /// Of all its threads.
+    own_ns: u64,
+    /// Of its children that have ended and that it has waited for, theirs included.
+    children_ns: u64,
+}
+
+/// Looks at all processes, now and then.
+#[derive(Debug)]
+pub(crate) struct Others {
+    proc: PathBuf,
+    own: Option<u32>,
+    seen: BTreeMap<u32, Process>,
+    looked_ms: Option<u64>,
+    /// What ended children ran, as the last look has counted it.
+    ended_ns: u64,
+    /// What those ran that had gone by the last look and that no parent was seen to have waited
+    /// for yet.
+    late_ns: u64,
+    /// What was counted twice: of those that a look saw alive, and then their parent, which had
+    /// waited for them meanwhile.
+    twice_ns: u64,
+    ran: Ran,
+    buffer: Buffer,
+}
+
+impl Others {
+    /// Everybody below a root but the process that looks.
+    pub(crate) fn open(root: &Path) -> Others {
+        let mut buffer = Buffer::default();
+        let text = Kept::open(&root.join("proc/self/stat"));
+        let pid = text.once(&mut buffer).and_then(|text| text.split(|byte| *byte == b' ').next());
+        let own = pid.and_then(number).and_then(|pid| u32::try_from(pid).ok());
+        Others {
+            proc: root.join("proc"),
+            own,
+            seen: BTreeMap::new(),
+            looked_ms: None,
+            ended_ns: 0,
+            late_ns: 0,
+            twice_ns: 0,
+            ran: Ran::default(),
+            buffer,
+        }
+    }
+
+    /// Whether it is time for a look, at this time on a clock that never jumps and that since
+    /// 1970.
+    pub(crate) fn is_due(&self, now_ms: u64, at_ms: i64) -> bool {
+        let apart_ms = (self.seen.len() as u64).saturating_mul(APART_MS_EACH);
+        let apart_ms = apart_ms.clamp(APART_MIN_MS, APART_MAX_MS);
+        let is_last = at_ms.saturating_sub(1).rem_euclid(MINUTE_MS) >= LAST_OF_MINUTE_MS;
+        is_last || self.looked_ms.is_none_or(|then| now_ms.saturating_sub(then) >= apart_ms)
+    }
+
+    /// Looks at all; those of `guests` are counted elsewhere.
+    pub(crate) fn look(&mut self, now_ms: u64, guests: &BTreeSet<u32>) {
+        let is_first = self.looked_ms.replace(now_ms).is_none();
+        let Some(now) = self.all() else {
+            (self.seen, self.looked_ms) = (BTreeMap::new(), None);
+            (self.ended_ns, self.late_ns, self.twice_ns) = (0, 0, 0);
+            return;
+        };
+        let (mut children_ns, mut gone_ns) = (0_u64, 0_u64);
+        for (pid, process) in &now {
+            let before = self.seen.get(pid).filter(|seen| seen.start_ticks == process.start_ticks);
+            let (own, children) = before.map_or((0, 0), |seen| (seen.own_ns, seen.children_ns));
+            let grown_ns = process.own_ns.saturating_sub(own);
+            let grown_children_ns = process.children_ns.saturating_sub(children);
+            children_ns = children_ns.saturating_add(grown_children_ns);
+            if is_first || guests.contains(pid) || self.own == Some(*pid) {
+                continue;
+            }
+            let sum = match process.is_kernel {
+                true => &mut self.ran.kernel_ns,
+                false => &mut self.ran.processes_ns,
+            };
+            *sum = sum.saturating_add(grown_ns);
+        }
+        for (pid, seen) in &self.seen {
+            if now.get(pid).is_none_or(|process| process.start_ticks != seen.start_ticks) {
+                gone_ns = gone_ns.saturating_add(seen.own_ns).saturating_add(seen.children_ns);
+            }
+        }
+        if !is_first {
+            self.end(children_ns, gone_ns);
+        }
+        self.seen = now;
+    }
+
+    /// Counts what children ran that have ended, by what parents have waited for, and by what was
+    /// seen of those that have gone. Both may be of different looks, one apart.
+    fn end(&mut self, children_ns: u64, gone_ns: u64) {
+        let left_ns = children_ns.saturating_sub(self.late_ns);
+        let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));
+        let twice_ns = gone_ns.min(self.ended_ns);
+        self.late_ns = gone_ns - twice_ns;
+        let owed_ns = self.twice_ns.saturating_add(twice_ns);
+        self.twice_ns = owed_ns.saturating_sub(left_ns);
+        self.ended_ns = left_ns.saturating_sub(owed_ns);
+        self.ran.processes_ns = self.ran.processes_ns.saturating_add(self.ended_ns);
+    }
+
+    /// What a process had run by the last look, guest or not.
+    pub(crate) fn own_ns(&self, pid: u32) -> Option<u64> {
+        self.seen.get(&pid).map(|seen| seen.own_ns)
+    }
+
+    /// What they ran up to the last look; `None` if they cannot be looked at.
+    pub(crate) fn ran(&self) -> Option<Ran> {
+        self.looked_ms.map(|_| self.ran)
+    }
+
+    /// All processes; `None` if there are too many, or nobody is to be seen.
+    fn all(&mut self) -> Option<BTreeMap<u32, Process>> {
+        let mut all = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.proc).ok()?.flatten() {
+            let name = entry.file_name();
+            let Some(pid) = number(name.as_encoded_bytes()) else { continue };
+            let Ok(pid) = u32::try_from(pid) else { continue };
+            if all.len() >= PROCESSES_MAX {
+                return None;
+            }
+            let mut path = self.proc.join(name);
+            path.push("stat");
+            // One that has ended meanwhile is its parent's.
+            let text = Kept::open(&path);
+            if let Some(process) = text.once(&mut self.buffer).and_then(Process::parse) {
+                all.insert(pid, process);
+            }
+        }
+        (!all.is_empty()).then_some(all)
+    }
+}
+
+impl Process {
+    fn parse(text: &[u8]) -> Option<Process> {
+        let mut fields = stat_fields(text)?;
+        let mut value = |wanted| number(fields.find(|(number, _)| *number == wanted)?.1);
+        let is_kernel = value(9)? & PF_KTHREAD != 0;
+        let mut ns = |wanted: usize| value(wanted)?.checked_mul(TICK_NS);
+        let own_ns = ns(14)?.checked_add(ns(15)?)?;
+        let children_ns = ns(16)?.checked_add(ns(17)?)?;
+        Some(Process { is_kernel, start_ticks: value(22)?, own_ns, children_ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    /// A process with ticks of its own and of its children.
+    fn process(tree: &Tree, pid: u32, start: u64, own: u64, children: u64) {
+        let flags = if pid < 10 { PF_KTHREAD } else { 0 };
+        tree.file(
+            &format!("proc/{pid}/stat"),
+            &format!(
+                "{pid} (a) b) S 1 1 1 0 -1 {flags} 0 0 0 0 {own} 0 {children} 0 20 0 1 0 {start}\n"
+            ),
+        );
+    }
+
+    fn ms(others: &Others) -> (u64, u64) {
+        let ran = others.ran().unwrap();
+        (ran.processes_ns / 1_000_000, ran.kernel_ns / 1_000_000)
+    }
+
+    #[test]
+    fn what_ran_is_counted_once_whatever_comes_and_goes() {
+        let tree = Tree::new();
+        process(&tree, 1, 0, 7, 0);
+        process(&tree, 20, 5, 100, 1000);
+        process(&tree, 30, 5, 100, 0);
+        process(&tree, 40, 5, 100, 0);
+        tree.file("proc/self/stat", "40 (pinhead) R 1\n");
+        let mut others = Others::open(tree.path());
+        let guests = BTreeSet::from([30]);
+        assert_eq!(others.ran(), None);
+        others.look(0, &guests);
+        assert_eq!(ms(&others), (0, 0), "what was before nobody asks for");
+
+        // A guest and the manager run too, which is counted elsewhere.
+        process(&tree, 1, 0, 9, 0);
+        process(&tree, 20, 5, 110, 1000);
+        process(&tree, 30, 5, 900, 0);
+        process(&tree, 40, 5, 900, 0);
+        // A child that has come.
+        process(&tree, 50, 80, 3, 0);
+        others.look(1000, &guests);
+        assert_eq!(ms(&others), (130, 20));
+
+        // It has ended: its parent has what it ran up to its end, and so has another one that
+        // was never seen.
+        tree.remove("proc/50");
+        process(&tree, 20, 5, 110, 1000 + 4 + 50);
+        others.look(2000, &guests);
+        assert_eq!(ms(&others), (130 + 10 + 500, 20));
+
+        // A guest ends: its parent now has all that it ever ran, which others have not run.
+        tree.remove("proc/30");
+        process(&tree, 20, 5, 110, 1000 + 54 + 900);
+        others.look(3000, &BTreeSet::new());
+        assert_eq!(ms(&others), (640, 20));
+
+        // Another process gets a number again.
+        process(&tree, 20, 600, 5, 0);
+        others.look(4000, &guests);
+        assert_eq!(ms(&others), (640 + 50, 20));
+    }
+
+    #[test]
+    fn who_has_gone_before_its_parent_is_seen_to_have_waited_is_counted_once() {
+        let tree = Tree::new();
+        process(&tree, 20, 5, 100, 0);
+        process(&tree, 50, 6, 500, 0);
+        let mut others = Others::open(tree.path());
+        let nobody = BTreeSet::new();
+        others.look(0, &nobody);
+        tree.remove("proc/50");
+        others.look(1000, &nobody);
+        process(&tree, 20, 5, 100, 503);
+        others.look(2000, &nobody);
+        assert_eq!(ms(&others), (30, 0));
+    }
+
+    #[test]
+    fn who_is_seen_alive_and_in_its_parent_is_taken_off_again() {
+        let tree = Tree::new();
+        process(&tree, 20, 5, 100, 0);
+        process(&tree, 10, 6, 500, 0);
+        let mut others = Others::open(tree.path());
+        let nobody = BTreeSet::new();
+        others.look(0, &nobody);
+        process(&tree, 20, 5, 100, 500);
+        others.look(1000, &nobody);
+        assert_eq!(ms(&others), (5000, 0));
+        tree.remove("proc/10");
+        others.look(2000, &nobody);
+        process(&tree, 20, 5, 100, 500 + 300);
+        others.look(3000, &nobody);
+        assert_eq!(ms(&others), (5000, 0));
+        process(&tree, 20, 5, 100, 500 + 300 + 210);
+        others.look(4000, &nobody);
+        assert_eq!(ms(&others), (5100, 0), "what ended children ran is 5100 by now");
+    }
+
+    #[test]
+    fn a_parent_that_does_not_wait_loses_time_and_makes_none() {
+        let tree = Tree::new();
+        process(&tree, 20, 5, 100, 0);
+        process(&tree, 50, 6, 500, 0);
+        let mut others = Others::open(tree.path());
+        let nobody = BTreeSet::new();
+        others.look(0, &nobody);
+        tree.remove("proc/50");
+        process(&tree, 20, 5, 101, 0);
+        others.look(1000, &nobody);
+        assert_eq!(ms(&others), (10, 0));
+    }
+
+    #[test]
+    fn looks_are_further_apart_the_more_there_are_and_one_ends_each_minute() {
+        let tree = Tree::new();
+        (100..400).for_each(|pid| process(&tree, pid, 5, 1, 0));
+        let mut others = Others::open(tree.path());
+        assert!(others.is_due(0, 30_000));
+        others.look(0, &BTreeSet::new());
+        assert!(!others.is_due(5_900, 30_000) && others.is_due(6_000, 30_000));
+        assert!(others.is_due(1, 59_500) && others.is_due(1, 60_000) && !others.is_due(1, 60_001));
+    }
+
+    #[test]
+    fn where_nobody_is_seen_nothing_is_told() {
+        let tree = Tree::new();
+        let mut others = Others::open(tree.path());
+        others.look(0, &BTreeSet::new());
+        assert_eq!(others.ran(), None);
+        tree.file("proc/7/stat", "7 (x) S 18446744073709551615\n");
+        others.look(1, &BTreeSet::new());
+        assert_eq!(others.ran(), None);
+    }
+}

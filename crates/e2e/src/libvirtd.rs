@@ -1,0 +1,184 @@
+//! A libvirt of its own, for tests that watch guests under it.
+//!
+//! The daemon is a user's own (`qemu:///session`) with all its directories in one that is removed
+//! afterwards, so nothing of the machine's libvirt is touched. It takes itself for the system's
+//! when it runs as root: then it is given to the user `nobody`. A guest that outlives a test
+//! which was killed switches itself off, if its load does.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use farm::{Arch, Cache, GuestFile, ImageSpec, Process};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The name of its only domain.
+pub const NAME: &str = "lv1";
+/// The memory of the domain.
+pub const MEMORY_MIB: u64 = 256;
+
+/// Who owns nothing.
+const NOBODY: u32 = 65534;
+
+static DAEMONS: AtomicU32 = AtomicU32::new(0);
+
+/// A daemon of its own below a directory of its own.
+#[derive(Debug)]
+pub struct Daemon {
+    dir: PathBuf,
+    is_root: bool,
+    process: Process,
+}
+
+/// What is missing of what a daemon needs.
+pub fn missing() -> Option<&'static str> {
+    ["libvirtd", "virsh", "setpriv"].into_iter().find(|name| !is_there(name))
+}
+
+/// Whether there is a program of this name.
+pub fn is_there(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+impl Daemon {
+    /// Starts one. It listens a while later.
+    pub fn start() -> Daemon {
+        let number = DAEMONS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-libvirt-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        fs::create_dir_all(dir.join("config/libvirt")).unwrap();
+        fs::create_dir_all(dir.join("run")).unwrap();
+        // Output goes to files, or the daemon starts another one that writes it.
+        fs::write(dir.join("config/libvirt/qemu.conf"), "stdio_handler = \"file\"\n").unwrap();
+        for path in ["", "config", "config/libvirt", "run"] {
+            let path = dir.join(path);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            if is_root {
+                chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        let process = spawn(&dir, is_root);
+        Daemon { dir, is_root, process }
+    }
+
+    /// Its directory, where the domain's port and console are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The directory that `qemu:///session` looks into.
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.dir.join("run")
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("run/libvirt/libvirt-sock")
+    }
+
+    /// Ends it by force.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    /// Starts it once more.
+    pub fn start_again(&mut self) {
+        self.process = spawn(&self.dir, self.is_root);
+    }
+
+    /// Runs a command of libvirt's own client.
+    pub fn try_virsh(&self, words: &[&str]) -> Output {
+        let uri = format!("qemu+unix:///session?socket={}", self.socket().display());
+        Command::new("virsh").args(["-q", "-c", &uri]).args(words).output().unwrap()
+    }
+
+    /// The same, for what must succeed: what it printed.
+    pub fn virsh(&self, words: &[&str]) -> String {
+        let output = self.try_virsh(words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "virsh {words:?}: {error}\n{}", self.log());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// All that it, QEMU and the guest have said.
+    pub fn log(&self) -> String {
+        let log = self.dir.join(format!("cache/libvirt/qemu/log/{NAME}.log"));
+        let log = fs::read_to_string(log).unwrap_or_default();
+        format!("{}\n{log}\n{}", self.process.stderr(), self.console())
+    }
+
+    /// What the guest has said.
+    pub fn console(&self) -> String {
+        let console = fs::read(self.dir.join("console")).unwrap_or_default();
+        String::from_utf8_lossy(&console).into_owned()
+    }
+
+    /// Has a domain run from copies of an image that its user may read, with a script that runs
+    /// once it is up.
+    pub fn create_domain(&self, load: &str) {
+        let bytes = load.as_bytes().to_vec();
+        let files = vec![GuestFile { path: "/etc/load.sh".into(), mode: 0o755, bytes }];
+        let spec = ImageSpec { arch: Arch::X86_64, daemon: None, files };
+        let image = spec.build(&Cache::from_environment().unwrap()).unwrap();
+        for (from, to) in [(image.kernel, "kernel"), (image.initramfs, "initrd")] {
+            fs::copy(from, self.dir.join(to)).unwrap();
+            let readable = fs::Permissions::from_mode(0o644);
+            fs::set_permissions(self.dir.join(to), readable).unwrap();
+        }
+        let xml = self.dir.join("domain.xml");
+        fs::write(&xml, domain_xml(&self.dir)).unwrap();
+        self.virsh(&["create", xml.to_str().unwrap()]);
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.try_virsh(&["destroy", NAME]);
+        let _ = self.process.kill();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn spawn(dir: &Path, is_root: bool) -> Process {
+    let mut command = Command::new(if is_root { "setpriv" } else { "libvirtd" });
+    if is_root {
+        command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")]);
+        // Who changes its user outlives us unless it says again that it does not want to.
+        command.args(["--clear-groups", "--pdeathsig", "KILL", "libvirtd"]);
+    }
+    command.arg("--pid-file").arg(dir.join("run/daemon.pid"));
+    for (name, below) in [
+        ("HOME", "home"),
+        ("XDG_RUNTIME_DIR", "run"),
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("XDG_DATA_HOME", "data"),
+        ("XDG_STATE_HOME", "state"),
+    ] {
+        command.env(name, dir.join(below));
+    }
+    Process::start(command, Vec::new()).unwrap()
+}
+
+fn domain_xml(dir: &Path) -> String {
+    let dir = dir.display();
+    format!(
+        "<domain type='qemu'><name>{NAME}</name><memory unit='MiB'>{MEMORY_MIB}</memory>
+        <vcpu current='1'>2</vcpu>
+        <os><type arch='x86_64' machine='q35'>hvm</type>
+        <kernel>{dir}/kernel</kernel><initrd>{dir}/initrd</initrd>
+        <cmdline>console=ttyS0 quiet panic=-1 mitigations=off pinhead.name={NAME}</cmdline></os>
+        <features><acpi/></features><on_reboot>restart</on_reboot>
+        <devices><emulator>/usr/bin/qemu-system-x86_64</emulator>
+        <controller type='usb' model='none'/>
+        <serial type='file'><source path='{dir}/console'/></serial>
+        <channel type='unix'><source mode='bind' path='{dir}/port'/>
+        <target type='virtio' name='org.pinhead.0'/></channel>
+        <memballoon model='virtio' autodeflate='on' freePageReporting='on'/>
+        </devices></domain>"
+    )
+}

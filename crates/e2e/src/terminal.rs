@@ -1,0 +1,135 @@
+//! A program in a real terminal, as a person has it: keys go in, the screen comes out.
+//!
+//! The terminal is tmux's, with a server of its own whose socket is in a directory of its own,
+//! so that no other session is seen or touched.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use crate::manager::wait_until;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long a screen may take to be as it is expected: others use the machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What has ended stays to be read.
+const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
+                        set -g default-terminal screen-256color\n";
+
+static TERMINALS: AtomicU32 = AtomicU32::new(0);
+
+/// A program in a terminal. Both end with this value.
+#[derive(Debug)]
+pub struct Terminal {
+    dir: PathBuf,
+}
+
+/// Whether there is tmux.
+pub fn is_here() -> bool {
+    crate::libvirtd::is_there("tmux")
+}
+
+impl Terminal {
+    /// Starts a program in a terminal of so many columns and lines, with more environment.
+    pub fn start(
+        (width, height): (u16, u16),
+        environment: &[(&str, &str)],
+        command: &[&str],
+    ) -> Terminal {
+        let number = TERMINALS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-terminal-{}-{number}", std::process::id());
+        let terminal = Terminal { dir: std::env::temp_dir().join(name) };
+        fs::create_dir_all(&terminal.dir).unwrap();
+        fs::write(terminal.dir.join("tmux.conf"), SETTINGS).unwrap();
+        let mut words = vec!["new-session".to_owned(), "-d".to_owned()];
+        words.extend(["-x".to_owned(), width.to_string(), "-y".to_owned(), height.to_string()]);
+        for (name, value) in environment {
+            words.extend(["-e".to_owned(), format!("{name}={value}")]);
+        }
+        words.extend(command.iter().map(|word| (*word).to_owned()));
+        terminal.tmux(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        terminal
+    }
+
+    fn try_tmux(&self, words: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(self.dir.join("socket")).arg("-f").arg(self.dir.join("tmux.conf"));
+        // The screen is Unicode's, times are those of UTC, and no setting of the one who tests
+        // comes through.
+        command.args(words).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("TERM", "xterm");
+        command.env_remove("TMUX").env_remove("NO_COLOR").output().unwrap()
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = self.try_tmux(words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tmux {words:?}: {error}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What is on the screen.
+    pub fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// The same with the sequences that make it look as it does.
+    pub fn painted(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"])
+    }
+
+    /// Types characters.
+    pub fn types(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Presses a key that has a name, such as Enter.
+    pub fn presses(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    /// Makes the terminal larger or smaller.
+    pub fn resize(&self, (width, height): (u16, u16)) {
+        self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
+    }
+
+    /// Waits until the screen is so, and gives it.
+    pub fn until(&self, what: &str, so: impl Fn(&str) -> bool) -> String {
+        let mut screen = String::new();
+        let there = wait_until(PATIENCE, || {
+            screen = self.screen();
+            so(&screen)
+        });
+        assert!(there.is_some(), "not within {PATIENCE:?}: {what}\n{screen}");
+        screen
+    }
+
+    /// Waits until a text is on the screen, and gives all of it.
+    pub fn until_shown(&self, text: &str) -> String {
+        self.until(text, |screen| screen.contains(text))
+    }
+
+    /// Waits for the program's own end, and gives its exit status. One that a signal ended fails.
+    pub fn end(&self) -> i32 {
+        // It is dead for tmux a moment before its status is known.
+        let ask = || {
+            let what = "#{pane_dead} #{pane_dead_status}";
+            self.tmux(&["display-message", "-p", what]).trim().to_owned()
+        };
+        let mut last = String::new();
+        let ended = wait_until(PATIENCE, || {
+            last = ask();
+            last.strip_prefix("1 ").is_some_and(|how| !how.is_empty())
+        });
+        assert!(ended.is_some(), "it does not end\n{}", self.screen());
+        last.split_whitespace().nth(1).and_then(|how| how.parse().ok()).unwrap_or(-1)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.try_tmux(&["kill-server"]);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

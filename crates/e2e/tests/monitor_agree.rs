@@ -1,0 +1,231 @@
+//! What the monitor records agrees with independent tools over the same time: a guest's CPU time
+//! with libvirt's own count, the host's with `sar`, its memory with /proc.
+//!
+//! ```text
+//!   a busy guest of a real libvirt ─┬─► pinhead host ─► recordings, at the tools' times ─┐
+//!                                   └─► virsh domstats, sar, /proc/meminfo ────────────┴─► 1 %
+//! ```
+//!
+//! Two tools never read at the same moment. So the raw samples are taken between those of a
+//! second before and a second after, where the other tool read, and the time is long.
+
+use counters::series::{Field, GuestField, HostField, Kind, Moment, Over, Row};
+use e2e::libvirtd::{self, Daemon, NAME, is_there};
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{PATIENCE, alone};
+use pinhead::why::now;
+use reports::{Added, Facts, Scope, field};
+use std::ops::ControlFlow;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use store::Records;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+/// How long both sides watch, in seconds.
+const SECONDS: u64 = 45;
+/// They may differ by so much: the promise.
+const APART: f64 = 0.01;
+/// libvirt is asked again if it took longer: it read at some moment of that time.
+const ANSWER_MS: i64 = 60;
+const TRIES: u32 = 20;
+/// Computes, and leaves a little time, so that idle time is counted too.
+const LOAD: &str = "(while :; do n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done; \
+                    usleep 20000; done) &\nsleep 400\npoweroff -f\n";
+
+/// What a tool said, and when: in the middle of the time that it took.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    at_ms: i64,
+    value: f64,
+}
+
+/// CPU time of the domain's only virtual CPU, in nanoseconds, as libvirt tells it.
+fn vcpu_time(daemon: &Daemon) -> Told {
+    let mut best: Option<(i64, Told)> = None;
+    for _ in 0..TRIES {
+        let before_ms = now().ms;
+        let text = daemon.virsh(&["domstats", "--vcpu", NAME]);
+        let took_ms = now().ms - before_ms;
+        let value = text.lines().find_map(|line| line.trim().strip_prefix("vcpu.0.time="));
+        let value = value.and_then(|number| number.trim().parse().ok());
+        let value = value.unwrap_or_else(|| panic!("no time of a virtual CPU: {text}"));
+        let told = Told { at_ms: before_ms + took_ms / 2, value };
+        if best.is_none_or(|(least_ms, _)| took_ms < least_ms) {
+            best = Some((took_ms, told));
+        }
+        if took_ms <= ANSWER_MS {
+            return told;
+        }
+    }
+    best.expect("an answer").1
+}
+
+/// MemAvailable in bytes, by /proc.
+fn available() -> Told {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("its memory");
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<f64>().ok());
+    Told { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
+}
+
+/// The share of time in which the host's CPUs worked, in percent, by `sar`, and when it began
+/// and ended. Meanwhile something else is done.
+fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
+    let mut command = Command::new("sar");
+    command.args(["-u", "ALL", &SECONDS.to_string(), "1"]).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let from_ms = now().ms;
+    let mut child = command.spawn().expect("sar");
+    let ended = wait_until(Duration::from_secs(SECONDS + 30), || {
+        meanwhile();
+        child.try_wait().expect("its state").is_some()
+    });
+    let to_ms = now().ms;
+    if ended.is_none() {
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().expect("its output");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && ended.is_some(), "{text}");
+    let head: Vec<&str> = text
+        .lines()
+        .find(|line| line.contains("%idle"))
+        .map(|line| line.split_ascii_whitespace().skip_while(|word| *word != "CPU").collect())
+        .unwrap_or_else(|| panic!("no head: {text}"));
+    let average = text.lines().find(|line| line.starts_with("Average:"));
+    let row: Vec<&str> = average
+        .map(|line| line.split_ascii_whitespace().skip(1).collect())
+        .unwrap_or_else(|| panic!("no average: {text}"));
+    let column = |name: &str| {
+        let at = head.iter().position(|word| *word == name);
+        let number = at.and_then(|at| row.get(at)?.parse::<f64>().ok());
+        number.unwrap_or_else(|| panic!("no {name}: {text}"))
+    };
+    (100.0 - column("%idle") - column("%iowait") - column("%steal"), from_ms, to_ms)
+}
+
+/// A counter at a time, between the samples before and after it.
+fn at<F: Field>(rows: &[(i64, Row<F>)], field: F, at_ms: i64) -> f64 {
+    let value = |row: &Row<F>| row.get(field).unwrap_or_else(|| panic!("no {field:?}")) as f64;
+    let after = rows.iter().position(|(ms, _)| *ms >= at_ms);
+    let after = after.unwrap_or_else(|| panic!("nothing is recorded after {at_ms}"));
+    let (late_ms, late) = &rows[after];
+    let (early_ms, early) = &rows[after.checked_sub(1).expect("a sample before")];
+    let part = (at_ms - early_ms) as f64 / (late_ms - early_ms) as f64;
+    value(early) + (value(late) - value(early)) * part
+}
+
+/// The same share as the reports have it.
+fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64 {
+    let row = |at_ms| {
+        let mut row = rows[0].1.clone();
+        let counters = HostField::ALL.iter().filter(|field| field.kind() == Kind::Counter);
+        for field in counters.filter(|field| rows[0].1.get(**field).is_some()) {
+            row.set(*field, Some(at(rows, *field, at_ms) as u64));
+        }
+        row
+    };
+    let over = Over::between(&row(from_ms), &row(to_ms), to_ms.abs_diff(from_ms));
+    let facts = Facts {
+        host: &over,
+        guest: &Over::default(),
+        tier: &Over::default(),
+        process: &Over::default(),
+        added: &Added::default(),
+        on: None,
+        active: None,
+        unlisted_ns: None,
+    };
+    let field = field(Scope::Host, "busy_percent").expect("a field");
+    field.value(&facts).expect("a value")
+}
+
+/// How far two numbers are apart, as a part of the second one.
+fn apart(ours: f64, theirs: f64) -> f64 {
+    (ours - theirs).abs() / theirs.abs().max(f64::MIN_POSITIVE)
+}
+
+#[test]
+fn the_numbers_are_those_of_libvirt_sar_and_proc() {
+    let missing = libvirtd::missing().or((!is_there("sar")).then_some("sar"));
+    if let Some(program) = missing {
+        println!("skipped: there is no {program}; `scripts/setup test` installs it");
+        return;
+    }
+    let _alone = alone();
+    let daemon = Daemon::start();
+    let listens = wait_until(PATIENCE, || daemon.try_virsh(&["list"]).status.success());
+    assert!(listens.is_some(), "{}", daemon.log());
+    daemon.create_domain(LOAD);
+    let booted = wait_until(PATIENCE, || daemon.console().contains("lv1 is up"));
+    assert!(booted.is_some(), "{}", daemon.log());
+
+    let place = Place::new();
+    let records = place.dir().join("records");
+    let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
+    let size = Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let settings = place.settings(&size, &monitor);
+    let text = std::fs::read_to_string(&settings).expect("the settings");
+    let uri = format!("libvirt = [\"qemu:///session?socket={}\"]", daemon.socket().display());
+    std::fs::write(&settings, text.replace("libvirt = []", &uri)).expect("written");
+    let manager = Manager::start(PROGRAM, &place, &settings);
+    manager.until("it runs", PATIENCE, |ps| {
+        let busy = |percent: f64| percent > 10.0;
+        ps.guests.iter().any(|guest| guest.name == NAME && guest.cpu_percent.is_some_and(busy))
+    });
+    // A sample before the first time is needed, and one after the last.
+    let pass = |seconds| wait_until(Duration::from_secs(seconds), || false);
+    pass(3);
+    let first = vcpu_time(&daemon);
+    let mut memory = Vec::new();
+    let (busy, from_ms, to_ms) = sar(|| memory.push(available()));
+    let last = vcpu_time(&daemon);
+    pass(3);
+    drop(manager);
+
+    let (mut host, mut guest) = (Vec::new(), Vec::new());
+    let take = |moment: Moment| {
+        let at_ms = moment.at_ms;
+        host.push((at_ms, moment.host));
+        let of = moment.guests.into_iter().find(|(who, _)| who.name == NAME);
+        guest.extend(of.map(|(_, row)| (at_ms, row)));
+        ControlFlow::Continue(())
+    };
+    let recorded = Records::open(&records).expect("recordings");
+    recorded.raw(i64::MIN, i64::MAX, take).expect("samples");
+    println!("{} samples of the host, {} of the guest", host.len(), guest.len());
+
+    let run = |told: Told| at(&guest, GuestField::VcpuRun, told.at_ms);
+    let (ours, theirs) = (run(last) - run(first), last.value - first.value);
+    let seconds = (last.at_ms - first.at_ms) as f64 / 1e3;
+    println!(
+        "virtual CPU in {seconds:.1} s: {:.3} s by us, {:.3} s by libvirt, {:.2} % apart",
+        ours / 1e9,
+        theirs / 1e9,
+        apart(ours, theirs) * 100.0
+    );
+    assert!(apart(ours, theirs) <= APART, "{ours} and {theirs} ns");
+
+    let ours = busy_percent(&host, from_ms, to_ms);
+    let by = apart(ours, busy) * 100.0;
+    println!("host busy: {ours:.2} % by us, {busy:.2} % by sar, {by:.2} % apart");
+    assert!(apart(ours, busy) <= APART, "{ours} and {busy} %");
+
+    let nearest = |at_ms: i64| memory.iter().min_by_key(|told| (told.at_ms - at_ms).abs());
+    let mut all: Vec<f64> = host
+        .iter()
+        .filter(|(at_ms, _)| (from_ms..to_ms).contains(at_ms))
+        .filter_map(|(at_ms, row)| {
+            let ours = row.get(HostField::Available)? as f64;
+            Some(apart(ours, nearest(*at_ms)?.value))
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    let middle = *all.get(all.len() / 2).expect("samples of memory");
+    println!("memory available: {:.3} % apart in the middle of {}", middle * 100.0, all.len());
+    assert!(all.len() as u64 >= SECONDS / 2 && middle <= APART, "{all:?}");
+    let total = |row: &Row<HostField>| row.get(HostField::Total);
+    let text = std::fs::read_to_string("/proc/meminfo").expect("its memory");
+    let kib = text.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
+    assert_eq!(total(&host[0].1), kib.map(|kib| kib * 1024));
+}

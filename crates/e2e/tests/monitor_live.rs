@@ -1,0 +1,206 @@
+//! Every report, from a manager that runs beside real guests: it has its rows, no column is empty
+//! that can be had, and the numbers are possible ones.
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{Guest, Host, Plan};
+use farm::Arch;
+use host::control::{Answer, Ask, ask};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+/// All reports.
+const REPORTS: [&str; 16] = [
+    "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "PAGE", "CACHE",
+    "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
+];
+/// Processes are told of by two reports, which lie in two minutes.
+const APART: Duration = Duration::from_secs(61);
+/// By then the minute of the second one is over.
+const RECORDED: Duration = Duration::from_secs(90);
+/// Wakes often, computes, and reads and writes a little.
+const LOAD: &str = "(while :; do n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); done; \
+                    dd if=/dev/zero of=/dev/shm/file bs=64k count=4; cat /proc/meminfo; \
+                    usleep 100000; done) > /dev/null 2>&1 &";
+/// What a machine that emulates cannot tell, or one without swap space, without cgroups of its
+/// guests' own; and what guests without a disk and a network have nothing of. A column that is
+/// empty for want of anything else is a fault.
+const NOT_HERE: [&str; 14] = [
+    "KVM",
+    "cgroup",
+    "ksm",
+    "KSM",
+    "stat 42",
+    "stat 43",
+    "zram",
+    "zswap",
+    "swap",
+    "SecPageTables",
+    "cachestat",
+    "PID/fd",
+    "net/dev",
+    "statvfs",
+];
+/// Quotients of what did not happen: no disk was read, and no memory had to be reclaimed.
+const OF_NOTHING: [&str; 2] = ["cache_hit_percent", "turn_s"];
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 2;
+    plan.memory_mib = 192;
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    plan.kernel_args.push("no_timer_check".into());
+    plan
+}
+
+fn report(dir: &Path, name: &str, words: &[&str]) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(["report", name, "--dir"]).arg(dir).args(words);
+    let output = command.output().expect("a report");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {words:?}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn scan(place: &Place, guest: &str) {
+    let question = Ask::Scan { guest: guest.to_owned() };
+    let answer = ask(&place.socket(), &question, Duration::from_secs(30));
+    assert!(matches!(answer, Ok(Answer::Scan(_))), "{guest}: {answer:?}");
+}
+
+/// A column of a table: its name, title and unit, and the values in it.
+struct Column<'a> {
+    name: &'a str,
+    title: &'a str,
+    unit: &'a str,
+    values: Vec<Option<f64>>,
+}
+
+fn columns<'a>(table: &'a Value, rows: &'a [Value]) -> Vec<Column<'a>> {
+    let all = table["columns"].as_array().expect("columns");
+    let column = |column: &'a Value| {
+        let name = column["name"].as_str().expect("a name");
+        let values = rows.iter().map(|row| row[name].as_f64()).collect();
+        let text = |of: &str| column[of].as_str().unwrap_or_default();
+        Column { name, title: text("title"), unit: text("unit"), values }
+    };
+    all.iter().map(column).collect()
+}
+
+/// What a report says of a column in which nothing stands.
+fn why_empty<'a>(notes: &[&'a str], title: &str) -> Option<&'a str> {
+    let names = |note: &&str| {
+        let names = note.split_once(": -, because").map_or("", |(names, _)| names);
+        names.split(", ").any(|name| name == title)
+    };
+    notes.iter().copied().find(names)
+}
+
+/// Why a value cannot be in its unit, if so. `cpus` is how many the host has.
+fn impossible(report: &str, column: &Column<'_>, value: f64, cpus: f64) -> Option<String> {
+    // A difference of what was found in memory and what should be may be less than nothing.
+    let is_rest = column.name.starts_with("other") || column.name.contains("balance");
+    let most = match column.unit {
+        "%" if report == "ADV" => return None,
+        "%" => 100.0 * cpus.max(2.0) * 1.05,
+        "ms/min" => 60_000.0 * cpus * 1.05,
+        "MiB" => 64.0 * 1024.0 * 1024.0,
+        _ => f64::MAX,
+    };
+    let is_possible = value.is_finite() && value <= most && (value >= 0.0 || is_rest);
+    (!is_possible).then(|| format!("{report}: {} is {value} {}", column.name, column.unit))
+}
+
+#[test]
+fn every_report_is_made_of_a_manager_that_runs() {
+    let place = Place::new();
+    let host = Host::start(&[plan(&place), plan(&place)]);
+    let mut guests: Vec<Guest<'_>> = (0..2).map(|n| host.guest(n)).collect();
+    for guest in &mut guests {
+        guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+        guest.sh(LOAD);
+    }
+    host.let_go();
+    let records = place.dir().join("records");
+    let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
+    let size = Size::with_free(&host, 2, 512);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, &monitor));
+    manager.knows(2);
+    let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
+    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());
+    // A guest may be asleep on a crowded machine, and is not asked by itself then.
+    ["g1", "g2"].iter().for_each(|name| scan(&place, name));
+    let _ = wait_until(APART, || false);
+    ["g1", "g2"].iter().for_each(|name| scan(&place, name));
+    let of_both = || {
+        let text = report(&records, "PROC", &["--from", "10m ago", "--format", "csv"]);
+        text.contains("g1,") && text.contains("g2,")
+    };
+    assert!(wait_until(RECORDED, of_both).is_some(), "no processes are recorded");
+
+    let cpus = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
+    let (mut wrong, mut empty) = (Vec::new(), BTreeMap::new());
+    for name in REPORTS {
+        for format in ["text", "html", "csv"] {
+            let text = report(&records, name, &["--from", "10m ago", "--format", format]);
+            assert!(text.lines().count() > 2, "{name} as {format}: {text}");
+            assert!(format != "html" || text.contains("</html>"), "{name}: no whole page");
+            let tells = ["GUEST1", "GUEST2", "STATE", "QUEUE", "PROC", "IDLE", "LNXS"];
+            let both = text.contains("g1") && text.contains("g2");
+            if tells.contains(&name) && !both {
+                wrong.push(format!("{name} as {format} does not tell of both: {text}"));
+            }
+        }
+        let text = report(&records, name, &["--from", "10m ago", "--format", "json"]);
+        let json: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(json["report"], name);
+        let notes: Vec<&str> =
+            json["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut count = 0;
+        for table in json["tables"].as_array().expect("tables") {
+            let rows = table["rows"].as_array().expect("rows");
+            count += rows.len();
+            for column in columns(table, rows) {
+                let known = column.values.iter().flatten();
+                wrong.extend(known.filter_map(|value| impossible(name, &column, *value, cpus)));
+                let is_number = rows.iter().all(|row| !row[column.name].is_string());
+                if is_number && !rows.is_empty() && column.values.iter().all(Option::is_none) {
+                    let why = why_empty(&notes, column.title).map(str::to_owned);
+                    empty.insert((name, column.name.to_owned()), why);
+                }
+            }
+            if name == "STATE" {
+                // There is none in an interval of which no guest was there.
+                let sums: Vec<f64> =
+                    rows.iter().filter_map(|row| row["states_percent"].as_f64()).collect();
+                let is_whole = |sum: &f64| (sum - 100.0).abs() <= 0.5;
+                assert!(sums.len() >= 2 && sums.iter().all(is_whole), "{sums:?}");
+            }
+        }
+        println!("{name}: {count} rows");
+        // Advice is given where there is reason for it.
+        if count == 0 && name != "ADV" {
+            wrong.push(format!("{name} has no rows: {notes:?}"));
+        }
+    }
+    let named: Vec<String> =
+        empty.keys().map(|(report, name)| format!("{report} {name}")).collect();
+    println!("empty: {}", named.join(", "));
+    let unexplained: Vec<String> = empty
+        .into_iter()
+        .filter(|((_, column), _)| !OF_NOTHING.contains(&column.as_str()))
+        .filter(|(_, why)| {
+            let because = why.as_deref().and_then(|note| note.split_once(": -, because"));
+            !because.is_some_and(|(_, why)| NOT_HERE.iter().any(|word| why.contains(word)))
+        })
+        .map(|((report, column), why)| format!("{report} {column}: {why:?}"))
+        .collect();
+    wrong.extend(unexplained.into_iter().map(|column| format!("nothing is in {column}")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,220 @@
+//! `pinhead top` in a real terminal, as a person sees it: beside a manager with a real guest, and
+//! over a recording of an earlier version.
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::terminal::{self, Terminal};
+use e2e::{Host, Plan};
+use farm::Arch;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+const SMALL: (u16, u16) = (80, 24);
+/// Dark on light, as tmux tells it.
+const INVERSE: &str = "\u{1b}[7m";
+
+fn is_skipped() -> bool {
+    let is_skipped = !terminal::is_here();
+    if is_skipped {
+        println!("skipped: there is no tmux; `scripts/setup test` installs it");
+    }
+    is_skipped
+}
+
+/// A copy of the recording of version 1, since a reader may make its index beside a file.
+struct Recording(PathBuf);
+
+impl Recording {
+    fn new(name: &str) -> Recording {
+        let dir = std::env::temp_dir().join(format!("pinhead-top-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/data/records-v1");
+        for file in std::fs::read_dir(data).expect("the recording") {
+            let path = file.expect("a file").path();
+            let to = dir.join(path.file_name().expect("a name"));
+            std::fs::copy(path, to).expect("copied");
+        }
+        Recording(dir)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path")
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The first line.
+fn head(screen: &str) -> &str {
+    screen.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn the_past_is_gone_through_with_keys() {
+    if is_skipped() {
+        return;
+    }
+    let recording = Recording::new("replay");
+    let command = [PROGRAM, "top", "--replay", recording.path(), "--at", "2026-11-21 14:59"];
+    let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &command);
+    let screen = terminal.until_shown("replay  2026-11-21 14:59:00 [1 overview]");
+    assert!(screen.contains("+1 min   [ ] a step   { } ten"), "{screen}");
+    assert!(terminal.painted().contains(INVERSE), "its first line stands out");
+    terminal.types("2");
+    let screen = terminal.until_shown("[2 guests]");
+    assert!(screen.contains("web1") && screen.contains("grüße\u{fffd}"), "{screen}");
+    terminal.types("]");
+    terminal.until_shown("2026-11-21 15:00:00");
+    terminal.types("}");
+    terminal.until_shown("the recording ends here");
+    terminal.types("[");
+    let screen = terminal.until_shown("2026-11-21 14:59:00");
+    assert!(screen.contains("[2 guests]"), "the screen stays: {screen}");
+    // Before it there is a quarter of an hour of which only the last minute was recorded.
+    terminal.types("{");
+    terminal.until_shown("Nothing was recorded then");
+    terminal.types("{");
+    terminal.until_shown("the recording begins here");
+    terminal.types("}]]]]");
+    terminal.until_shown("2026-11-21 14:59:00");
+    // One guest, and what is not recorded says so.
+    terminal.types("/web");
+    terminal.presses("Enter");
+    terminal.until("the filter", |screen| !screen.contains("grüße") && screen.contains(">web1"));
+    terminal.presses("Enter");
+    let screen = terminal.until_shown("GUEST    web1");
+    assert!(screen.contains("its virtual CPUs are recorded as one"), "{screen}");
+    assert!(screen.contains("WAITS %") && screen.contains("MEMORY"), "{screen}");
+    terminal.presses("Escape");
+    terminal.types("4");
+    terminal.until_shown("there is no journal beside this recording");
+    terminal.types("3");
+    terminal.until_shown("MEMORY OF THE HOST");
+    terminal.types("?");
+    terminal.until_shown("in a recording: a step back");
+    terminal.types("x");
+    terminal.until_shown("MEMORY OF THE HOST");
+    terminal.resize((120, 40));
+    terminal.until("the foot on the last line", |screen| {
+        screen.lines().nth(39).is_some_and(|line| line.starts_with("+1 min"))
+    });
+    terminal.types("q");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn without_colour_nothing_is_painted_and_mistakes_are_told() {
+    if is_skipped() {
+        return;
+    }
+    let recording = Recording::new("plain");
+    let words = ["top", "--replay", recording.path()];
+    let command = [[PROGRAM].as_slice(), &words].concat();
+    for (environment, more) in [(vec![("NO_COLOR", "1")], vec![]), (vec![], vec!["--no-color"])] {
+        let terminal = Terminal::start(SMALL, &environment, &[&command[..], &more].concat());
+        terminal.until_shown("replay  2026-11-21 15:0");
+        assert!(!terminal.painted().contains('\u{1b}'), "{:?}", terminal.painted());
+    }
+    // What a program says that ends at once is lost in tmux: a shell stays behind.
+    let nowhere = vec![PROGRAM, "top", "--replay", "/nowhere/at/all"];
+    let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
+    for (words, told) in [
+        (with(["--at", "2026-11-22 10:00"]), "Nothing is recorded at 2026-11-22 10:00:00"),
+        (with(["--at", "noon"]), "is no time: write 14:03"),
+        (with(["--step", "90"]), "whole minutes"),
+        (nowhere, "There is no /nowhere/at/all: name a directory of recordings"),
+    ] {
+        let mut shell = vec!["sh", "-c", "\"$@\"; echo it ended with $?; exec cat", "sh"];
+        shell.extend(words);
+        let terminal = Terminal::start((160, 24), &[("TZ", "UTC")], &shell);
+        let screen = terminal.until_shown("it ended with 2");
+        assert!(screen.contains(told), "{screen}");
+    }
+}
+
+#[test]
+fn what_happens_now_is_seen_in_a_terminal() {
+    if is_skipped() {
+        return;
+    }
+    let place = Place::new();
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 2;
+    plan.memory_mib = 192;
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    let host = Host::start(&[plan]);
+    let mut guest = host.guest(0);
+    guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+    guest.sh("(while :; do :; done) > /dev/null 2>&1 &");
+    host.let_go();
+    let size = Size::with_free(&host, 1, 512);
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    manager.knows(1);
+
+    let socket = place.socket();
+    let socket = socket.to_str().expect("a path");
+    let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &[PROGRAM, "top", "--socket", socket]);
+    let screen = terminal.until_shown("Guests   1: 1 running");
+    assert!(screen.contains("[1 overview]") && screen.contains("CPU      "), "{screen}");
+    let then = head(&screen).to_owned();
+    terminal.until("the next second", |screen| head(screen) != then);
+
+    terminal.types("2");
+    terminal.until("a busy guest", |screen| {
+        let row = screen.lines().find(|line| line.starts_with(">g1")).unwrap_or_default();
+        row.split_whitespace().nth(2).and_then(|cpu| cpu.parse::<f64>().ok()) > Some(5.0)
+    });
+    terminal.types("s");
+    terminal.until_shown("*STL%");
+    terminal.types("r");
+    terminal.until_shown("^STL%");
+    terminal.types("/other");
+    terminal.presses("Enter");
+    terminal.until_shown("no guest is of this filter");
+    terminal.presses("Escape");
+    terminal.until_shown(">g1");
+
+    // One guest: both of its virtual CPUs, of which one computes.
+    terminal.presses("Enter");
+    terminal.until_shown("GUEST    g1");
+    terminal.until("a virtual CPU that runs", |screen| {
+        let line = screen.lines().find(|line| line.starts_with("run+stl%")).unwrap_or_default();
+        let runs = line.split_whitespace().filter_map(|word| word.split_once('+')?.0.parse().ok());
+        runs.fold(0.0, f64::max) > 5.0
+    });
+    let screen = terminal.screen();
+    assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
+    // The manager records nothing, so that nobody is asked who runs in it.
+    assert!(screen.contains("not told of twice yet") || screen.contains("WAKER"), "{screen}");
+
+    // What is frozen stands still, and goes on.
+    terminal.types(" ");
+    let frozen = head(&terminal.until_shown("FROZEN")).to_owned();
+    let moved = wait_until(Duration::from_secs(3), || head(&terminal.screen()) != frozen);
+    assert!(moved.is_none(), "{frozen}\n{}", terminal.screen());
+    terminal.types(" ");
+    terminal.until("it goes on", |screen| !head(screen).contains("FROZEN"));
+
+    // A decision, as it happens.
+    terminal.types("4");
+    terminal.until_shown("WHAT, AND WHY");
+    manager.succeed(&["set", "g1", "pin", "160 MiB"]);
+    terminal.until("what was decided", |screen| {
+        let of_it = |line: &str| line.contains(" g1 ") && line.contains("160");
+        screen.lines().skip(2).any(of_it)
+    });
+    terminal.types("3");
+    terminal.until_shown("MEMORY OF THE HOST");
+
+    // The manager goes: it is told, and the last that is known stays.
+    drop(manager);
+    terminal.until("trouble", |screen| screen.lines().last().is_some_and(|l| l.starts_with('!')));
+    terminal.types("q");
+    assert_eq!(terminal.end(), 0);
+}

@@ -1,0 +1,73 @@
+//! Targets for recordings: blocks of raw samples, and files of a day that are not what they seem.
+
+use counters::series::Moment;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::pack::{Damaged, Decoder, Encoder, block, chain};
+use store::{Parts, Records, Span};
+
+/// Inputs larger than this find nothing that smaller ones do not.
+const FILE_MAX: usize = 256 << 10;
+
+fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
+    let mut moments = Vec::new();
+    let result = Decoder::default().decode(bytes, |moment| moments.push(moment));
+    (moments, result)
+}
+
+/// A chain of moments: those that can be read of it are the same when they are written again,
+/// and when they are read in parts.
+pub(crate) fn raw_chain(data: &[u8]) {
+    let (moments, _) = decoded(data);
+    let mut encoder = Encoder::default();
+    let again: Vec<Vec<u8>> = moments.iter().map(|moment| encoder.encode(moment)).collect();
+    assert_eq!(decoded(&again.concat()), (moments.clone(), Ok(())));
+    let mut decoder = Decoder::default();
+    let mut parts = Vec::new();
+    for part in &again {
+        assert_eq!(decoder.decode(part, |moment| parts.push(moment)), Ok(()));
+    }
+    assert_eq!(parts, moments);
+}
+
+/// A block: what it unpacks to is what is packed again.
+pub(crate) fn raw_block(data: &[u8]) {
+    if let Ok(unpacked) = chain(data) {
+        assert_eq!(chain(&block(&unpacked)), Ok(unpacked.clone()));
+        raw_chain(&unpacked);
+    }
+}
+
+/// A day's file or a file of samples, by its first byte: it is read or refused, and steps are in
+/// their order.
+pub(crate) fn day_file(data: &[u8]) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let Some((kind, bytes)) = data.split_first() else { return };
+    if bytes.len() > FILE_MAX {
+        return;
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pinhead-fuzz-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    let file = dir.join(if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" });
+    let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(file, bytes));
+    if made.is_ok() {
+        read(&dir);
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+fn read(dir: &Path) {
+    let Ok(records) = Records::open(dir) else { return };
+    let mut last_ms = i64::MIN;
+    let span = Span { from_ms: 0, to_ms: i64::MAX, step_ms: 900_000 };
+    let _ = records.visit(span, Parts::ALL, |interval| {
+        assert!(interval.from_ms > last_ms);
+        last_ms = interval.from_ms;
+        ControlFlow::Continue(())
+    });
+    let _ = records.processes(span, counters::series::Field::ALL);
+    let _ = records.gaps(i64::MIN, i64::MAX);
+    let _ = records.raw(i64::MIN, i64::MAX, |_| ControlFlow::Continue(()));
+}

@@ -1,0 +1,65 @@
+//! Decisions from the journal: what was decided before anybody looked, or in a recording.
+
+use super::model::{DECISIONS_MAX, Decided};
+use crate::Error;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::path::Path;
+use store::{Guest, GuestKey, Journal, Policy, Query, Range};
+
+/// More decisions of one time are not gone through: it bounds how long a screen takes.
+const READ_MAX: usize = 200_000;
+
+/// What tells one decision from the next: they are journalled with every pass.
+type Mark = (String, String, u64);
+
+/// The decisions of a time about the guests that `id_of` knows, newest first, each as it was
+/// first taken.
+pub(super) fn decisions(
+    journal: &Journal,
+    range: Range,
+    mut id_of: impl FnMut(&Guest) -> Option<u64>,
+) -> Result<VecDeque<Decided>, Error> {
+    let mut known: HashMap<GuestKey, (u64, Guest)> = HashMap::new();
+    for row in journal.guests()? {
+        let is_in = row.first_ms <= range.to_ms && row.last_ms >= range.from_ms - MINUTE_MS;
+        if is_in && let Some(id) = id_of(&row.guest) {
+            known.insert(row.key, (id, row.guest));
+        }
+    }
+    let mut marks: HashMap<GuestKey, Mark> = HashMap::new();
+    let mut found = VecDeque::new();
+    let mut count = 0;
+    let guests = known.keys().copied().collect();
+    journal.decisions(&Query { guests, range, policy: Some(Policy::Active) }, |one| {
+        count += 1;
+        let Some((id, guest)) = known.get(&one.guest) else { return ControlFlow::Continue(()) };
+        let decision = one.decision;
+        let (action, clause) = (decision.action.into_owned(), decision.clause.into_owned());
+        let mark = (action.clone(), clause.clone(), decision.to_bytes);
+        if marks.get(&one.guest) != Some(&mark) {
+            marks.insert(one.guest, mark);
+            found.push_front(Decided {
+                at_ms: Some(decision.at_ms),
+                id: *id,
+                guest: guest.name.clone(),
+                class: guest.class.clone(),
+                action,
+                clause,
+                target_bytes: Some(decision.to_bytes),
+                reason: decision.reason,
+            });
+            found.truncate(DECISIONS_MAX);
+        }
+        if count < READ_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
+}
+
+/// A journal tells when a guest was last seen to within a minute.
+const MINUTE_MS: i64 = 60_000;
+
+/// Opens a journal, if there is one that can be read.
+pub(super) fn open(path: &Path) -> Option<Journal> {
+    if path.is_file() { Journal::read_only(path).ok() } else { None }
+}

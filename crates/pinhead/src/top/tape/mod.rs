@@ -1,0 +1,278 @@
+//! The past on the same screens: a recording, and where in it somebody is.
+//!
+//! ```text
+//!   recordings ─► a minute or more: rows ─┐
+//!              ─► less: raw samples ──────┴─► Interval ─► guests as they were ─► Model ─► screens
+//!   journal ─► what was decided until then ──────────────────────────────────────┘
+//! ```
+//!
+//! A step is an interval on the screen. Where only rows of quarters of an hour are left, a step
+//! is a quarter of an hour at least.
+
+mod rows;
+mod seconds;
+#[cfg(test)]
+mod tests;
+
+use super::model::{HISTORY, Model, Replay};
+use super::past;
+use super::sample::Sample;
+use crate::Error;
+use crate::why::when::{self, Now};
+use counters::series::Interval;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use rows::Ids;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use store::{Journal, Parts, Range, Records, Span};
+
+const SECOND_MS: i64 = 1_000;
+const MINUTE_MS: i64 = 60 * SECOND_MS;
+const QUARTER_MS: i64 = 15 * MINUTE_MS;
+/// The host alone is enough for the lines of what was before.
+const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
+
+/// What is to be shown.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted<'a> {
+    /// A directory of recordings, or one of its files.
+    pub(super) path: &'a Path,
+    /// From when on; the last interval if it is not given.
+    pub(super) at: Option<&'a str>,
+    /// How long a step is, in seconds.
+    pub(super) step_s: u32,
+    /// The journal, if it is not beside the recordings.
+    pub(super) journal: Option<&'a Path>,
+}
+
+/// A recording with a place in it.
+#[derive(Debug)]
+pub(super) struct Tape {
+    records: Records,
+    journal: Option<Journal>,
+    /// What there is, from the first millisecond to the one after the last.
+    from_ms: i64,
+    to_ms: i64,
+    step_ms: i64,
+    /// The interval that is shown begins here.
+    place_ms: i64,
+    /// Why the last step went less far than it should.
+    at_end: Option<&'static str>,
+    ids: Ids,
+}
+
+impl Tape {
+    /// Opens a recording at a time. What is wrong with any of it is told before a terminal is
+    /// touched.
+    pub(super) fn open(wanted: &Wanted<'_>, now: &Now) -> Result<Tape, Error> {
+        let step_ms = step(wanted.step_s)?;
+        let (dir, within) = place(wanted.path)?;
+        let records = Records::open(&dir)?;
+        let Some((first_ms, last_ms)) = records.extent()? else {
+            return Err(Error::Message(format!(
+                "Nothing is recorded in {} yet: the first minute has to be over",
+                dir.display()
+            )));
+        };
+        let (from_ms, to_ms) = within.unwrap_or((first_ms, last_ms));
+        let (from_ms, to_ms) = (from_ms.max(first_ms), to_ms.min(last_ms));
+        if from_ms >= to_ms {
+            return Err(Error::Message(format!("{} has nothing in it", wanted.path.display())));
+        }
+        let journal = match wanted.journal {
+            Some(path) => Some(Journal::read_only(path)?),
+            None => beside(&dir).iter().find_map(|path| past::open(path)),
+        };
+        let mut tape = Tape {
+            records,
+            journal,
+            from_ms,
+            to_ms,
+            step_ms,
+            place_ms: 0,
+            at_end: None,
+            ids: Ids::default(),
+        };
+        let at_ms = match wanted.at {
+            Some(text) => when::instant(&crate::report::with_time(text), now)?.from_ms,
+            None => to_ms - 1,
+        };
+        if !(from_ms..to_ms).contains(&at_ms) {
+            let show = |ms| when::show(ms, now);
+            return Err(Error::Message(format!(
+                "Nothing is recorded at {}: {} goes from {} to {}",
+                show(at_ms),
+                wanted.path.display(),
+                show(from_ms),
+                show(to_ms)
+            )));
+        }
+        tape.place_ms = tape.begin(at_ms);
+        Ok(tape)
+    }
+
+    /// Goes so many steps on, or back, as far as there is something.
+    pub(super) fn travel(&mut self, steps: i64) {
+        let by_ms = steps.saturating_mul(self.length_ms(self.place_ms));
+        let wanted_ms = self.place_ms.saturating_add(by_ms);
+        let to_ms = wanted_ms.clamp(self.from_ms, self.to_ms - 1);
+        self.at_end = match () {
+            () if wanted_ms >= self.to_ms => Some("the recording ends here"),
+            () if wanted_ms < self.begin(self.from_ms) => Some("the recording begins here"),
+            () => None,
+        };
+        self.place_ms = self.begin(to_ms);
+    }
+
+    /// How long the interval at a time is.
+    fn length_ms(&self, at_ms: i64) -> i64 {
+        if self.step_ms < MINUTE_MS || day_file(self.records.dir(), at_ms).exists() {
+            return self.step_ms;
+        }
+        self.step_ms.max(QUARTER_MS)
+    }
+
+    /// When the interval that a time is in begins.
+    fn begin(&self, at_ms: i64) -> i64 {
+        at_ms - at_ms.rem_euclid(self.length_ms(at_ms))
+    }
+
+    /// What the screens show of this place.
+    pub(super) fn model(&mut self) -> Result<Model, Error> {
+        let length_ms = self.length_ms(self.place_ms);
+        let from_ms = self.place_ms;
+        let to_ms = from_ms.saturating_add(length_ms);
+        let before_ms = from_ms - (HISTORY as i64 - 1) * length_ms;
+        let (interval, history) = match length_ms {
+            ..MINUTE_MS => seconds::read(&self.records, before_ms, from_ms, length_ms)?,
+            _ => self.minutes(before_ms, from_ms, length_ms)?,
+        };
+        let mut ps = rows::ps(&interval, &mut self.ids);
+        let mut model = Model::default();
+        if let Some(journal) = &self.journal {
+            let range = Range { from_ms: before_ms, to_ms: to_ms - 1 };
+            let ids = &mut self.ids;
+            model.decisions = past::decisions(journal, range, |guest| Some(ids.of_guest(guest)))?;
+        }
+        for row in &mut ps.guests {
+            if let Some(last) = model.decisions.iter().find(|one| one.id == row.id) {
+                row.action = Some(last.action.clone());
+                row.clause = Some(last.clause.clone());
+                row.reason = Some(last.reason.clone());
+            }
+        }
+        for one in &history {
+            model.show_host(one);
+        }
+        let is_known = interval.host.covered_ms > 0;
+        let why = if is_known { None } else { Some(self.why_nothing(from_ms, to_ms)?) };
+        model.sample = Some(Sample::new(interval, ps, None));
+        model.replay = Some(Replay {
+            from_ms,
+            length_ms,
+            nothing: why,
+            at_end: self.at_end,
+            has_journal: self.journal.is_some(),
+        });
+        Ok(model)
+    }
+
+    /// The interval at a place from rows, and the host in those up to it.
+    fn minutes(
+        &self,
+        before_ms: i64,
+        from_ms: i64,
+        length_ms: i64,
+    ) -> Result<(Interval, Vec<Interval>), Error> {
+        let to_ms = from_ms.saturating_add(length_ms);
+        let mut history = Vec::new();
+        let span = Span { from_ms: before_ms, to_ms, step_ms: length_ms };
+        self.records.visit(span, HOST_ONLY, |interval| {
+            history.push(interval);
+            ControlFlow::Continue(())
+        })?;
+        let mut shown =
+            Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
+        let span = Span { from_ms, to_ms, step_ms: length_ms };
+        self.records.visit(span, Parts::ALL, |interval| {
+            // The last minute is shorter than the step that it is in.
+            shown = Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..interval };
+            ControlFlow::Break(())
+        })?;
+        Ok((shown, history))
+    }
+
+    fn why_nothing(&self, from_ms: i64, to_ms: i64) -> Result<String, Error> {
+        if self.step_ms < MINUTE_MS {
+            return Ok("There are no samples of single seconds of this time: they are kept for \
+                       a day; --step 60 shows minutes"
+                .to_owned());
+        }
+        let gap = self.records.gaps(from_ms, to_ms)?.into_iter().next();
+        Ok(match gap.as_ref().map(|gap| gap.reason.as_str()) {
+            Some("restart") => "Nothing was recorded then: no manager ran".to_owned(),
+            Some("late") => "Nothing was recorded then: the host was too busy".to_owned(),
+            Some(reason) => format!("Nothing was recorded then: {reason}"),
+            None => "Nothing was recorded then".to_owned(),
+        })
+    }
+}
+
+fn step(seconds: u32) -> Result<i64, Error> {
+    match i64::from(seconds) * SECOND_MS {
+        ms @ SECOND_MS.. if ms < MINUTE_MS || ms % MINUTE_MS == 0 => Ok(ms),
+        _ => Err(Error::Message(
+            "--step is from 1 to 59 seconds, where samples of single seconds are left, or whole \
+             minutes: 60, 300, 900"
+                .into(),
+        )),
+    }
+}
+
+/// The directory of a recording, and the time that one of its files tells of.
+fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
+    if path.is_dir() {
+        return Ok((path.into(), None));
+    }
+    let help = "name a directory of recordings, or a file in it such as 2026-11-21.db";
+    if !path.exists() {
+        return Err(Error::Message(format!("There is no {}: {help}", path.display())));
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match name.strip_suffix(".db") {
+        Some("raw") => Ok((dir.into(), None)),
+        Some(stem) if let Some(within) = time_of(stem) => Ok((dir.into(), Some(within))),
+        _ => Err(Error::Message(format!("{} is no recording: {help}", path.display()))),
+    }
+}
+
+/// The day or the month that a file's name tells, in UTC.
+fn time_of(stem: &str) -> Option<(i64, i64)> {
+    let ms = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond());
+    let (first, next) = match stem.len() {
+        10 => {
+            let day: Date = stem.parse().ok()?;
+            (day, day.tomorrow().ok()?)
+        }
+        7 => {
+            let first: Date = format!("{stem}-01").parse().ok()?;
+            (first, first.last_of_month().tomorrow().ok()?)
+        }
+        _ => return None,
+    };
+    Some((ms(first)?, ms(next)?))
+}
+
+/// Where minutes of a time are.
+fn day_file(dir: &Path, at_ms: i64) -> PathBuf {
+    let day = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    dir.join(format!("{}.db", day.strftime("%Y-%m-%d")))
+}
+
+/// Where the journal of a recording may be: the manager has its recordings beside it, and who
+/// copies both may put them into one directory.
+fn beside(dir: &Path) -> [PathBuf; 2] {
+    [dir.join("../journal.db"), dir.join("journal.db")]
+}

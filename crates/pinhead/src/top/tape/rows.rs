@@ -1,0 +1,70 @@
+//! Guests as `ps` would have told of them then, as far as that is recorded.
+
+use counters::series::{GuestField as G, HostField as H, Interval, Over, Who};
+use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use std::collections::BTreeMap;
+
+/// A guest whose virtual CPUs ran less of the time than this was asleep, to speak of.
+const ASLEEP_PERCENT: u64 = 2;
+const NS_A_MS: u64 = 1_000_000;
+
+/// Numbers for guests, which stay the same from step to step.
+#[derive(Debug, Default)]
+pub(super) struct Ids(BTreeMap<(String, Option<u32>, String), u64>);
+
+impl Ids {
+    fn of(&mut self, uuid: &str, pid: Option<u32>, name: &str) -> u64 {
+        let next = self.0.len() as u64 + 1;
+        *self.0.entry((uuid.to_owned(), pid, name.to_owned())).or_insert(next)
+    }
+
+    /// Of a guest of the journal.
+    pub(super) fn of_guest(&mut self, guest: &store::Guest) -> u64 {
+        self.of(&guest.uuid, guest.pid, &guest.name)
+    }
+}
+
+/// All guests of an interval.
+pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
+    let host = HostRow {
+        total_bytes: interval.host.get(H::Total),
+        available_bytes: interval.host.get(H::Available),
+        set_point_bytes: interval.host.get(H::SetPoint).unwrap_or_default(),
+        ..HostRow::default()
+    };
+    let mut guests: Vec<GuestRow> =
+        interval.guests.iter().map(|(who, over)| row(who, over, ids)).collect();
+    guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    Ps { host, ksm: KsmRow::default(), guests }
+}
+
+fn row(who: &Who, over: &Over<G>, ids: &mut Ids) -> GuestRow {
+    let most_ns = over.covered_ms.saturating_mul(NS_A_MS / 100 * ASLEEP_PERCENT);
+    let asleep = over.get(G::VcpuRun).map(|run| run < most_ns);
+    GuestRow {
+        id: ids.of(&who.uuid, who.pid, &who.name),
+        name: who.name.clone(),
+        uuid: who.uuid.clone(),
+        pid: who.pid,
+        class: (!who.class.is_empty()).then(|| who.class.clone()),
+        mode: "recorded".to_owned(),
+        state: match asleep {
+            Some(true) => "asleep",
+            Some(false) => "running",
+            None => "-",
+        }
+        .to_owned(),
+        asleep: asleep == Some(true),
+        // Only a daemon tells of these.
+        daemon: over.get(G::OwnTotal).or(over.get(G::OwnCpus)).is_some(),
+        memory_bytes: over.get(G::Memory).unwrap_or_default(),
+        actual_bytes: over.get(G::Actual),
+        target_bytes: over.get(G::Target),
+        min_bytes: over.get(G::Minimum).unwrap_or_default(),
+        resident_bytes: over.get(G::Resident),
+        swapped_bytes: over.get(G::Swapped),
+        available_bytes: over.get(G::OwnAvailable),
+        reported_bytes: over.get(G::Reported).unwrap_or_default(),
+        ..GuestRow::default()
+    }
+}

@@ -1,0 +1,124 @@
+//! Intervals of less than a minute, from the raw samples.
+
+use crate::Error;
+use counters::series::{
+    GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, TierField, Who,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use store::Records;
+
+/// A guest that sleeps is sampled each 15 s; one of which nothing is heard for so long is gone.
+const GONE_MS: i64 = 60_000;
+/// Daemons tell of processes once a minute: two of their reports lie within this time.
+const LOOK_BACK_MS: i64 = 150_000;
+
+/// The interval at a place, and the host in those up to it, which begin at `before_ms`.
+pub(super) fn read(
+    records: &Records,
+    before_ms: i64,
+    from_ms: i64,
+    length_ms: i64,
+) -> Result<(Interval, Vec<Interval>), Error> {
+    let to_ms = from_ms.saturating_add(length_ms);
+    let mut state = State::default();
+    let mut begin: Option<State> = None;
+    let mut history = Vec::new();
+    let mut host: Option<(i64, Row<HostField>)> = None;
+    let mut end_ms = before_ms;
+    let begin_ms = before_ms.min(from_ms - LOOK_BACK_MS);
+    // The moment at the end of an interval is the one just before it is over.
+    records.raw(begin_ms, to_ms + 1, |moment| {
+        while moment.at_ms > end_ms {
+            push_host(&mut history, &mut host, &state);
+            end_ms += length_ms;
+        }
+        if moment.at_ms > from_ms && begin.is_none() {
+            begin = Some(state.clone());
+        }
+        state.take(moment);
+        ControlFlow::Continue(())
+    })?;
+    push_host(&mut history, &mut host, &state);
+    let nothing = Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
+    let shown = begin.and_then(|begin| state.since(&begin)).unwrap_or(nothing);
+    Ok((shown, history))
+}
+
+/// Ends an interval of the host, where there is something new.
+fn push_host(
+    history: &mut Vec<Interval>,
+    before: &mut Option<(i64, Row<HostField>)>,
+    state: &State,
+) {
+    let Some(now) = &state.host else { return };
+    let Some((then_ms, then)) = before.replace(now.clone()) else { return };
+    let length_ms = now.0.abs_diff(then_ms);
+    if length_ms > 0 {
+        let host = Over::between(&then, &now.1, length_ms);
+        history.push(Interval { from_ms: then_ms, length_ms, host, ..Interval::default() });
+    }
+}
+
+/// The reports of processes of a guest, with their time.
+type Told = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
+
+/// Everything as it was known at one moment.
+#[derive(Clone, Debug, Default)]
+struct State {
+    host: Option<(i64, Row<HostField>)>,
+    guests: BTreeMap<Who, (i64, Row<GuestField>)>,
+    tiers: BTreeMap<String, Row<TierField>>,
+    /// The last two reports.
+    told: BTreeMap<Who, (Option<Told>, Told)>,
+}
+
+impl State {
+    fn take(&mut self, moment: Moment) {
+        let at_ms = moment.at_ms;
+        self.host = Some((at_ms, moment.host));
+        self.tiers = moment.tiers;
+        self.guests.extend(moment.guests.into_iter().map(|(who, row)| (who, (at_ms, row))));
+        for (who, processes) in moment.processes {
+            let before = self.told.remove(&who).map(|(_, last)| last);
+            self.told.insert(who, (before, (at_ms, processes)));
+        }
+    }
+
+    /// What happened since an earlier state.
+    fn since(&self, begin: &State) -> Option<Interval> {
+        let ((from_ms, before), (to_ms, now)) = (begin.host.as_ref()?, self.host.as_ref()?);
+        let length_ms = to_ms.abs_diff(*from_ms);
+        let guest = |(who, (seen_ms, row)): (&Who, &(i64, Row<GuestField>))| {
+            let (_, before) = begin.guests.get(who)?;
+            let is_there = to_ms - seen_ms <= GONE_MS;
+            is_there.then(|| (who.clone(), Over::between(before, row, length_ms)))
+        };
+        let tier = |(name, row): (&String, &Row<TierField>)| {
+            Some((name.clone(), Over::between(begin.tiers.get(name)?, row, length_ms)))
+        };
+        let guests: BTreeMap<Who, _> = self.guests.iter().filter_map(guest).collect();
+        let processes = self
+            .told
+            .iter()
+            .filter(|(who, _)| guests.contains_key(who))
+            .filter_map(|(who, (before, last))| Some((who.clone(), grown(before.as_ref()?, last))))
+            .collect();
+        Some(Interval {
+            from_ms: *from_ms,
+            length_ms,
+            host: Over::between(before, now, length_ms),
+            guests,
+            tiers: self.tiers.iter().filter_map(tier).collect(),
+            processes,
+        })
+    }
+}
+
+fn grown(before: &Told, last: &Told) -> BTreeMap<ProcessName, Over<ProcessField>> {
+    let length_ms = last.0.abs_diff(before.0);
+    let both = |(name, row): (&ProcessName, &Row<ProcessField>)| {
+        Some((name.clone(), Over::between(before.1.get(name)?, row, length_ms)))
+    };
+    last.1.iter().filter_map(both).collect()
+}

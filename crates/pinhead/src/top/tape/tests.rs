@@ -1,0 +1,316 @@
+//! A made-up recording, gone through step by step.
+
+use super::*;
+use crate::top::keys::Decoder;
+use crate::top::screens::{Look, draw};
+use crate::top::step::step as press;
+use crate::top::view::{Shown, View};
+use counters::series::{
+    GuestField as G, HostField as H, Moment, ProcessField as P, ProcessName, Row, Who,
+};
+use jiff::tz;
+use reports::Utc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use store::{Decision, Keep, Recorder};
+
+/// 2026-11-21 14:00:00 UTC.
+const START_MS: i64 = 1_795_269_600_000;
+const MIB: u64 = 1 << 20;
+const MS: u64 = 1_000_000;
+/// The made-up day: so many seconds, without those in the middle.
+const SECONDS: u64 = 900;
+const GAP: std::ops::Range<u64> = 300..480;
+
+static DIRS: AtomicU32 = AtomicU32::new(0);
+
+/// A directory with a recording, and a journal beside it.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> Dir {
+        let number = DIRS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-top-tape-{}-{number}", std::process::id());
+        let dir = Dir(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(dir.recordings()).unwrap();
+        let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
+        for second in (0..=SECONDS).filter(|second| !GAP.contains(second)) {
+            recorder.record(&moment(second));
+        }
+        recorder.close().unwrap();
+        dir
+    }
+
+    fn recordings(&self) -> PathBuf {
+        self.0.join("recordings")
+    }
+
+    fn decide(&self) {
+        let mut journal = Journal::open(&self.0.join("journal.db")).unwrap();
+        let who = who("web1", 1);
+        let guest = store::Guest {
+            uuid: who.uuid,
+            name: who.name,
+            class: who.class,
+            pid: who.pid,
+            start_ticks: None,
+            boot: who.boot,
+        };
+        let key = journal.guest(&guest, START_MS).unwrap();
+        // Every pass journals what it holds to: two of these are news.
+        for (second, action, to) in
+            [(60, "hold", 300), (61, "hold", 300), (130, "shrink", 250), (131, "shrink", 250)]
+        {
+            let decision = Decision {
+                at_ms: START_MS + second * 1_000,
+                policy: store::Policy::Active,
+                action: action.into(),
+                clause: "setpoint".into(),
+                reason: format!("It is second {second}\u{1b}[2J"),
+                from_bytes: 300 * MIB,
+                to_bytes: to * MIB,
+                bounds: Vec::new(),
+                inputs: Vec::new(),
+                acted: true,
+            };
+            journal.decision(key, &decision).unwrap();
+        }
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn who(name: &str, pid: u32) -> Who {
+    let uuid = format!("00000000-0000-0000-0000-{pid:012}");
+    Who { uuid, name: name.into(), class: "web".into(), pid: Some(pid), ..Who::default() }
+}
+
+fn row<F: counters::series::Field>(values: &[(F, u64)]) -> Row<F> {
+    let mut row = Row::default();
+    values.iter().for_each(|(field, value)| row.set(*field, Some(*value)));
+    row
+}
+
+/// In minute M a guest runs M per cent of the time; the other one sleeps.
+fn moment(second: u64) -> Moment {
+    let ran = |second: u64| (0..second).map(|s| s / 60 * 10 * MS).sum::<u64>();
+    let host = row(&[
+        (H::Cpus, 4),
+        (H::User, ran(second)),
+        (H::System, second * MS),
+        (H::Idle, second * 3_000 * MS),
+        (H::Total, 8_000 * MIB),
+        (H::Available, (4_000 - second) * MIB),
+        (H::SetPoint, 1_024 * MIB),
+    ]);
+    let web = row(&[
+        (G::Vcpus, 2),
+        (G::VcpuRun, ran(second)),
+        (G::VcpuDelay, 0),
+        (G::OtherRun, 0),
+        (G::VcpuDispatches, second),
+        (G::Memory, 1_024 * MIB),
+        (G::Actual, 300 * MIB),
+        (G::Minimum, 128 * MIB),
+        (G::Resident, 280 * MIB),
+        (G::OwnTotal, 1_000 * MIB),
+        (G::OwnAvailable, 50 * MIB),
+    ]);
+    let quiet = row(&[(G::Vcpus, 1), (G::VcpuRun, 5 * MS), (G::Memory, 512 * MIB)]);
+    let mut moment = Moment {
+        at_ms: START_MS + i64::try_from(second * 1_000).unwrap(),
+        host,
+        guests: [(who("web1", 1), web)].into(),
+        ..Moment::default()
+    };
+    // A guest that sleeps is told of seldom.
+    if second.is_multiple_of(15) {
+        moment.guests.insert(who("quiet\u{1b}[2J", 2), quiet);
+    }
+    if second % 60 == 5 {
+        let name = ProcessName { name: "ngi\u{1b}nx".into(), pid: 17 };
+        let told = row(&[
+            (P::User, second * 10 * MS),
+            (P::System, 0),
+            (P::Dispatches, second * 4),
+            (P::Run, second * MS),
+        ]);
+        moment.processes.insert(who("web1", 1), [(name, told)].into());
+    }
+    moment
+}
+
+/// Ten hours later, an hour east of UTC.
+fn now() -> Now {
+    Now { ms: START_MS + 36_000_000, zone: tz::offset(1).to_time_zone() }
+}
+
+fn tape(dir: &Dir, at: Option<&str>, step_s: u32) -> Result<Tape, Error> {
+    Tape::open(&Wanted { path: &dir.recordings(), at, step_s, journal: None }, &now())
+}
+
+/// What the busy guest ran in the interval that is shown, in percent.
+fn ran(model: &Model) -> Option<f64> {
+    let sample = model.sample.as_ref().unwrap();
+    let row = sample.ps.guests.iter().find(|row| row.name == "web1")?;
+    sample.seen(row).field("cpu_percent")
+}
+
+fn screen(model: &Model, view: &View) -> Vec<String> {
+    let look = Look { zone: &Utc, is_ascii: false, is_text: false };
+    let lines = draw(model, view, (80, 24), &look);
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains('\u{1b}')), "{lines:?}");
+    lines
+}
+
+#[test]
+fn a_time_is_found_and_left_in_both_directions() {
+    let dir = Dir::new();
+    // By the zone of the one who asks.
+    let mut tape = tape(&dir, Some("15:03:30"), 60).unwrap();
+    let model = tape.model().unwrap();
+    let replay = model.replay.clone().unwrap();
+    assert_eq!((replay.from_ms, replay.length_ms), (START_MS + 180_000, 60_000));
+    assert_eq!(ran(&model).map(f64::round), Some(3.0));
+    assert_eq!(model.busy.len(), 4, "the minutes before, and this one");
+    tape.travel(1);
+    assert_eq!(ran(&tape.model().unwrap()).map(f64::round), Some(4.0));
+    tape.travel(-3);
+    assert_eq!(ran(&tape.model().unwrap()).map(f64::round), Some(1.0));
+    tape.travel(10);
+    assert_eq!(ran(&tape.model().unwrap()).map(f64::round), Some(11.0));
+    tape.travel(10);
+    let model = tape.model().unwrap();
+    assert_eq!(model.replay.unwrap().at_end, Some("the recording ends here"));
+    tape.travel(-30);
+    let model = tape.model().unwrap();
+    assert_eq!(model.replay.unwrap().at_end, Some("the recording begins here"));
+    tape.travel(1);
+    assert_eq!(tape.model().unwrap().replay.unwrap().at_end, None);
+}
+
+#[test]
+fn without_a_time_it_is_the_end_and_a_file_is_its_day() {
+    let dir = Dir::new();
+    let file = dir.recordings().join("2026-11-21.db");
+    for path in [dir.recordings(), file, dir.recordings().join("2026-11.db")] {
+        let wanted = Wanted { path: &path, at: None, step_s: 60, journal: None };
+        let model = Tape::open(&wanted, &now()).unwrap().model().unwrap();
+        assert_eq!(ran(&model).map(f64::round), Some(14.0), "{}", path.display());
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_told_with_what_could_be() {
+    let dir = Dir::new();
+    let told = |path: &Path, at: Option<&str>, step_s| {
+        let wanted = Wanted { path, at, step_s, journal: None };
+        Tape::open(&wanted, &now()).unwrap_err().to_string()
+    };
+    let recordings = dir.recordings();
+    let error = told(&recordings, Some("16:30"), 60);
+    assert!(error.contains("Nothing is recorded at 2026-11-21 16:30:00"), "{error}");
+    assert!(error.contains("goes from 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
+    assert!(told(&recordings, Some("noon"), 60).contains("is no time: write 14:03"));
+    assert!(told(&recordings, None, 90).contains("whole minutes"));
+    assert!(told(&recordings, None, 0).contains("--step is from 1"));
+    assert!(told(&dir.0.join("none"), None, 60).contains("There is no "));
+    std::fs::write(dir.0.join("other.db"), "").unwrap();
+    let error = told(&dir.0.join("other.db"), None, 60);
+    assert!(error.contains("is no recording") && error.contains("2026-11-21.db"), "{error}");
+    assert!(told(&dir.0, None, 60).contains("Nothing is recorded in "));
+    std::fs::write(recordings.join("2026-10-01.db"), "").unwrap();
+    assert!(told(&recordings.join("2026-10-01.db"), None, 60).contains("has nothing in it"));
+}
+
+#[test]
+fn single_seconds_are_shown_where_they_are_left() {
+    let dir = Dir::new();
+    let mut tape = tape(&dir, Some("15:03:30"), 1).unwrap();
+    let model = tape.model().unwrap();
+    assert_eq!(model.replay.as_ref().unwrap().from_ms, START_MS + 210_000);
+    assert_eq!(ran(&model), Some(3.0));
+    assert_eq!(model.busy.len(), 60);
+    let sample = model.sample.as_ref().unwrap();
+    // The one that sleeps was not told of in this second, and is there.
+    let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
+    assert_eq!(quiet.state, "asleep");
+    // Its processes are those of the last two reports, however long ago.
+    let web = sample.ps.guests.iter().find(|row| row.name == "web1").unwrap();
+    let processes = sample.seen(web).processes();
+    assert_eq!((processes.len(), processes[0].wakes), (1, Some(240.0)));
+    tape.travel(-10);
+    assert_eq!(tape.model().unwrap().replay.unwrap().from_ms, START_MS + 200_000);
+}
+
+#[test]
+fn a_gap_is_told_and_can_be_left() {
+    let dir = Dir::new();
+    let mut tape = tape(&dir, Some("15:06"), 60).unwrap();
+    let text = screen(&tape.model().unwrap(), &View::new(Shown::Overview, "")).join("\n");
+    assert!(text.contains("Nothing was recorded then"), "{text}");
+    tape.travel(3);
+    assert_eq!(ran(&tape.model().unwrap()).map(f64::round), Some(9.0));
+    let mut seconds = self::tape(&dir, Some("15:06"), 10).unwrap();
+    let text = screen(&seconds.model().unwrap(), &View::new(Shown::Guests, "")).join("\n");
+    assert!(text.contains("no samples of single seconds"), "{text}");
+}
+
+#[test]
+fn the_same_screens_show_the_past() {
+    let dir = Dir::new();
+    let mut tape = tape(&dir, Some("15:03"), 60).unwrap();
+    let model = tape.model().unwrap();
+    let guests = View::new(Shown::Guests, "");
+    let lines = screen(&model, &guests);
+    assert!(lines[0].starts_with("replay  2026-11-21 14:03:00"), "{lines:?}");
+    assert!(lines[2].contains("web1") && lines[2].contains("running    3.0"), "{lines:?}");
+    assert!(lines[3].contains("quiet\u{fffd}[2J") && lines[3].contains("asleep"), "{lines:?}");
+    assert!(lines[23].contains("+1 min") && lines[23].contains("[ ] a step"), "{lines:?}");
+    let id = model.sample.as_ref().unwrap().ps.guests.iter().find(|row| row.name == "web1");
+    let one = View { open: id.map(|row| row.id), ..guests.clone() };
+    let text = screen(&model, &one).join("\n");
+    for part in ["web1   running recorded", "recorded as one", "ngi\u{fffd}nx (17)", "240"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let overview = screen(&model, &View::new(Shown::Overview, "")).join("\n");
+    assert!(overview.contains("wanted 1024   reserve -"), "{overview}");
+    let decisions = screen(&model, &View::new(Shown::Decisions, "")).join("\n");
+    assert!(decisions.contains("there is no journal beside this recording"), "{decisions}");
+}
+
+#[test]
+fn what_was_decided_until_then_is_there() {
+    let dir = Dir::new();
+    dir.decide();
+    let mut tape = tape(&dir, Some("15:02"), 60).unwrap();
+    let decisions = View::new(Shown::Decisions, "");
+    let lines = screen(&tape.model().unwrap(), &decisions);
+    assert!(lines[2].starts_with("14:02:10 web1") && lines[2].contains("shrink:"), "{lines:?}");
+    assert!(lines[3].starts_with("14:01:00 web1") && lines[3].contains("hold:"), "{lines:?}");
+    assert_eq!(lines[4], "");
+    let row = tape.model().unwrap().sample.unwrap().ps.guests.remove(1);
+    assert_eq!((row.action.as_deref(), row.clause.as_deref()), (Some("shrink"), Some("setpoint")));
+    // It is the same guest whichever interval it is looked at in.
+    let id = row.id;
+    tape.travel(-1);
+    let model = tape.model().unwrap();
+    assert_eq!(model.decisions.len(), 1, "what came later is not known yet");
+    let view = View { open: Some(id), ..View::new(Shown::Guests, "") };
+    assert!(screen(&model, &view)[1].contains("web1"));
+}
+
+#[test]
+fn keys_ask_for_steps() {
+    let mut view = View::new(Shown::Guests, "");
+    for (keys, steps) in [("]", 1), ("[[[", -3), ("}", 10), ("{", -10)] {
+        for key in Decoder::default().feed(keys.as_bytes()) {
+            press(&mut view, key, &Model::default(), 24);
+        }
+        assert_eq!(std::mem::take(&mut view.travel), steps, "{keys}");
+    }
+}

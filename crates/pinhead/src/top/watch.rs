@@ -1,0 +1,142 @@
+//! The screens on a terminal, until somebody has seen enough.
+
+use super::feed::Feed;
+use super::keys::Decoder;
+use super::model::Model;
+use super::screens::{Look, draw};
+use super::tape::Tape;
+use super::terminal::{Paint, Signals, Terminal};
+use super::view::View;
+use super::{failed, step};
+use crate::Error;
+use farm::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The bytes of a key come together; after so long, what came was all.
+const KEY_MS: i64 = 50;
+
+/// A manager is not asked for a guest by a longer name.
+const WORD_MAX: usize = 255;
+
+/// Where what is shown comes from.
+pub(super) enum From {
+    /// A manager, second by second.
+    Manager(Feed),
+    /// A recording, step by step.
+    Tape(Box<Tape>),
+}
+
+/// What can be heard at once: the keys, the signals, and the manager.
+#[derive(Debug, Default)]
+struct Heard {
+    keys: bool,
+    end: bool,
+    resized: bool,
+    fed: bool,
+}
+
+fn listen(from: &From, signals: &Signals, is_key_open: bool) -> Result<Heard, Error> {
+    let stdin = std::io::stdin();
+    let mut fds = vec![
+        PollFd::new(&stdin, PollFlags::IN),
+        PollFd::from_borrowed_fd(signals.end.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(signals.resized.as_fd(), PollFlags::IN),
+    ];
+    if let From::Manager(feed) = from {
+        fds.push(PollFd::from_borrowed_fd(feed.waker(), PollFlags::IN));
+    }
+    let short = Timespec { tv_sec: 0, tv_nsec: KEY_MS * 1_000_000 };
+    match poll(&mut fds, is_key_open.then_some(&short)) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Heard::default()),
+        Err(e) => return Err(failed("Cannot wait for keys")(e.into())),
+    }
+    let is_ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+    Ok(Heard { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
+}
+
+/// What was typed, as far as it came; `None` if nobody types any more.
+fn typed(decoder: &mut Decoder, is_ready: bool) -> Option<Vec<super::keys::Key>> {
+    if !is_ready {
+        return Some(if decoder.is_open() { decoder.finish() } else { Vec::new() });
+    }
+    let mut bytes = [0; 256];
+    match std::io::stdin().lock().read(&mut bytes) {
+        Ok(0) => None,
+        Ok(count) => Some(decoder.feed(&bytes[..count])),
+        Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Some(Vec::new()),
+        Err(_) => None,
+    }
+}
+
+/// Shows and listens. The terminal is as it was when this returns, however it does.
+pub(super) fn watch(
+    mut from: From,
+    mut shown: Model,
+    mut view: View,
+    look: &Look<'_>,
+    paint: Paint,
+) -> Result<(), Error> {
+    let signals = Signals::collect().map_err(failed("Cannot collect signals"))?;
+    let mut terminal = Terminal::take(paint).map_err(failed("Cannot have the terminal"))?;
+    let clock = Clock::new();
+    let mut frozen: Option<Model> = None;
+    let mut decoder = Decoder::default();
+    loop {
+        let model = frozen.as_ref().unwrap_or(&shown);
+        terminal.show(draw(model, &view, terminal.size(), look)).map_err(failed("Cannot draw"))?;
+        let heard = listen(&from, &signals, decoder.is_open())?;
+        if heard.resized {
+            signals.resized_seen();
+            terminal.forget();
+        }
+        let Some(keys) = typed(&mut decoder, heard.keys) else { return Ok(()) };
+        let was_open = view.open;
+        for key in keys {
+            let model = frozen.as_ref().unwrap_or(&shown);
+            step::step(&mut view, key, model, terminal.size().1);
+        }
+        match &mut from {
+            From::Manager(feed) => {
+                view.travel = 0;
+                match (view.is_frozen, frozen.is_some()) {
+                    (true, false) => frozen = Some(shown.clone()),
+                    (false, true) => frozen = None,
+                    _ => {}
+                }
+                if heard.fed && !feed.drain(&mut shown) {
+                    return Ok(());
+                }
+                if heard.fed || view.open != was_open {
+                    look_at(&mut shown, &view, feed, clock.ms());
+                }
+            }
+            From::Tape(tape) => {
+                // The past stands still by itself.
+                view.is_frozen = false;
+                if view.travel != 0 {
+                    tape.travel(std::mem::take(&mut view.travel));
+                    shown = tape.model()?;
+                }
+            }
+        }
+        if heard.end || view.is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// Of the one guest that is looked at each virtual CPU is shown by itself, and its processes.
+fn look_at(model: &mut Model, view: &View, feed: &Feed, now_ms: u64) {
+    let Some(sample) = &model.sample else { return };
+    let row = sample.ps.guests.iter().find(|row| Some(row.id) == view.open);
+    let word = row.map(|row| if row.uuid.is_empty() { &row.name } else { &row.uuid });
+    feed.look_at(word.map(String::as_str).filter(|word| (1..=WORD_MAX).contains(&word.len())));
+    if let Some(row) = row {
+        model.vcpus.look(Path::new("/"), row, now_ms);
+    }
+}

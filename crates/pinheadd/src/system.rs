@@ -1,0 +1,88 @@
+//! How this guest is as a whole, for a host that asks who runs in it: its load, its file system,
+//! its network.
+
+use crate::procfs::Dir;
+use crate::sys;
+use kernfs::Root;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use wire::System;
+
+/// Interfaces of the network that are summed up: more are made by who has containers, and lie
+/// above those that are counted.
+const INTERFACES_MAX: usize = 256;
+
+/// Fills in what the kernel tells beside its counts of tasks. What cannot be read is missing.
+pub fn of(dir: &mut Dir, root: &Root, mut system: System) -> System {
+    if let Some(text) = dir.long(format_args!("loadavg")) {
+        let mut words = text.split_ascii_whitespace().map(thousandths);
+        system.load_1_permille = words.next().flatten();
+        system.load_5_permille = words.next().flatten();
+        system.load_15_permille = words.next().flatten();
+    }
+    let path = CString::new(root.join("").as_os_str().as_bytes()).ok();
+    if let Some(Ok((total, available))) = path.map(|path| sys::filesystem_kib(&path)) {
+        system.root_total_kib = Some(total).filter(|kib| *kib > 0);
+        system.root_available_kib = system.root_total_kib.map(|_| available);
+    }
+    if let Some(text) = dir.long(format_args!("net/dev")) {
+        network(&text, &mut system);
+    }
+    system
+}
+
+/// A number with at most three digits behind its point, in thousandths.
+fn thousandths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    let digits = u32::try_from(part.len()).ok().filter(|digits| (1..=3).contains(digits))?;
+    let part = part.parse::<u64>().ok()?.checked_mul(10_u64.pow(3 - digits))?;
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
+}
+
+/// Sums up what went through all interfaces but the loop-back. Each line has eight numbers of
+/// what came, the first two of them bytes and packets, and then the same of what went.
+fn network(text: &str, system: &mut System) {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    for (_, rest) in lines.filter(|(name, _)| name.trim() != "lo").take(INTERFACES_MAX) {
+        let mut numbers = rest.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+        let mut at = |skip| numbers.nth(skip).flatten();
+        let (received, sent) = ((at(0), at(0)), (at(6), at(0)));
+        let add = |to: &mut Option<u64>, more: Option<u64>| {
+            *to = more.map(|more| to.unwrap_or(0).saturating_add(more)).or(*to);
+        };
+        add(&mut system.received_bytes, received.0);
+        add(&mut system.received_packets, received.1);
+        add(&mut system.sent_bytes, sent.0);
+        add(&mut system.sent_packets, sent.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernfs::testing::FakeKernel;
+
+    #[test]
+    fn load_file_system_and_network_are_told() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/loadavg", "0.12 1.50 10.05 2/49 777\n");
+        let line = "1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0";
+        let eth = "1000 10 0 0 0 0 0 0 500 5 0 0 0 0 0 0";
+        let heads = "Inter-|   Receive\n face |bytes packets\n";
+        let text = format!("{heads}    lo: {line}\n  eth0: {eth}\n  eth1:{line}\n  bad: x\n");
+        kernel.write("proc/net/dev", &text);
+        let root = kernel.root();
+        let system = of(&mut Dir::new(&root), &root, System::default());
+        assert_eq!(system.load_1_permille, Some(120));
+        assert_eq!((system.load_5_permille, system.load_15_permille), (Some(1500), Some(10_050)));
+        assert_eq!((system.received_bytes, system.received_packets), (Some(1001), Some(11)));
+        assert_eq!((system.sent_bytes, system.sent_packets), (Some(501), Some(6)));
+        let (total, available) = (system.root_total_kib.unwrap(), system.root_available_kib);
+        assert!(available.unwrap() <= total, "{system:?}");
+        kernel.remove("proc/net");
+        kernel.write("proc/loadavg", "1 0.1234 99999999999999999999.0\n");
+        let system = of(&mut Dir::new(&root), &root, System::default());
+        assert_eq!((system.load_1_permille, system.load_15_permille), (None, None));
+        assert_eq!((system.load_5_permille, system.received_bytes), (None, None));
+    }
+}

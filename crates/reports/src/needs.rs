@@ -1,0 +1,67 @@
+//! What of a recording a report is made from: a source that reads no more is soon done.
+
+use crate::advice::RULES;
+use crate::catalog::Definition;
+use crate::fields::{Raw, Scope, field};
+use counters::series::{GuestField, ProcessField};
+
+/// The raw fields that reports need. The host's and those of tiers are few, and always needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Of guests.
+    pub guests: Vec<GuestField>,
+    /// Of processes; empty where none are shown.
+    pub processes: Vec<ProcessField>,
+}
+
+/// What is reckoned of every guest, whatever is shown: its CPU time, its wake-ups, what it counts
+/// itself, and the states of its virtual CPUs.
+const ALWAYS: &[GuestField] = {
+    use GuestField as G;
+    &[
+        G::VcpuRun,
+        G::VcpuDelay,
+        G::VcpuDispatches,
+        G::VcpuGuest,
+        G::VcpuBlockIo,
+        G::Vcpus,
+        G::OtherRun,
+        G::HaltPoll,
+        G::HaltWait,
+        G::HaltWakeups,
+        G::Throttled,
+        G::PsiMemory,
+        G::RunThen,
+        G::OwnRun,
+        G::OwnBusy,
+    ]
+};
+
+/// What these reports need.
+pub fn needs(definitions: &[&Definition]) -> Needs {
+    let mut needs = Needs { guests: ALWAYS.to_vec(), processes: Vec::new() };
+    let mut take = |scope, id: &str| {
+        let sources = field(scope, id).map_or(&[][..], |field| field.sources);
+        for source in sources {
+            match source {
+                Raw::Guest(field) => needs.guests.push(*field),
+                Raw::Process(field) => needs.processes.push(*field),
+                Raw::Host(_) | Raw::Tier(_) => {}
+            }
+        }
+    };
+    for part in definitions.iter().flat_map(|definition| definition.parts) {
+        part.columns.iter().for_each(|id| take(part.scope, id));
+        if part.scope == Scope::Finding {
+            RULES.iter().for_each(|rule| take(rule.scope, rule.field));
+        }
+    }
+    needs.guests.sort_unstable();
+    needs.guests.dedup();
+    needs.processes.sort_unstable();
+    needs.processes.dedup();
+    needs
+}
+
+#[cfg(test)]
+mod tests;

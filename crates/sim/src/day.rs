@@ -1,0 +1,310 @@
+//! A day of many guests, made from the minutes that were recorded of a few real ones.
+//!
+//! ```text
+//!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests
+//! ```
+//!
+//! Each guest of the day follows a recorded one, from another place in the recording: its
+//! counters grow as that one's grew, its gauges are as that one's were, and it is left out where
+//! that one slept. When the recording is over it begins anew. A guest that follows one that
+//! worked does so in the hours of its class, and follows one that slept in the others. So numbers
+//! vary as a kernel's do, which no formula makes.
+
+use counters::series::{
+    Field, GuestField as G, HostField as H, Kind, Moment, ProcessName, Row, TierField as T, Who,
+};
+use counters::series::{HostField, ProcessField};
+use std::collections::BTreeMap;
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
+/// One in so many guests that work does so all day.
+const ALWAYS: usize = 10;
+/// Of the recorded guests, one in so many stands for those that sleep: the least busy.
+const SLEEPERS: usize = 3;
+/// When classes work, in hours of the day: the first and the one after the last. A guest begins
+/// up to two hours later than its class.
+const HOURS: [(i64, i64); 3] = [(8, 17), (1, 5), (18, 22)];
+
+/// What a counter grew by; what began anew grew from 0.
+fn grown<F: Field>(field: F, before: &Row<F>, now: &Row<F>) -> u64 {
+    let Some(now) = now.get(field) else { return 0 };
+    before.get(field).map_or(0, |before| now.checked_sub(before).unwrap_or(now))
+}
+
+/// Lets a row grow as another one did. What was not known before begins as that one is.
+fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
+    for field in F::ALL {
+        let value = match (field.kind(), row.get(*field), now.get(*field)) {
+            (_, _, None) => None,
+            (Kind::Counter, Some(own), _) => Some(own + grown(*field, before, now)),
+            (Kind::Counter, None, value) | (Kind::Gauge, _, value) => value,
+        };
+        row.set(*field, value);
+    }
+}
+
+/// What was told of one thing, and when, counted from where the recording begins.
+#[derive(Debug)]
+struct Line<F> {
+    told: Vec<(i64, Row<F>)>,
+}
+
+impl<F: Field> Line<F> {
+    fn new() -> Line<F> {
+        Line { told: Vec::new() }
+    }
+
+    /// How many rows were told up to then.
+    fn until(&self, at_ms: i64) -> usize {
+        self.told.partition_point(|(told_ms, _)| *told_ms <= at_ms)
+    }
+
+    /// Lets a row grow by what was told after `from_ms` and up to `to_ms`, and, where the time
+    /// has begun anew, before that to the end; whether anything was.
+    fn follow(&self, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
+        let parts = match from_ms <= to_ms {
+            true => [(self.until(from_ms), self.until(to_ms)), (0, 0)],
+            false => [(self.until(from_ms), self.told.len()), (0, self.until(to_ms))],
+        };
+        let mut is_told = false;
+        for (first, next) in parts {
+            is_told |= first < next;
+            // The first row of all tells of nothing that grew.
+            if first.max(1) < next {
+                let (before, now) = (&self.told[first.max(1) - 1].1, &self.told[next - 1].1);
+                follow(row, before, now);
+            }
+        }
+        is_told
+    }
+}
+
+/// A recorded guest.
+#[derive(Debug)]
+struct Recorded {
+    class: String,
+    line: Line<G>,
+    processes: Vec<(i64, BTreeMap<ProcessName, Row<ProcessField>>)>,
+}
+
+/// A guest of the day.
+#[derive(Debug)]
+struct Guest {
+    who: Who,
+    /// Whom it follows while it works, and while it sleeps.
+    working: usize,
+    sleeping: usize,
+    /// When it works: the hours of its class, and how much later.
+    hours: Option<(i64, i64)>,
+    shift_ms: i64,
+    follows: Option<usize>,
+    row: Row<G>,
+    processes: BTreeMap<ProcessName, Row<ProcessField>>,
+    /// What was told last of the processes of whom it follows.
+    told: BTreeMap<ProcessName, Row<ProcessField>>,
+}
+
+/// A host with many guests.
+#[derive(Debug)]
+pub struct Day {
+    length_ms: i64,
+    recorded: Vec<Recorded>,
+    host_line: Line<H>,
+    tier_lines: BTreeMap<String, Line<T>>,
+    guests: Vec<Guest>,
+    host: Row<H>,
+    tiers: BTreeMap<String, Row<T>>,
+    begin_ms: i64,
+    last_ms: i64,
+}
+
+impl Day {
+    /// A host with so many guests that follow those of a recording, from this time on. The
+    /// moments are in their order, and there is no gap between them. `None` if there are too few
+    /// to follow.
+    pub fn new(moments: &[Moment], guests: usize, at_ms: i64) -> Option<Day> {
+        let (first, last) = (moments.first()?, moments.last()?);
+        let length_ms = last.at_ms - first.at_ms;
+        let mut lines: BTreeMap<&Who, Recorded> = BTreeMap::new();
+        let mut host_line = Line::new();
+        let mut tier_lines: BTreeMap<String, Line<T>> = BTreeMap::new();
+        for moment in moments {
+            let offset_ms = moment.at_ms - first.at_ms;
+            host_line.told.push((offset_ms, moment.host.clone()));
+            for (name, row) in &moment.tiers {
+                let line = tier_lines.entry(name.clone()).or_insert_with(Line::new);
+                line.told.push((offset_ms, row.clone()));
+            }
+            for (who, row) in &moment.guests {
+                let class = who.class.clone();
+                let recorded = lines.entry(who).or_insert_with(|| Recorded {
+                    class,
+                    line: Line::new(),
+                    processes: Vec::new(),
+                });
+                recorded.line.told.push((offset_ms, row.clone()));
+            }
+            for (who, told) in &moment.processes {
+                if let Some(recorded) = lines.get_mut(who) {
+                    recorded.processes.push((offset_ms, told.clone()));
+                }
+            }
+        }
+        // Who came later, or went, or was told of under another identity, cannot be followed.
+        let is_there = |one: &Recorded| {
+            let ends = one.line.told.first().zip(one.line.told.last());
+            ends.is_some_and(|((from_ms, _), (to_ms, _))| to_ms - from_ms > length_ms * 9 / 10)
+        };
+        let recorded: Vec<Recorded> = lines.into_values().filter(is_there).collect();
+        let worked = |one: &Recorded| {
+            let (first, last) = (one.line.told.first()?, one.line.told.last()?);
+            Some(grown(G::VcpuRun, &first.1, &last.1))
+        };
+        let mut by_work: Vec<usize> = (0..recorded.len()).collect();
+        by_work.sort_by_key(|index| worked(&recorded[*index]));
+        let sleepers = recorded.len() / SLEEPERS;
+        if sleepers == 0 || length_ms <= 0 {
+            return None;
+        }
+        let mut classes: Vec<&str> = recorded.iter().map(|one| one.class.as_str()).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let guest = |number: usize| {
+            let working = by_work[number % by_work.len()];
+            let class = &recorded[working].class;
+            let place = classes.iter().position(|name| name == class).unwrap_or(0);
+            let (from, to) = HOURS[place % HOURS.len()];
+            let later = (number / by_work.len() % 3) as i64;
+            let is_always = number.is_multiple_of(ALWAYS);
+            Guest {
+                who: Who {
+                    uuid: format!("6b1f0000-0000-4000-8000-{number:012}"),
+                    name: format!("lnx{number:03}"),
+                    class: class.clone(),
+                    pid: u32::try_from(2_000 + number).ok(),
+                    start_ticks: Some(100_000 + 37 * number as u64),
+                    boot: "1".into(),
+                },
+                working,
+                sleeping: by_work[number % sleepers],
+                hours: (!is_always).then_some((from + later, to + later)),
+                // A number without a common part with the length spreads them well.
+                shift_ms: number as i64 * 7_919_000 % length_ms,
+                follows: None,
+                row: Row::default(),
+                processes: BTreeMap::new(),
+                told: BTreeMap::new(),
+            }
+        };
+        let guests = (0..guests).map(guest).collect();
+        Some(Day {
+            length_ms,
+            guests,
+            recorded,
+            host: first.host.clone(),
+            tiers: first.tiers.clone(),
+            host_line,
+            tier_lines,
+            begin_ms: at_ms,
+            last_ms: at_ms,
+        })
+    }
+
+    /// How many recorded guests there are to follow.
+    pub fn followed(&self) -> usize {
+        self.recorded.len()
+    }
+
+    /// Everything at a time that is later than the one before.
+    pub fn at(&mut self, at_ms: i64) -> Moment {
+        let place = |at_ms: i64, shift_ms: i64| {
+            (at_ms - self.begin_ms + shift_ms).rem_euclid(self.length_ms)
+        };
+        let last_ms = self.last_ms;
+        let hour = at_ms.div_euclid(HOUR_MS).rem_euclid(24);
+        let mut moment = Moment { at_ms, ..Moment::default() };
+        let mut all_run = 0;
+        for guest in &mut self.guests {
+            let (from_ms, to_ms) = (place(last_ms, guest.shift_ms), place(at_ms, guest.shift_ms));
+            let works = guest.hours.is_none_or(|(from, to)| (from..to).contains(&hour));
+            let follows = if works { guest.working } else { guest.sleeping };
+            let recorded = &self.recorded[follows];
+            let before = guest.row.clone();
+            let is_told = match guest.follows == Some(follows) {
+                true => recorded.line.follow(&mut guest.row, from_ms, to_ms),
+                false => guest.begin(recorded, follows, to_ms),
+            };
+            all_run += grown(G::VcpuRun, &before, &guest.row);
+            all_run += grown(G::OtherRun, &before, &guest.row);
+            // It is told of at least once a minute, also where its recording begins anew.
+            if is_told || from_ms > to_ms {
+                moment.guests.insert(guest.who.clone(), guest.row.clone());
+            }
+            let told = guest.processes_told(recorded, from_ms, to_ms);
+            if !told.is_empty() {
+                moment.processes.insert(guest.who.clone(), told);
+            }
+        }
+        let (from_ms, to_ms) = (place(last_ms, 0), place(at_ms, 0));
+        self.host_line.follow(&mut self.host, from_ms, to_ms);
+        self.last_ms = at_ms;
+        moment.host = self.host.clone();
+        // The host is as much larger as it has more guests.
+        let times = self.guests.len().div_ceil(self.recorded.len().max(1)) as u64;
+        for field in [H::Cpus, H::Total, H::Free, H::Available] {
+            moment.host.set(field, self.host.get(field).map(|value| value * times));
+        }
+        moment.host.set(H::Guests, Some(self.guests.len() as u64));
+        // Guests under emulation are processes in user mode.
+        let user = self.host.get(HostField::User).map(|ns| ns + all_run);
+        self.host.set(HostField::User, user);
+        for (name, row) in &mut self.tiers {
+            if self.tier_lines.get(name).is_some_and(|line| line.follow(row, from_ms, to_ms)) {
+                moment.tiers.insert(name.clone(), row.clone());
+            }
+        }
+        moment
+    }
+}
+
+impl Guest {
+    /// Begins to follow another one. It goes on from the numbers that it has.
+    fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
+        self.follows = Some(follows);
+        self.told.clear();
+        let place = recorded.line.until(at_ms).max(1) - 1;
+        let Some((_, row)) = recorded.line.told.get(place) else { return false };
+        follow(&mut self.row, row, row);
+        true
+    }
+
+    /// What is told of its processes in a time.
+    fn processes_told(
+        &mut self,
+        recorded: &Recorded,
+        from_ms: i64,
+        to_ms: i64,
+    ) -> BTreeMap<ProcessName, Row<ProcessField>> {
+        let has_begun_anew = from_ms > to_ms;
+        if has_begun_anew {
+            self.told.clear();
+        }
+        let mut out = BTreeMap::new();
+        let from_ms = if has_begun_anew { -1 } else { from_ms };
+        let until =
+            |at_ms: i64| recorded.processes.partition_point(|(told_ms, _)| *told_ms <= at_ms);
+        for (_, told) in &recorded.processes[until(from_ms)..until(to_ms)] {
+            for (name, now) in told {
+                let own = self.processes.entry(name.clone()).or_insert_with(|| now.clone());
+                follow(own, self.told.get(name).unwrap_or(now), now);
+                out.insert(name.clone(), own.clone());
+                self.told.insert(name.clone(), now.clone());
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

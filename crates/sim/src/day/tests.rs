@@ -1,0 +1,103 @@
+use super::*;
+
+/// A recording of a minute: one guest that works more each second, two that sleep but for a word
+/// in the middle, and a process that is told of twice.
+fn recording() -> Vec<Moment> {
+    let who = |name: &str| Who { name: name.into(), class: name.into(), ..Who::default() };
+    let row = |run: u64, resident: u64| {
+        let mut row = Row::default();
+        row.set(G::VcpuRun, Some(run));
+        row.set(G::Resident, Some(resident));
+        row
+    };
+    let name = ProcessName { name: "worker".into(), pid: 7 };
+    let process = |run: u64| {
+        let mut row = Row::default();
+        row.set(ProcessField::Run, Some(run));
+        [(name.clone(), row)].into()
+    };
+    (0..=60)
+        .map(|second: u64| {
+            let mut moment = Moment { at_ms: 5_000 + second as i64 * 1_000, ..Moment::default() };
+            moment.host.set(H::Cpus, Some(2));
+            moment.host.set(H::User, Some(100 * second));
+            let worked = second * second * 1_000;
+            moment.guests.insert(who("worker"), row(worked, 500 + second));
+            if second.is_multiple_of(30) {
+                moment.guests.insert(who("asleep"), row(7 + second, 100));
+                moment.guests.insert(who("idle"), row(3, 100));
+                moment.processes.insert(who("worker"), process(worked));
+            }
+            moment
+        })
+        .collect()
+}
+
+/// The day's moments up to a time, a step apart.
+fn made(guests: usize, step_ms: i64, to_ms: i64) -> Vec<Moment> {
+    let mut day = Day::new(&recording(), guests, 0).expect("enough to follow");
+    (1..=to_ms / step_ms).map(|number| day.at(number * step_ms)).collect()
+}
+
+fn run(moment: &Moment, number: usize) -> Option<u64> {
+    let name = format!("lnx{number:03}");
+    let found = moment.guests.iter().find(|(who, _)| who.name == name);
+    found.and_then(|(_, row)| row.get(G::VcpuRun))
+}
+
+#[test]
+fn a_guest_grows_as_the_one_it_follows() {
+    // Number 20 always works and follows the one that does. In ten minutes it has followed it
+    // ten times: 60 * 60 * 1000 each, but for where it began.
+    let moments = made(21, 1_000, 600_000);
+    let first = run(&moments[0], 20).expect("it works");
+    let last = run(&moments[599], 20).expect("it works");
+    assert!((30_000_000..=36_000_000).contains(&(last - first)), "{first} {last}");
+    let all: Vec<u64> = moments.iter().filter_map(|moment| run(moment, 20)).collect();
+    assert!(all.is_sorted() && all.len() == 600);
+}
+
+#[test]
+fn steps_do_not_change_what_is_counted() {
+    let (fine, coarse) = (made(21, 1_000, 3_600_000), made(21, 10_000, 3_600_000));
+    let last = |moments: &[Moment]| run(&moments[moments.len() - 1], 20);
+    // They begin where the first step ends: the difference is less than ten seconds' work.
+    let (fine, coarse) = (last(&fine).expect("told"), last(&coarse).expect("told"));
+    assert!(fine.abs_diff(coarse) < 10 * 120_000, "{fine} {coarse}");
+}
+
+#[test]
+fn who_sleeps_is_told_of_once_in_a_while_and_works_in_its_hours() {
+    let hours = made(9, 1_000, 24 * 3_600_000);
+    let told = |number: usize, hour: usize| {
+        let of_hour = &hours[hour * 3_600..(hour + 1) * 3_600 - 1];
+        of_hour.iter().filter(|moment| run(moment, number).is_some()).count()
+    };
+    for number in 0..9 {
+        let counts: Vec<usize> = (0..24).map(|hour| told(number, hour)).collect();
+        assert!(counts.iter().all(|count| *count >= 60), "{number}: {counts:?}");
+        let works = counts.iter().filter(|count| **count > 3_000).count();
+        assert!(works <= 9, "{number}: {counts:?}");
+    }
+    // Of three guests one works, in the hours of its class.
+    assert!((0..24).any(|hour| told(2, hour) > 3_000));
+}
+
+#[test]
+fn processes_grow_and_are_told_of_when_they_were() {
+    let moments = made(21, 1_000, 600_000);
+    let told: Vec<u64> = moments
+        .iter()
+        .flat_map(|moment| moment.processes.iter())
+        .filter(|(who, _)| who.name == "lnx020")
+        .filter_map(|(_, told)| told.values().next()?.get(ProcessField::Run))
+        .collect();
+    assert!(told.is_sorted() && (19..=31).contains(&told.len()), "{told:?}");
+    assert!(told.last() > told.first());
+}
+
+#[test]
+fn a_host_without_guests_is_no_day() {
+    assert!(Day::new(&[], 10, 0).is_none());
+    assert!(Day::new(&recording()[..1], 10, 0).is_none());
+}

@@ -1,0 +1,89 @@
+//! The minute that is running, from its samples: who has just begun to record sees something.
+//!
+//! ```text
+//!   second (raw.db) ─► what was known before it, its moments ─► Folder ─► its minute, so far
+//! ```
+//!
+//! It is what the recorder will write when the minute is over, as far as it has come, or what one
+//! that was killed had come to.
+
+use super::folder::Folder;
+use super::raw::{Left, RawFile};
+use super::rows::did_something;
+use super::scan::{Pick, put};
+use super::schema::MINUTE_MS;
+use crate::Error;
+use counters::series::{Field, Interval, Over};
+use std::path::Path;
+
+/// A minute as far as it has come.
+#[derive(Debug)]
+pub struct Running {
+    minute: Interval,
+    /// Its last moment.
+    pub to_ms: i64,
+}
+
+impl Running {
+    /// That of a directory; `None` where there are no samples of one.
+    pub fn of_dir(dir: &Path) -> Result<Option<Running>, Error> {
+        match RawFile::read_only(dir)? {
+            Some(file) => Ok(Running::of(&file.left()?)),
+            None => Ok(None),
+        }
+    }
+
+    fn of(left: &Left) -> Option<Running> {
+        let mut folder = Folder::default();
+        left.known.iter().for_each(|moment| folder.know(moment));
+        left.moments.iter().for_each(|moment| {
+            folder.feed(moment);
+        });
+        let to_ms = folder.last_ms()?;
+        Some(Running { minute: folder.end()?, to_ms })
+    }
+
+    /// When it began.
+    pub fn begins_ms(&self) -> i64 {
+        self.minute.from_ms
+    }
+
+    /// When it will be over.
+    pub fn over_ms(&self) -> i64 {
+        self.minute.from_ms.saturating_add(MINUTE_MS)
+    }
+
+    /// How much of it is known.
+    pub fn covered_ms(&self) -> u64 {
+        self.minute.host.covered_ms
+    }
+
+    /// Adds what is wanted of it to an interval.
+    pub fn add_to(&self, interval: &mut Interval, pick: &Pick) {
+        interval.host.add(&self.minute.host);
+        if let Some(fields) = &pick.guests {
+            for (who, over) in &self.minute.guests {
+                put(&mut interval.guests, who, only(over, fields));
+            }
+        }
+        if let Some(fields) = &pick.tiers {
+            for (name, over) in &self.minute.tiers {
+                put(&mut interval.tiers, name, only(over, fields));
+            }
+        }
+        if let Some(fields) = &pick.processes {
+            for (who, all) in &self.minute.processes {
+                for (name, over) in all.iter().filter(|(_, over)| did_something(over)) {
+                    let of_guest = interval.processes.entry(who.clone()).or_default();
+                    put(of_guest, name, only(over, fields));
+                }
+            }
+        }
+    }
+}
+
+fn only<F: Field>(over: &Over<F>, fields: &[F]) -> Over<F> {
+    let mut some = Over { covered_ms: over.covered_ms, ..Over::default() };
+    fields.iter().for_each(|field| some.row.set(*field, over.get(*field)));
+    some
+}
