@@ -17,6 +17,7 @@ mod collect;
 mod day;
 mod error;
 mod evaluate;
+mod farm;
 mod idle;
 mod meter;
 mod original;
@@ -61,6 +62,7 @@ fn measure(args: &Args) -> Result<ExitCode, Error> {
                 table.section("a day of 100 guests", day::rows(args.day.as_deref()));
             }
             Part::Scan => table.section("the scan of tasks", scan::rows(&args.guest_dir)),
+            Part::Farm => farm::measure(args, &mut table),
             Part::Top => table.section("the live screens", top::rows(args)),
             Part::Idle | Part::Usual => idle::measure(args, &mut table),
         }

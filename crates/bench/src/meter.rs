@@ -64,6 +64,11 @@ pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss", |t| field(t, "Rss"))
 }
 
+/// The memory of a process that is resident, in KiB, each page divided by those who have it.
+pub fn proportional_kib(pid: u32) -> Result<u64, Error> {
+    of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Pss", |t| field(t, "Pss"))
+}
+
 /// The files below one of the directories that a process has open, each once, in the
 /// order of their descriptors.
 pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {

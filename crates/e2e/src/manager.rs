@@ -79,14 +79,16 @@ impl Place {
         assert!(there.is_some(), "the balloon of {name} is not as told");
     }
 
-    /// Writes the settings of a host that is as large as `size` says.
+    /// Writes the settings of a host that is as large as `size` says. KSM belongs to the whole
+    /// machine, on which other tests run too: it is left alone unless `more` is about it.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = self.dir.display();
+        let ksm = if more.contains("[ksm]") { "" } else { "\n[ksm]\nmode = \"leave\"\n" };
         let text = format!(
             "[host]\nbudget = \"{} MiB\"\nset_point = \"{} MiB\"\nhysteresis = \"{} MiB\"\n\
              reserve = \"{} MiB\"\n\n[sources]\nqmp = [\"{dir}/*.qmp\"]\nlibvirt = []\n\n\
-             [journal]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n{more}",
+             [journal]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n{more}{ksm}",
             size.budget_mib,
             size.set_point_mib,
             size.hysteresis_mib,

@@ -27,6 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         kernel_args: vec![],
         ctl: true,
         run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
     };
     let clock = Deadline::after(Duration::from_secs(120));
     let mut guest = spec.start()?;

@@ -13,10 +13,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::error::FileContext;
 use crate::sources;
+use crate::tool::{last_part, run};
 use crate::{Arch, Error};
 
 /// The directory in which pinhead keeps what it can get or make again.
@@ -39,9 +40,6 @@ pub struct GuestPackages {
     /// The static busybox.
     pub busybox: PathBuf,
 }
-
-/// An error message need not hold more of a tool's words than this.
-const STDERR_BYTES_MAX: usize = 2000;
 
 impl Cache {
     /// The cache where the user's environment says that it is.
@@ -92,11 +90,18 @@ impl Cache {
 
     /// One package, unpacked in a directory of its own: from the cache or else from Debian.
     pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
-        let unpacked = self.root.join("packages").join(format!("{}-{name}", arch.name()));
+        self.package_set(arch, name, &[name])
+    }
+
+    /// Packages that belong together, unpacked into one directory that has the set's name: from
+    /// the cache or else from Debian. What they depend on is not added.
+    pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
+        let unpacked = self.root.join("packages").join(format!("{}-{set}", arch.name()));
         if !unpacked.is_dir() {
             let _lock = self.lock()?;
             if !unpacked.is_dir() {
-                self.unpack(arch, &unpacked, |_, _| Ok(vec![name.to_owned()]), |_| Ok(()))?;
+                let names = |_: &Apt, _: &str| Ok(names.iter().map(|&n| n.to_owned()).collect());
+                self.unpack(arch, &unpacked, names, |_| Ok(()))?;
             }
         }
         Ok(unpacked)
@@ -287,38 +292,11 @@ fn debs(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-struct Output {
-    stdout: String,
-    stderr: String,
-}
-
-fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
-    let tool = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::ToolMissing { tool, hint: hint.to_owned() },
-        _ => Error::Spawn { program: tool, source },
-    })?;
-    let stderr = last_part(&String::from_utf8_lossy(&output.stderr));
-    if !output.status.success() {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-        return Err(Error::ToolFailed { command: words.join(" "), status: output.status, stderr });
-    }
-    Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr })
-}
-
-/// The end of a text, where tools put the reason.
-fn last_part(text: &str) -> String {
-    let cut = text.len().saturating_sub(STDERR_BYTES_MAX);
-    let start = (cut..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(0);
-    text[start..].to_owned()
-}
-
 pub(crate) fn create_dir(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).file("create", path)
 }
 
-fn remove_dir(path: &Path) -> Result<(), Error> {
+pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other.file("remove", path),
@@ -336,14 +314,6 @@ mod tests {
         let kernel = dependency_on_image(description);
         assert_eq!(kernel.as_deref(), Some("linux-image-6.1.0-50-s390x"));
         assert_eq!(dependency_on_image("Package: x\nDepends: libc6\n"), None);
-    }
-
-    #[test]
-    fn long_texts_keep_their_end() {
-        let text = format!("{}é the reason", "é".repeat(3000));
-        let part = last_part(&text);
-        assert!(part.len() <= STDERR_BYTES_MAX && part.ends_with("the reason"));
-        assert_eq!(last_part("short"), "short");
     }
 
     /// A cache that has the packages must not need apt, sources or a network.

@@ -65,12 +65,35 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A root file system cannot be made here.
+    Rootfs {
+        /// The image's name.
+        image: &'static str,
+        /// Why not, and what would help.
+        reason: String,
+    },
     /// A guest was described in a way that cannot be started.
     Spec {
         /// The guest's name.
         guest: String,
         /// What is wrong.
         reason: String,
+    },
+    /// A guest's state could not be saved, or another guest could not go on from it.
+    Template {
+        /// The guest.
+        guest: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A tier of the guests' memory cannot be had, or cannot be put back.
+    Tier {
+        /// Which one: "cgroup", "zram", "swap file", "KSM", or their "record".
+        tier: &'static str,
+        /// What is wrong, and what would help.
+        what: String,
+        /// What the system said, where it was asked.
+        source: Option<io::Error>,
     },
     /// A process could not be started.
     Spawn {
@@ -110,6 +133,13 @@ pub enum Error {
         path: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// A farm that runs refused what it was asked, or is not what it should be.
+    Service {
+        /// The socket where it was asked.
+        socket: PathBuf,
+        /// What it said, or what is wrong.
+        reason: String,
     },
     /// Something did not happen in time.
     Deadline {
@@ -168,7 +198,10 @@ impl fmt::Display for Error {
             Error::Module { module, reason } => {
                 write!(f, "Kernel module {}: {reason}", module.display())
             }
+            Error::Rootfs { image, reason } => write!(f, "Image {image}: {reason}"),
             Error::Spec { guest, reason } => write!(f, "Guest {guest:?}: {reason}"),
+            Error::Template { guest, reason } => write!(f, "Template of guest {guest}: {reason}"),
+            Error::Tier { tier, what, .. } => write!(f, "Memory tiers, {tier}: {what}"),
             Error::Spawn { program, .. } => write!(f, "Cannot start {program}"),
             Error::QemuExited { guest, status, stderr } => {
                 write!(f, "QEMU of guest {guest} ended ({status}): {}", stderr.trim_end())
@@ -178,6 +211,9 @@ impl fmt::Display for Error {
             }
             Error::Channel { channel, .. } => write!(f, "Connection {channel} failed"),
             Error::Socket { path, .. } => write!(f, "Cannot listen on {}", path.display()),
+            Error::Service { socket, reason } => {
+                write!(f, "The farm at {} says: {reason}", socket.display())
+            }
             Error::Deadline { waiting_for } => write!(f, "Too late: {waiting_for}"),
             Error::Qmp(_) => f.write_str("QEMU's monitor sent something wrong"),
             Error::QmpRefused { command, desc } => write!(f, "QEMU refused {command}: {desc}"),
@@ -195,6 +231,7 @@ impl std::error::Error for Error {
             | Error::Channel { source, .. } => Some(source),
             Error::NotUp { source, .. } => Some(source),
             Error::Qmp(source) => Some(source),
+            Error::Tier { source: Some(source), .. } => Some(source),
             _ => None,
         }
     }

@@ -19,8 +19,8 @@ pub struct ImageSpec {
     /// A static `pinheadd` for that architecture; a guest without one is only looked at from
     /// outside.
     pub daemon: Option<PathBuf>,
-    /// More files. `/etc/pinheadd.args` holds the daemon's arguments and `/etc/load.sh` is run in
-    /// the background.
+    /// More files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` is run in
+    /// the background, and what is in `/etc/services` is run before the guest says that it is up.
     pub files: Vec<GuestFile>,
 }
 
@@ -47,12 +47,13 @@ pub struct Image {
 }
 
 /// The commands that a guest has. Those that its busybox does not know are left out.
-const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg du \
-    echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill killall \
-    ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep pidof \
-    pkill poweroff printf ps pwd readlink reboot renice rm rmdir rmmod sed seq setsid sh \
-    sha256sum sleep sort stat stty swapoff swapon sync tail taskset tee test time timeout top \
-    touch tr true tty umount uname uniq uptime usleep vmstat wc wget which xargs yes";
+const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg \
+    du echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill \
+    killall ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep \
+    pidof pkill poweroff printf ps pwd readlink reboot renice rm rmdir rmmod route sed seq \
+    setsid sh sha256sum sleep sort stat stty swapoff swapon switch_root sync tail taskset tee \
+    test time timeout top touch tr true tty umount uname uniq uptime usleep vmstat wc wget \
+    which xargs yes";
 
 /// Old archives of an architecture are removed beyond this number: each new build of the daemon
 /// makes one, and each has some megabytes.
@@ -78,15 +79,25 @@ impl ImageSpec {
         add_busybox(&mut archive, &packages.busybox)?;
         add_modules(&mut archive, &Modules::open(&packages.modules)?, self.arch)?;
         archive.file("init", 0o755, include_bytes!("init.sh").to_vec());
+        let guest = include_bytes!("guest.sh").to_vec();
+        archive.file("sbin/pinhead-guest", 0o755, guest);
+        let enter = include_bytes!("rootfs/enter.sh").to_vec();
+        archive.file("sbin/pinhead-enter", 0o755, enter);
+        let identity = include_bytes!("identity.sh").to_vec();
+        archive.file("sbin/pinhead-identity", 0o755, identity);
         let start = include_bytes!("start-pinheadd.sh").to_vec();
         archive.file("sbin/start-pinheadd", 0o755, start);
         if let Some(daemon) = &self.daemon {
             let bytes = fs::read(daemon).file("read", daemon)?;
             archive.file("sbin/pinheadd", 0o755, bytes);
         }
+        // Where the root is a disk's, these are taken there.
+        let mut names = String::new();
         for file in &self.files {
             archive.file(&file.path, file.mode, file.bytes.clone());
+            names.push_str(&format!("/{}\n", file.path.trim_start_matches('/')));
         }
+        archive.file("etc/pinhead.files", 0o644, names.into_bytes());
         Ok(archive)
     }
 }
@@ -118,6 +129,19 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
     let zram: Vec<_> =
         ["lzo_rle", "zram"].into_iter().filter(|module| modules.has(module)).collect();
     add_module_list(archive, "etc/modules.zram", &modules.load_order(&zram)?, &order);
+    // What not every guest has costs nobody else memory.
+    let net = modules.load_order(&["virtio_net"])?;
+    add_module_list(archive, "etc/modules.net", &net, &order);
+    let disk: Vec<_> =
+        ["virtio_blk", "ext4"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.disk", &modules.load_order(&disk)?, &order);
+    let layer: Vec<_> = ["overlay"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.layer", &modules.load_order(&layer)?, &order);
+    let panic: &[&str] = match arch {
+        Arch::X86_64 => &["pvpanic_pci"],
+        Arch::S390x => &[],
+    };
+    add_module_list(archive, "etc/modules.panic", &modules.load_order(panic)?, &order);
     Ok(())
 }
 

@@ -101,6 +101,12 @@ impl Process {
         }
     }
 
+    /// Ends it without waiting until it has; whoever wants to know waits.
+    pub fn strike(&mut self) {
+        // One that has ended already needs no more.
+        let _ = self.child.kill();
+    }
+
     /// Ends it now.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;

@@ -4,17 +4,18 @@
 //! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
 //! at paths in a directory; then we are one client of the port like anyone.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::error::FileContext;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
-use crate::{Accel, Arch, Error, Image};
+use crate::sys;
+use crate::{Accel, Disk, Error, Image, Net};
 
 /// Where the balloon is in QEMU's object tree, for its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
@@ -36,8 +37,9 @@ pub struct GuestSpec {
     pub cpus: u32,
     /// How much memory it has at most, in MiB.
     pub memory_mib: u64,
-    /// The room for translated code under emulation, in MiB. 8 keeps QEMU small and is enough for
-    /// a guest that idles, but a boot in it takes twice as long as in 32.
+    /// The room for translated code under emulation, in MiB. QEMU holds what of it was used, and
+    /// throws all away when it is full: in 8 a process that a guest starts costs ten times what
+    /// it costs in 32, and a page of its web server three times; 16 is nearly as good as 32.
     pub translation_mib: u32,
     /// What it boots from, which also says its architecture.
     pub image: Image,
@@ -49,6 +51,18 @@ pub struct GuestSpec {
     /// `NAME.port`, the daemon's port, one client at a time. Whoever may enter the directory
     /// owns the guest.
     pub run_dir: Option<PathBuf>,
+    /// Its network, if it has one.
+    pub net: Option<Net>,
+    /// Its disk, if it has one.
+    pub disk: Option<Disk>,
+    /// The state that it goes on from instead of booting: see [`crate::Template`]. It still needs
+    /// the template's identity replaced by its own, which [`crate::Identity`] does.
+    pub restore: Option<PathBuf>,
+    /// Whether the guest starts again when it reboots, instead of ending its QEMU.
+    pub reboot: bool,
+    /// Whether the guest tells the host which of its memory is free. Not on s390x, where it would
+    /// wait for ever for the answer.
+    pub page_reporting: bool,
 }
 
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
@@ -68,6 +82,8 @@ pub struct Guest {
     pub ctl: Option<UnixStream>,
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
+    /// The UUID that its QEMU was given, of this start alone.
+    pub uuid: String,
 }
 
 /// The two ends of one connection under its name in QEMU.
@@ -126,8 +142,18 @@ impl GuestSpec {
         let arch = self.image.arch;
         let mut command = Command::new(arch.qemu_program());
         command.args(self.arguments());
-        if let Some(uuid) = random_uuid() {
-            command.arg("-uuid").arg(uuid);
+        let uuid = random_uuid()?;
+        command.arg("-uuid").arg(&uuid);
+        if let Some(disk) = &self.disk {
+            disk.prepare(&self.name)?;
+        }
+        let state = match &self.restore {
+            Some(path) => Some(OwnedFd::from(File::open(path).file("open", path)?)),
+            None => None,
+        };
+        if let Some(state) = &state {
+            sys::share_memory(&mut command);
+            command.arg("-incoming").arg(format!("fd:{}", state.as_raw_fd()));
         }
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
@@ -141,8 +167,8 @@ impl GuestSpec {
         let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
-        let inherited = inherited.chain(others.map(OwnedFd::from)).collect();
-        let process = Process::start(command, inherited);
+        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state);
+        let process = Process::start(command, inherited.collect());
         let process = process.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::ToolMissing {
                 tool: arch.qemu_program().to_owned(),
@@ -158,6 +184,7 @@ impl GuestSpec {
             console: console.ours,
             ctl,
             sockets,
+            uuid,
         })
     }
 
@@ -175,91 +202,14 @@ impl GuestSpec {
         if self.cpus == 0 || self.memory_mib == 0 {
             return wrong("it needs a CPU and some memory");
         }
+        if let Some(fault) = self.net.as_ref().and_then(Net::fault) {
+            return wrong(&fault);
+        }
         let in_word = |c: char| !c.is_whitespace() && !c.is_control();
         if !self.kernel_args.iter().all(|word| word.chars().all(in_word)) {
             return wrong("a kernel argument holds white space or control characters");
         }
         Ok(())
-    }
-
-    /// QEMU's arguments but for the connections' sockets.
-    fn arguments(&self) -> Vec<OsString> {
-        let arch = self.image.arch;
-        // What idles is what is left out: no default devices, and no clock chips that tick.
-        let machine = match arch {
-            Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
-            Arch::S390x => "s390-ccw-virtio",
-        };
-        let (accel, cpu) = match self.accel {
-            Accel::Kvm => ("kvm".to_owned(), "host"),
-            Accel::Emulation(_) => {
-                (format!("tcg,thread=multi,tb-size={}", self.translation_mib), "max")
-            }
-        };
-        let bus = match arch {
-            Arch::X86_64 => "pci",
-            Arch::S390x => "ccw",
-        };
-        let mut list: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: OsString| list.extend([name.into(), value]);
-        option("-name", format!("guest={}", self.name).into());
-        option("-machine", machine.into());
-        option("-accel", accel.into());
-        option("-cpu", cpu.into());
-        option("-smp", self.cpus.to_string().into());
-        option("-m", format!("{}M", self.memory_mib).into());
-        option("-display", "none".into());
-        option("-kernel", self.image.kernel.clone().into());
-        option("-initrd", self.image.initramfs.clone().into());
-        option("-append", self.kernel_command_line().into());
-        option("-mon", "chardev=qmp,mode=control".into());
-        // A guest of the ccw transport waits for ever for the acknowledgement of a page report
-        // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
-        // 84 of 90 MiB were gone within seconds.
-        let balloon = match arch {
-            Arch::X86_64 => "deflate-on-oom=on,free-page-reporting=on",
-            Arch::S390x => "deflate-on-oom=on,free-page-reporting=off",
-        };
-        option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
-        option("-device", format!("virtio-serial-{bus},id=serial0").into());
-        option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
-        if self.ctl {
-            option("-device", serial_port("ctl", "org.pinhead.ctl.0", "ctl-port"));
-        }
-        match arch {
-            Arch::X86_64 => option("-serial", "chardev:console".into()),
-            Arch::S390x => option("-device", "sclpconsole,chardev=console".into()),
-        }
-        list.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(Into::into));
-        list
-    }
-
-    fn kernel_command_line(&self) -> String {
-        let mut line = match self.image.arch {
-            // A guest that boots beside many others may miss the ticks by which its kernel tries
-            // the timer, and would panic: there is nothing broken to be found.
-            Arch::X86_64 => {
-                "console=ttyS0 tsc=reliable clocksource=tsc nowatchdog no_timer_check".to_owned()
-            }
-            Arch::S390x => "console=ttysclp0".to_owned(),
-        };
-        line.push_str(" audit=0 quiet psi=1 panic=-1");
-        if let Accel::Emulation(_) = self.accel {
-            // An emulator does not speculate, and pays for each detour of the mitigations; ticks
-            // that fall on all CPUs at once wait for each other's locks. On s390x, whose kernel
-            // ticks 250 times a second, both together take interrupts from 5 to 3 % of a busy CPU.
-            line.push_str(" mitigations=off skew_tick=1");
-        }
-        // Writing to a string cannot fail.
-        let _ = write!(line, " pinhead.name={}", self.name);
-        if self.ctl {
-            line.push_str(" pinhead.ctl=1");
-        }
-        for word in &self.kernel_args {
-            line.push(' ');
-            line.push_str(word);
-        }
-        line
     }
 }
 
@@ -268,14 +218,11 @@ pub(crate) fn up_marker(name: &str) -> String {
     format!("pinhead: {name} is up")
 }
 
-/// A UUID of this start alone: a guest that is started again under its name is another one.
-fn random_uuid() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").ok()?;
-    Some(text.trim_ascii().to_owned())
-}
-
-fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
-    format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
+/// A UUID that nobody had before: a guest that is started again under its name is another one.
+pub(crate) fn random_uuid() -> Result<String, Error> {
+    let path = "/proc/sys/kernel/random/uuid";
+    let text = std::fs::read_to_string(path).file("read", path)?;
+    Ok(text.trim_ascii().to_owned())
 }
 
 impl Guest {
@@ -302,7 +249,8 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WhyEmulation;
+    use crate::tsc::{self, Rate};
+    use crate::{Arch, Forward, WhyEmulation};
 
     fn spec(arch: Arch) -> GuestSpec {
         let image = Image { arch, kernel: "/k,1".into(), initramfs: "/i".into() };
@@ -316,13 +264,19 @@ mod tests {
             kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
             ctl: true,
             run_dir: None,
+            net: None,
+            disk: None,
+            restore: None,
+            reboot: false,
+            page_reporting: true,
         }
     }
 
     #[test]
     fn command_lines() {
         let words = |arch| {
-            let words = spec(arch).arguments();
+            let rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
+            let words = spec(arch).arguments_at(rate);
             words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let x86 = words(Arch::X86_64).join(" ");
@@ -331,7 +285,8 @@ mod tests {
             "-smp 2 -m 96M",
             "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
             "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
-            "panic=-1 mitigations=off skew_tick=1 pinhead.name=g1 pinhead.ctl=1",
+            "panic=-1 mitigations=off skew_tick=1 tsc_early_khz=2596000 ",
+            "tsc_early_khz=2596000 pinhead.name=g1 pinhead.ctl=1",
             "pinhead.args=-f,/etc/rules -mon",
         ] {
             assert!(x86.contains(part), "{part} not in {x86}");
@@ -340,6 +295,37 @@ mod tests {
         assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
         assert!(s390x.contains("free-page-reporting=off"));
         assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
+        assert!(x86.contains("-no-reboot") && !x86.contains("net0"), "{x86}");
+    }
+
+    #[test]
+    fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
+        assert_eq!(spec(Arch::S390x).tsc_rate(), None);
+        let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
+        assert_eq!(kvm.tsc_rate(), None);
+        let unknown = spec(Arch::X86_64).arguments_at(None);
+        assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
+        assert_eq!(spec(Arch::X86_64).tsc_rate(), tsc::host_rate());
+    }
+
+    #[test]
+    fn a_network_and_a_reboot_are_words() {
+        let mut spec = spec(Arch::X86_64);
+        let forwards = vec![Forward { host_port: 18003, guest_port: 80 }];
+        spec.net = Some(Net { number: 3, forwards });
+        spec.reboot = true;
+        let words = spec.arguments();
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        let line = words.join(" ");
+        for part in [
+            "hostfwd=tcp:127.0.0.1:18003-10.1.0.3:80 ",
+            "netdev=net0,mac=52:54:00:00:00:03,romfile= ",
+            "ipv6.disable=1 pinhead.ip=10.1.0.3 pinhead.reboot=1",
+            "-device pvpanic-pci -action panic=exit-failure",
+        ] {
+            assert!(line.contains(part), "{part} not in {line}");
+        }
+        assert!(!line.contains("-no-reboot"), "{line}");
     }
 
     #[test]
@@ -355,6 +341,7 @@ mod tests {
         check(|spec| spec.name.clear());
         check(|spec| spec.cpus = 0);
         check(|spec| spec.memory_mib = 0);
+        check(|spec| spec.net = Some(Net { number: u32::MAX, forwards: Vec::new() }));
         check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
     }
 }

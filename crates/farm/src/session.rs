@@ -4,7 +4,11 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::{Console, Ctl, Deadline, Error, GuestSpec, Monitor, Process, SocketFile};
+use qmp::{Command, Reply};
+
+use crate::{
+    Console, Ctl, Deadline, Error, Guest, GuestSpec, Identity, Monitor, Process, SocketFile,
+};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
 /// also shows the console's last words, so that a failed test tells what the guest said.
@@ -29,8 +33,12 @@ pub struct Session {
 /// A QEMU whose sockets are closed is about to end; its reason is worth this wait.
 const END_GRACE: Duration = Duration::from_secs(5);
 
+/// How often a QEMU that reads a state is asked whether it is done.
+const STEP: Duration = Duration::from_millis(10);
+
 impl Session {
-    /// Starts a guest and waits until its first process has done its work.
+    /// Starts a guest and waits until its first process has done its work. One that goes on from
+    /// a saved state is told who it is.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
         let mut guest = spec.start()?;
         let console = Console::start(
@@ -39,6 +47,9 @@ impl Session {
                 .try_clone()
                 .map_err(|source| Error::Channel { channel: "console", source })?,
         )?;
+        if spec.restore.is_some() {
+            return Session::go_on(spec, guest, console, deadline);
+        }
         if let Err(source) = console.wait_for(&guest.up_marker(), deadline) {
             if matches!(source, Error::Channel { .. }) {
                 // Whatever this returns, the check afterwards says it better.
@@ -60,6 +71,37 @@ impl Session {
             ctl: guest.ctl.map(Ctl::new),
             sockets: guest.sockets,
         })
+    }
+
+    fn go_on(
+        spec: &GuestSpec,
+        guest: Guest,
+        console: Console,
+        deadline: Deadline,
+    ) -> Result<Session, Error> {
+        let identity = Identity::new(spec, &guest)?;
+        let mut session = Session {
+            name: guest.name,
+            process: guest.process,
+            monitor: Monitor::new(guest.qmp),
+            port: guest.port,
+            console,
+            ctl: guest.ctl.map(Ctl::new),
+            sockets: guest.sockets,
+        };
+        // One that is done answers at once: a QEMU that reads a state does nothing else.
+        while !matches!(
+            session.monitor.call(Command::QueryStatus, deadline)?,
+            Reply::Status(state) if state.running
+        ) {
+            // Its end, if it has ended, is what is waited for here.
+            if !matches!(session.process.wait(Deadline::after(STEP)), Ok(None)) {
+                let reason = format!("QEMU does not go on: {}", session.process.stderr());
+                return Err(Error::Template { guest: spec.name.clone(), reason });
+            }
+        }
+        session.sh(&identity.command(), deadline)?;
+        Ok(session)
     }
 
     /// Runs one line in the guest's shell and gives its output; anything but success is an error.

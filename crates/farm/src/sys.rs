@@ -2,12 +2,17 @@
 
 #![allow(unsafe_code, reason = "see JUSTIFICATION in the head of the crate")]
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+use crate::tsc::Moment;
 
 /// Makes the child of a command die with the thread that starts it, and hands it some of our file
 /// descriptors under their own numbers. The descriptors must stay open until the child is started;
@@ -39,6 +44,27 @@ pub(crate) fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
     unsafe { command.pre_exec(before_exec) };
 }
 
+/// Makes the child of a command cheap beside many of its kind. Each is an offer that a kernel may
+/// decline.
+pub(crate) fn share_memory(command: &mut Command) {
+    let before_exec = || {
+        // A page of 2 MiB cannot be shared with a neighbour, and is in memory as a whole when one
+        // byte of it was touched: an idle guest would have twice what it uses.
+        // SAFETY: PR_SET_THP_DISABLE takes numbers and touches no memory.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+        // Not only a guest's memory is alike, for which QEMU asks itself: so is the kernel that
+        // each QEMU keeps for a reboot, and some of its heap. Inherited by exec since Linux 6.7.
+        // SAFETY: PR_SET_MEMORY_MERGE takes numbers and touches no memory.
+        unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes system calls.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// From linux/prctl.h, since Linux 6.4.
+const PR_SET_MEMORY_MERGE: libc::c_int = 67;
+
 /// A file without a name that holds exactly `size_bytes` and never more: writing past its end
 /// fails. It takes a child's words without a thread that reads them, and without a limit on how
 /// long they are kept.
@@ -58,6 +84,54 @@ pub(crate) fn bounded_file(size_bytes: u64) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
+}
+
+/// Swaps onto a file or device from now on, with this priority.
+pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
+    /// A priority is given (`SWAP_FLAG_PREFER`), and its bits.
+    const PREFER: libc::c_int = 0x8000;
+    const PRIORITY: u16 = 0x7fff;
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a zero and lives until the call returns; the flags are known.
+    match unsafe { libc::swapon(path.as_ptr(), PREFER | libc::c_int::from(priority & PRIORITY)) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Brings everything back that was swapped to a file or device, and waits for it.
+pub(crate) fn swap_off(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a zero and lives until the call returns.
+    match unsafe { libc::swapoff(path.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The processor's time stamp counter beside the kernel's clock; `None` on a processor without one.
+pub(crate) fn tsc_moment() -> Option<Moment> {
+    let before = ticks()?;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer leads to one timespec, which lives until the call returns.
+    if unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) } != 0 {
+        return None;
+    }
+    let took_ticks = ticks()?.checked_sub(before)?;
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let ns = seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)?;
+    Some(Moment { ticks: before.checked_add(took_ticks / 2)?, ns, took_ticks })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn ticks() -> Option<u64> {
+    // SAFETY: each x86-64 processor has the instruction, and it touches no memory.
+    Some(unsafe { core::arch::x86_64::_rdtsc() })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn ticks() -> Option<u64> {
+    None
 }
 
 /// Waits until a process has ended or the time is over, and says whether it has ended. A process

@@ -43,6 +43,11 @@ fn spec(name: &str, image: Image) -> GuestSpec {
         kernel_args: vec!["pinhead.args=-x,2".to_owned()],
         ctl: true,
         run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
     }
 }
 

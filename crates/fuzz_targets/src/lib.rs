@@ -15,12 +15,14 @@
 #![forbid(unsafe_code)]
 
 mod counter;
+mod farm_file;
 mod frames;
 mod host;
 mod host_manager;
 mod host_rules;
 mod input;
 mod kernel;
+mod load;
 mod metrics;
 mod procfs;
 mod qmp;
@@ -37,6 +39,8 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("cpu_list", procfs::cpu_list),
     ("day_file", recording::day_file),
+    ("farm_exec", farm_file::farm_exec),
+    ("farm_toml", farm_file::farm_toml),
     ("frames", frames::frames),
     ("history", counter::history),
     ("host_control", host_manager::host_control),
@@ -44,6 +48,9 @@ pub const TARGETS: &[Target] = &[
     ("host_toml", host_manager::host_toml),
     ("http_request", metrics::http_request),
     ("http_response", metrics::http_response),
+    ("load_answer", load::answer),
+    ("load_rounds", load::rounds),
+    ("load_target", load::target),
     ("metrics_answer", metrics::metrics_answer),
     ("proc_loadavg", procfs::loadavg),
     ("proc_meminfo", procfs::meminfo),

@@ -8,42 +8,24 @@
 //! What to do is decided in [`policy::ksm`]. Here are the files, and the manners: somebody else
 //! who changes the settings while we drive them is left alone from then on.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use counters::{Bytes, Pages};
+use hypervisor::KsmFiles;
 use policy::ksm::{Counters, Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::config::KsmMode;
 
-/// Where the files are, below the root.
-const DIR: &str = "sys/kernel/mm/ksm";
-/// The files that are changed, in the order in which they are written: the advisor of newer
-/// kernels refuses a number of pages while it chooses the number itself, so it goes first.
-const DRIVEN: [&str; 4] = ["advisor_mode", "pages_to_scan", "sleep_millisecs", "run"];
-/// Texts of these files are numbers, or a few words.
-const TEXT_MAX: u64 = 256;
-/// Processes looked at for ksmd. A kernel's threads are among its first processes.
-const SEARCHED_MAX: usize = 20_000;
-/// Microseconds in a tick of /proc/PID/stat: a hundred a second, for every architecture.
-const TICK_US: u64 = 10_000;
-
-/// The settings as they were found, in the order in which they are put back.
+/// The settings as they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved(Vec<(String, String)>);
 
 impl Saved {
     /// Writes them back; gives the files that could not be written, with their reasons.
     pub fn put_back(&self, root: &Path) -> Vec<(PathBuf, io::Error)> {
-        // It may have come through a pipe: nothing but the files we change is written.
-        let ours = self.0.iter().filter(|(name, _)| DRIVEN.contains(&name.as_str()));
-        let written = ours.map(|(name, text)| {
-            let path = root.join(DIR).join(name);
-            fs::write(&path, text).map_err(|error| (path, error))
-        });
-        written.filter_map(Result::err).collect()
+        KsmFiles::at(root).put_back(&self.0)
     }
 }
 
@@ -82,14 +64,13 @@ pub struct Around {
 /// KSM of this host.
 #[derive(Debug)]
 pub struct Ksm {
-    root: PathBuf,
+    files: KsmFiles,
     is_driven: bool,
     /// What is to be said, once.
     note: Option<String>,
     saved: Option<Saved>,
     told: Option<Settings>,
     step: policy::ksm::Ksm,
-    thread: Option<PathBuf>,
     counters: Counters,
     cost: Option<Span>,
     cost_permille: Option<u64>,
@@ -110,13 +91,12 @@ impl Ksm {
     /// the mode `off`, which stops the kernel's search at once.
     pub fn open(root: &Path, mode: KsmMode) -> Ksm {
         let mut ksm = Ksm {
-            root: root.to_path_buf(),
+            files: KsmFiles::at(root),
             is_driven: false,
             note: None,
             saved: None,
             told: None,
             step: policy::ksm::Ksm::new(),
-            thread: find_thread(root),
             counters: Counters::default(),
             cost: None,
             cost_permille: None,
@@ -124,7 +104,7 @@ impl Ksm {
         if mode == KsmMode::Leave {
             return ksm;
         }
-        let Some(saved) = ksm.read_settings() else {
+        if ksm.files.run().is_none() {
             ksm.note = Some(
                 "This kernel has no KSM (/sys/kernel/mm/ksm is not there): equal pages of guests \
                  are not shared"
@@ -132,16 +112,19 @@ impl Ksm {
             );
             return ksm;
         };
-        if let Err(error) = ksm.check_writable() {
-            let dir = ksm.root.join(DIR);
+        if let Err(error) = ksm.files.check_writable() {
+            let dir = ksm.files.dir();
             ksm.note = Some(format!("KSM is left as it is: {} ({error})", dir.display()));
             return ksm;
         }
-        ksm.saved = Some(saved);
+        ksm.saved = Some(Saved(ksm.files.settings()));
         if mode == KsmMode::Off {
             ksm.write("run", "0");
         } else {
-            ksm.write("advisor_mode", "none");
+            if ksm.files.is_advised() {
+                let (name, text) = KsmFiles::no_advice();
+                ksm.write(&name, &text);
+            }
             ksm.is_driven = ksm.note.is_none();
         }
         ksm
@@ -159,7 +142,7 @@ impl Ksm {
 
     /// Reads the counters and tells the kernel what to do. Once a second is often enough.
     pub fn turn(&mut self, around: &Around, now_ms: u64) {
-        self.counters = self.read_counters();
+        self.counters = self.files.counters();
         self.count_cost(now_ms);
         if !self.is_driven || self.is_changed_by_another() {
             return;
@@ -187,7 +170,7 @@ impl Ksm {
         Status {
             is_driven: self.is_driven,
             phase: self.is_driven.then(|| self.step.phase()),
-            runs: self.number("run").map(|run| run == 1),
+            runs: self.files.run().map(|run| run == 1),
             gain,
             profit_bytes: self.counters.general_profit_bytes,
             cost_permille: self.cost_permille,
@@ -197,15 +180,16 @@ impl Ksm {
     /// Puts everything back as it was found. What somebody else has set since stays.
     pub fn restore(&mut self) -> Vec<(PathBuf, io::Error)> {
         self.is_driven = false;
-        self.saved.take().map_or_else(Vec::new, |saved| saved.put_back(&self.root))
+        self.saved.take().map_or_else(Vec::new, |saved| self.files.put_back(&saved.0))
     }
 
     /// If the settings are not those that were written last, another program drives KSM, such as
     /// ksmtuned: then it has it, and what was found at the start is no longer ours to put back.
     fn is_changed_by_another(&mut self) -> bool {
         let Some(told) = self.told else { return false };
-        let runs = self.number("run").is_none_or(|run| (run == 1) == told.runs);
-        let pages = self.number("pages_to_scan").is_none_or(|pages| pages == told.pages_to_scan);
+        let runs = self.files.run().is_none_or(|run| (run == 1) == told.runs);
+        let pages = self.files.number("pages_to_scan");
+        let pages = pages.is_none_or(|pages| pages == told.pages_to_scan);
         if runs && (pages || !told.runs) {
             return false;
         }
@@ -230,99 +214,14 @@ impl Ksm {
         }
     }
 
-    fn read_settings(&self) -> Option<Saved> {
-        self.number("run")?;
-        let read = |name: &&str| {
-            let text = self.text(name)?;
-            // The advisor shows all modes, with the one that is on in brackets.
-            let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            let value = chosen.map_or(text.trim(), |(chosen, _)| chosen);
-            Some(((*name).to_owned(), value.to_owned()))
-        };
-        // An advisor that is switched on chooses the number itself, so it is put back last.
-        let mut found: Vec<_> = DRIVEN.iter().filter_map(read).collect();
-        if found.first().is_some_and(|(name, value)| name == DRIVEN[0] && value != "none") {
-            found.rotate_left(1);
-        }
-        Some(Saved(found))
-    }
-
-    fn check_writable(&self) -> io::Result<()> {
-        let path = self.root.join(DIR).join("run");
-        File::options().write(true).open(path).map(drop)
-    }
-
     /// A write that fails ends the driving, and is said once.
     fn write(&mut self, name: &str, text: &str) {
-        let path = self.root.join(DIR).join(name);
-        if name == DRIVEN[0] && !path.exists() {
-            return;
-        }
-        if let Err(error) = fs::write(&path, text) {
+        if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;
+            let path = self.files.dir().join(name);
             self.note = Some(format!("KSM is left as it is: {} ({error})", path.display()));
         }
     }
-
-    fn read_counters(&self) -> Counters {
-        Counters {
-            pages_shared: self.number("pages_shared").map(Pages),
-            pages_sharing: self.number("pages_sharing").map(Pages),
-            full_scans: self.number("full_scans"),
-            general_profit_bytes: self
-                .text("general_profit")
-                .and_then(|text| text.trim().parse().ok()),
-            cpu_us: self.thread.as_deref().and_then(cpu_us),
-        }
-    }
-
-    fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.trim().parse().ok()
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        text(&self.root.join(DIR).join(name))
-    }
-}
-
-fn text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(TEXT_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
-/// The directory of the kernel's thread of that name. A program can call itself the same, but
-/// cannot be a child of kthreadd, which is process 2.
-fn find_thread(root: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(root.join("proc")).ok()?;
-    let paths = entries.take(SEARCHED_MAX).filter_map(|entry| Some(entry.ok()?.path()));
-    paths
-        .filter(|path| is_number(path))
-        .find(|path| text(&path.join("stat")).is_some_and(|stat| is_ksmd(&stat)))
-}
-
-fn is_number(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_ksmd(stat: &str) -> bool {
-    let mut words = stat.split_ascii_whitespace();
-    words.nth(1) == Some("(ksmd)") && words.nth(1) == Some("2")
-}
-
-/// The thread's CPU time: to the nanosecond where the kernel counts that, else in ticks.
-fn cpu_us(thread: &Path) -> Option<u64> {
-    let exact = text(&thread.join("schedstat"))
-        .and_then(|text| hypervisor::parse_schedstat(text.as_bytes()))
-        .map(|[run_ns, _]| run_ns / 1000);
-    exact.or_else(|| {
-        let stat = text(&thread.join("stat"))?;
-        let (_, rest) = stat.rsplit_once(')')?;
-        let mut fields = rest.split_ascii_whitespace().skip(11);
-        let mut ticks = || fields.next()?.parse::<u64>().ok();
-        Some(ticks()?.saturating_add(ticks()?).saturating_mul(TICK_US))
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
 //!   Fake, for tests ────────────────────┘
 //!   /proc/PID of a guest's process ─► ProcessView        its daemon's port ─► Port
+//!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► whoever drives the sharing of guests' equal pages
 //! ```
 //!
 //! Nothing here waits: a back end says which descriptors it waits for, takes what has come, and
@@ -18,6 +19,7 @@ mod error;
 mod event;
 mod fake;
 mod ids;
+mod ksm;
 pub mod libvirt;
 mod port;
 mod process;
@@ -31,6 +33,7 @@ pub use error::Error;
 pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
 pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
+pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
 pub use port::Port;
 pub use process::{Pressure, ProcessView, Stat};

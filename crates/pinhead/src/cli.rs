@@ -1,6 +1,9 @@
 //! What can be typed.
 
+use crate::experiment::ExperimentArgs;
+use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs};
 use crate::idle::IdleArgs;
+use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
 use crate::report::ReportArgs;
 use crate::schema::SchemaArgs;
@@ -25,6 +28,21 @@ pub struct Cli {
 pub enum Command {
     /// Start guests and watch them gain and give back CPUs and memory
     Up(UpArgs),
+    /// End a farm that `pinhead up FARM.toml` runs, with all that belongs to it
+    Down(DownArgs),
+    /// Attach the terminal to a guest's console; Ctrl-] leaves it
+    Console(ConsoleArgs),
+    /// Run a command in a guest
+    Exec(ExecArgs),
+    /// Print what a guest's console has said
+    Logs(LogsArgs),
+    /// Run a farm for a command that waits for its start
+    #[command(hide = true)]
+    FarmService(ServiceArgs),
+    /// Put a load on guests, and tell how long they take
+    Load(LoadArgs),
+    /// Repeat a published experiment, or look at results
+    Experiment(ExperimentArgs),
     /// Manage the memory of all guests of this machine
     Host(HostArgs),
     /// List the guests that the manager knows, and what it did with them
@@ -87,9 +105,33 @@ pub enum ArchArg {
     S390x,
 }
 
+/// The farm's own process, started by `pinhead up FARM.toml --detach`.
+#[derive(Debug, Args)]
+pub struct ServiceArgs {
+    /// The farm's file
+    pub farm: PathBuf,
+    /// Only these classes
+    #[arg(long)]
+    pub only: Vec<String>,
+    /// End after so many seconds
+    #[arg(long = "for")]
+    pub seconds: Option<u64>,
+}
+
 /// `pinhead up`
 #[derive(Debug, Args)]
 pub struct UpArgs {
+    /// A file that describes the guests, instead of the options for guests that are all alike
+    #[arg(value_name = "FARM.toml", conflicts_with_all = [
+        "guests", "arch", "rules", "cpus", "memory", "pace", "idle",
+    ])]
+    pub farm: Option<PathBuf>,
+    /// End when all guests are ready, and let them run; `pinhead down` ends them
+    #[arg(long, requires = "farm", conflicts_with = "format")]
+    pub detach: bool,
+    /// Only the guests of this class; may be given several times
+    #[arg(long, value_name = "CLASS", requires = "farm")]
+    pub only: Vec<String>,
     /// How many guests
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub guests: u32,

@@ -29,12 +29,18 @@ pub enum Error {
     Kernel(kernfs::Error),
     /// A guest, or what it needs, cannot be had.
     Farm(farm::Error),
+    /// A farm's file is not taken.
+    FarmFile(farm::config::LoadError),
     /// A journal cannot be used.
     Store(store::Error),
     /// The manager cannot start, or go on.
     Host(host::Error),
     /// The manager could not be asked.
     Control(host::control::Error),
+    /// A load cannot be put on.
+    Load(load::Error),
+    /// An experiment, or a result of one.
+    Lab(lab::Error),
     /// Anything else, in a sentence that says what would be right.
     Message(String),
 }
@@ -54,9 +60,12 @@ impl fmt::Display for Error {
             }
             Error::Kernel(e) => e.fmt(f),
             Error::Farm(e) => e.fmt(f),
+            Error::FarmFile(e) => e.fmt(f),
             Error::Store(e) => e.fmt(f),
             Error::Host(e) => e.fmt(f),
             Error::Control(e) => e.fmt(f),
+            Error::Load(e) => e.fmt(f),
+            Error::Lab(e) => e.fmt(f),
             Error::Message(message) => f.write_str(message),
         }
     }
@@ -69,12 +78,26 @@ impl std::error::Error for Error {
             // These already speak for themselves: only what is below them is news.
             Error::Kernel(e) => e.source(),
             Error::Farm(e) => e.source(),
+            Error::FarmFile(e) => e.source(),
             Error::Store(e) => e.source(),
             Error::Host(e) => e.source(),
             Error::Control(e) => e.source(),
+            Error::Load(e) => e.source(),
+            Error::Lab(e) => e.source(),
             Error::Line { .. } | Error::Message(_) => None,
         }
     }
+}
+
+/// An error with everything that caused it, in one text.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
 }
 
 impl From<kernfs::Error> for Error {
@@ -89,8 +112,20 @@ impl From<farm::Error> for Error {
     }
 }
 
+impl From<load::Error> for Error {
+    fn from(error: load::Error) -> Error {
+        Error::Load(error)
+    }
+}
+
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Error {
         Error::Store(error)
+    }
+}
+
+impl From<lab::Error> for Error {
+    fn from(error: lab::Error) -> Error {
+        Error::Lab(error)
     }
 }

@@ -1,5 +1,7 @@
 //! Text from outside, made safe for a terminal.
 
+use std::io::{self, Write};
+
 /// The text with everything that a terminal would obey replaced, cut to `width`
 /// characters. Guests choose names and reasons; none of them may move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
@@ -24,9 +26,74 @@ fn is_plain(c: char) -> bool {
     !c.is_control() && !hides
 }
 
+/// Writes lines from outside to a terminal as they come: line ends and tabs as they are,
+/// everything else that a terminal would obey replaced.
+#[derive(Debug)]
+pub struct Lines<W: Write> {
+    out: W,
+    /// The beginning of a character whose rest has not come yet.
+    held: Vec<u8>,
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes to this.
+    pub fn new(out: W) -> Lines<W> {
+        Lines { out, held: Vec::new() }
+    }
+
+    /// Writes what is left.
+    pub fn finish(mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.held);
+        self.show(&String::from_utf8_lossy(&rest))?;
+        self.out.flush()
+    }
+
+    fn show(&mut self, text: &str) -> io::Result<()> {
+        let text = text.chars().filter(|c| *c != '\r');
+        let shown: String = text
+            .map(|c| if is_plain(c) || c == '\n' || c == '\t' { c } else { '\u{fffd}' })
+            .collect();
+        self.out.write_all(shown.as_bytes())
+    }
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.held) {
+            Ok(_) => self.held.len(),
+            // Only an end that more bytes could mend is kept.
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.held.len(),
+        };
+        let ready: Vec<u8> = self.held.drain(..whole).collect();
+        self.show(&String::from_utf8_lossy(&ready))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_keep_their_ends_and_characters_that_are_cut_are_whole_again() {
+        let mut out = Vec::new();
+        let mut lines = Lines::new(&mut out);
+        for byte in "Grüße\r\n\t\x1b[2J\u{202e}x".bytes() {
+            lines.write_all(&[byte]).unwrap();
+        }
+        lines.write_all(&[0xff, b'a', 0xc3]).unwrap();
+        lines.finish().unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "Grüße\n\t\u{fffd}[2J\u{fffd}x\u{fffd}a\u{fffd}"
+        );
+    }
 
     #[test]
     fn nothing_that_a_terminal_obeys_comes_through() {

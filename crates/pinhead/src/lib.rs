@@ -8,8 +8,11 @@ pub mod conform;
 pub mod diff;
 mod error;
 pub mod escape;
+pub mod experiment;
 pub mod explain;
+pub mod farm_cmds;
 pub mod idle;
+pub mod load;
 pub mod machine;
 pub mod manage;
 pub mod presets;
@@ -21,4 +24,4 @@ pub mod top;
 pub mod up;
 pub mod why;
 
-pub use error::Error;
+pub use error::{Error, chain};

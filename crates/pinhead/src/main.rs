@@ -5,7 +5,10 @@ use pinhead::check::{self, Against};
 use pinhead::cli::{CheckArgs, Cli, Command, ConformArgs, Format};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
-use pinhead::{Error, conform, diff, explain, idle, presets, report, schema, sql, top, up, why};
+use pinhead::{
+    Error, conform, diff, experiment, explain, farm_cmds, idle, load, presets, report, schema, sql,
+    top, up, why,
+};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -18,6 +21,13 @@ fn main() -> ExitCode {
             explain::run(&args).and_then(|explained| print(&explained.show(args.format)))
         }
         Command::Up(args) => up::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::FarmService(args) => up::detach::service(&args).map(|()| ExitCode::SUCCESS),
+        Command::Down(args) => farm_cmds::down(&args).and_then(|text| print(&text)),
+        Command::Console(args) => farm_cmds::console(&args).and_then(|text| print(&text)),
+        Command::Exec(args) => return farm_cmds::exec(&args),
+        Command::Load(args) => run_load(&args),
+        Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
             Some(HostCommand::Diff(args)) => diff::run(args).and_then(|text| print(&text)),
             None => manage::run(&args).map(|()| ExitCode::SUCCESS),
@@ -36,13 +46,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                text.push_str(&format!(": {cause}"));
-                source = cause.source();
-            }
-            eprintln!("pinhead: {text}");
+            eprintln!("pinhead: {}", pinhead::chain(&error));
             ExitCode::from(2)
         }
     }
@@ -76,6 +80,13 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     };
     let refused = all.iter().any(|checked| checked.count(rules::Severity::Error) > 0);
     Ok(ExitCode::from(u8::from(refused)))
+}
+
+/// A request or a guest that failed is told by the exit status too, for scripts.
+fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
+    let told = load::run(args)?;
+    print(&told.text)?;
+    Ok(ExitCode::from(u8::from(told.failed > 0)))
 }
 
 /// The answer goes out as it comes; a remark about it goes beside it.

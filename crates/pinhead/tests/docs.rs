@@ -229,6 +229,32 @@ fn the_page_of_the_daemon_has_its_options() {
     }
 }
 
+/// Every key of a farm's file is in its document with what holds without it, and no other is.
+#[test]
+fn the_farms_document_has_its_keys() {
+    let text = read("docs/farm.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<(&str, &str)> = rows.filter_map(|row| row.split_once("` | ")).collect();
+    let mut known = BTreeSet::new();
+    for section in farm::config::SECTIONS {
+        for key in section.keys {
+            let is_told = |(name, rest): &(&str, &str)| {
+                *name == key.name && rest.starts_with(&format!("{} |", key.default))
+            };
+            assert!(rows.iter().any(is_told), "docs/farm.md: {} ({})", key.name, key.default);
+            known.insert(key.name);
+        }
+    }
+    for image in farm::config::Builtin::ALL {
+        assert!(rows.iter().any(|(name, _)| *name == image.name()), "docs/farm.md: {image:?}");
+        known.insert(image.name());
+    }
+    let questions = |name: &&str| name.starts_with('{');
+    let told: BTreeSet<&str> = rows.iter().map(|(name, _)| *name).collect();
+    let stale: Vec<_> = told.difference(&known).filter(|name| !questions(name)).collect();
+    assert!(stale.is_empty(), "docs/farm.md: {stale:?}");
+}
+
 /// `crates/x/tests/y.rs::name` in a document is a test that is there.
 #[test]
 fn tests_that_promises_name_exist() {

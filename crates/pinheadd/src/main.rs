@@ -26,6 +26,7 @@ mod pace;
 mod pressure;
 mod procfs;
 mod rate;
+mod reseed;
 mod say;
 mod scan;
 mod status;
@@ -58,6 +59,13 @@ fn main() -> ExitCode {
         }
         Command::Balloon(run_dir) => match balloon::show(&run_dir, Clock::new().epoch_s()) {
             Ok(text) => print(&text),
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::Reseed(time) => match reseed::from(std::io::stdin().lock(), time) {
+            Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
                 eprintln!("{message}");
                 ExitCode::FAILURE

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::time::Duration;
 
 /// A signal that the daemon obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +263,31 @@ pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     let unit = u128::from(found.f_frsize as u64);
     let kib = |blocks: u128| u64::try_from(blocks * unit / 1024).unwrap_or(u64::MAX);
     Ok((kib(u128::from(found.f_blocks as u64)), kib(u128::from(found.f_bavail as u64))))
+}
+
+/// Makes the kernel draw new random numbers from its pool at once: from this one of its random
+/// devices on, and everywhere. It needs the right to administer the system.
+pub fn reseed(random: &File) -> io::Result<()> {
+    // From linux/random.h: _IO('R', 0x07), the same on all architectures that we know.
+    const RNDRESEEDCRNG: u16 = 0x5207;
+    // SAFETY: this request takes no argument and touches no memory of ours.
+    match unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG.into()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sets the system's clock.
+pub fn set_clock(time: Duration) -> io::Result<()> {
+    let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // Their types differ by architecture and C library; what does not fit is no time of day.
+    let seconds = time.as_secs().try_into().map_err(io::Error::other)?;
+    (spec.tv_sec, spec.tv_nsec) = (seconds, time.subsec_nanos() as _);
+    // SAFETY: the structure lives until the call returns.
+    match unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &spec) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// KiB in a page of the kernel, in which it counts what is resident.

@@ -53,6 +53,18 @@ pub enum Command {
     QueryStatus,
     /// `system_powerdown`: presses the guest's power button.
     SystemPowerdown,
+    /// `stop`: stops the virtual CPUs.
+    Stop,
+    /// `migrate-set-parameters` of `max-bandwidth`: how fast a state may be written.
+    SetMigrateBandwidth {
+        /// Bytes a second.
+        bytes_a_second: u64,
+    },
+    /// `migrate`: writes the guest's state. It goes on after the answer; see `QueryMigrate`.
+    Migrate {
+        /// Where to, in QEMU's words.
+        uri: String,
+    },
     /// `quit`: ends QEMU without asking the guest.
     Quit,
 }
@@ -77,6 +89,9 @@ impl Command {
             Command::SetStatsInterval { .. } => "qom-set",
             Command::QueryStatus => "query-status",
             Command::SystemPowerdown => "system_powerdown",
+            Command::Stop => "stop",
+            Command::SetMigrateBandwidth { .. } => "migrate-set-parameters",
+            Command::Migrate { .. } => "migrate",
             Command::Quit => "quit",
         }
     }
@@ -97,6 +112,10 @@ impl Command {
             Command::QomGet { path, property } => {
                 Some(json!({ "path": path, "property": property }))
             }
+            Command::SetMigrateBandwidth { bytes_a_second } => {
+                Some(json!({ "max-bandwidth": bytes_a_second }))
+            }
+            Command::Migrate { uri } => Some(json!({ "uri": uri })),
             Command::SetStatsInterval { device_path, interval_seconds } => Some(json!({
                 "path": device_path,
                 "property": "guest-stats-polling-interval",

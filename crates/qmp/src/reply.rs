@@ -183,6 +183,9 @@ impl Command {
             | Command::Balloon { .. }
             | Command::SetStatsInterval { .. }
             | Command::SystemPowerdown
+            | Command::Stop
+            | Command::SetMigrateBandwidth { .. }
+            | Command::Migrate { .. }
             | Command::Quit => Ok(Reply::Done),
         }
     }

@@ -49,20 +49,24 @@ pub const CRATES: &[Crate] = &[
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "qmp", "virtrpc", "wire"]),
+        Ours::Only(&["counters", "policy", "qmp", "virtrpc", "wire"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed.
     row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite"]),
+    // toml for files of settings; rules for the nearest known name.
+    row("settings", Ours::Only(&["counters", "rules"]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
     row("reports", Ours::Only(&["counters"]), &[]),
     // snap for remote write, whose requests are compressed so; serde for answers of engines.
     row("metrics", Ours::Only(&["counters", "store"]), &["serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
     row("collect", Ours::Only(&["counters", "hypervisor", "kernfs"]), &["libc", "rustix"]),
+    // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
+    row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     row(
         "farm",
-        Ours::Only(&["counters", "hypervisor", "qmp", "wire"]),
+        Ours::Only(&["counters", "hypervisor", "policy", "qmp", "settings", "wire"]),
         &["libc", "rustix", "serde_json"],
     ),
     row(
@@ -75,11 +79,14 @@ pub const CRATES: &[Crate] = &[
             "metrics",
             "policy",
             "rules",
+            "settings",
             "store",
             "wire",
         ]),
-        &["rustix", "serde", "serde_json", "toml"],
+        &["rustix", "serde", "serde_json"],
     ),
+    // The experiments: guests, load and managers put together, and results to be shown.
+    row("lab", Ours::Any, &["serde", "serde_json"]),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
     row(
         "pinheadd",

@@ -7,6 +7,7 @@ use wire::{Grant, Message, PoolKind, PoolRequest, Pressure, Sample, Status, Welc
 
 use super::grant::{decide, kept_bytes};
 use super::member::{Member, Pending};
+use super::seat::Daemon;
 use super::state::State;
 
 /// What a guest is told when its balloon is taken away because its manager has gone.
@@ -17,7 +18,7 @@ impl Member {
         self.open.as_mut()?.port.as_mut()
     }
 
-    fn welcome(&mut self) {
+    pub(super) fn welcome(&mut self) {
         let memory_pages = self.spec.memory_mib * 256;
         self.say(&Message::Welcome(Welcome { memory_pages, grants: true, paces: true }));
     }
@@ -153,15 +154,17 @@ impl Member {
         if matches!(self.state, State::Up | State::Unmanaged) {
             self.state = State::Managed;
         }
-        self.notice_managed();
+        self.notice_up();
     }
 
-    /// While the port is another's, a guest is up when its console says so.
-    pub(super) fn notice_managed(&mut self) {
-        if self.managed && self.state == State::Booting {
+    /// While the port is another's, and where no daemon speaks on it, a guest is up when its
+    /// console says so.
+    pub(super) fn notice_up(&mut self) {
+        let is_silent = self.managed || self.daemon == Daemon::Missing;
+        if is_silent && self.state == State::Booting {
             let marker = crate::qemu::up_marker(&self.spec.name);
             if self.console().windows(marker.len()).any(|part| part == marker.as_bytes()) {
-                self.state = State::Managed;
+                self.state = if self.managed { State::Managed } else { State::Unmanaged };
                 self.came_up = true;
             }
         }

@@ -10,10 +10,13 @@ use wire::{Grant, Hello, Memory, Message, PoolRequest, Status};
 use super::Event;
 use super::capture::{Captured, Captures};
 use super::grant::Floor;
+use super::naming::Naming;
 use super::open::{CONSOLE_A_SECOND, CONSOLE_BURST, CONSOLE_READ, Open};
+use super::seat::{Daemon, Seat};
 use super::state::{State, Tally};
 use crate::qemu::DAEMON_PORT;
-use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
+use crate::tiers::Tier;
+use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, Identity, WhyEmulation};
 
 /// More of one CPU than this is a load and not a kernel that turns over in its sleep.
 const BUSY_PERCENT: f64 = 10.0;
@@ -34,12 +37,17 @@ pub(super) struct Pending {
 pub struct Member {
     pub(super) spec: GuestSpec,
     pub(super) floor: Floor,
+    pub(super) daemon: Daemon,
+    /// Whose memory its own is counted with.
+    pub(super) tier: Tier,
     pub(super) state: State,
     pub(super) open: Option<Open>,
     pub(super) hello: Option<Hello>,
     pub(super) status: Option<Status>,
     pub(super) tally: Tally,
     console: Vec<u8>,
+    /// How much it has said in all.
+    pub(super) console_end: u64,
     vcpus: Vcpus,
     vcpus_asked: Option<Ticket>,
     usage: Option<Usage>,
@@ -65,16 +73,20 @@ pub struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(spec: GuestSpec, floor: Floor) -> Member {
+    pub(crate) fn new(seat: Seat) -> Member {
+        let Seat { spec, floor, daemon } = seat;
         Member {
             spec,
             floor,
+            daemon,
+            tier: Tier::default(),
             state: State::Waiting,
             open: None,
             hello: None,
             status: None,
             tally: Tally::default(),
             console: Vec::new(),
+            console_end: 0,
             vcpus: Vcpus::default(),
             vcpus_asked: None,
             usage: None,
@@ -110,9 +122,10 @@ impl Member {
         self.open.as_ref().map(|open| open.process.id())
     }
 
-    /// Its control port, for a test to give commands through; only once.
+    /// Its control port, to give commands through; only once, and not before a clone has taken
+    /// its name.
     pub fn take_ctl(&mut self) -> Option<UnixStream> {
-        self.open.as_mut()?.ctl.take()
+        self.open.as_mut().filter(|open| open.naming.is_none())?.ctl.take()
     }
 
     /// What its daemon said of itself.
@@ -172,6 +185,11 @@ impl Member {
         self.state = State::Booting;
         self.started_ms = now_ms;
         let started = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
+            let naming = match self.spec.restore {
+                Some(_) => Some(Identity::new(&self.spec, &guest).map_err(|e| e.to_string())?),
+                None => None,
+            };
+            let naming = naming.map(Naming::new);
             let ready = || -> std::io::Result<Open> {
                 guest.console.set_nonblocking(true)?;
                 guest.qmp.set_nonblocking(true)?;
@@ -183,12 +201,27 @@ impl Member {
                 let (client, ctl) = (qmp::Client::new(), guest.ctl);
                 let console_budget = Budget::new(CONSOLE_A_SECOND, CONSOLE_BURST, now_ms);
                 let _sockets = guest.sockets;
-                Ok(Open { process, console, qmp, port, client, ctl, console_budget, _sockets })
+                let open = Open {
+                    process,
+                    console,
+                    qmp,
+                    port,
+                    client,
+                    ctl,
+                    naming,
+                    console_budget,
+                    _sockets,
+                };
+                Ok(open)
             };
             ready().map_err(|e| e.to_string())
         });
         match started {
-            Ok(open) => self.open = Some(open),
+            Ok(open) => {
+                self.open = Some(open);
+                self.trust_foreign();
+                self.join_tier();
+            }
             Err(reason) => self.end(reason),
         }
     }
@@ -198,6 +231,8 @@ impl Member {
         self.open = None;
         self.vcpus = Vcpus::default();
         self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
+        // A state that KVM has saved is of no use without it: this one boots.
+        self.spec.restore = None;
         self.start(now_ms);
     }
 
@@ -208,7 +243,7 @@ impl Member {
         }
     }
 
-    fn end(&mut self, reason: String) {
+    pub(super) fn end(&mut self, reason: String) {
         self.open = None;
         self.vcpus = Vcpus::default();
         self.usage = None;
@@ -243,9 +278,10 @@ impl Member {
             Ok(count) => {
                 open.console_budget.spend(CONSOLE_READ.max(count as u64));
                 self.console.extend_from_slice(&buffer[..count]);
+                self.console_end += count as u64;
                 let extra = self.console.len().saturating_sub(CONSOLE_BYTES_MAX);
                 self.console.drain(..extra);
-                self.notice_managed();
+                self.notice_up();
             }
             Err(error) if is_passing(&error) => {}
             Err(_) => self.closed(),
@@ -263,8 +299,12 @@ impl Member {
         }
         while let Some(incoming) = self.open.as_mut().and_then(|open| open.client.poll()) {
             match incoming {
-                Ok(Incoming::Ready(_)) => self.vcpus_asked = self.ask(Command::QueryCpusFast),
+                Ok(Incoming::Ready(_)) => {
+                    self.vcpus_asked = self.ask(Command::QueryCpusFast);
+                    self.ask_whether_it_runs();
+                }
                 Ok(Incoming::Reply { ticket, outcome }) => self.answered(ticket, outcome, now_ms),
+                Ok(Incoming::Event { name, .. }) if name == "RESUME" => self.tell_name(),
                 Ok(Incoming::Event { name, data, .. }) => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
@@ -308,6 +348,12 @@ impl Member {
             }
             return;
         }
+        if let Ok(Reply::Status(state)) = &outcome {
+            if state.running {
+                self.tell_name();
+            }
+            return;
+        }
         let Some(pending) = self.pending.take_if(|p| p.ticket == ticket) else { return };
         let mut grant = pending.grant;
         match outcome {
@@ -329,6 +375,7 @@ impl Member {
         if self.is_booting() && is_mute(self.spec.accel, self.console.len(), waited_ms) {
             return self.emulate(now_ms);
         }
+        self.expire_naming(waited_ms);
         self.connect(now_ms);
         let Some(open) = &mut self.open else { return };
         open.refill(now_ms);
@@ -368,7 +415,7 @@ impl Member {
 }
 
 /// Nothing to read or no room to write, for now.
-fn is_passing(error: &std::io::Error) -> bool {
+pub(super) fn is_passing(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
 }
 

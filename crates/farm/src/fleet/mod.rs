@@ -14,7 +14,9 @@ mod daemon;
 mod grant;
 mod loads;
 mod member;
+mod naming;
 mod open;
+mod seat;
 mod state;
 
 pub use capture::Captured;
@@ -22,6 +24,7 @@ pub use grant::Floor;
 pub use hypervisor::{Usage, parse_schedstat};
 pub use loads::{Load, load_script};
 pub use member::Member;
+pub use seat::{Daemon, Seat};
 pub use state::{State, Tally};
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -67,12 +70,19 @@ enum Channel {
     Console,
     Qmp,
     Port,
+    Name,
 }
 
 impl Fleet {
     /// Guests that are started as the turns go on, `boots_max` at a time.
     pub fn new(specs: Vec<GuestSpec>, floor: Floor, boots_max: usize) -> Fleet {
-        let members = specs.into_iter().map(|spec| Member::new(spec, floor)).collect();
+        let seat = |spec| Seat { spec, floor, daemon: Daemon::Expected };
+        Fleet::of(specs.into_iter().map(seat).collect(), boots_max)
+    }
+
+    /// The same, for guests that are not alike.
+    pub fn of(seats: Vec<Seat>, boots_max: usize) -> Fleet {
+        let members = seats.into_iter().map(Member::new).collect();
         Fleet { members, clock: Clock::new(), boots_max: boots_max.max(1), next_tick_ms: 0 }
     }
 
@@ -142,6 +152,7 @@ impl Fleet {
                 Channel::Console => member.read_console(),
                 Channel::Qmp => member.speak_qmp(now),
                 Channel::Port => member.speak_port(flags, now),
+                Channel::Name => member.hear_name(),
             }
         }
         if now >= self.next_tick_ms {
@@ -183,7 +194,9 @@ impl Fleet {
                 (open.qmp.as_fd(), Channel::Qmp, open.qmp_flags()),
             ];
             let port = open.port.as_ref().map(|port| (port.as_fd(), Channel::Port, port.flags()));
-            for (fd, channel, flags) in channels.into_iter().chain(port) {
+            let name = open.ctl.as_ref().filter(|_| open.naming.is_some());
+            let name = name.map(|ctl| (ctl.as_fd(), Channel::Name, PollFlags::IN));
+            for (fd, channel, flags) in channels.into_iter().chain(port).chain(name) {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
                 places.push((index, channel));
             }

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use hypervisor::{Budget, Port};
 use rustix::event::PollFlags;
 
+use super::naming::Naming;
 use crate::{Process, SocketFile};
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
@@ -24,6 +25,8 @@ pub(crate) struct Open {
     pub(crate) port: Option<Port>,
     pub(crate) client: qmp::Client,
     pub(crate) ctl: Option<UnixStream>,
+    /// The name of a clone that it has not taken yet.
+    pub(crate) naming: Option<Naming>,
     pub(crate) console_budget: Budget,
     /// Their files go with them.
     pub(crate) _sockets: Vec<SocketFile>,

@@ -9,7 +9,7 @@ pub enum State {
     Booting,
     /// Its daemon has said hello.
     Up,
-    /// It was up, and its daemon has said good-bye.
+    /// It is up without a daemon: there is none, or it has said good-bye.
     Unmanaged,
     /// It is up, and another process has its port and its balloon: a host manager.
     Managed,

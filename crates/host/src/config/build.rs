@@ -7,13 +7,12 @@ use counters::{Bytes, glob};
 use hypervisor::QMP_PATTERNS;
 
 use super::Place;
-use super::error::ConfigError;
-use super::quantity::Share;
 use super::raw::{Maybe, Raw, RawClass, Typed, shown};
 use super::settings::{
     Class, ControlSettings, DAY_MS, HostSettings, JournalSettings, KsmMode, Libvirt,
     MetricsSettings, MonitorSettings, PolicySettings, SHARES, Settings, Sources,
 };
+use settings::{Fault, Share};
 
 /// The directories that a user's sockets are in, mostly.
 const USUAL_RUNTIME_DIR: &str = "/run/user/*";
@@ -32,16 +31,11 @@ const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 struct Builder<'a> {
     text: &'a str,
     place: &'a Place,
-    errors: &'a mut Vec<ConfigError>,
+    errors: &'a mut Vec<Fault>,
 }
 
 /// Builds the settings; what is wrong is added to the errors.
-pub(super) fn build(
-    raw: Raw,
-    place: &Place,
-    text: &str,
-    errors: &mut Vec<ConfigError>,
-) -> Settings {
+pub(super) fn build(raw: Raw, place: &Place, text: &str, errors: &mut Vec<Fault>) -> Settings {
     let mut builder = Builder { text, place, errors };
     let host = builder.host(&raw);
     builder.paths(&raw);
@@ -119,7 +113,7 @@ fn default_socket(place: &Place) -> Option<PathBuf> {
 
 impl Builder<'_> {
     fn tell(&mut self, span: &Range<usize>, key: &str, message: String, help: &str) {
-        self.errors.push(ConfigError::new(self.text, span.clone(), key, message).help(help));
+        self.errors.push(Fault::new(self.text, span.clone(), key, message).help(help));
     }
 
     fn host(&mut self, raw: &Raw) -> HostSettings {

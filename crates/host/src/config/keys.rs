@@ -2,29 +2,7 @@
 //!
 //! What is not here is refused; the documentation is held to it by a test.
 
-/// A table of the file, such as `[host]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Its name.
-    pub name: &'static str,
-    /// What may stand in it.
-    pub keys: &'static [Key],
-}
-
-/// A key of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Its name.
-    pub name: &'static str,
-    /// What holds without it, in words.
-    pub default: &'static str,
-    /// What it says.
-    pub doc: &'static str,
-}
-
-const fn key(name: &'static str, default: &'static str, doc: &'static str) -> Key {
-    Key { name, default, doc }
-}
+use settings::{Key, Section, key};
 
 const HOST: &[Key] = &[
     key("set_point", "10%", "free memory that the host is to have"),

@@ -11,13 +11,14 @@
 mod build;
 mod error;
 mod keys;
-mod quantity;
 mod raw;
 mod settings;
 
-pub use error::{ConfigError, LoadError};
-pub use keys::{Key, SECTIONS, Section};
-pub use quantity::{Bad, Kind, Share, percent, size, time_ms};
+pub use ::settings::{
+    Bad, Fault as ConfigError, Key, Kind, Section, Share, parse_size as size, percent, time_ms,
+};
+pub use error::LoadError;
+pub use keys::SECTIONS;
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
     MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources,
@@ -80,7 +81,7 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
         return Ok(settings);
     }
     errors.sort_by_key(|error| error.span.start);
-    errors.truncate(error::ERRORS_MAX);
+    errors.truncate(::settings::ERRORS_MAX);
     Err(errors)
 }
 

@@ -53,6 +53,9 @@ pub struct PsArgs {
     /// The manager itself: its host, sources, lease, journal, and what it costs
     #[arg(long)]
     pub status: bool,
+    /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if one is named
+    #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
+    pub farm: Option<Option<String>>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
 }
@@ -117,8 +120,19 @@ pub struct ReserveArgs {
 
 /// Lists the guests, or tells of the manager.
 pub fn ps(args: &PsArgs) -> Result<String, Error> {
+    if let Some(farm) = &args.farm {
+        return crate::farm_cmds::ps(farm.as_deref(), args.format);
+    }
     let ask = if args.status { Ask::Status } else { Ask::Ps };
-    match (ask_manager(&args.socket, &ask)?, args.format) {
+    let answered = match ask_manager(&args.socket, &ask) {
+        // Without a manager the farms still know their guests.
+        Err(error) if !args.status && args.socket.socket.is_none() => {
+            let shown = crate::farm_cmds::ps(None, args.format);
+            return shown.map_err(|_| error);
+        }
+        answered => answered?,
+    };
+    match (answered, args.format) {
         (Answer::Ps(answer), Format::Json) => json(&answer),
         (Answer::Status(answer), Format::Json) => json(&answer),
         (Answer::Ps(answer), Format::Text) => Ok(ps::table(&answer)),

@@ -1,6 +1,7 @@
 //! The manager's process: signals in, sentences out.
 
 use super::HostArgs;
+use crate::up::rundir;
 use crate::{Error, escape};
 use host::config::LoadError;
 use host::keeper::Ended;
@@ -13,8 +14,17 @@ use std::os::unix::net::UnixStream;
 /// The longest sentence of the manager's that is shown; names of guests are in them.
 const SAID_MAX: usize = 600;
 
-/// Manages all guests until somebody ends it.
+/// Manages all guests until somebody ends it. Then it puts back what dead farms have left: their
+/// settings of KSM had to wait for as long as a manager drove it.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
+    let managed = manage(args);
+    if !args.dry_run {
+        rundir::sweep_all();
+    }
+    managed
+}
+
+fn manage(args: &HostArgs) -> Result<(), Error> {
     // First, so that whoever interrupts from here on finds everything given back.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;

@@ -2,8 +2,12 @@
 
 mod ask;
 pub mod control;
+pub mod detach;
 mod json;
+pub mod plan;
+pub mod progress;
 pub mod rundir;
+pub mod serve;
 pub mod setup;
 mod table;
 
@@ -26,6 +30,19 @@ const SOCKET_PATH_MAX: usize = 107;
 
 /// Runs guests until the time is over or somebody ends it. Every guest ends with it.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
+    match &args.farm {
+        Some(path) if args.detach => detach::start(path, &args.only, args.seconds),
+        Some(path) => {
+            let farm = serve::load(path, &args.only)?;
+            let watcher = serve::Watcher::Here(args.format);
+            serve::run(serve::Run { farm, seconds: args.seconds, watcher })
+        }
+        None => run_alike(args),
+    }
+}
+
+/// Guests that are all alike, without a file.
+fn run_alike(args: &UpArgs) -> Result<(), Error> {
     let quiet = args.format == UpFormat::Json;
     let say = |line: &str| {
         if !quiet {
@@ -41,7 +58,7 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
         args.guests, args.cpus, args.memory, setup.accel
     ));
     // It outlives the fleet below, whose sockets are in it.
-    let run_dir = give_run_dir(&mut setup.specs);
+    let run_dir = give_run_dir(setup.specs.iter_mut());
     if let Err(error) = &run_dir {
         say(&format!("No host manager can have these guests: {error}"));
     }
@@ -63,13 +80,14 @@ pub fn run(args: &UpArgs) -> Result<(), Error> {
 }
 
 /// Makes the directory of the guests' sockets, for a host manager to find them in.
-fn give_run_dir(specs: &mut [GuestSpec]) -> std::io::Result<RunDir> {
+fn give_run_dir<'a>(specs: impl Iterator<Item = &'a mut GuestSpec>) -> std::io::Result<RunDir> {
     let run_dir = RunDir::create()?;
+    let specs: Vec<&mut GuestSpec> = specs.collect();
     let too_long = |spec: &GuestSpec| {
         let name = run_dir.path().join(format!("{}.port", spec.name));
         name.as_os_str().len() > SOCKET_PATH_MAX
     };
-    if specs.iter().any(too_long) {
+    if specs.iter().any(|spec| too_long(spec)) {
         let path = run_dir.path().display();
         return Err(std::io::Error::other(format!("{path} is too long for a socket")));
     }
@@ -133,6 +151,11 @@ impl Screen {
     fn new(format: UpFormat) -> Screen {
         let terminal = std::io::stdout().is_terminal();
         Screen { format, terminal, next_ms: 0, drawn_lines: 0 }
+    }
+
+    /// Whether it shows a table, and not one object at the end.
+    fn is_table(&self) -> bool {
+        self.format == UpFormat::Table
     }
 
     /// Draws when it is time to. Says whether there is still somebody to draw for.

@@ -5,13 +5,14 @@
 //!     .lock                     held while a directory is made or removed
 //!     PID/  lock                held as long as the process lives
 //!           g1.qmp  g1.port
+//!           farm  control       of a farm: its name, and the socket where it is asked
 //! ```
 //!
 //! The kernel lets go of a lock however its process ends. So the next start sees which
 //! directories nobody owns any more, and removes them.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,10 @@ use std::path::{Path, PathBuf};
 const ENTRIES_MAX: usize = 4096;
 /// What a process holds in its own directory.
 const LOCK: &str = "lock";
+/// Where the farm's name stands, if it is one.
+const NAME: &str = "farm";
+/// No farm's name is longer.
+const NAME_MAX: u64 = 256;
 
 /// The directory of this process. Dropping it removes it.
 #[derive(Debug)]
@@ -31,6 +36,7 @@ pub struct RunDir {
 impl RunDir {
     /// Makes this process's directory, after removing those whose processes are gone.
     pub fn create() -> io::Result<RunDir> {
+        restore_host();
         RunDir::below(&base()?, std::process::id())
     }
 
@@ -42,6 +48,11 @@ impl RunDir {
         let lock = File::create(path.join(LOCK))?;
         lock.try_lock().map_err(io::Error::from)?;
         Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
+    }
+
+    /// Writes down which farm it is.
+    pub fn note(&self, name: &str) -> io::Result<()> {
+        fs::write(self.path.join(NAME), name)
     }
 
     /// Where it is.
@@ -59,12 +70,51 @@ impl Drop for RunDir {
     }
 }
 
+/// The directories of this user's processes that run now, with their process ids.
+pub fn living() -> Vec<(u32, PathBuf)> {
+    let Ok(base) = base() else { return Vec::new() };
+    // Alone, or a process that is about to lock its directory would find it locked by us.
+    let Ok(_alone) = alone(&base) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(&base) else { return Vec::new() };
+    let entries = entries.take(ENTRIES_MAX).flatten();
+    let mut found: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .filter(|(_, path)| !is_dead(path))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The name of the farm whose directory this is.
+pub fn farm_name(dir: &Path) -> Option<String> {
+    let mut name = String::new();
+    let file = File::open(dir.join(NAME)).ok()?;
+    file.take(NAME_MAX).read_to_string(&mut name).ok()?;
+    Some(name)
+}
+
 /// Removes the directories of processes that are gone, for who needs no directory of its own.
 pub fn sweep_all() {
+    restore_host();
     if let Ok(base) = base()
         && let Ok(_alone) = alone(&base)
     {
         sweep(&base);
+    }
+}
+
+/// Puts back what a killed process had changed of the host: swap, limits, KSM.
+fn restore_host() {
+    // Nobody else can have changed it.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let told: Vec<String> = match farm::tiers::restore_left() {
+        Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
+        Err(error) => vec![crate::chain(&error)],
+    };
+    for fault in told {
+        eprintln!("pinhead: {}", crate::escape::plain(&fault, 400));
     }
 }
 
@@ -94,7 +144,7 @@ fn is_dead(path: &Path) -> bool {
 }
 
 /// Where the directories of this user's processes are; made if it is not there.
-fn base() -> io::Result<PathBuf> {
+pub fn base() -> io::Result<PathBuf> {
     let uid = rustix::process::geteuid();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let top = match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {

@@ -1,11 +1,10 @@
 //! What has to be there before the first guest starts: rules, daemon, image.
 
-use crate::check::{self, Checked};
+use super::plan::checked_rules;
+use crate::Error;
 use crate::cli::{ArchArg, PaceArg, UpArgs};
-use crate::{Error, rulesfile};
 use farm::fleet::{Load, load_script};
 use farm::{Accel, Arch, Cache, GuestFile, GuestSpec, Image, ImageSpec, probe_kvm};
-use rules::{Machine, Severity};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -24,16 +23,7 @@ pub struct Setup {
 
 /// Prepares the guests that were asked for.
 pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
-    let rules = rulesfile::read(Path::new(&args.rules))?;
-    let found = check::text(&rules.text, &Machine::default());
-    if rules::has_errors(&found) {
-        let mut checked = Checked { rules, found };
-        checked.found.retain(|d| d.severity == Severity::Error);
-        return Err(Error::Message(format!(
-            "The rules are refused\n{}",
-            check::render(&checked, false)
-        )));
-    }
+    let rules = checked_rules(&args.rules)?;
     let arch = match args.arch {
         ArchArg::X86_64 => Arch::X86_64,
         ArchArg::S390x => Arch::S390x,
@@ -49,7 +39,7 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
         let image = match images.get(&load) {
             Some(image) => image.clone(),
             None => {
-                let image = image(arch, &daemon, load, args, &rules.text, &cache)?;
+                let image = image(arch, &daemon, load, args, &rules, &cache)?;
                 images.insert(load, image.clone());
                 image
             }
@@ -59,11 +49,16 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
             accel,
             cpus: args.cpus,
             memory_mib: args.memory,
-            translation_mib: if args.guests <= ROOMY_GUESTS { 32 } else { 8 },
+            translation_mib: if args.guests <= ROOMY_GUESTS { 32 } else { 16 },
             image,
             kernel_args: Vec::new(),
             ctl: false,
             run_dir: None,
+            net: None,
+            disk: None,
+            restore: None,
+            reboot: false,
+            page_reporting: true,
         });
     }
     Ok(Setup { specs, accel })

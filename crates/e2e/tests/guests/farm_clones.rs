@@ -1,0 +1,279 @@
+//! Guests that go on from one template's state: each is itself, and what happens to one does not
+//! happen to any other, nor to the template.
+
+use farm::{
+    Arch, Cache, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session, Template,
+    WEB_PORT, probe_kvm, web_files,
+};
+use qmp::{Command, Reply};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use wire::{Decoder, Hello, Message, Welcome};
+
+const CLONES: usize = 4;
+const MEMORY_MIB: u64 = 128;
+/// What a web server's guest can do without for a while.
+const TAKEN_MIB: u64 = 16;
+/// Free memory in large blocks is reported about every two seconds, a block's time after another.
+const REPORTED: Duration = Duration::from_secs(40);
+/// How far a clone's clock may be from its host's: what it is told is as old as its way there.
+const CLOCK_S: u64 = 2;
+const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
+                     CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// Memory that all clones have from the template, and memory of its own. The programs are checked
+/// as files, which in these guests are memory.
+const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin/pinheadd \
+                       /lib/*/libcrypto.so.3 /dev/shm/own | sha256sum";
+const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
+                        > /dev/shm/own";
+
+fn soon() -> Deadline {
+    Deadline::after(e2e::PATIENCE)
+}
+
+fn text_file(path: &str, text: &str) -> GuestFile {
+    GuestFile { path: path.into(), mode: 0o644, bytes: text.as_bytes().to_vec() }
+}
+
+/// A port of the loopback that nobody has now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its number").port()
+}
+
+fn web_spec(cache: &Cache) -> GuestSpec {
+    let mut files = web_files(cache, Arch::X86_64).expect("a web server's files");
+    files.push(text_file("/etc/pinhead.conf", RULES));
+    files.push(text_file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"));
+    let daemon = Some(e2e::daemon_dir().join("x86_64/pinheadd"));
+    let image = ImageSpec { arch: Arch::X86_64, daemon, files }.build(cache).expect("an image");
+    GuestSpec {
+        name: "web".into(),
+        accel: probe_kvm(Arch::X86_64),
+        cpus: 1,
+        memory_mib: MEMORY_MIB,
+        translation_mib: 16,
+        image,
+        kernel_args: Vec::new(),
+        ctl: true,
+        run_dir: None,
+        net: Some(Net { number: 0, forwards: Vec::new() }),
+        disk: None,
+        restore: None,
+        reboot: true,
+        page_reporting: true,
+    }
+}
+
+/// A clone, and where its web server is.
+struct Web {
+    guest: Session,
+    port: u16,
+}
+
+impl Web {
+    fn start(number: usize, like: &GuestSpec, template: &Template) -> Web {
+        let port = free_port();
+        let forwards = vec![Forward { host_port: port, guest_port: WEB_PORT }];
+        let spec = GuestSpec {
+            name: format!("web{number}"),
+            net: Some(Net { number: number as u32, forwards }),
+            restore: Some(template.state.clone()),
+            ..like.clone()
+        };
+        let clock = soon();
+        let guest = Session::boot(&spec, clock).unwrap_or_else(|e| panic!("{}: {e}", spec.name));
+        println!("{} is itself after {:?}", spec.name, clock.elapsed());
+        Web { guest, port }
+    }
+
+    fn sh(&mut self, line: &str) -> String {
+        self.guest.sh(line, soon()).unwrap_or_else(|e| panic!("{line}: {e}")).trim().to_owned()
+    }
+
+    /// The page as a browser gets it, head and all.
+    fn page(&self) -> Vec<u8> {
+        let clock = soon();
+        loop {
+            let asked = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
+                stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+                stream.write_all(b"GET /page.html HTTP/1.0\r\n\r\n")?;
+                let mut answer = Vec::new();
+                stream.read_to_end(&mut answer).map(|_| answer)
+            });
+            match asked {
+                Ok(answer) if answer.len() > farm::PAGE_BYTES => return answer,
+                // A guest that reboots takes no connection, or loses it.
+                other => assert!(clock.remaining().is_some(), "{}: {other:?}", self.guest.name),
+            }
+        }
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let answer = self.page();
+        answer[answer.len() - farm::PAGE_BYTES..].to_vec()
+    }
+
+    /// All that a guest can be told from others by.
+    fn identity(&mut self) -> Vec<String> {
+        let random = "dd if=/dev/urandom bs=32 count=1 2> /dev/null | sha256sum";
+        [
+            "hostname",
+            "cat /proc/sys/kernel/random/boot_id",
+            "cat /etc/machine-id",
+            "cat /sys/class/dmi/id/product_uuid",
+            "cat /sys/class/net/eth0/address",
+            "ifconfig eth0 | grep -o 'addr:[0-9.]*'",
+            random,
+        ]
+        .map(|line| self.sh(line))
+        .to_vec()
+    }
+
+    /// What the daemon says of itself to a host that is new.
+    fn hello(&mut self) -> Hello {
+        let mut out = Vec::new();
+        let welcome = Welcome { memory_pages: MEMORY_MIB * 256, grants: true, paces: true };
+        wire::encode(&Message::Welcome(welcome), &mut out);
+        let port = &mut self.guest.port;
+        port.write_all(&out).expect("a welcome");
+        port.set_read_timeout(Some(e2e::PATIENCE)).expect("a limit");
+        let (mut decoder, mut chunk) = (Decoder::new(), [0; 4096]);
+        loop {
+            let count = port.read(&mut chunk).expect("an answer");
+            decoder.feed(&chunk[..count]);
+            while let Some(message) = decoder.next() {
+                if let Message::Hello(hello) = message {
+                    return hello;
+                }
+            }
+        }
+    }
+
+    fn balloon(&mut self, kept_mib: u64) {
+        let value_bytes = kept_mib << 20;
+        let clock = soon();
+        let monitor = &mut self.guest.monitor;
+        monitor.call(Command::Balloon { value_bytes }, clock).expect("a balloon");
+        loop {
+            match monitor.call(Command::QueryBalloon, clock) {
+                Ok(Reply::Balloon { actual_bytes }) if actual_bytes == value_bytes => return,
+                other => assert!(clock.remaining().is_some(), "{kept_mib} MiB: {other:?}"),
+            }
+        }
+    }
+
+    /// What its QEMU has in memory.
+    fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/smaps_rollup", self.guest.process.id());
+        let text = std::fs::read_to_string(path).expect("its memory");
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:")).expect("Rss");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a guest's clock is compared with this one")]
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs()
+}
+
+#[test]
+fn what_happens_to_a_clone_happens_to_no_other() {
+    let _alone = e2e::alone();
+    let cache = Cache::from_environment().expect("a cache");
+    let like = web_spec(&cache);
+    let clock = soon();
+    let template = Template::make(&like, &cache, clock).unwrap_or_else(|e| panic!("{e}"));
+    println!("a template of {} KiB after {:?}", template.bytes / 1024, clock.elapsed());
+    assert_eq!(Template::make(&like, &cache, clock).expect("the same"), template);
+    let saved = std::fs::read(&template.state).expect("the state");
+    let mut clones: Vec<Web> =
+        (1..=CLONES).map(|number| Web::start(number, &like, &template)).collect();
+
+    each_is_itself(&mut clones);
+    let mapped = |path: &Path, pid: u32| {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+        maps.contains(&path.display().to_string())
+    };
+    for clone in &clones {
+        assert!(!mapped(&template.state, clone.guest.process.id()), "a mapping can be punched");
+    }
+
+    for clone in &mut clones {
+        clone.sh(MAKE_OWN);
+    }
+    let before: Vec<String> = clones.iter_mut().map(|clone| clone.sh(PATTERN)).collect();
+    let page = clones[0].body();
+    // Nothing but what is done to it may change a clone, and all is done before anyone looks.
+    let [ballooned, reporting, writing, rebooting] = &mut clones[..] else { panic!("four") };
+    ballooned.balloon(MEMORY_MIB - TAKEN_MIB);
+    report_free_memory(reporting);
+    writing.sh("cd /var/www; tr a-y b-z < page.html > new; cat new > page.html; rm new");
+    writing.sh("dd if=/dev/urandom of=/dev/shm/own bs=64k count=32 conv=notrunc 2> /dev/null");
+    reboot(rebooting);
+    ballooned.balloon(MEMORY_MIB);
+
+    assert_eq!(clones[0].sh(PATTERN), before[0], "the ballooned one is as it was");
+    assert_eq!(clones[1].sh(PATTERN), before[1], "the reporting one is as it was");
+    assert_ne!(clones[2].sh(PATTERN), before[2], "the writing one is not");
+    assert_eq!(clones[0].body(), page);
+    assert_eq!(clones[1].body(), page);
+    assert_ne!(clones[2].body(), page);
+    assert_eq!(clones[3].body(), page, "the rebooted one is as the image");
+    assert!(std::fs::read(&template.state).expect("the state") == saved, "the template changed");
+
+    // And the template still makes guests.
+    let mut late = Web::start(CLONES + 1, &like, &template);
+    late.sh(MAKE_OWN);
+    assert_eq!(late.body(), page);
+}
+
+fn each_is_itself(clones: &mut [Web]) {
+    let identities: Vec<_> = clones.iter_mut().map(Web::identity).collect();
+    let mut all = BTreeSet::new();
+    for (clone, identity) in clones.iter().zip(&identities) {
+        println!("{identity:?}");
+        assert_eq!(identity[0], clone.guest.name);
+        assert_eq!(identity[3].replace('-', ""), identity[2], "the machine id is the UUID");
+        for part in identity {
+            assert!(!part.is_empty() && all.insert(part.clone()), "{part:?} twice: {identities:?}");
+        }
+    }
+    for (clone, identity) in clones.iter_mut().zip(&identities) {
+        let now = clone.sh("date +%s").parse::<u64>().expect("a time");
+        assert!(now.abs_diff(now_s()) <= CLOCK_S, "{}: {now} at {}", identity[0], now_s());
+        let boot = clone.hello().boot_id.map(|byte| format!("{byte:02x}")).concat();
+        assert_eq!(boot, identity[1].replace('-', ""), "the daemon says whose it is");
+        assert!(clone.page().len() > farm::PAGE_BYTES);
+    }
+}
+
+/// Uses memory and frees it: the guest's kernel reports it, and its host takes it.
+fn report_free_memory(web: &mut Web) {
+    web.sh("dd if=/dev/urandom of=/dev/shm/filled bs=64k count=640 2> /dev/null");
+    let full_kib = web.resident_kib();
+    web.sh("rm /dev/shm/filled; echo 1 > /proc/sys/vm/compact_memory");
+    let clock = Deadline::after(REPORTED);
+    while web.resident_kib() + 4096 > full_kib {
+        assert!(clock.remaining().is_some(), "{full_kib} KiB, now {}", web.resident_kib());
+        web.sh("usleep 500000");
+    }
+    println!("{full_kib} KiB resident, {} after free pages were told", web.resident_kib());
+}
+
+/// Reboots a guest, which stays who it is in all that lasts.
+fn reboot(web: &mut Web) {
+    let before = web.identity();
+    web.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &");
+    web.guest.console.wait_for(&format!("pinhead: {} is up", web.guest.name), soon()).expect("up");
+    let after = web.identity();
+    for lasting in [0, 2, 3, 4, 5] {
+        assert_eq!(after[lasting], before[lasting]);
+    }
+    assert_ne!(after[1], before[1], "another boot");
+    assert!(web.page().len() > farm::PAGE_BYTES);
+}

@@ -1,0 +1,109 @@
+//! `pinhead host` where there is nothing to manage, or no right to: one clear sentence each.
+
+use e2e::manager::{Manager, Place, Size};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+/// Who owns nothing.
+const NOBODY: u32 = 65534;
+
+const SIZE: Size =
+    Size { budget_mib: 2000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a manager says in some seconds without a guest.
+fn runs(config: &Path) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(["host", "--for", "5", "--config"]).arg(config).stdin(Stdio::null());
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn no_guest_is_told_once() {
+    let place = Place::new();
+    let text = runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("guest is there")).collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    assert!(lines[0].contains("No guest is there yet"), "{text}");
+    assert!(lines[0].contains(&place.dir().display().to_string()), "{text}");
+}
+
+#[test]
+fn at_its_end_it_clears_what_dead_farms_left() {
+    let place = Place::new();
+    // No process has this number, and nobody holds the directory's lock.
+    let left = pinhead::up::rundir::base().expect("a place").join(u32::MAX.to_string());
+    std::fs::create_dir_all(&left).expect("a directory");
+    runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
+    assert!(!left.exists(), "{}", left.display());
+}
+
+#[test]
+fn no_libvirt_is_told_once() {
+    let place = Place::new();
+    let path = place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n");
+    let settings = std::fs::read_to_string(&path).expect("the settings");
+    let socket = place.dir().join("libvirt-sock");
+    let uri = format!("libvirt = [\"qemu+unix:///system?socket={}\"]", socket.display());
+    std::fs::write(&path, settings.replace("libvirt = []", &uri)).expect("the settings");
+    let text = runs(&path);
+    let name = socket.display().to_string();
+    let told = text.lines().filter(|line| line.contains(&name) && !line.contains("yet; looked"));
+    assert_eq!(told.count(), 1, "{text}");
+}
+
+/// The program where everybody can run it.
+fn for_all(place: &Place) -> PathBuf {
+    let program = place.dir().join("pinhead");
+    std::fs::copy(PROGRAM, &program).expect("a copy");
+    for (path, mode) in [(program.as_path(), 0o755), (place.dir(), 0o755)] {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, mode).expect("rights");
+    }
+    program
+}
+
+fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).uid(NOBODY).gid(NOBODY).env_remove("XDG_RUNTIME_DIR");
+    command.env("HOME", place.dir()).current_dir("/").stdin(Stdio::null());
+    command.output().expect("it runs")
+}
+
+#[test]
+fn no_right_is_told_in_a_sentence() {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if !is_root {
+        println!("skipped: only root can try it as another user");
+        return;
+    }
+    let place = Place::new();
+    let program = for_all(&place);
+    let config = place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n");
+    let manager = Manager::start(PROGRAM, &place, &config);
+    let socket = place.socket().display().to_string();
+    let sentence = |words: &[&str]| {
+        let output = as_nobody(&program, words, &place);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
+        let text = said(&output);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    assert!(sentence(&["ps", "--socket", &socket]).contains("You may not ask the manager"));
+    let config = config.display().to_string();
+    let text = sentence(&["host", "--config", &config]);
+    assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
+    // Without a file of settings there is no place for a socket that he might have.
+    let text = sentence(&["host"]);
+    assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
+    drop(manager);
+    assert!(sentence(&["ps", "--socket", &socket]).contains("No pinhead host runs here"));
+}

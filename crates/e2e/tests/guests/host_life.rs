@@ -1,0 +1,211 @@
+//! The life of `pinhead host` and of its guests: page reporting, orders of the operator, guests
+//! that start anew, and the end.
+
+use e2e::load::{HAS_ZRAM, HOLDING};
+use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
+use e2e::{Host, PATIENCE, Plan, alone};
+use farm::{Arch, Cache, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+const MEMORY_MIB: u64 = 384;
+const SOON: Duration = Duration::from_secs(20);
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = MEMORY_MIB;
+    plan.rules = HOLDING.into();
+    plan.kernel_args.push(HAS_ZRAM.into());
+    plan.run_dir = Some(place.dir().to_path_buf());
+    plan
+}
+
+/// What is wrong, as a command that is refused says it.
+fn refused(manager: &Manager<'_>, words: &[&str]) -> String {
+    let output = manager.command(words);
+    assert!(!output.status.success(), "{words:?} was not refused");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// (f) Free memory comes back to the host by itself, and is counted.
+fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::Guest<'_>) {
+    let before = resident_mib(host, 0);
+    guest.use_memory(200);
+    guest.until_used(PATIENCE);
+    let full = resident_mib(host, 0);
+    assert!(full >= before + 150, "{before} MiB, then {full} MiB");
+    // What the manager has not seen it cannot miss: it looks at sleepers now and then.
+    manager.until("what is in use is seen", SOON, |ps| {
+        row(ps, "g1").and_then(|guest| guest.resident_bytes).is_some_and(|b| b >> 20 >= full - 8)
+    });
+    let reported = || manager.row("g1").reported_bytes >> 20;
+    let counted = reported();
+    guest.free();
+    let back = wait_until(SOON, || resident_mib(host, 0) + 180 <= full);
+    let left = resident_mib(host, 0);
+    assert!(back.is_some(), "{left} of {full} MiB are still the guest's");
+    let told = manager.until("they are counted", SOON, |ps| {
+        row(ps, "g1").is_some_and(|guest| guest.reported_bytes >> 20 >= counted + 180)
+    });
+    println!(
+        "page reporting: {} of 200 MiB were back after {back:?}, {} counted after {told:?} more",
+        full - left,
+        reported() - counted
+    );
+    assert_eq!((guest.balloon_mib(), actual_mib(&manager.row("g1"))), (0, MEMORY_MIB));
+}
+
+/// (g) What the operator sets holds at once, and nothing that makes no sense is taken.
+fn orders_are_obeyed(manager: &Manager<'_>) {
+    let has = |what: &str, mib: u64| {
+        manager.until(what, SOON, |ps| row(ps, "g1").is_some_and(|g| actual_mib(g) == mib))
+    };
+    manager.succeed(&["set", "g1", "pin", "256 MiB"]);
+    println!("pinned after {:?}", has("it has what it is pinned to", 256));
+    manager.succeed(&["set", "g1", "release"]);
+    println!("released after {:?}", has("it has all", MEMORY_MIB));
+    manager.succeed(&["set", "g1", "manage"]);
+    manager.succeed(&["set", "g1", "max", "300 MiB"]);
+    println!("at its maximum after {:?}", has("it has no more than its maximum", 300));
+    assert!(refused(manager, &["set", "g1", "min", "320 MiB"]).contains("beyond the max"));
+    assert!(refused(manager, &["set", "g1", "pin", "2 MiB"]).contains("at least 16 MiB"));
+    assert!(refused(manager, &["set", "g9", "release"]).contains("no guest g9"));
+    manager.succeed(&["set", "g1", "max", "100%"]);
+    manager.succeed(&["set", "g1", "min", "370 MiB"]);
+    println!("at its minimum after {:?}", has("it has its minimum", 370));
+}
+
+/// (g) Settings are taken as a whole, or not at all.
+fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
+    let class = |name: &str| manager.row(name).class.unwrap_or_default();
+    let said = |text: &str| {
+        let heard = wait_until(SOON, || manager.said().contains(text));
+        assert!(heard.is_some(), "{text:?} is not in {}", manager.said());
+    };
+    let wrong = "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\nmax = \"60%\"\n";
+    place.settings(size, wrong);
+    manager.signal("HUP");
+    said("the old ones hold");
+    assert_eq!(class("g2"), "");
+    place.settings(size, "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\n");
+    manager.signal("HUP");
+    said("1 guests have other limits");
+    assert_eq!(class("g2"), "c");
+    assert_eq!(manager.row("g2").min_bytes >> 20, MEMORY_MIB * 7 / 10);
+    place.settings(size, "");
+    manager.signal("HUP");
+    said("1 guests have other limits");
+    let old = wait_until(SOON, || class("g2").is_empty());
+    assert!(old.is_some(), "the class is still there");
+}
+
+/// (g) A reservation succeeds with the memory free, or says who would not give.
+fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
+    let free = || manager.ps().host.available_bytes.unwrap_or(0) >> 20;
+    // What g1 was given for its minimum is promised to it for a while.
+    manager.until("nothing is promised", SOON, |ps| ps.host.promised_bytes == Some(0));
+    let (before, had) = (free(), resident_mib(host, 1));
+    let wanted = before + 60;
+    let clock = Deadline::after(PATIENCE);
+    let output = manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}\n{}", manager.told());
+    let took = clock.elapsed();
+    println!(
+        "reserved {wanted} MiB where {before} were free after {took:?}: now {} are, and g2 has {} \
+         of {had} MiB in the host's memory",
+        free(),
+        resident_mib(host, 1)
+    );
+    assert!(free() >= wanted, "{told}: {} MiB", free());
+    assert!(had >= resident_mib(host, 1) + 60);
+    let number = told.split("reservation ").nth(1).and_then(|rest| rest.split(')').next());
+    manager.succeed(&["reserve", "--release", number.expect("its number")]);
+    let told = refused(manager, &["reserve", "800", "--timeout", "4"]);
+    println!("{told}");
+    assert!(told.contains("800 MiB") && told.contains("g1") && told.contains("g2"), "{told}");
+}
+
+/// KSM as it is driven if nobody says anything.
+const AUTO: &str = "[ksm]\nmode = \"auto\"\n";
+
+#[test]
+fn orders_reservations_reports_and_the_end() {
+    let _alone = e2e::whole_machine();
+    let kernel = ksm();
+    let place = Place::new();
+    let host = Host::start(&[plan(&place), plan(&place)]);
+    let mut guests = [host.guest(0), host.guest(1)];
+    host.let_go();
+    guests[1].fill_cache(280);
+    let size = Size::with_free(&host, 2, 420);
+    let mut manager = Manager::start(PROGRAM, &place, &place.settings(&size, AUTO));
+    manager.knows(2);
+    freed_memory_comes_back(&manager, &host, &mut guests[0]);
+    orders_are_obeyed(&manager);
+    settings_are_read_again(&manager, &place, &size);
+    memory_is_reserved(&manager, &host);
+
+    manager.signal("TERM");
+    let status = manager.end(Duration::from_secs(30));
+    assert!(status.success(), "{status}: {}", manager.said());
+    let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
+    println!("SIGTERM: all was back after {:?}", wait_until(SOON, all_back).expect("all memory"));
+    assert!(!place.socket().exists(), "its socket is left");
+    assert_eq!(ksm(), kernel, "KSM is not as it was found");
+}
+
+fn boot(spec: &GuestSpec) -> Session {
+    Session::boot(spec, Deadline::after(PATIENCE)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// (e) A name and a socket are no identity.
+#[test]
+fn a_guest_that_is_started_again_is_another_one() {
+    let _alone = alone();
+    let place = Place::new();
+    let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);
+    let spec = GuestSpec {
+        name: "web1".into(),
+        accel: probe_kvm(Arch::X86_64),
+        cpus: 1,
+        memory_mib: 256,
+        translation_mib: 32,
+        image: image.unwrap_or_else(|e| panic!("{e}")),
+        kernel_args: Vec::new(),
+        ctl: true,
+        run_dir: Some(place.dir().to_path_buf()),
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    };
+    let first = boot(&spec);
+    let size = Size { budget_mib: 2000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    manager.knows(1);
+    manager.succeed(&["set", "web1", "pin", "200 MiB"]);
+    manager.until("it is pinned", SOON, |ps| row(ps, "web1").is_some_and(|g| actual_mib(g) == 200));
+    let old = manager.row("web1");
+    signal(first.process.id(), "KILL");
+    let gone = manager.until("it is gone", SOON, |ps| ps.guests.is_empty());
+    drop(first);
+
+    let second = boot(&spec);
+    let found = manager.until("the new one is found", SOON, |ps| !ps.guests.is_empty());
+    manager.knows(1);
+    let new = manager.row("web1");
+    println!("a killed guest was gone after {gone:?}, the next one found {found:?} after its boot");
+    assert_ne!((old.id, &old.uuid, old.pid), (new.id, &new.uuid, new.pid));
+    assert!(old.id != new.id && old.uuid != new.uuid && new.pid == Some(second.process.id()));
+    // Nothing that was set or learnt of the old one is the new one's.
+    assert_eq!((new.mode.as_str(), actual_mib(&new), new.reversals), ("managed", 256, 0));
+    assert_eq!(new.reported_bytes, 0);
+    let known = manager.identities("web1");
+    assert_eq!(known.len(), 2, "{known:?}");
+    assert!(known[0].uuid == old.uuid && known[1].uuid == new.uuid, "{known:?}");
+    assert!(known[0].pid != known[1].pid && known[0].boot.len() == known[1].boot.len());
+}

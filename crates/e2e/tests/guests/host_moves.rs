@@ -1,0 +1,101 @@
+//! `pinhead host` moves memory between real guests, and gives it back however it ends.
+
+use e2e::load::{HAS_ZRAM, HOLDING};
+use e2e::manager::{Manager, Place, Size, ksm, wait_until};
+use e2e::{Guest, Host, Plan};
+use farm::{Arch, Deadline};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
+/// What every guest here is started with.
+const MEMORY_MIB: u64 = 384;
+/// What a guest has that is to be starved.
+const STARVED_MIB: u64 = 160;
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = MEMORY_MIB;
+    plan.rules = HOLDING.into();
+    plan.kernel_args.push(HAS_ZRAM.into());
+    plan.run_dir = Some(place.dir().to_path_buf());
+    plan
+}
+
+/// Ends the manager while memory is on its way, by a signal that it cannot do anything about: all
+/// of the memory is the guests' again within 30 s.
+fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>]) {
+    manager.until("memory moves", Duration::from_secs(20), |ps| {
+        let all = || ps.guests.iter();
+        all().any(|guest| guest.actual_bytes < Some(guest.memory_bytes - (24 << 20)))
+            && all().any(|guest| guest.target_bytes < guest.actual_bytes)
+    });
+    manager.signal(name);
+    let clock = Deadline::after(Duration::from_secs(30));
+    let taken: u64 = guests.iter_mut().map(Guest::balloon_mib).sum();
+    let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
+    let took = wait_until(Duration::from_secs(30), all_back).map(|_| clock.elapsed());
+    println!("SIG{name} in mid-move: {taken} MiB of 3 guests were back after {took:?}");
+    assert!(took.is_some_and(|took| took < Duration::from_secs(30)), "{}", manager.said());
+    // The keeper has ended a manager that had only stopped.
+    manager.end(Duration::from_secs(5));
+}
+
+/// What was done to a guest, and by which clauses.
+fn clauses(manager: &Manager<'_>, name: &str, action: &str) -> Vec<String> {
+    let all = manager.decisions(name).into_iter();
+    let of = all.filter(|one| one.decision.action == action);
+    of.map(|one| one.decision.clause.into_owned()).collect()
+}
+
+#[test]
+fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
+    let _alone = e2e::whole_machine();
+    let kernel = ksm();
+    let place = Place::new();
+    let small = Plan { memory_mib: 128, ..plan(&place) };
+    let host = Host::start(&[plan(&place), plan(&place), small]);
+    let mut guests = [host.guest(0), host.guest(1), host.guest(2)];
+    host.let_go();
+    let [hoarder, starved, _] = &mut guests;
+    hoarder.fill_cache(300);
+    place.balloon("g2", STARVED_MIB);
+    starved.use_memory(60);
+    starved.until_used(e2e::PATIENCE);
+    assert_eq!(starved.balloon_mib(), MEMORY_MIB - STARVED_MIB);
+
+    // (a) The host is exactly at its set point.
+    let size = Size::with_free(&host, 3, 96);
+    let manager =
+        Manager::start(PROGRAM, &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
+    manager.knows(3);
+    let need = 180;
+    let clock = Deadline::after(e2e::PATIENCE);
+    starved.use_memory(need);
+    starved.until_used(Duration::from_secs(10));
+    println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
+    assert!(starved.in_use_mib() >= 60 + need);
+    for guest in &mut guests {
+        assert_eq!(guest.oom_kills(), 0, "somebody was killed");
+    }
+    assert!(clauses(&manager, "g2", "grow").contains(&"need".into()));
+    // Whether the need was met from what was free a moment longer, or not, is a matter of timing.
+    let gave = clauses(&manager, "g1", "shrink");
+    let because = ["shortage", "setpoint", "emergency"];
+    assert!(!gave.is_empty() && gave.iter().all(|c| because.contains(&c.as_str())), "{gave:?}");
+    assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
+    drop(manager);
+    let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
+    let took = wait_until(Duration::from_secs(30), all_back);
+    println!("SIGTERM: all memory was back after {took:?}");
+    assert!(took.is_some());
+
+    // (c) The host lacks a lot.
+    for name in ["KILL", "STOP"] {
+        let size = Size::with_free(&host, 3, 0);
+        let manager =
+            Manager::start(PROGRAM, &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
+        end_in_mid_move(manager, name, &mut guests);
+        assert_eq!(ksm(), kernel, "KSM is not as it was found");
+    }
+}

@@ -1,0 +1,220 @@
+//! A real QEMU, found by the socket of its monitor.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use counters::Bytes;
+use e2e::PATIENCE;
+use farm::{Arch, Cache, Clock, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
+use hypervisor::{Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Vcpus};
+use qmp::{Command, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// What follows from something that QEMU does by itself: it waits for nobody.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A source, and what it has told that nobody has asked for yet.
+struct Watch {
+    source: QmpSource,
+    clock: Clock,
+    events: Vec<Event>,
+}
+
+impl Watch {
+    fn new(pattern: &str) -> Watch {
+        let source = QmpSource::new(&[pattern], IdSource::new()).unwrap();
+        Watch { source, clock: Clock::new(), events: Vec::new() }
+    }
+
+    /// One turn, as a manager takes it: nobody is asked who has not something to say.
+    fn turn(&mut self, wait_ms_max: u64) {
+        let mut waited = Vec::new();
+        self.source.fds(&mut waited);
+        let mut fds: Vec<PollFd<'_>> =
+            waited.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let wait_ms = self.source.next_ms().saturating_sub(self.clock.ms()).min(wait_ms_max);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: (wait_ms * 1_000_000) as i64 };
+        poll(&mut fds, Some(&timeout)).unwrap();
+        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        self.source.turn(&ready, self.clock.ms(), &mut self.events);
+    }
+
+    /// Waits for an event and takes it, with all that came before.
+    fn until<T>(&mut self, what: &str, limit: Duration, is_it: impl Fn(&Event) -> Option<T>) -> T {
+        let deadline = Deadline::after(limit);
+        loop {
+            if let Some(at) = self.events.iter().position(|event| is_it(event).is_some()) {
+                let event = self.events.drain(..=at).next_back().unwrap();
+                return is_it(&event).unwrap();
+            }
+            assert!(deadline.remaining().is_some(), "no {what}: {:?}", self.events);
+            self.turn(500);
+        }
+    }
+
+    /// Goes on for so long.
+    fn pass(&mut self, time: Duration) {
+        let deadline = Deadline::after(time);
+        while deadline.remaining().is_some() {
+            self.turn(500);
+        }
+    }
+
+    fn found(&mut self) -> (Id, Found) {
+        self.until("guest", SOON, |event| match event {
+            Event::Found(id, found) => Some((*id, (**found).clone())),
+            _ => None,
+        })
+    }
+
+    fn gone(&mut self, guest: Id) -> String {
+        self.until("end", SOON, |event| match event {
+            Event::Gone(id, reason) if *id == guest => Some(reason.clone()),
+            _ => None,
+        })
+    }
+
+    fn until_actual(&mut self, guest: Id, wanted: Bytes) {
+        let what = format!("size of {wanted}");
+        self.until(&what, PATIENCE, |event| (*event == Event::Actual(guest, wanted)).then_some(()));
+    }
+}
+
+/// A directory for sockets that goes with the test.
+struct RunDir(PathBuf);
+
+impl RunDir {
+    fn new() -> RunDir {
+        let path = std::env::temp_dir().join(format!("e2e-hypervisor-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        RunDir(path)
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn spec(run_dir: &Path) -> GuestSpec {
+    let cache = Cache::from_environment().unwrap();
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);
+    GuestSpec {
+        name: "web1".into(),
+        accel: probe_kvm(Arch::X86_64),
+        cpus: 2,
+        memory_mib: 128,
+        translation_mib: 32,
+        image: image.unwrap(),
+        kernel_args: Vec::new(),
+        ctl: true,
+        run_dir: Some(run_dir.to_path_buf()),
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    }
+}
+
+fn boot(spec: &GuestSpec) -> Session {
+    Session::boot(spec, Deadline::after(PATIENCE)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The interval in which QEMU asks the guest for statistics.
+fn interval(session: &mut Session) -> Reply {
+    let path = farm::BALLOON_PATH.to_owned();
+    let command = Command::QomGet { path, property: "guest-stats-polling-interval" };
+    session.monitor.call(command, Deadline::after(SOON)).unwrap()
+}
+
+fn signal(session: &Session, signal: &str) {
+    let pid = session.process.id().to_string();
+    let status = std::process::Command::new("kill").args([signal, &pid]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_plain_qemu_is_found_moved_lost_and_found_again() {
+    let run_dir = RunDir::new();
+    let mut watch = Watch::new(&format!("{}/*.qmp", run_dir.0.display()));
+    let spec = spec(&run_dir.0);
+    let mut session = boot(&spec);
+    let (id, found) = watch.found();
+
+    assert_eq!((found.name.as_str(), found.memory), ("web1", Bytes(128 * MIB)));
+    assert_eq!(found.process.map(|process| process.pid), Some(session.process.id()));
+    assert_eq!((found.vcpu_tids.len(), found.state), (2, RunState::Running));
+    assert_eq!(found.port, spec.port_path());
+    let can = found.can;
+    assert!(can.balloon && can.statistics && can.port, "{can:?}");
+    assert_eq!((can.deflate_on_oom, can.page_reporting), (Some(true), Some(true)));
+    let view = ProcessView::open(found.process.unwrap()).unwrap();
+    assert!(view.resident() > Some(Bytes(16 * MIB)), "{:?}", view.resident());
+    assert!(view.swap().is_some());
+    let mut vcpus = Vcpus::new(session.process.id(), &found.vcpu_tids);
+    assert_eq!(vcpus.usage(0), None);
+    assert!(vcpus.usage(1_000).is_some());
+
+    is_moved_and_asked(&mut watch, id, &mut session);
+    hangs_and_returns(&mut watch, id, &session);
+
+    // Its end is seen, and what comes after is another guest, by whatever name.
+    session.process.kill().unwrap();
+    let reason = watch.gone(id);
+    assert!(reason.contains("closed"), "{reason}");
+    assert_eq!(view.stat(), None, "the old files show no other process");
+    drop(session);
+    let session = boot(&spec);
+    let (again, anew) = watch.found();
+    assert_ne!(id, again);
+    assert_ne!(found.process, anew.process);
+    assert_eq!(anew.process.map(|process| process.pid), Some(session.process.id()));
+}
+
+fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
+    for mib in [100, 128] {
+        let now_ms = watch.clock.ms();
+        watch.source.set_target(id, Bytes(mib * MIB), now_ms);
+        watch.until("answer", SOON, |event| {
+            (*event == Event::Taken(id, Bytes(mib * MIB))).then_some(())
+        });
+        watch.until_actual(id, Bytes(mib * MIB));
+    }
+    let mut last_s = 0;
+    for round in 1..=3 {
+        let now_ms = watch.clock.ms();
+        watch.source.ask_stats(id, now_ms);
+        let stats = watch.until("statistics", SOON, |event| match event {
+            Event::Stats(guest, stats) if *guest == id => Some(*stats),
+            _ => None,
+        });
+        println!("statistics after {} ms", watch.clock.ms() - now_ms);
+        // The first and the third wake the guest; the second comes too soon to need that.
+        assert_eq!(stats.updated_s > last_s, round != 2, "{stats:?} after {last_s}");
+        last_s = stats.updated_s;
+        let (free, available, total) = (stats.free, stats.available, stats.total);
+        assert!(free > Some(Bytes(0)) && free <= total && available <= total, "{stats:?}");
+        assert!(total > Some(Bytes(64 * MIB)), "{stats:?}");
+        // One word more from QEMU: what puts the interval back was said before.
+        watch.source.ask_actual(id, watch.clock.ms());
+        watch.until_actual(id, Bytes(128 * MIB));
+        assert_eq!(interval(session), Reply::Value(json!(0)), "the guest is left asked");
+        if round == 2 {
+            watch.pass(Duration::from_secs(1));
+        }
+    }
+}
+
+fn hangs_and_returns(watch: &mut Watch, id: Id, session: &Session) {
+    signal(session, "-STOP");
+    watch.source.set_target(id, Bytes(110 * MIB), watch.clock.ms());
+    watch.until("silence", SOON, |event| (*event == Event::Answers(id, false)).then_some(()));
+    signal(session, "-CONT");
+    watch.until("answer", SOON, |event| (*event == Event::Answers(id, true)).then_some(()));
+    watch.until_actual(id, Bytes(110 * MIB));
+}

@@ -1,0 +1,38 @@
+//! KVM may be there and of no use: QEMU ends, or the guest never says a word.
+
+use farm::fleet::{Fleet, Floor};
+use farm::{Accel, Arch, Cache, GuestSpec, ImageSpec};
+
+/// A guest that is started with KVM comes up, by KVM where that works and by emulation
+/// where it does not, and it is said which.
+#[test]
+fn a_guest_comes_up_whatever_kvm_is_worth() {
+    let cache = Cache::from_environment().expect("a cache");
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() };
+    let spec = GuestSpec {
+        name: "g1".into(),
+        accel: Accel::Kvm,
+        cpus: 1,
+        memory_mib: 128,
+        translation_mib: 32,
+        image: image.build(&cache).expect("an image"),
+        kernel_args: Vec::new(),
+        ctl: false,
+        run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    };
+    let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
+    let is_up = |fleet: &Fleet| {
+        String::from_utf8_lossy(fleet.members()[0].console()).contains("pinhead: g1 is up")
+    };
+    while !is_up(&fleet) {
+        let now = fleet.now_ms();
+        assert!(now < 180_000, "{:?}", fleet.members()[0].state());
+        fleet.turn(&[], now + 500).expect("a turn");
+    }
+    println!("up after {} ms, by {}", fleet.now_ms(), fleet.members()[0].spec().accel);
+}

@@ -1,0 +1,25 @@
+//! The daemon, the manager, the monitor and farms with real guests, in one program: its tests run
+//! side by side, two on two CPUs, since most of them wait most of the time.
+
+mod experiments;
+mod farm_clones;
+mod farm_disks;
+mod host_alone;
+mod host_eight;
+mod host_life;
+mod host_moves;
+mod hostile;
+mod hypervisor;
+mod idle;
+mod kvm;
+mod libvirt;
+mod main_job;
+mod manager;
+mod metrics;
+mod monitor_agree;
+mod monitor_live;
+mod monitor_truth;
+mod pace;
+mod restore;
+mod signals;
+mod top_tmux;

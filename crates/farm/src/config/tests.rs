@@ -1,0 +1,149 @@
+use super::*;
+use crate::Arch;
+use counters::Bytes;
+
+fn faults(text: &str) -> Vec<String> {
+    parse(text, "x").unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_farm_with_everything() {
+    let text = r#"
+name = "pinhead"
+[limits]
+memory = "2 GiB"
+zram = "4 GiB"
+swap = "8 GiB"
+ksm = true
+[[class]]
+name = "web"
+count = 100
+image = "web"
+template = true
+memory = "96 MiB"
+memory_min = "32 MiB"
+rules = "default"
+ports = [{ guest = 80, host = 18000 }, { guest = 22, host = 19000, probe = "none" }]
+swap = "zram:64 MiB"
+command = "echo hello > /tmp/x"
+[[class]]
+name = "old"
+arch = "s390x"
+kernel = "k"
+initramfs = "/i"
+disk = "d.qcow2"
+daemon = false
+args = ["a=1"]
+"#;
+    let farm = parse(text, "stem").unwrap();
+    assert_eq!((farm.name.as_str(), farm.guests()), ("pinhead", 101));
+    assert_eq!(farm.limits.memory, Some(Bytes::mib(2048)));
+    assert!(farm.limits.ksm);
+    let web = &farm.classes[0];
+    assert_eq!((web.memory_mib, web.memory_min_mib, web.zram_mib), (96, Some(32), 64));
+    assert_eq!((web.cpus, web.shares, web.arch), (1, 100, Arch::X86_64));
+    assert_eq!(web.source, Source::Builtin(Builtin::Web));
+    assert_eq!((web.ports[0].probe, web.ports[1].probe), (Probe::Http, Probe::None));
+    assert_eq!((web.guest_name(7), web.host_port(&web.ports[0], 7)), ("web7".into(), 18006));
+    let farm = farm.below(Path::new("/dir"));
+    let Source::Files { kernel, initramfs, disk } = &farm.classes[1].source else { panic!() };
+    assert_eq!(kernel, Path::new("/dir/k"));
+    assert_eq!(
+        (initramfs.as_path(), disk.as_deref()),
+        ("/i".as_ref(), Some("/dir/d.qcow2".as_ref()))
+    );
+    assert_eq!(farm.classes[0].rules.as_deref(), Some("default"), "a preset is no path");
+
+    let one = farm.clone().only(&["old".into()]).unwrap();
+    assert_eq!((one.classes.len(), one.guests()), (1, 1));
+    assert_eq!(farm.only(&["new".into()]), Err("new".into()));
+}
+
+#[test]
+fn what_is_left_out_has_a_default() {
+    let farm = parse("[[class]]\nname = 'a'\n", "my-farm").unwrap();
+    assert_eq!(farm.name, "my-farm");
+    let class = &farm.classes[0];
+    assert_eq!((class.count, class.memory_mib, class.cpus), (1, 128, 1));
+    assert_eq!(class.source, Source::Builtin(Builtin::Tiny));
+    assert!(class.daemon && !class.template && class.ports.is_empty() && class.rules.is_none());
+    assert_eq!(parse("[[class]]\nname = 'a'\n", "2.x").unwrap().name, "farm");
+}
+
+#[test]
+fn faults_have_their_place_and_say_what_would_be_right() {
+    let told = faults("[[class]]\nname = \"web\"\ncuont = 3\n");
+    assert_eq!(told, ["3:1: class: no key `cuont` is known in [class] (is it `count`?)"]);
+    let told = faults("[[class]]\nname = \"web\"\ncount = 0\nmemory = \"96\"\n");
+    assert!(told[0].starts_with("3:9: class.count: 0 is out of range (write a whole number"));
+    assert!(told[1].starts_with("4:10: class.memory: `96`: no unit"), "{told:?}");
+    assert!(faults("")[0].contains("without guests"));
+    assert!(faults("nmae = 'x'\n[[class]]\nname = 'a'\n")[0].contains("is it `name`?"));
+    assert!(faults("[class]\nname = 'a'\n")[0].contains("two brackets"));
+    assert!(faults("[[class]]\ncount = 2\n")[0].contains("needs a name"));
+    assert!(faults("[[class]\n")[0].contains("this is no TOML"));
+    assert!(faults("limits = 1\n[[class]]\nname = 'a'\n")[0].contains("where a table belongs"));
+}
+
+fn class_faults(keys: &str) -> Vec<String> {
+    faults(&format!("[[class]]\nname = 'a'\n{keys}\n"))
+}
+
+#[test]
+fn values_that_cannot_be_are_refused() {
+    for (keys, word) in [
+        ("image = 'windows'", "\"debian-combo\""),
+        ("arch = 'vax'", "s390x"),
+        ("arch = 's390x'\nimage = 'web'", "x86_64 only"),
+        ("memory = '16 MiB'", "48 MiB"),
+        ("memory = '64 MiB'\nmemory_min = '65 MiB'", "more than all"),
+        ("kernel = 'k'", "a kernel and an initramfs"),
+        ("image = 'web'\nkernel = 'k'\ninitramfs = 'i'", "keep one of the two"),
+        ("kernel = 'k'\ninitramfs = 'i'\ndisk = 'd'", ".qcow2"),
+        ("ports = 80", "write a list of tables"),
+        ("ports = [80]", "where a port belongs"),
+        ("ports = [{ guest = 80 }]", "needs `guest` and `host`"),
+        ("ports = [{ guest = 80, host = 70000 }]", "65535"),
+        ("count = 100\nports = [{ guest = 80, host = 65500 }]", "the last port"),
+        ("ports = [{ guest = 80, host = 81 }, { guest = 81, host = 81 }]", "are class `a`'s"),
+        ("ports = [{ guest = 80, hst = 1 }]", "is it `host`?"),
+        ("ports = [{ guest = 80, host = 1, probe = 'x' }]", "\"postgres\""),
+        ("swap = '64 MiB'", "zram:64 MiB"),
+        ("heap = '64 MiB'", "debian-app"),
+        ("args = ['a b']", "white space"),
+        ("command = \"a\\nb\"", "one line"),
+        ("rules = 'default'\ndaemon = false", "without a daemon"),
+        ("cpus = 65", "1 to 64"),
+    ] {
+        let told = class_faults(keys);
+        assert!(told.iter().any(|fault| fault.contains(word)), "{keys}: {told:?}");
+    }
+    assert!(faults("[[class]]\nname = 'web1'\n")[0].contains("no digit at the end"));
+    assert!(faults("[[class]]\nname = 'a'\n[[class]]\nname = 'a'\n")[0].contains("already"));
+    let many = "[[class]]\nname = 'a'\ncount = 1500\n[[class]]\nname = 'b'\ncount = 1500\n";
+    assert!(faults(many)[0].contains("3000 guests in all"));
+}
+
+#[test]
+fn what_is_quoted_is_escaped_and_cut() {
+    let told = class_faults("image = \"\\u001b[2J\"");
+    assert!(told[0].contains("\\u{1b}[2J") && !told[0].contains('\u{1b}'), "{told:?}");
+    let long = format!("image = \"{}\"", "x".repeat(5000));
+    assert!(class_faults(&long)[0].len() < 200);
+    assert!(faults(&"[[class]]\nx = 1\n".repeat(99)).len() <= settings::ERRORS_MAX);
+}
+
+#[test]
+fn a_file_that_is_none_is_refused() {
+    let missing = load(Path::new("/no/such/FARM.toml")).unwrap_err();
+    assert!(missing.to_string().contains("/no/such/FARM.toml"), "{missing}");
+    let path = std::env::temp_dir().join(format!("farm-config-{}.toml", std::process::id()));
+    std::fs::write(&path, b"name = '\xff'").unwrap();
+    assert!(matches!(load(&path), Err(LoadError::Utf8 { offset: 8, .. })));
+    std::fs::write(&path, vec![b'#'; FILE_MAX as usize + 1]).unwrap();
+    assert!(matches!(load(&path), Err(LoadError::TooLong { .. })));
+    std::fs::write(&path, "x = 1\ny = 2\n").unwrap();
+    let wrong = load(&path).unwrap_err().to_string();
+    assert_eq!(wrong.lines().count(), 2, "{wrong}");
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,59 @@
+#!/bin/sh
+# The second half of a guest's first process: brings up what the daemon and the tests need, then
+# only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
+#
+# The first half says in `name`, `ctl` and `ip` what stands on the kernel's command line. Where the
+# root is Debian's, busybox's commands come last in the PATH.
+
+export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
+
+pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"}
+
+# A port shows its name some time after its driver was loaded.
+link_port() {
+    tries=0
+    while [ $tries -lt 250 ]; do
+        for file in /sys/class/virtio-ports/*/name; do
+            [ -r "$file" ] || continue
+            read -r found < "$file"
+            if [ "$found" = "$1" ]; then
+                port=${file%/name}
+                ln -sf "/dev/${port##*/}" "/dev/virtio-ports/$1"
+                return
+            fi
+        done
+        tries=$((tries + 1))
+        usleep 20000
+    done
+    echo "pinhead: no port $1"
+}
+link_port org.pinhead.0
+
+# Runs one line at a time for the tests, and says when and how it ended.
+ctl_loop() {
+    while read -r line <&3; do
+        sh -c "$line" < /dev/null >&3 2>&1 3<&-
+        printf '\001done %s\n' $? >&3
+    done
+}
+if [ "${ctl:-0}" = 1 ]; then
+    link_port org.pinhead.ctl.0
+    # The loop ends when the host's end was not there yet; then it starts again.
+    while :; do ctl_loop 3<> /dev/virtio-ports/org.pinhead.ctl.0; usleep 100000; done &
+fi
+
+# What the image is for. Each ends when its service is ready.
+for service in /etc/services/* /usr/lib/pinhead/start; do
+    [ -r "$service" ] && sh "$service" < /dev/null > /dev/console 2>&1
+done
+
+[ -x /sbin/pinheadd ] && start-pinheadd &
+[ -r /etc/load.sh ] && sh /etc/load.sh < /dev/null > /dev/console 2>&1 &
+
+echo "pinhead: $name is up"
+
+# The shell reaps orphans while it waits, whosever they were.
+while :; do
+    wait
+    sleep 3600
+done

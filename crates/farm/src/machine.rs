@@ -1,0 +1,154 @@
+//! QEMU's words for a guest's machine, and the words that its kernel gets.
+//!
+//! What idles is what is left out: no default devices, and no clock chips that tick.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use crate::qemu::DAEMON_PORT;
+use crate::tsc::{self, Rate};
+use crate::{Accel, Arch, GuestSpec};
+
+/// Ports of a guest's serial device: the kernel's console, which is not there, ours, and one more.
+const PORTS: u32 = 4;
+
+impl GuestSpec {
+    /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
+    /// and its clones have the same devices in the same order: a state fits no other machine.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        self.arguments_at(self.tsc_rate())
+    }
+
+    /// The rate of the host's time stamp counter, if the guest is to be told.
+    pub(crate) fn tsc_rate(&self) -> Option<Rate> {
+        match (self.image.arch, self.accel) {
+            (Arch::X86_64, Accel::Emulation(_)) => tsc::host_rate(),
+            _ => None,
+        }
+    }
+
+    /// The arguments on a host whose time stamp counter has this rate.
+    pub(crate) fn arguments_at(&self, tsc_rate: Option<Rate>) -> Vec<OsString> {
+        let arch = self.image.arch;
+        let machine = match arch {
+            Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
+            Arch::S390x => "s390-ccw-virtio",
+        };
+        let (accel, cpu) = match self.accel {
+            Accel::Kvm => ("kvm".to_owned(), "host"),
+            Accel::Emulation(_) => {
+                (format!("tcg,thread=multi,tb-size={}", self.translation_mib), "max")
+            }
+        };
+        let bus = match arch {
+            Arch::X86_64 => "pci",
+            Arch::S390x => "ccw",
+        };
+        let mut list: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: OsString| list.extend([name.into(), value]);
+        option("-name", format!("guest={},debug-threads=on", self.name).into());
+        option("-machine", machine.into());
+        option("-accel", accel.into());
+        option("-cpu", cpu.into());
+        option("-smp", self.cpus.to_string().into());
+        option("-m", format!("{}M", self.memory_mib).into());
+        option("-display", "none".into());
+        option("-kernel", self.image.kernel.clone().into());
+        option("-initrd", self.image.initramfs.clone().into());
+        option("-append", self.kernel_command_line(tsc_rate).into());
+        option("-mon", "chardev=qmp,mode=control".into());
+        // A guest of the ccw transport waits for ever for the acknowledgement of a page report
+        // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
+        // 84 of 90 MiB were gone within seconds.
+        let balloon = match arch {
+            Arch::X86_64 if self.page_reporting => "deflate-on-oom=on,free-page-reporting=on",
+            _ => "deflate-on-oom=on,free-page-reporting=off",
+        };
+        option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
+        // Each port that could be there has two queues, which the guest's kernel keeps memory
+        // for and QEMU a descriptor that each of its turns looks at: 64 of them by default.
+        option("-device", format!("virtio-serial-{bus},id=serial0,max_ports={PORTS}").into());
+        option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
+        if self.ctl {
+            option("-device", serial_port("ctl", "org.pinhead.ctl.0", "ctl-port"));
+        }
+        match arch {
+            Arch::X86_64 => option("-serial", "chardev:console".into()),
+            Arch::S390x => option("-device", "sclpconsole,chardev=console".into()),
+        }
+        if let Some(net) = &self.net {
+            option("-netdev", net.backend().into());
+            // No boot from the network: its program would be read and kept for nothing.
+            let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
+            let mac = net.mac();
+            let device = format!("virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom}");
+            option("-device", device.into());
+        }
+        if self.reboot {
+            if arch == Arch::X86_64 {
+                // The guest's kernel reboots after a panic, too; by this device it says before
+                // that it was one. On s390x it stops, which says as much.
+                option("-device", "pvpanic-pci".into());
+            }
+            option("-action", "panic=exit-failure".into());
+        } else {
+            list.push("-no-reboot".into());
+        }
+        if let Some(disk) = &self.disk {
+            list.extend(disk.arguments(arch));
+        }
+        list.extend(["-nodefaults", "-no-user-config"].map(Into::into));
+        list
+    }
+
+    fn kernel_command_line(&self, tsc_rate: Option<Rate>) -> String {
+        let arch = self.image.arch;
+        let mut line = match arch {
+            // A guest that boots beside many others may miss the ticks by which its kernel tries
+            // the timer, and would panic: there is nothing broken to be found.
+            Arch::X86_64 => {
+                "console=ttyS0 tsc=reliable clocksource=tsc nowatchdog no_timer_check".to_owned()
+            }
+            Arch::S390x => "console=ttysclp0".to_owned(),
+        };
+        line.push_str(" audit=0 quiet psi=1");
+        if !(self.reboot && arch == Arch::S390x) {
+            line.push_str(" panic=-1");
+        }
+        if let Accel::Emulation(_) = self.accel {
+            // An emulator does not speculate, and pays for each detour of the mitigations; ticks
+            // that fall on all CPUs at once wait for each other's locks. On s390x, whose kernel
+            // ticks 250 times a second, both together take interrupts from 5 to 3 % of a busy CPU.
+            line.push_str(" mitigations=off skew_tick=1");
+        }
+        // Writing to a string cannot fail.
+        if let Some(rate) = tsc_rate {
+            // Its kernel believes what it is told, and else measures: on a busy host it measures
+            // how QEMU was kept from running, and its clock goes wrong for good.
+            let _ = write!(line, " tsc_early_khz={}", rate.khz());
+        }
+        let _ = write!(line, " pinhead.name={}", self.name);
+        if self.ctl {
+            line.push_str(" pinhead.ctl=1");
+        }
+        if let Some(net) = &self.net {
+            // Its network has no IPv6, for which it would ask again and again.
+            let _ = write!(line, " ipv6.disable=1 pinhead.ip={}", net.address());
+        }
+        if self.reboot {
+            line.push_str(" pinhead.reboot=1");
+        }
+        if let Some(disk) = &self.disk {
+            line.push_str(disk.kernel_words());
+        }
+        for word in &self.kernel_args {
+            line.push(' ');
+            line.push_str(word);
+        }
+        line
+    }
+}
+
+fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
+    format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
+}

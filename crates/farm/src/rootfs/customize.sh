@@ -1,0 +1,65 @@
+#!/bin/sh
+# Makes pinhead's servers of a fresh Debian root file system: the last step of its build.
+# customize.sh ROOT FILES SERVICES: FILES is a directory with what goes to /usr/lib/pinhead,
+# SERVICES are the names of the services that the image starts.
+set -eu
+
+root=$1 files=$2 services=$3
+lib=$root/usr/lib/pinhead
+has() { case ",$services," in *",$1,"*) ;; *) return 1 ;; esac }
+
+mkdir -p "$lib/bin"
+cp "$files"/* "$lib/"
+chmod 755 "$lib/start"
+echo "$services" > "$lib/services"
+# What Debian's own commands do not offer, such as usleep, comes last in the PATH.
+chroot "$root" busybox --install -s /usr/lib/pinhead/bin
+printf '127.0.0.1 localhost\n' > "$root/etc/hosts"
+# Each guest is to have an identity of its own: an image must not bring one.
+: > "$root/etc/machine-id"
+rm -f "$root/var/lib/dbus/machine-id" "$root"/etc/ssh/ssh_host_*
+
+if has nginx; then
+    www=$root/var/www/pinhead
+    mkdir -p "$www"
+    # The published study's pages had 27 KB. Each has a line of its own, so that no two are equal.
+    page=0
+    while [ $page -lt 64 ]; do
+        awk -v page=$page 'BEGIN {
+            text = "<!DOCTYPE html><title>Page " page "</title>\n"
+            while (length(text) < 27 * 1024) text = text "<p>Page " page " of a pinhead guest</p>\n"
+            printf "%s", substr(text, 1, 27 * 1024)
+        }' > "$www/page$page.html"
+        page=$((page + 1))
+    done
+    cp "$www/page0.html" "$www/index.html"
+fi
+
+if has app; then
+    chroot "$root" python3 -m compileall -q /usr/lib/pinhead
+fi
+
+if has postgres; then
+    bin=$(echo "$root"/usr/lib/postgresql/*/bin)
+    bin=${bin#"$root"}
+    ln -sfn "$bin" "$lib/postgres-bin"
+    data=/var/lib/postgresql/pinhead
+    as_postgres() { chroot "$root" setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+    chroot "$root" install -d -o postgres -g postgres -m 700 "$data"
+    as_postgres "$bin/initdb" -D "$data" --auth=trust --encoding=UTF8 --locale=C --no-sync \
+        --wal-segsize=4 > /dev/null
+    cat "$lib/postgres.conf" >> "$root$data/postgresql.conf"
+    cat "$lib/pg_hba.conf" > "$root$data/pg_hba.conf"
+    # The build's root has no shared memory of its own and no network that is meant for it.
+    as_postgres "$bin/pg_ctl" -s -w -D "$data" -l /dev/null -o "-c listen_addresses='' \
+        -c unix_socket_directories=$data -c dynamic_shared_memory_type=mmap -c fsync=off" start
+    as_postgres "$bin/createdb" -h "$data" pinhead
+    as_postgres "$bin/pgbench" -h "$data" -q -i -s 2 pinhead 2> /dev/null
+    as_postgres "$bin/pg_ctl" -s -w -m fast -D "$data" stop
+fi
+
+# Where the build has its packages and names from is nothing to a guest.
+rm -rf "$root"/etc/apt/sources.list* "$root/etc/resolv.conf"
+# Lists and packages that no guest will ask for.
+rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
+    "$root"/var/cache/debconf/*-old "$root"/var/lib/dpkg/*-old

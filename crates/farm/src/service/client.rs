@@ -1,0 +1,102 @@
+//! Asks a farm that runs, through its socket.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::is_ours;
+use super::mark::Mark;
+use crate::deadline::read_before;
+use crate::{Deadline, Error};
+
+/// The longest answer: a table of all guests, or a console's last words.
+const ANSWER_MAX: u64 = 4 << 20;
+/// A farm answers within a turn; one that is busy with a thousand guests takes some.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One question and its answer, with the connection that they came through: after some questions
+/// it goes on. A refusal is an error.
+pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error> {
+    let wrong = |reason: String| Error::Service { socket: socket.to_path_buf(), reason };
+    let failed = |source| Error::Channel { channel: "control", source };
+    let stream = UnixStream::connect(socket).map_err(failed)?;
+    if !is_ours(&stream) {
+        return Err(wrong("it belongs to another user".to_owned()));
+    }
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    (&stream).write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
+    // Byte by byte behind the answer would be a guest's: so nothing is read ahead of its end.
+    let mut line = Vec::new();
+    let mut reader = BufReader::with_capacity(1, (&stream).take(ANSWER_MAX));
+    reader.read_until(b'\n', &mut line).map_err(failed)?;
+    let value: Value = serde_json::from_slice(&line)
+        .map_err(|error| wrong(format!("its answer is no JSON: {error}")))?;
+    match value.get("error").and_then(Value::as_str) {
+        Some(error) => Err(wrong(error.to_owned())),
+        None => Ok((stream, value)),
+    }
+}
+
+/// A command for a guest's shell.
+#[derive(Clone, Debug)]
+pub struct Exec<'a> {
+    /// Which guest.
+    pub guest: &'a str,
+    /// The line.
+    pub command: &'a str,
+    /// How much it may say.
+    pub output_max: u64,
+}
+
+/// Runs a command in a guest, hands on what it says as it comes, and gives its exit status.
+pub fn exec(
+    socket: &Path,
+    exec: &Exec<'_>,
+    deadline: Deadline,
+    output: &mut dyn Write,
+) -> Result<i32, Error> {
+    let wrong = |reason| Error::Ctl { command: exec.command.to_owned(), reason };
+    let question = json!({ "exec": exec.guest, "command": exec.command });
+    let (mut stream, _) = ask(socket, &question)?;
+    let mut mark = Mark::default();
+    let mut chunk = [0; 16 * 1024];
+    let mut said = 0;
+    let waiting_for = format_args!("the end of guest command {:?}", exec.command);
+    loop {
+        let count = read_before(&mut stream, &mut chunk, deadline, "exec", &waiting_for)?;
+        let fed = mark.feed(&chunk[..count]);
+        said += fed.text.len() as u64;
+        output.write_all(&fed.text).map_err(|source| Error::Channel { channel: "out", source })?;
+        match fed.end {
+            Some(Some(code)) => return Ok(code),
+            Some(None) => return Err(wrong("the guest's answer has no exit status")),
+            None if said > exec.output_max => return Err(wrong("it says too much")),
+            None => {}
+        }
+    }
+}
+
+/// A word for a shell, which takes it as it is.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("ls"), "ls");
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+    }
+}

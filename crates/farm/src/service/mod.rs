@@ -1,0 +1,337 @@
+//! A farm that runs: its guests, and the socket through which others ask it.
+//!
+//! ```text
+//!   PID/control ─► question (a line of JSON) ─► ps, down      answered with a line
+//!                                            ─► console       the stream is the guest's terminal
+//!                                            ─► exec          the stream is the command's output
+//!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
+//! ```
+//!
+//! It has no thread of its own: whoever turns the fleet turns it too. Nobody who asks is waited
+//! for, and whatever is kept for one who does not read is bounded.
+
+mod client;
+mod consoles;
+mod mark;
+mod protocol;
+mod ready;
+mod shells;
+
+pub use client::{Exec, ask, exec, quoted};
+pub use mark::{Fed, Mark};
+pub use ready::ReadyState;
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use rustix::net::sockopt::socket_peercred;
+use serde_json::{Value, json};
+
+use crate::config::Probe;
+use crate::fleet::{Event, Fleet};
+use crate::sockets::{SocketFile, listen};
+use crate::{CONSOLE_BYTES_MAX, Error};
+use consoles::Consoles;
+use protocol::Question;
+use ready::Readiness;
+use shells::Shells;
+
+/// What the socket is called in the farm's directory.
+pub const SOCKET: &str = "control";
+/// Who may ask at the same time: each is answered within a turn or two.
+const CLIENTS_MAX: usize = 64;
+/// Whoever connects has this long to say what he wants.
+const QUESTION_MS: u64 = 5_000;
+
+/// What is known of a guest beside how it is started.
+#[derive(Clone, Debug)]
+pub struct Occupant {
+    /// The class that it is of.
+    pub class: String,
+    /// Its ports on the host.
+    pub ports: Vec<ServedPort>,
+    /// A line for its shell when it is ready.
+    pub command: Option<String>,
+    /// Its weight against others.
+    pub shares: u32,
+}
+
+/// A port of a guest, and where it is reached on the host's 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedPort {
+    /// The port in the guest.
+    pub guest: u16,
+    /// The port on the host.
+    pub host: u16,
+    /// How one sees that it answers.
+    pub probe: Probe,
+}
+
+/// Who has connected and not said yet what he wants.
+#[derive(Debug)]
+struct Caller {
+    stream: UnixStream,
+    said: Vec<u8>,
+    since_ms: u64,
+}
+
+/// The farm's socket, and everything that is under way for those who asked.
+#[derive(Debug)]
+pub struct Service {
+    name: String,
+    listener: UnixListener,
+    _file: SocketFile,
+    occupants: Vec<Occupant>,
+    callers: Vec<Caller>,
+    consoles: Consoles,
+    shells: Shells,
+    readiness: Readiness,
+    /// Who asked for the end; he sees it when the connection closes.
+    ending: Option<UnixStream>,
+}
+
+impl Service {
+    /// Listens in a directory that is ours alone. The occupants are the fleet's members in order.
+    pub fn open(dir: &Path, name: &str, occupants: Vec<Occupant>) -> Result<Service, Error> {
+        let path = dir.join(SOCKET);
+        let (listener, file) = listen(path.clone())?;
+        let set = listener.set_nonblocking(true);
+        set.map_err(|source| Error::Socket { path, source })?;
+        Ok(Service {
+            name: name.to_owned(),
+            listener,
+            _file: file,
+            callers: Vec::new(),
+            consoles: Consoles::default(),
+            shells: Shells::new(occupants.len()),
+            readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
+            occupants,
+            ending: None,
+        })
+    }
+
+    /// What has to be waited for. The next [`Service::turn`] takes which of these can be read.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let mut fds = vec![self.listener.as_fd()];
+        fds.extend(self.callers.iter().map(|caller| caller.stream.as_fd()));
+        fds.extend(self.consoles.fds());
+        fds.extend(self.shells.fds());
+        fds.extend(self.readiness.fds());
+        fds
+    }
+
+    /// Deals with what has come: on the connections, and from the fleet.
+    pub fn turn(&mut self, ready: &[bool], events: &[Event], fleet: &mut Fleet) {
+        let now = fleet.now_ms();
+        for event in events {
+            match event {
+                Event::Up(guest) => self.readiness.is_up(*guest, now),
+                Event::Ended(guest) => {
+                    self.readiness.has_ended(*guest);
+                    self.shells.has_ended(*guest);
+                }
+                Event::Captured { .. } => {}
+            }
+        }
+        let is_ready = |place: usize| ready.get(place) == Some(&true);
+        let mut at = 1 + self.callers.len();
+        self.consoles.turn(&ready[at.min(ready.len())..], fleet);
+        at += self.consoles.polled();
+        self.shells.turn(&ready[at.min(ready.len())..], fleet);
+        at += self.shells.polled();
+        for guest in self.readiness.turn(&ready[at.min(ready.len())..], now) {
+            if let Some(command) = self.occupants.get(guest).and_then(|o| o.command.clone()) {
+                self.shells.run_aside(guest, &command, fleet);
+            }
+        }
+        let callers = std::mem::take(&mut self.callers);
+        for (place, caller) in callers.into_iter().enumerate() {
+            self.hear(caller, is_ready(1 + place), fleet, now);
+        }
+        if is_ready(0) {
+            self.accept(now);
+        }
+        self.consoles.settle();
+        self.shells.settle();
+        self.readiness.settle();
+    }
+
+    /// When it wants to be turned again, whatever comes.
+    pub fn next_ms(&self) -> u64 {
+        self.readiness.next_ms()
+    }
+
+    /// Whether somebody has asked for the farm's end.
+    pub fn is_to_end(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// How a guest's services are.
+    pub fn ready_state(&self, guest: usize) -> ReadyState {
+        self.readiness.state(guest)
+    }
+
+    /// What is known of the guests, in the fleet's order.
+    pub fn occupants(&self) -> &[Occupant] {
+        &self.occupants
+    }
+
+    fn accept(&mut self, now_ms: u64) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let is_welcome = is_ours(&stream) && self.callers.len() < CLIENTS_MAX;
+            if is_welcome && stream.set_nonblocking(true).is_ok() {
+                self.callers.push(Caller { stream, said: Vec::new(), since_ms: now_ms });
+            }
+        }
+    }
+
+    /// Takes what a caller has said, and answers when it is a line.
+    fn hear(&mut self, mut caller: Caller, is_ready: bool, fleet: &mut Fleet, now_ms: u64) {
+        if !is_ready {
+            if now_ms.saturating_sub(caller.since_ms) < QUESTION_MS {
+                self.callers.push(caller);
+            }
+            return;
+        }
+        let mut chunk = [0; 4096];
+        match caller.stream.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(count) => caller.said.extend_from_slice(&chunk[..count]),
+            Err(error) if is_passing(&error) => {}
+            Err(_) => return,
+        }
+        let Some(end) = caller.said.iter().position(|byte| *byte == b'\n') else {
+            if caller.said.len() <= protocol::QUESTION_MAX {
+                self.callers.push(caller);
+            }
+            return;
+        };
+        let line = String::from_utf8_lossy(&caller.said[..end]).into_owned();
+        let answered = protocol::question(&line)
+            .and_then(|question| self.answer(question, &caller.stream, fleet));
+        if let Err(message) = answered {
+            say(&caller.stream, &json!({ "error": message }));
+        }
+    }
+
+    fn answer(
+        &mut self,
+        question: Question,
+        stream: &UnixStream,
+        fleet: &mut Fleet,
+    ) -> Result<(), String> {
+        let clone = || stream.try_clone().map_err(|e| format!("The connection fails: {e}"));
+        match question {
+            Question::Ps => say(stream, &self.table(fleet)),
+            Question::Logs(name) => {
+                let member = &fleet.members()[place(fleet, &name)?];
+                let lost = member.console_end().saturating_sub(CONSOLE_BYTES_MAX as u64);
+                let text = String::from_utf8_lossy(member.console()).into_owned();
+                say(stream, &json!({ "logs": text, "lost_bytes": lost }));
+            }
+            Question::Console(name) => {
+                let guest = place(fleet, &name)?;
+                let from = fleet.members()[guest].console_end();
+                self.consoles.attach(guest, clone()?, from)?;
+                say(stream, &json!({ "console": name }));
+            }
+            Question::Exec { guest: name, command } => {
+                let guest = place(fleet, &name)?;
+                match self.readiness.state(guest) {
+                    ReadyState::Starting => return Err(format!("Guest {name} is not up yet")),
+                    ReadyState::Ended => return Err(format!("Guest {name} does not run")),
+                    ReadyState::Asked | ReadyState::Ready => {}
+                }
+                let client = clone()?;
+                say(stream, &json!({ "exec": name }));
+                self.shells.run(guest, &command, client, fleet);
+            }
+            Question::Down => {
+                say(stream, &json!({ "down": fleet.members().len() }));
+                self.ending = Some(clone()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// All guests, as a value.
+    fn table(&self, fleet: &Fleet) -> Value {
+        let row = |(guest, occupant): (usize, &Occupant)| {
+            let member = fleet.members().get(guest)?;
+            let spec = member.spec();
+            let ports: Vec<Value> = occupant
+                .ports
+                .iter()
+                .map(|port| json!({ "guest": port.guest, "host": port.host }))
+                .collect();
+            let reason = match member.state() {
+                crate::fleet::State::Ended(reason) => Some(reason.as_str()),
+                _ => None,
+            };
+            Some(json!({
+                "name": spec.name,
+                "class": occupant.class,
+                "pid": member.pid(),
+                "state": member.state().word(),
+                "ready": self.readiness.state(guest) == ReadyState::Ready,
+                "reason": reason,
+                "ports": ports,
+                "address": spec.net.as_ref().map(|net| net.address().to_string()),
+                "arch": spec.image.arch.name(),
+                "accelerator": spec.accel.to_string(),
+                "cpus": spec.cpus,
+                "memory_mib": spec.memory_mib,
+                "shares": occupant.shares,
+                "cpu_percent": member.usage().map(|usage| usage.cpu_percent),
+            }))
+        };
+        let guests: Vec<Value> = self.occupants.iter().enumerate().filter_map(row).collect();
+        let pid = std::process::id();
+        json!({ "farm": self.name, "pid": pid, "uptime_ms": fleet.now_ms(), "guests": guests })
+    }
+}
+
+fn place(fleet: &Fleet, name: &str) -> Result<usize, String> {
+    let found = fleet.members().iter().position(|member| member.spec().name == name);
+    found.ok_or_else(|| format!("There is no guest {name:?} in this farm"))
+}
+
+/// Sends a line to whoever asked. One who does not read has gone, or loses it.
+fn say(mut stream: &UnixStream, value: &Value) {
+    let line = format!("{value}\n");
+    let mut rest = line.as_bytes();
+    // A table of a thousand guests is larger than a socket's buffer: so long the reader is awaited.
+    let patient = stream.set_nonblocking(false);
+    let patience = Some(std::time::Duration::from_millis(200));
+    if patient.and_then(|()| stream.set_write_timeout(patience)).is_ok() {
+        while let Ok(count @ 1..) = stream.write(rest) {
+            rest = &rest[count..];
+        }
+    }
+    let _ = stream.set_nonblocking(true);
+}
+
+/// Only the user who runs the farm is answered, and root.
+fn is_ours(stream: &UnixStream) -> bool {
+    socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+}
+
+/// Nothing to read or no room to write, for now.
+fn is_passing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Writes what a nonblocking stream takes of a buffer. Says whether anybody is still there.
+fn drain_into(mut stream: &UnixStream, buffer: &mut Vec<u8>) -> bool {
+    while !buffer.is_empty() {
+        match stream.write(buffer) {
+            Ok(0) => return false,
+            Ok(count) => drop(buffer.drain(..count)),
+            Err(error) => return is_passing(&error),
+        }
+    }
+    true
+}

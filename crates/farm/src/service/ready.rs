@@ -1,0 +1,247 @@
+//! Whether a guest's services answer, seen from where their clients are.
+//!
+//! QEMU takes every connection to a forwarded port, whatever is in the guest, so an answer has to
+//! come back. A guest is asked when it is up, again and again until it has answered once.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::{ServedPort, is_passing};
+use crate::config::Probe;
+
+/// Guests that are asked at the same time: more would slow down the answers.
+const PROBES_MAX: usize = 32;
+/// An answer that takes longer is asked for anew.
+const ANSWER_MS: u64 = 3_000;
+/// The time between two questions, first and at most.
+const PAUSE_MS: u64 = 50;
+const PAUSE_MAX_MS: u64 = 1_000;
+/// The kernel connects us on the loopback at once, or not at all.
+const CONNECT: Duration = Duration::from_millis(50);
+
+/// PostgreSQL answers this with one letter: whether it would encrypt.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// How a guest's services are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadyState {
+    /// It is not up yet.
+    Starting,
+    /// It is up; not all of its services have answered.
+    Asked,
+    /// All of its services have answered.
+    Ready,
+    /// It has ended.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Guest {
+    ports: Vec<ServedPort>,
+    state: ReadyState,
+    /// How many ports have answered.
+    answered: usize,
+    probe: Option<TcpStream>,
+    /// When the probe was sent, or when the next one is to be.
+    at_ms: u64,
+    pause_ms: u64,
+}
+
+/// The services of all guests.
+#[derive(Debug)]
+pub(super) struct Readiness {
+    guests: Vec<Guest>,
+    polled: Vec<usize>,
+    now_ms: u64,
+}
+
+impl Readiness {
+    pub(super) fn new(ports: Vec<Vec<ServedPort>>) -> Readiness {
+        let guest = |ports: Vec<ServedPort>| Guest {
+            ports: ports.into_iter().filter(|port| port.probe != Probe::None).collect(),
+            state: ReadyState::Starting,
+            answered: 0,
+            probe: None,
+            at_ms: 0,
+            pause_ms: PAUSE_MS,
+        };
+        Readiness { guests: ports.into_iter().map(guest).collect(), polled: vec![], now_ms: 0 }
+    }
+
+    pub(super) fn state(&self, guest: usize) -> ReadyState {
+        self.guests.get(guest).map_or(ReadyState::Ended, |guest| guest.state)
+    }
+
+    pub(super) fn is_up(&mut self, guest: usize, now_ms: u64) {
+        if let Some(guest) = self.guests.get_mut(guest)
+            && guest.state == ReadyState::Starting
+        {
+            guest.state = ReadyState::Asked;
+            guest.at_ms = now_ms;
+        }
+    }
+
+    pub(super) fn has_ended(&mut self, guest: usize) {
+        if let Some(guest) = self.guests.get_mut(guest) {
+            guest.state = ReadyState::Ended;
+            guest.probe = None;
+        }
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let probes = self.polled.iter().filter_map(|guest| self.guests[*guest].probe.as_ref());
+        probes.map(AsFd::as_fd)
+    }
+
+    /// When the next question or the end of somebody's patience is due.
+    pub(super) fn next_ms(&self) -> u64 {
+        let asked = self.guests.iter().filter(|guest| guest.state == ReadyState::Asked);
+        let due = asked.map(|guest| match guest.probe {
+            Some(_) => guest.at_ms + ANSWER_MS,
+            None => guest.at_ms,
+        });
+        due.min().map_or(u64::MAX, |due| due.max(self.now_ms + PAUSE_MS))
+    }
+
+    /// Takes answers and asks anew. Gives the guests that have become ready.
+    pub(super) fn turn(&mut self, ready: &[bool], now_ms: u64) -> Vec<usize> {
+        self.now_ms = now_ms;
+        for (place, guest) in self.polled.iter().enumerate() {
+            if ready.get(place) == Some(&true) {
+                self.guests[*guest].hear(now_ms);
+            }
+        }
+        let mut open = self.guests.iter().filter(|guest| guest.probe.is_some()).count();
+        let mut became = Vec::new();
+        for (place, guest) in self.guests.iter_mut().enumerate() {
+            if guest.state != ReadyState::Asked {
+                continue;
+            }
+            if guest.answered >= guest.ports.len() {
+                guest.state = ReadyState::Ready;
+                became.push(place);
+            } else if guest.probe.is_some() {
+                if now_ms.saturating_sub(guest.at_ms) > ANSWER_MS {
+                    guest.later(now_ms);
+                }
+            } else if now_ms >= guest.at_ms && open < PROBES_MAX {
+                guest.ask(now_ms);
+                open += usize::from(guest.probe.is_some());
+            }
+        }
+        became
+    }
+
+    /// From here on the list is that of the next poll.
+    pub(super) fn settle(&mut self) {
+        let all = self.guests.iter().enumerate();
+        self.polled = all.filter(|(_, guest)| guest.probe.is_some()).map(|(at, _)| at).collect();
+    }
+}
+
+impl Guest {
+    fn ask(&mut self, now_ms: u64) {
+        let Some(port) = self.ports.get(self.answered) else { return };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.host));
+        let question: &[u8] = match port.probe {
+            Probe::Postgres => &SSL_REQUEST,
+            Probe::Http | Probe::None => b"HEAD / HTTP/1.0\r\n\r\n",
+        };
+        let asked = TcpStream::connect_timeout(&address, CONNECT).and_then(|mut stream| {
+            stream.set_nonblocking(true)?;
+            stream.write_all(question).map(|()| stream)
+        });
+        match asked {
+            Ok(stream) => (self.probe, self.at_ms) = (Some(stream), now_ms),
+            Err(_) => self.later(now_ms),
+        }
+    }
+
+    fn hear(&mut self, now_ms: u64) {
+        let Some(stream) = &mut self.probe else { return };
+        match stream.read(&mut [0; 64]) {
+            Ok(1..) => {
+                self.answered += 1;
+                (self.probe, self.at_ms, self.pause_ms) = (None, now_ms, PAUSE_MS);
+            }
+            Err(error) if is_passing(&error) => {}
+            Ok(0) | Err(_) => self.later(now_ms),
+        }
+    }
+
+    fn later(&mut self, now_ms: u64) {
+        self.probe = None;
+        self.at_ms = now_ms + self.pause_ms;
+        self.pause_ms = (self.pause_ms * 2).min(PAUSE_MAX_MS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::net::TcpListener;
+
+    /// Turns until the state is reached. The clock that is passed stands still while an answer is
+    /// on its way.
+    fn until(readiness: &mut Readiness, state: ReadyState) -> Vec<usize> {
+        let mut became = Vec::new();
+        for now_ms in (0..100_000).step_by(100) {
+            readiness.settle();
+            let mut fds: Vec<PollFd<'_>> =
+                readiness.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            if !fds.is_empty() {
+                let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+                assert!(poll(&mut fds, Some(&limit)).unwrap() > 0, "nothing comes");
+            }
+            let ready = vec![true; fds.len()];
+            became.extend(readiness.turn(&ready, now_ms));
+            if readiness.state(0) == state {
+                return became;
+            }
+        }
+        panic!("never {state:?}: {:?}", readiness.state(0));
+    }
+
+    #[test]
+    fn a_guest_is_ready_when_each_of_its_services_has_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().port();
+        let port = |guest, probe| ServedPort { guest, host, probe };
+        let ports = vec![port(80, Probe::Http), port(22, Probe::None), port(5432, Probe::Postgres)];
+        let mut readiness = Readiness::new(vec![ports]);
+        let server = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            // As QEMU does while the guest has no server: accept, then close.
+            drop(listener.accept().unwrap());
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut bytes = [0; 64];
+                let count = stream.read(&mut bytes).unwrap();
+                heard.push(bytes[..count].to_vec());
+                stream.write_all(b"x").unwrap();
+            }
+            heard
+        });
+        assert_eq!(readiness.state(0), ReadyState::Starting);
+        readiness.is_up(0, 0);
+        assert_eq!(until(&mut readiness, ReadyState::Ready), [0]);
+        let heard = server.join().unwrap();
+        assert!(heard[0].starts_with(b"HEAD / "));
+        assert_eq!(heard[1], SSL_REQUEST);
+        readiness.has_ended(0);
+        assert_eq!(readiness.state(0), ReadyState::Ended);
+    }
+
+    #[test]
+    fn a_guest_without_services_is_ready_when_it_is_up() {
+        let mut readiness = Readiness::new(vec![vec![]]);
+        assert!(readiness.turn(&[], 0).is_empty());
+        readiness.is_up(0, 1);
+        assert_eq!(readiness.turn(&[], 2), [0]);
+        assert!(readiness.turn(&[], 3).is_empty(), "it is told once");
+        assert_eq!(readiness.next_ms(), u64::MAX);
+    }
+}

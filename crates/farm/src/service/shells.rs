@@ -1,0 +1,214 @@
+//! Commands in guests, one at a time in each, relayed as they speak.
+//!
+//! The guest's control port is a shell that takes a line, writes what the command says, and marks
+//! its end. Only this module reads these ports while a farm runs.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use super::mark::Mark;
+use super::{drain_into, is_passing, quoted};
+use crate::fleet::Fleet;
+
+/// Commands that wait for their turn in one guest.
+const WAITING_MAX: usize = 64;
+/// What is kept for a client that does not read, before the guest has to wait.
+const UNREAD_MAX: usize = 256 * 1024;
+
+/// The shells of all guests.
+#[derive(Debug)]
+pub(super) struct Shells {
+    shells: Vec<Shell>,
+    /// The guests whose shells were in the last poll.
+    polled: Vec<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Shell {
+    stream: Option<UnixStream>,
+    waiting: VecDeque<Job>,
+    running: Option<Job>,
+    /// What of the running command's line the guest has not taken yet.
+    unsent: Vec<u8>,
+    mark: Mark,
+}
+
+/// A command. Without a client nobody is told what it says.
+#[derive(Debug)]
+struct Job {
+    command: String,
+    client: Option<UnixStream>,
+    unread: Vec<u8>,
+}
+
+impl Shells {
+    pub(super) fn new(guests: usize) -> Shells {
+        let shells = std::iter::repeat_with(Shell::default).take(guests).collect();
+        Shells { shells, polled: Vec::new() }
+    }
+
+    /// Runs a line, and relays what it says and its end to the client.
+    pub(super) fn run(
+        &mut self,
+        guest: usize,
+        command: &str,
+        client: UnixStream,
+        fleet: &mut Fleet,
+    ) {
+        self.push(guest, command.to_owned(), Some(client), fleet);
+    }
+
+    /// Starts a line in the background, with its words on the guest's console.
+    pub(super) fn run_aside(&mut self, guest: usize, command: &str, fleet: &mut Fleet) {
+        let line = format!("setsid sh -c {} < /dev/null > /dev/console 2>&1 &", quoted(command));
+        self.push(guest, line, None, fleet);
+    }
+
+    fn push(
+        &mut self,
+        guest: usize,
+        command: String,
+        client: Option<UnixStream>,
+        fleet: &mut Fleet,
+    ) {
+        let Some(shell) = self.shells.get_mut(guest) else { return };
+        if shell.waiting.len() < WAITING_MAX {
+            shell.waiting.push_back(Job { command, client, unread: Vec::new() });
+        }
+        shell.advance(guest, fleet);
+    }
+
+    /// The guest's QEMU is gone: its commands have no end, which their clients see.
+    pub(super) fn has_ended(&mut self, guest: usize) {
+        if let Some(shell) = self.shells.get_mut(guest) {
+            *shell = Shell::default();
+        }
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let streams = self.polled.iter().filter_map(|guest| self.shells[*guest].stream.as_ref());
+        streams.map(AsFd::as_fd)
+    }
+
+    /// How many of the last [`Shells::fds`] were ours.
+    pub(super) fn polled(&self) -> usize {
+        self.polled.len()
+    }
+
+    /// Takes what commands have said.
+    pub(super) fn turn(&mut self, ready: &[bool], fleet: &mut Fleet) {
+        for (place, guest) in self.polled.iter().enumerate() {
+            if ready.get(place) == Some(&true) {
+                self.shells[*guest].listen();
+            }
+        }
+        for (guest, shell) in self.shells.iter_mut().enumerate() {
+            shell.relay();
+            shell.advance(guest, fleet);
+        }
+    }
+
+    /// From here on the list is that of the next poll: of running commands whose clients read.
+    pub(super) fn settle(&mut self) {
+        let is_polled = |shell: &Shell| {
+            let job = shell.running.as_ref();
+            shell.stream.is_some() && job.is_some_and(|job| job.unread.len() < UNREAD_MAX)
+        };
+        let all = self.shells.iter().enumerate();
+        self.polled = all.filter(|(_, shell)| is_polled(shell)).map(|(guest, _)| guest).collect();
+    }
+}
+
+impl Shell {
+    /// Sends what is to be sent, and begins the next command where none runs.
+    fn advance(&mut self, guest: usize, fleet: &mut Fleet) {
+        if self.running.is_none() && self.waiting.is_empty() {
+            return;
+        }
+        if self.stream.is_none() {
+            self.stream = fleet.take_ctl(guest).filter(|s| s.set_nonblocking(true).is_ok());
+        }
+        if self.stream.is_none() {
+            // It was started without a shell, or does not run: nobody ever answers these.
+            self.waiting.clear();
+            return;
+        }
+        while self.running.is_none() {
+            let Some(job) = self.waiting.pop_front() else { return };
+            if job.client.as_ref().is_some_and(has_gone) {
+                continue;
+            }
+            self.discard();
+            self.unsent = format!("{}\n", job.command).into_bytes();
+            self.mark = Mark::default();
+            self.running = Some(job);
+        }
+        if let Some(stream) = &self.stream
+            && !drain_into(stream, &mut self.unsent)
+        {
+            self.lose();
+        }
+    }
+
+    /// What a background process of an earlier command has said belongs to no command.
+    fn discard(&mut self) {
+        let mut chunk = [0; 4096];
+        let Some(stream) = &mut self.stream else { return };
+        while matches!(stream.read(&mut chunk), Ok(1..)) {}
+    }
+
+    fn listen(&mut self) {
+        let (Some(stream), Some(job)) = (&mut self.stream, &mut self.running) else { return };
+        let mut chunk = [0; 16 * 1024];
+        match stream.read(&mut chunk) {
+            Ok(0) => self.lose(),
+            Ok(count) => {
+                let fed = self.mark.feed(&chunk[..count]);
+                if job.client.is_some() {
+                    job.unread.extend_from_slice(&chunk[..fed.used]);
+                }
+                if fed.end.is_some() {
+                    self.finish();
+                }
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(_) => self.lose(),
+        }
+    }
+
+    /// A command has ended; its client gets the rest now, or as much of it as he reads.
+    fn finish(&mut self) {
+        let Some(mut job) = self.running.take() else { return };
+        let Some(client) = job.client else { return };
+        let patience = Some(std::time::Duration::from_millis(200));
+        let _ = client.set_nonblocking(false).and_then(|()| client.set_write_timeout(patience));
+        drain_into(&client, &mut job.unread);
+    }
+
+    fn relay(&mut self) {
+        let Some(job) = &mut self.running else { return };
+        if let Some(client) = &job.client
+            && !drain_into(client, &mut job.unread)
+        {
+            // The command goes on to its end: the guest's shell knows no other.
+            job.client = None;
+            job.unread.clear();
+        }
+    }
+
+    /// The port is closed: the guest has been started anew, or is about to end.
+    fn lose(&mut self) {
+        *self = Shell { waiting: std::mem::take(&mut self.waiting), ..Shell::default() };
+    }
+}
+
+/// Whether a client that has nothing more to say has closed its end.
+fn has_gone(client: &UnixStream) -> bool {
+    let mut byte = [0];
+    match rustix::net::recv(client, &mut byte, rustix::net::RecvFlags::PEEK) {
+        Ok((_, count)) => count == 0,
+        Err(error) => !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+    }
+}

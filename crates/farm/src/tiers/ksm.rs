@@ -1,0 +1,139 @@
+//! The kernel's sharing of equal pages, for a farm without a manager that drives it.
+//!
+//! How hard to look is decided in [`policy::ksm`]: hard while guests come, as long as it pays
+//! after that. Here are the files, and the manners: KSM that runs already is somebody else's, and
+//! somebody who changes our settings has it from then on.
+
+use counters::Bytes;
+use hypervisor::KsmFiles;
+use policy::ksm::{Sample, Settings};
+
+use super::machine::Machine;
+use super::record::Record;
+use super::undo::{Done, Undo, ksm_error};
+use super::{KSM, failed, refused};
+use crate::Error;
+
+/// KSM while we drive it.
+#[derive(Debug)]
+pub(super) struct Ksm {
+    saved: Vec<(String, String)>,
+    told: Vec<(String, String)>,
+    step: policy::ksm::Ksm,
+    files: KsmFiles,
+    is_driven: bool,
+}
+
+impl Ksm {
+    /// Takes it over; `None` if somebody else has it.
+    pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
+        let files = files(machine);
+        let Some(run) = files.run() else {
+            let what = "this kernel has none (/sys/kernel/mm/ksm is not there): take `ksm` out of \
+                        [limits]";
+            return Err(refused(KSM, what));
+        };
+        if run == 1 {
+            return Ok(None);
+        }
+        let saved = files.settings();
+        let step = policy::ksm::Ksm::new();
+        let mut ksm = Ksm { saved, told: Vec::new(), step, files, is_driven: true };
+        record.add(Undo::Ksm { saved: ksm.saved.clone(), told: Vec::new() })?;
+        if ksm.files.is_advised() {
+            ksm.tell(record, vec![KsmFiles::no_advice()])?;
+        }
+        Ok(Some(ksm))
+    }
+
+    /// Reads the counters and tells the kernel what to do; gives what is to be said.
+    pub(super) fn turn(
+        &mut self,
+        record: &mut Record,
+        guests: usize,
+        arrivals: u64,
+        now_ms: u64,
+    ) -> Option<String> {
+        if !self.is_driven {
+            return None;
+        }
+        if !is_as_told(&self.files, &self.told) {
+            self.is_driven = false;
+            return Some("Another program drives KSM now: it is left to that program".to_owned());
+        }
+        // Who asks for sharing has too little memory for his guests: the host never has plenty.
+        let sample = Sample {
+            guests,
+            arrivals,
+            available: Bytes(0),
+            set_point: Bytes(1),
+            hysteresis: Bytes(0),
+            counters: self.files.counters(),
+        };
+        let Settings { runs, pages_to_scan, sleep_ms } = self.step.step(&sample, now_ms)?;
+        let mut news = Vec::new();
+        let mut add = |name: &str, text: String| news.push((name.to_owned(), text));
+        if runs {
+            add("pages_to_scan", pages_to_scan.to_string());
+            add("sleep_millisecs", sleep_ms.to_string());
+        }
+        add("run", u8::from(runs).to_string());
+        let told = self.tell(record, news);
+        told.err().map(|error| {
+            self.is_driven = false;
+            format!("KSM is not driven any more: {}", super::undo::sentence(&error))
+        })
+    }
+
+    /// Writes settings, after the record says that they are ours.
+    fn tell(&mut self, record: &mut Record, news: Vec<(String, String)>) -> Result<(), Error> {
+        for (name, text) in &news {
+            self.told.retain(|(told, _)| told != name);
+            self.told.push((name.clone(), text.clone()));
+        }
+        record.replace_last(Undo::Ksm { saved: self.saved.clone(), told: self.told.clone() })?;
+        for (name, text) in news {
+            self.files.write(&name, &text).map_err(|source| {
+                let path = self.files.dir().join(&name);
+                failed(KSM, format!("cannot write {text:?} to {}", path.display()), source)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes back what was found. If somebody else has changed since what we wrote, such as a
+/// manager, it is his for as long as he likes; he found our settings, and will leave them.
+pub(super) fn put_back(
+    machine: &Machine,
+    saved: &[(String, String)],
+    told: &[(String, String)],
+) -> Result<Done, Error> {
+    let files = files(machine);
+    // After a kill between the record and the writing some files are still as they were found.
+    let is_ours = told.iter().all(|(name, text)| {
+        let now = files.setting(name);
+        let found = saved.iter().find(|(saved, _)| saved == name).map(|(_, text)| text);
+        now.is_none() || now.as_ref() == Some(text) || now.as_ref() == found
+    });
+    if told.is_empty() {
+        return Ok(Done::Undone);
+    }
+    if !is_ours {
+        return Ok(Done::Later);
+    }
+    match files.put_back(saved).into_iter().next() {
+        Some((path, source)) => {
+            Err(ksm_error(format!("cannot put {} back", path.display()), source))
+        }
+        None => Ok(Done::Undone),
+    }
+}
+
+fn is_as_told(files: &KsmFiles, told: &[(String, String)]) -> bool {
+    told.iter().all(|(name, text)| files.setting(name).is_none_or(|now| now == *text))
+}
+
+fn files(machine: &Machine) -> KsmFiles {
+    KsmFiles::at(&machine.path(""))
+}

@@ -1,0 +1,233 @@
+//! The memory of all guests together: one limit, and what lies below it.
+//!
+//! ```text
+//!   guests' memory ── equal pages kept once (KSM)
+//!        │ a memory cgroup's limit
+//!        ▼
+//!   zram: compressed memory, as expanded storage was        priority 100
+//!        │ full
+//!        ▼
+//!   a swap file, as paging disks were                       priority 10
+//! ```
+//!
+//! Every change of the host is written down before it is made, with what was there before
+//! ([`undo`]), and is undone in the opposite order: when [`Tiers`] is closed or dropped, or, if
+//! the process was killed, by the next [`restore_left`], which every start of tiers begins with.
+//! What somebody else made or has changed since is left alone. Who holds a [`Tiers`] has to handle
+//! the signals that end a process, so that it is dropped.
+
+mod cgroup;
+mod ksm;
+mod machine;
+mod record;
+mod swap;
+mod undo;
+mod zram;
+
+pub use machine::{Calls, Live, Places};
+pub use record::{Left, restore_left, restore_left_at};
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use counters::Bytes;
+
+use crate::Error;
+use crate::config::Limits;
+use ksm::Ksm;
+use machine::Machine;
+use record::Record;
+
+/// Which tier an error is about.
+const CGROUP: &str = "cgroup";
+const ZRAM: &str = "zram";
+const SWAP: &str = "swap file";
+const KSM: &str = "KSM";
+const RECORD: &str = "record";
+
+/// A swap device that is emptied before it is used again.
+const ZRAM_PRIORITY: u16 = 100;
+/// Behind it.
+const SWAP_PRIORITY: u16 = 10;
+
+/// The tiers of a farm, as long as it lives.
+#[derive(Debug)]
+pub struct Tiers {
+    machine: Machine,
+    /// `None` where nothing was asked for.
+    record: Option<Record>,
+    tier: Tier,
+    ksm: Option<Ksm>,
+    /// Held so that nobody takes the file for one that was left.
+    swap_file: Option<File>,
+    notes: Vec<String>,
+}
+
+/// Where guests are put. It can be handed to whoever starts them.
+#[derive(Clone, Debug, Default)]
+pub struct Tier {
+    /// The list of the cgroup's processes; `None` where there is no limit.
+    procs: Option<PathBuf>,
+    arrivals: Arc<AtomicU64>,
+}
+
+impl Tier {
+    /// Puts a process under the limit. To be called as soon as it has started: what it has
+    /// touched before stays with the cgroup that it came from.
+    pub fn join(&self, pid: u32) -> Result<(), Error> {
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
+        let Some(path) = &self.procs else { return Ok(()) };
+        fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(pid.to_string().as_bytes()))
+            .map_err(|source| failed(CGROUP, format!("cannot put process {pid} into it"), source))
+    }
+
+    /// The directory of the cgroup, if there is one.
+    pub fn cgroup(&self) -> Option<PathBuf> {
+        self.procs.as_ref()?.parent().map(PathBuf::from)
+    }
+}
+
+impl Tiers {
+    /// Makes the tiers that are asked for, after undoing what dead ones left. If one cannot be
+    /// made, those before it are undone.
+    pub fn open(limits: &Limits) -> Result<Tiers, Error> {
+        Tiers::open_at(&Places::usual(), Box::new(Live), limits)
+    }
+
+    /// The same on a machine of the caller's: for tests, which have a directory for its root.
+    pub fn open_at(
+        places: &Places,
+        calls: Box<dyn Calls>,
+        limits: &Limits,
+    ) -> Result<Tiers, Error> {
+        let machine = Machine::new(places, calls);
+        let mut tiers = Tiers {
+            machine,
+            record: None,
+            tier: Tier::default(),
+            ksm: None,
+            swap_file: None,
+            notes: Vec::new(),
+        };
+        let Limits { memory, zram, swap, ksm } = limits;
+        if memory.is_none() && zram.is_none() && swap.is_none() && !ksm {
+            return Ok(tiers);
+        }
+        tiers.machine.check_root()?;
+        let record = {
+            let _alone = record::alone(places)?;
+            for left in record::restore(&tiers.machine, places) {
+                tiers.notes.extend(left.faults);
+            }
+            if swap.is_some() {
+                swap::remove_left(&tiers.machine, &places.swap_dir);
+            }
+            Record::create(places)?
+        };
+        let id = record.id().to_owned();
+        tiers.record = Some(record);
+        match tiers.make(limits, places, &id) {
+            Ok(()) => Ok(tiers),
+            Err(error) => {
+                // What cannot be undone now stays in the record for the next start.
+                tiers.undo();
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&mut self, limits: &Limits, places: &Places, id: &str) -> Result<(), Error> {
+        let Some(record) = &mut self.record else { return Ok(()) };
+        let machine = &self.machine;
+        if let Some(limit) = limits.memory {
+            let dir = cgroup::make(machine, record, id, limit)?;
+            self.tier.procs = Some(dir.join("cgroup.procs"));
+        }
+        if let Some(size) = limits.zram.map(whole_pages) {
+            let device = zram::make(machine, record, size)?;
+            swap::on(machine, record, ZRAM, &device, size, ZRAM_PRIORITY)?;
+        }
+        if let Some(size) = limits.swap.map(whole_pages) {
+            let path = swap::directory(&places.swap_dir)?.join(format!(
+                "{}{id}{}",
+                swap::PREFIX,
+                swap::SUFFIX
+            ));
+            self.swap_file = Some(swap::make(record, &path, size)?);
+            swap::on(machine, record, SWAP, &path, size, SWAP_PRIORITY)?;
+        }
+        if limits.ksm {
+            match Ksm::open(machine, record)? {
+                Some(ksm) => self.ksm = Some(ksm),
+                None => self.notes.push(
+                    "KSM is on already, by somebody else's hand: it is left as it is".to_owned(),
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where guests are put.
+    pub fn tier(&self) -> Tier {
+        self.tier.clone()
+    }
+
+    /// What there is to say to the operator, each once.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Lets the kernel look for equal pages as hard as it pays. Once a second is often enough;
+    /// `guests` are those that run.
+    pub fn turn(&mut self, guests: usize, now_ms: u64) {
+        let (Some(ksm), Some(record)) = (&mut self.ksm, &mut self.record) else { return };
+        let arrivals = self.tier.arrivals.load(Ordering::Relaxed);
+        if let Some(note) = ksm.turn(record, guests, arrivals, now_ms) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Undoes everything; gives what could not be undone, in sentences. The guests should have
+    /// ended: those that have not are let out of the limit first, and the host needs memory for
+    /// what of them is swapped out.
+    pub fn close(mut self) -> Vec<String> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Vec<String> {
+        self.ksm = None;
+        let Some(record) = self.record.take() else { return Vec::new() };
+        let faults = record.undo(&self.machine);
+        self.swap_file = None;
+        faults
+    }
+}
+
+impl Drop for Tiers {
+    fn drop(&mut self) {
+        // What could not be undone stays in the record, and is told by the next start.
+        self.undo();
+    }
+}
+
+/// The kernel rounds sizes up to pages, and what is ours is known by its size.
+fn whole_pages(size: Bytes) -> Bytes {
+    Bytes(size.0.checked_next_multiple_of(swap::PAGE_BYTES).unwrap_or(size.0))
+}
+
+fn failed(tier: &'static str, what: String, source: io::Error) -> Error {
+    Error::Tier { tier, what, source: Some(source) }
+}
+
+fn refused(tier: &'static str, what: impl Into<String>) -> Error {
+    Error::Tier { tier, what: what.into(), source: None }
+}
+
+#[cfg(test)]
+mod tests;

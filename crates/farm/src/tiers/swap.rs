@@ -1,0 +1,135 @@
+//! Swap files and swap devices of our own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::machine::{Machine, Swap, names};
+use super::record::Record;
+use super::undo::Undo;
+use super::{SWAP, failed, refused};
+use crate::Error;
+
+/// What the names of our swap files begin with.
+pub(super) const PREFIX: &str = "pinhead-";
+/// And end with.
+pub(super) const SUFFIX: &str = ".swap";
+/// The page of x86-64 and s390x.
+pub(super) const PAGE_BYTES: u64 = 4096;
+/// The kernel refuses less than ten pages, and a smaller one would help nobody.
+const SWAP_BYTES_MIN: u64 = 1 << 20;
+
+/// The directory of swap files, made if it is not there, by the name that the kernel will show.
+pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
+    fs::create_dir_all(dir)
+        .and_then(|()| dir.canonicalize())
+        .map_err(|source| failed(SWAP, format!("cannot use {}", dir.display()), source))
+}
+
+/// Makes a file that is there as a whole, since the kernel swaps to no holes. It is locked, so
+/// that nobody takes it for one that was left.
+pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File, Error> {
+    let error = |source: io::Error| {
+        let what = match source.kind() {
+            ErrorKind::Unsupported => format!(
+                "the file system of {} makes no swap files: use ext4 or xfs there",
+                path.display()
+            ),
+            _ => format!("cannot make {} of {} bytes", path.display(), size.0),
+        };
+        failed(SWAP, what, source)
+    };
+    record.add(Undo::SwapFile { path: path.to_path_buf() })?;
+    let mut options = OpenOptions::new();
+    // Others must not read what was in a guest's memory.
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(path).map_err(error)?;
+    file.try_lock().map_err(io::Error::from).map_err(error)?;
+    fallocate(&file, FallocateFlags::empty(), 0, size.0).map_err(|e| error(e.into()))?;
+    Ok(file)
+}
+
+/// Removes files of ours that nobody has and that are not in use: they survive the machine's end,
+/// and their records do not.
+pub(super) fn remove_left(machine: &Machine, dir: &Path) {
+    let Ok(swaps) = machine.swaps() else { return };
+    for name in names(dir, PREFIX).into_iter().filter(|name| name.ends_with(SUFFIX)) {
+        let path = dir.join(name);
+        let in_use = swaps.iter().any(|swap| swap.path == path);
+        let Ok(file) = File::open(&path) else { continue };
+        if !in_use && file.try_lock().is_ok() {
+            // What cannot be removed now is tried again by the next start.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Makes a file or device one for swapping, and swaps onto it.
+pub(super) fn on(
+    machine: &Machine,
+    record: &mut Record,
+    tier: &'static str,
+    path: &Path,
+    size: Bytes,
+    priority: u16,
+) -> Result<(), Error> {
+    if size.0 < SWAP_BYTES_MIN {
+        return Err(refused(tier, format!("{} bytes are too few: at least 1 MiB", size.0)));
+    }
+    let header = header(size.0 / PAGE_BYTES);
+    OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.write_all_at(&header, 0).and_then(|()| file.sync_data()))
+        .map_err(|source| failed(tier, format!("cannot write to {}", path.display()), source))?;
+    record.add(Undo::Swap { path: path.to_path_buf(), bytes: size.0 })?;
+    machine.calls.swap_on(path, priority).map_err(|source| {
+        let hint = match source.kind() {
+            ErrorKind::InvalidInput => {
+                "; its file system takes no swap files (ext4 and xfs do), or the name leads to one \
+                 that does not"
+            }
+            _ => "",
+        };
+        failed(tier, format!("cannot swap to {}{hint}", path.display()), source)
+    })
+}
+
+/// Brings everything back from it, if it is the one that we swapped on.
+pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Error> {
+    let error = |what: String| move |source| failed(SWAP, what, source);
+    let swaps = machine.swaps().map_err(error("cannot read /proc/swaps".to_owned()))?;
+    if !swaps.iter().any(|swap| is_ours(swap, path, bytes)) {
+        return Ok(());
+    }
+    let what = format!(
+        "cannot bring back what was swapped to {}: end the guests first, or free memory for them",
+        path.display()
+    );
+    machine.calls.swap_off(path).map_err(error(what))
+}
+
+/// The kernel tells the size without the header's page.
+fn is_ours(swap: &Swap, path: &Path, bytes: u64) -> bool {
+    let size_kib = (bytes / PAGE_BYTES).saturating_sub(1) * (PAGE_BYTES / 1024);
+    swap.path == path && swap.size_kib == size_kib
+}
+
+/// The first page of a swap device, as the kernel reads it (`union swap_header`): from byte 1024
+/// the version, the number of the last page, the count of bad pages, a UUID and a label; at the
+/// page's end the magic.
+fn header(pages: u64) -> [u8; PAGE_BYTES as usize] {
+    const MAGIC: &[u8; 10] = b"SWAPSPACE2";
+    let mut page = [0; PAGE_BYTES as usize];
+    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    let last = u32::try_from(pages.saturating_sub(1)).unwrap_or(u32::MAX);
+    put(1024, &1_u32.to_ne_bytes());
+    put(1028, &last.to_ne_bytes());
+    put(1052, b"pinhead");
+    put(PAGE_BYTES as usize - MAGIC.len(), MAGIC);
+    page
+}

@@ -1,0 +1,84 @@
+//! A zram device of our own: compressed memory that the kernel swaps to.
+
+use std::io;
+use std::path::PathBuf;
+
+use counters::Bytes;
+
+use super::machine::{Machine, names};
+use super::record::Record;
+use super::undo::Undo;
+use super::{ZRAM, failed, refused};
+use crate::Error;
+
+const CONTROL: &str = "sys/class/zram-control";
+
+/// Adds a device of this size, and gives its file.
+pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Result<PathBuf, Error> {
+    if !machine.path(CONTROL).exists() {
+        record.add(Undo::ZramModule)?;
+        machine.calls.module(&["zram", "num_devices=0"]).map_err(|source| {
+            let what = "this kernel has no zram, and its module cannot be loaded: install the \
+                        kernel's extra modules, or take `zram` out of [limits]";
+            failed(ZRAM, what.to_owned(), source)
+        })?;
+    }
+    record.add(Undo::ZramAdding { before: devices(machine) })?;
+    let control = machine.path(CONTROL);
+    let added = machine.calls.add_zram(&control).map_err(|source| {
+        failed(ZRAM, format!("cannot add a device by {}/hot_add", control.display()), source)
+    })?;
+    let id: u32 = added
+        .trim()
+        .parse()
+        .map_err(|_| refused(ZRAM, format!("the kernel calls its new device {added:?}")))?;
+    record.replace_last(Undo::Zram { id, bytes: size.0 })?;
+    machine.write(ZRAM, &format!("sys/block/zram{id}/disksize"), &size.0.to_string())?;
+    Ok(machine.path(&format!("dev/zram{id}")))
+}
+
+/// The devices that are there.
+fn devices(machine: &Machine) -> Vec<u32> {
+    let names = names(&machine.path("sys/block"), "zram").into_iter();
+    let mut found: Vec<u32> = names.filter_map(|name| name.get(4..)?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Removes a device that has the size that we gave it, or none.
+pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
+    let Some(found) = machine.number(&format!("sys/block/zram{id}/disksize")) else {
+        return Ok(());
+    };
+    if found != 0 && found != bytes {
+        // Ours is gone, and somebody else has one of that number.
+        return Ok(());
+    }
+    let device = machine.path(&format!("dev/zram{id}"));
+    if machine.swaps()?.iter().any(|swap| swap.path == device) {
+        return Err(io::Error::other("it is swapped on"));
+    }
+    machine.calls.remove_zram(&machine.path(CONTROL), id)
+}
+
+/// After a kill between the adding and its record: removes the one device that is new, and that
+/// nobody has given a size.
+pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), Error> {
+    let now = devices(machine);
+    let mut new = now.iter().filter(|id| !before.contains(id));
+    let (Some(&id), None) = (new.next(), new.next()) else { return Ok(()) };
+    if machine.number(&format!("sys/block/zram{id}/disksize")) != Some(0) {
+        return Ok(());
+    }
+    remove(machine, id, 0)
+        .map_err(|source| failed(ZRAM, format!("cannot remove /dev/zram{id}"), source))
+}
+
+/// Unloads the module that we loaded, if no device needs it.
+pub(super) fn unload(machine: &Machine) -> Result<(), Error> {
+    if !machine.path(CONTROL).exists() || !devices(machine).is_empty() {
+        return Ok(());
+    }
+    let unloaded = machine.calls.module(&["-r", "zram"]);
+    unloaded.map_err(|source| failed(ZRAM, "cannot unload its module".to_owned(), source))
+}

@@ -1,0 +1,151 @@
+//! How fast the host's time stamp counter counts.
+//!
+//! ```text
+//!   (ticks, time) ── a wait ── (ticks, time) ── a wait ── (ticks, time)
+//!          └── first rate ──────────┘└────── second rate ──────┘ ─► Rate, if they agree
+//! ```
+//!
+//! QEMU's translator hands a guest the host's own counter. The guest's kernel would find its rate
+//! by comparing it with a timer that QEMU makes up: on a busy host QEMU is kept from running
+//! meanwhile, and the guest's clock then goes several times too fast or too slow for as long as
+//! the guest lives. So the host finds the rate, and tells.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::event::{Timespec, poll};
+
+use crate::sys;
+
+/// The counter of any processor is between these; what is not was measured wrong.
+const MHZ_MIN: u64 = 500;
+const MHZ_MAX: u64 = 10_000;
+/// How long one measure takes. A moment is known to within a microsecond: a twenty-thousandth.
+const WAIT: Duration = Duration::from_millis(20);
+/// Two measures must agree to one part in this many.
+const AGREEMENT: u128 = 1000;
+/// A moment is taken anew this often, and the one that took least is the best: the others were
+/// interrupted between looking at the counter and at the clock.
+const TRIES: usize = 16;
+
+/// A counter's rate, in whole megahertz: steps that are small beside what a clock may be wrong,
+/// and large beside what two measures differ by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rate {
+    mhz: u64,
+}
+
+impl Rate {
+    /// A rate that is plausible.
+    pub(crate) fn from_mhz(mhz: u64) -> Option<Rate> {
+        (MHZ_MIN..=MHZ_MAX).contains(&mhz).then_some(Rate { mhz })
+    }
+
+    /// As a kernel's command line has it.
+    pub(crate) fn khz(self) -> u64 {
+        self.mhz * 1000
+    }
+
+    /// This rate, and those that another measure of the same counter might give: a true rate that
+    /// is halfway between two steps is rounded now up, now down.
+    pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
+        [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
+    }
+}
+
+/// What the counter and the clock said together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The counter.
+    pub(crate) ticks: u64,
+    /// The clock, which nobody sets or slews.
+    pub(crate) ns: u64,
+    /// Ticks that went by while the clock was looked at.
+    pub(crate) took_ticks: u64,
+}
+
+/// The rate of this host's counter, measured once in a process's life. `None` where there is no
+/// such counter, or where two measures disagree.
+pub(crate) fn host_rate() -> Option<Rate> {
+    static RATE: OnceLock<Option<Rate>> = OnceLock::new();
+    *RATE.get_or_init(measure)
+}
+
+fn measure() -> Option<Rate> {
+    let moments = [moment()?, after_a_wait()?, after_a_wait()?];
+    rate(&moments)
+}
+
+fn after_a_wait() -> Option<Moment> {
+    let wait = Timespec::try_from(WAIT).ok()?;
+    // Cut short by a signal it is a shorter measure, which the other has to agree with.
+    let _ = poll(&mut [], Some(&wait));
+    moment()
+}
+
+fn moment() -> Option<Moment> {
+    let tries = (0..TRIES).filter_map(|_| sys::tsc_moment());
+    tries.min_by_key(|moment| moment.took_ticks)
+}
+
+/// The rate over the whole time, if the rates of both halves say the same.
+fn rate([start, middle, end]: &[Moment; 3]) -> Option<Rate> {
+    let ticks_a_ms = |from: &Moment, to: &Moment| {
+        let ticks = u128::from(to.ticks.checked_sub(from.ticks)?);
+        let ns = u128::from(to.ns.checked_sub(from.ns)?);
+        (ticks * 1_000_000).checked_div(ns)
+    };
+    let (first, second) = (ticks_a_ms(start, middle)?, ticks_a_ms(middle, end)?);
+    if first.abs_diff(second) > first.min(second) / AGREEMENT {
+        return None;
+    }
+    let khz = ticks_a_ms(start, end)?;
+    Rate::from_mhz(u64::try_from((khz + 500) / 1000).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64, ticks: u64) -> Moment {
+        Moment { ticks, ns: 7 + ms * 1_000_000, took_ticks: 100 }
+    }
+
+    #[test]
+    fn a_rate_is_what_two_measures_agree_on() {
+        let mhz = |moments| rate(&moments).map(|rate| rate.mhz);
+        let even = [at(0, 5), at(20, 5 + 51_920_000), at(45, 5 + 116_820_000)];
+        assert_eq!(mhz(even), Some(2596));
+        // A tenth of a percent apart is close enough, and one percent is not.
+        assert_eq!(mhz([at(0, 0), at(20, 52_000_000), at(40, 104_040_000)]), Some(2601));
+        assert_eq!(mhz([at(0, 0), at(20, 52_000_000), at(40, 104_520_000)]), None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_no_rate() {
+        let none = |moments| assert_eq!(rate(&moments), None);
+        none([at(0, 0), at(0, 1), at(0, 2)]);
+        none([at(0, 9_000_000), at(20, 1), at(40, 2)]);
+        none([at(5, 0), at(3, 9_000_000), at(1, 18_000_000)]);
+        none([at(0, 0), at(20, 0), at(40, 0)]);
+        none([at(0, 0), at(20, 8_000_000), at(40, 16_000_000)]);
+        none([at(0, 0), at(20, u64::MAX / 2), at(40, u64::MAX - 1)]);
+    }
+
+    #[test]
+    fn rates_alike_are_one_step_off() {
+        let alike = |mhz| Rate::from_mhz(mhz).unwrap().alike().map(Rate::khz).collect::<Vec<_>>();
+        assert_eq!(alike(2596), [2_596_000, 2_595_000, 2_597_000]);
+        assert_eq!(alike(MHZ_MIN), [500_000, 501_000]);
+    }
+
+    /// A measure that a busy machine spoils is none; those that succeed say the same.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn this_hosts_rate_is_found_and_found_again() {
+        let found: Vec<Rate> = (0..20).filter_map(|_| measure()).take(2).collect();
+        let [first, second] = found[..] else { panic!("{found:?}") };
+        assert!(first.alike().any(|rate| rate == second), "{first:?} {second:?}");
+        assert_eq!(host_rate(), host_rate());
+    }
+}

@@ -1,0 +1,143 @@
+//! nginx in a guest's memory: the smallest real web server's guest.
+//!
+//! ```text
+//!   nginx, its libraries (Debian's packages) ─► files of an image ─► port 80 of the guest:
+//!   a configuration, a page of 27 KiB                                   / and /page.html
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::FileContext;
+use crate::{Arch, Cache, Error, GuestFile};
+
+/// Where nginx listens in the guest.
+pub const WEB_PORT: u16 = 80;
+
+/// The size of the page that it serves, that of the published experiments.
+pub const PAGE_BYTES: usize = 27 * 1024;
+
+/// nginx and what its program is linked with, by Debian 12's names.
+const PACKAGES: [&str; 6] = ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
+
+const LIBRARIES: [&str; 6] =
+    ["libc.so.6", "libcrypt.so.1", "libpcre2-8.so.0", "libssl.so.3", "libcrypto.so.3", "libz.so.1"];
+
+/// One worker for a guest of one CPU, and nothing that wakes it while nobody asks.
+const CONFIGURATION: &str = "\
+user nobody nogroup;
+worker_processes 1;
+pid /run/nginx.pid;
+error_log stderr crit;
+pcre_jit off;
+events { worker_connections 128; }
+http {
+    default_type text/html;
+    access_log off;
+    sendfile on;
+    keepalive_timeout 15s;
+    client_body_temp_path /run/nginx-body;
+    proxy_temp_path /run/nginx-proxy;
+    fastcgi_temp_path /run/nginx-fastcgi;
+    uwsgi_temp_path /run/nginx-uwsgi;
+    scgi_temp_path /run/nginx-scgi;
+    server {
+        listen 80 backlog=128;
+        root /var/www;
+        index page.html;
+    }
+}
+";
+
+/// Ends when the server listens: nginx opens its port before it leaves the foreground.
+const SERVICE: &str =
+    "mkdir -p /var/lib/nginx /var/log/nginx\nexec /usr/sbin/nginx -c /etc/nginx.conf\n";
+
+/// What an image needs to be a web server: [`crate::ImageSpec::files`] take it.
+pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
+    let root = cache.package_set(arch, "web", &PACKAGES)?;
+    let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
+    for library in LIBRARIES {
+        files.push(library_of(&root, arch, library)?);
+    }
+    let loader = match arch {
+        Arch::X86_64 => "lib64/ld-linux-x86-64.so.2",
+        Arch::S390x => "lib/ld64.so.1",
+    };
+    files.push(file_of(&root, loader)?);
+    let text = |path: &str, text: &str| GuestFile {
+        path: path.to_owned(),
+        mode: 0o644,
+        bytes: text.as_bytes().to_vec(),
+    };
+    files.push(text("/etc/nginx.conf", CONFIGURATION));
+    files.push(text("/etc/services/nginx", SERVICE));
+    files.push(text(
+        "/etc/passwd",
+        "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+    ));
+    files.push(text("/etc/group", "root:x:0:\nnogroup:x:65534:\n"));
+    files.push(text("/var/www/page.html", &page()));
+    Ok(files)
+}
+
+/// A page of the size, whose lines differ: a page of equal bytes would be no page.
+fn page() -> String {
+    let mut text = String::from("<!doctype html><title>pinhead</title><pre>\n");
+    let mut line = 0;
+    while text.len() < PAGE_BYTES {
+        line += 1;
+        text.push_str(&format!("Line {line} of a page that a guest serves from its memory.\n"));
+    }
+    text.truncate(PAGE_BYTES);
+    text
+}
+
+fn library_of(root: &Path, arch: Arch, name: &str) -> Result<GuestFile, Error> {
+    let triplet = format!("{}-linux-gnu", arch.name());
+    let places = [format!("lib/{triplet}/{name}"), format!("usr/lib/{triplet}/{name}")];
+    let found = places.iter().find(|place| root.join(place).exists());
+    let missing = || Error::PackageContent { root: root.to_owned(), missing: places[0].clone() };
+    let bytes = read(&root.join(found.ok_or_else(missing)?))?;
+    // Where the loader looks without being told.
+    Ok(GuestFile { path: format!("/{}", places[0]), mode: 0o755, bytes })
+}
+
+fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
+    let bytes = read(&below_either(root, path)?)?;
+    Ok(GuestFile { path: format!("/{path}"), mode: 0o755, bytes })
+}
+
+/// Debian 13 has moved everything below /usr.
+fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
+    let places = [root.join(path), root.join("usr").join(path)];
+    let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
+    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
+    places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    if path.is_symlink() && !path.exists() {
+        // The loader's link says /lib/TRIPLET/...: that is below the same tree.
+        let target = fs::read_link(path).file("read", path)?;
+        let root = path.ancestors().find(|above| above.join("usr").is_dir());
+        if let (Some(root), Ok(inside)) = (root, target.strip_prefix("/")) {
+            let inside = below_either(root, &inside.to_string_lossy())?;
+            return fs::read(&inside).file("read", inside);
+        }
+    }
+    fs::read(path).file("read", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_its_size_and_no_two_lines_alike() {
+        let page = page();
+        assert_eq!(page.len(), PAGE_BYTES);
+        let lines: std::collections::BTreeSet<_> = page.lines().collect();
+        assert_eq!(lines.len(), page.lines().count());
+    }
+}

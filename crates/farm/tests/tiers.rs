@@ -1,0 +1,208 @@
+//! The tiers on this machine: what is made works, and is undone after a SIGKILL. They need root
+//! and zram; where there is none, the tests say so and do nothing.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use counters::Bytes;
+use farm::config::Limits;
+use farm::tiers::{Live, Places, Tiers, restore_left_at};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Set for the child that is killed: where it may make files.
+const CHILD_DIR: &str = "PINHEAD_TEST_TIERS_DIR";
+const LIMIT: Bytes = Bytes::mib(64);
+/// No other device has just this size.
+const TIER: Bytes = Bytes((96 << 20) + 5 * 4096);
+
+/// One at a time: they compare the machine before with the machine after.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn why_not() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root");
+    }
+    if !Path::new("/sys/class/zram-control").exists() {
+        return Some("no zram in this kernel");
+    }
+    let groups = ["memory/memory.limit_in_bytes", "cgroup.controllers"];
+    let is_there = |name: &&str| Path::new("/sys/fs/cgroup").join(name).exists();
+    (!groups.iter().any(is_there)).then_some("no memory cgroups")
+}
+
+fn places(dir: &Path) -> Places {
+    Places { root: PathBuf::from("/"), records: dir.join("records"), swap_dir: dir.join("swap") }
+}
+
+fn limits() -> Limits {
+    Limits { memory: Some(LIMIT), zram: Some(TIER), swap: Some(TIER), ksm: true }
+}
+
+/// What is there of the tiers whose files are in this directory. Other farms of this machine come
+/// and go meanwhile, so ours are known by their place and by their size.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    swap_files: usize,
+    swap_devices: usize,
+    devices: usize,
+    ksm: Option<Vec<String>>,
+}
+
+fn seen(dir: &Path) -> Seen {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    let swaps: Vec<Vec<&str>> =
+        swaps.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let shown_kib = (TIER.0 / 1024 - 4).to_string();
+    let dir = dir.canonicalize().unwrap();
+    let is_file = |swap: &&Vec<&str>| Path::new(swap[0]).starts_with(&dir);
+    let is_device = |swap: &&Vec<&str>| swap[0].starts_with("/dev/zram") && swap[2] == shown_kib;
+    let blocks = fs::read_dir("/sys/block").unwrap().flatten();
+    let sizes = blocks.filter_map(|entry| fs::read_to_string(entry.path().join("disksize")).ok());
+    Seen {
+        swap_files: swaps.iter().filter(is_file).count(),
+        swap_devices: swaps.iter().filter(is_device).count(),
+        devices: sizes.filter(|size| size.trim() == TIER.0.to_string()).count(),
+        ksm: ksm(),
+    }
+}
+
+/// KSM's settings; `None` while a farm of this machine may change them.
+fn ksm() -> Option<Vec<String>> {
+    let others = fs::read_dir(Places::usual().records).into_iter().flatten().flatten();
+    if others.into_iter().any(|entry| entry.path().extension().is_some_and(|e| e == "json")) {
+        return None;
+    }
+    let names = ["advisor_mode", "pages_to_scan", "sleep_millisecs", "run"];
+    let setting = |name| fs::read_to_string(Path::new("/sys/kernel/mm/ksm").join(name)).ok();
+    names.into_iter().map(setting).collect()
+}
+
+/// Everything of ours is there, and KSM runs.
+fn assert_made(seen: &Seen) {
+    let made = (seen.swap_files, seen.swap_devices, seen.devices);
+    assert_eq!(made, (1, 1, 1), "{seen:?}");
+    if let Some(ksm) = &seen.ksm {
+        assert_eq!(ksm[3].trim(), "1");
+    }
+}
+
+/// Nothing of ours is there any more.
+fn assert_undone(before: &Seen, after: &Seen) {
+    let left = (after.swap_files, after.swap_devices, after.devices);
+    assert_eq!(left, (0, 0, 0), "{after:?}");
+    if let (Some(before), Some(after)) = (&before.ksm, &after.ksm) {
+        assert_eq!(before, after);
+    }
+}
+
+/// A directory on a disk, since the kernel swaps to no file in memory.
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let dir = dir.join(format!("tiers-{name}-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+#[test]
+fn more_than_the_limit_goes_to_the_tiers_below() {
+    let _alone = alone();
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let dir = scratch("limit");
+    let before = seen(&dir);
+    let mut tiers = Tiers::open_at(&places(&dir), Box::new(Live), &limits()).unwrap();
+    tiers.turn(2, 0);
+    assert_made(&seen(&dir));
+
+    // A process that touches more than the limit, from before its first large step on. Without
+    // swap it would be killed.
+    let script = "read _; dd if=/dev/urandom of=/dev/null bs=120M count=1";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    tiers.tier().join(child.id()).unwrap();
+    drop(child.stdin.take());
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    let group = tiers.tier().cgroup().unwrap();
+    let peak = ["memory.max_usage_in_bytes", "memory.peak"];
+    let peak = peak.iter().find_map(|name| fs::read_to_string(group.join(name)).ok()).unwrap();
+    let peak: u64 = peak.trim().parse().unwrap();
+    assert!(peak <= LIMIT.0 && peak > LIMIT.0 / 2, "{peak}");
+
+    assert_eq!(tiers.close(), Vec::<String>::new());
+    assert!(!group.exists());
+    assert_undone(&before, &seen(&dir));
+    assert_eq!(fs::read_dir(dir.join("swap")).unwrap().count(), 0);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+/// Not a test by itself: what the next one starts and kills.
+#[test]
+fn child_that_is_killed() {
+    let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
+    let mut tiers = Tiers::open_at(&places(Path::new(&dir)), Box::new(Live), &limits()).unwrap();
+    tiers.turn(2, 0);
+    // A guest that outlives it, as none of ours would.
+    let mut guest = Command::new("sleep").arg("1000").spawn().unwrap();
+    tiers.tier().join(guest.id()).unwrap();
+    println!("\nready {} {}", guest.id(), tiers.tier().cgroup().unwrap().display());
+    // Its parent never writes: this lasts until the kill, or until the parent is gone.
+    let _ = std::io::stdin().lines().next();
+    guest.kill().unwrap();
+    guest.wait().unwrap();
+}
+
+#[test]
+fn after_a_sigkill_the_next_start_puts_everything_back() {
+    let _alone = alone();
+    if let Some(reason) = why_not() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let dir = scratch("killed");
+    let before = seen(&dir);
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_is_killed", "--nocapture"])
+        .env(CHILD_DIR, &dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut ready = lines.filter(|line| line.starts_with("ready "));
+    let ready = ready.next().expect("the child's tiers");
+    let words: Vec<&str> = ready.split(' ').collect();
+    let (guest, group) = (words[1], Path::new(words[2]));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    // SIGKILL undoes nothing.
+    assert_made(&seen(&dir));
+    let procs = fs::read_to_string(group.join("cgroup.procs")).unwrap();
+    assert_eq!(procs.trim(), guest);
+
+    let left = restore_left_at(&places(&dir), Box::new(Live)).unwrap();
+    assert_eq!(left.len(), 1);
+    assert!(left[0].faults.is_empty(), "{left:?}");
+    assert!(!group.exists());
+    assert_undone(&before, &seen(&dir));
+    assert_eq!(fs::read_dir(dir.join("swap")).unwrap().count(), 0);
+    // The process that still ran was let out, and not ended.
+    assert!(Path::new("/proc").join(guest).exists());
+    Command::new("kill").arg(guest).status().unwrap();
+    assert!(restore_left_at(&places(&dir), Box::new(Live)).unwrap().is_empty());
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -1,0 +1,62 @@
+//! Targets for farms: their file, and what a guest's control port says.
+
+use ::farm::config::parse;
+use ::farm::service::Mark;
+
+/// A `FARM.toml`: no two guests of what is taken share a name or a port of the host, and what is
+/// not taken is told with places that are in the text.
+pub(crate) fn farm_toml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match parse(text, "stem") {
+        Ok(farm) => {
+            assert!((1..=2000).contains(&farm.guests()) && !farm.name.is_empty());
+            let mut names = std::collections::HashSet::new();
+            let mut ports = std::collections::HashSet::new();
+            for class in &farm.classes {
+                assert!(class.memory_min_mib.is_none_or(|min| min <= class.memory_mib));
+                for number in 1..=class.count {
+                    assert!(names.insert(class.guest_name(number)), "two guests of one name");
+                    for port in &class.ports {
+                        let host = class.host_port(port, number);
+                        assert!(host > 0 && ports.insert(host), "two guests at port {host}");
+                    }
+                }
+            }
+        }
+        Err(faults) => {
+            assert!(!faults.is_empty());
+            for fault in faults {
+                assert!(text.get(fault.span.clone()).is_some(), "{fault}");
+                assert!(fault.line > 0 && fault.column > 0 && !fault.message.is_empty());
+                assert!(!fault.to_string().contains(char::is_control), "{fault:?}");
+            }
+        }
+    }
+}
+
+/// The end of a guest's command is found at the same place, however its words are cut: the first
+/// byte says how.
+pub(crate) fn farm_exec(data: &[u8]) {
+    let Some((cut, words)) = data.split_first() else { return };
+    let whole = end_of(words, words.len().max(1));
+    assert_eq!(end_of(words, usize::from(*cut).max(1)), whole);
+    let (text, end, used) = whole;
+    assert!(used <= words.len() && text.len() <= used);
+    assert!(end.is_some() || used == words.len());
+    assert!(words.starts_with(&text));
+}
+
+/// What a command says before its end, its end, and how many bytes were the command's.
+fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
+    let mut mark = Mark::default();
+    let (mut text, mut used) = (Vec::new(), 0);
+    for piece in words.chunks(piece) {
+        let fed = mark.feed(piece);
+        text.extend(fed.text);
+        used += fed.used;
+        if fed.end.is_some() {
+            return (text, fed.end, used);
+        }
+    }
+    (text, None, used)
+}

@@ -1,0 +1,42 @@
+//! Targets for the load: what servers answer, what guests tell of a job, and what is typed.
+
+use ::load::http::{Answer, State};
+use ::load::{ExecOutput, job, parse_targets};
+
+/// A server's answer: it ends at the same byte, or is refused for the same reason, however it
+/// comes, and never has more of a body than came.
+pub(crate) fn answer(data: &[u8]) {
+    let read = |size: usize| {
+        let mut answer = Answer::new();
+        let mut state = State::More;
+        for piece in data.chunks(size) {
+            state = answer.feed(piece)?;
+        }
+        assert!(answer.body_bytes() <= data.len() as u64);
+        let is_whole = answer.end().is_ok();
+        assert!(state == State::More || is_whole, "what is there needs no end");
+        Ok::<_, ::load::http::Wrong>((state, answer.status(), answer.body_bytes(), is_whole))
+    };
+    let whole = read(data.len().max(1));
+    assert_eq!(read(1), whole);
+    assert_eq!(read(7), whole);
+}
+
+/// What a guest says of its rounds: as many as were asked for, and times, or a failure.
+pub(crate) fn rounds(data: &[u8]) {
+    let text = String::from_utf8_lossy(data).into_owned();
+    let output = ExecOutput { code: 0, text };
+    if let Ok(rounds) = job::read(&output, 3) {
+        assert!(rounds.len() == 3 && rounds.iter().all(|seconds| *seconds >= 0.0));
+    }
+}
+
+/// A target as it is typed: its path can go into a request.
+pub(crate) fn target(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(targets) = parse_targets(&text, "web") {
+        assert!((1..=::load::TARGETS_MAX).contains(&targets.len()));
+        let is_path = |path: &str| path.starts_with('/') && !path.contains(['\r', '\n', ' ']);
+        assert!(targets.iter().all(|target| target.address.port() > 0 && is_path(&target.path)));
+    }
+}

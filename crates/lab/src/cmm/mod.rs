@@ -1,0 +1,47 @@
+//! Ballooning against page hinting, after the study of 2009: databases on twice overcommitted
+//! memory, and a guest that claims memory while the others have touched all of theirs.
+//!
+//! The manager's balloon is CMM1; free page reporting is what is left today of CMM2's page states:
+//! it gives back what is free, and knows nothing of what could be discarded.
+
+mod run;
+mod view;
+
+pub use run::run;
+pub use view::view;
+
+/// How memory gets from one guest to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub name: &'static str,
+    pub balloon: bool,
+    pub reporting: bool,
+}
+
+/// The four ways.
+pub(crate) const WAYS: &[Way] = &[
+    Way { name: "nothing", balloon: false, reporting: false },
+    Way { name: "balloon", balloon: true, reporting: false },
+    Way { name: "page reporting", balloon: false, reporting: true },
+    Way { name: "both", balloon: true, reporting: true },
+];
+
+/// A case: what is run, and the way.
+pub(crate) fn case(what: &str, way: &Way) -> String {
+    format!("{what}: {}", way.name)
+}
+
+pub(crate) const OLTP: &str = "OLTP";
+pub(crate) const CLAIM: &str = "claim";
+
+/// The sizes of a claim in MiB, with their phases.
+pub(crate) const CLAIMS: [(&str, u64); 3] =
+    [("small claim", 50), ("medium claim", 100), ("large claim", 150)];
+
+/// The phases.
+pub(crate) mod phase {
+    pub const START: &str = "start";
+    pub const MANAGE: &str = "manager";
+    pub const FILL: &str = "memory is touched";
+    pub const LOAD: &str = "transactions";
+}

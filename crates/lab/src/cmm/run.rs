@@ -1,0 +1,257 @@
+//! The phases, carried out.
+
+use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
+use crate::site::meter::{Meter, Usage};
+use crate::site::{Guest, Manager, Settings, Site};
+use crate::{Bench, Error, Measures};
+use load::job::{Claim, Job};
+use std::time::Duration;
+
+const UP_MAX: Duration = Duration::from_secs(900);
+const FILL_MAX: Duration = Duration::from_secs(300);
+const CLAIM_MAX: Duration = Duration::from_secs(300);
+/// Memory of a database guest, of which its buffers have a part and its file cache the rest.
+const DATABASE_MIB: u64 = 256;
+/// Memory of a guest of the claim, and what of it can be touched beside its kernel.
+const TOUCHER_MIB: u64 = 192;
+const TOUCH_MIB: u64 = 110;
+/// What a QEMU has of its own, which nobody can take.
+const OWN_MIB: u64 = 40;
+/// What of a claimed guest's memory is in use before anything is touched.
+const BASE_MIB: u64 = 40;
+
+/// One transaction, as an application server makes it; the line goes to pgbench.
+const SCRIPT: &str = "\\set aid random(1, 200000)\n\\set delta random(-5000, 5000)\nBEGIN;\n\
+    UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n\
+    SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n\
+    INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
+    VALUES (1, 1, :aid, :delta, CURRENT_TIMESTAMP);\nEND;\n";
+
+/// Runs it.
+pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
+    let quick = bench.asked.quick;
+    let guests = u64::from(bench.asked.guests.unwrap_or(if quick { 2 } else { 6 }));
+    let seconds = if quick { 3 } else { 30 };
+    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 3 });
+    bench.setting("guests", guests);
+    bench.setting("transactions, s", seconds);
+    for repetition in 1..=repetitions {
+        for way in WAYS {
+            if bench.wants(&case(CLAIM, way)) {
+                claim(bench, way, repetition, guests)?;
+            }
+        }
+        for way in WAYS {
+            if bench.wants(&case(OLTP, way)) {
+                oltp(bench, way, repetition, guests, seconds)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A farm that is up, and its manager if this way has one.
+fn start(
+    bench: &mut Bench<'_>,
+    name: &str,
+    way: &Way,
+    repetition: u32,
+    farm: &str,
+    limit_mib: u64,
+) -> Result<Option<(Option<Manager>, Site)>, Error> {
+    let tools = bench.asked.tools.clone();
+    let site = bench.phase(name, repetition, phase::START, |measures| {
+        let site = Site::up(&tools, farm, UP_MAX)?;
+        measures.note("all answer after", "s", site.ready_s);
+        measures.note("limit", "MiB", limit_mib as f64);
+        Meter::default().read(site.guests(), false).note(measures);
+        Ok(site)
+    })?;
+    let Some(site) = site else { return Ok(None) };
+    if !way.balloon {
+        return Ok(Some((None, site)));
+    }
+    let manager = bench.phase(name, repetition, phase::MANAGE, |_| {
+        let settings = Settings {
+            budget_mib: Some(limit_mib),
+            set_point_mib: limit_mib / 10,
+            records: false,
+            more: "[ksm]\nmode = \"leave\"\n".into(),
+        };
+        Manager::start(&tools, &site, &settings)
+    })?;
+    Ok(manager.map(|manager| (Some(manager), site)))
+}
+
+fn oltp(
+    bench: &mut Bench<'_>,
+    way: &Way,
+    repetition: u32,
+    guests: u64,
+    seconds: u32,
+) -> Result<(), Error> {
+    let name = case(OLTP, way);
+    // Twice overcommitted: half of what the guests think they have.
+    let limit_mib = guests * (DATABASE_MIB / 2 + OWN_MIB);
+    let farm = format!(
+        "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
+         image = \"debian-postgres\"\nmemory = \"{DATABASE_MIB} MiB\"\nmemory_min = \"96 MiB\"\n\
+         cpus = 2\npage_reporting = {}\nargs = [\"pinhead.shared_mib=48\"]\n",
+        limits(limit_mib),
+        way.reporting
+    );
+    let started = start(bench, &name, way, repetition, &farm, limit_mib)?;
+    let Some((manager, site)) = started else { return Ok(()) };
+    // The file cache fills what the buffers leave, as it does on a server that lives long.
+    bench.phase(&name, repetition, phase::FILL, |measures| {
+        let fill = "dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null";
+        everywhere(&site, site.guests(), fill, FILL_MAX)?;
+        Meter::default().read(site.guests(), false).note(measures);
+        Ok(())
+    })?;
+    bench.phase(&name, repetition, phase::LOAD, |measures| {
+        let script: Vec<String> = SCRIPT.lines().map(farm::service::quoted).collect();
+        let line = format!(
+            "printf '%s\\n' {} > /tmp/oltp.sql && \
+             $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \
+             while read d; do [ -x $d/pgbench ] && echo $d/pgbench && break; done) \
+             -n -c 2 -T {seconds} -f /tmp/oltp.sql -h 127.0.0.1 -U postgres pinhead 2>&1",
+            script.join(" ")
+        );
+        let meter = Meter::default();
+        let from = meter.read(site.guests(), false);
+        let limit = Duration::from_secs(u64::from(seconds) + 120);
+        let said = everywhere(&site, site.guests(), &line, limit)?;
+        let to = meter.read(site.guests(), false);
+        let rates: Vec<f64> = said.iter().filter_map(|text| rate(text)).collect();
+        if rates.len() < site.guests().len() {
+            return Err(Error::Failed(format!(
+                "{} of {} guests told a rate; one said: {}",
+                rates.len(),
+                site.guests().len(),
+                said.first().map_or("", |text| text.trim_end())
+            )));
+        }
+        measures.note("transactions", "1/s", rates.iter().sum());
+        measures.note("the slowest guest", "1/s", rates.iter().copied().fold(f64::MAX, f64::min));
+        Usage { from: &from, to: &to }.note(measures);
+        note_balloon(measures, manager.as_ref())
+    })?;
+    drop(manager);
+    drop(site);
+    Ok(())
+}
+
+fn claim(bench: &mut Bench<'_>, way: &Way, repetition: u32, guests: u64) -> Result<(), Error> {
+    let name = case(CLAIM, way);
+    // All that the guests have when they have touched it, and the one that claims at rest.
+    let limit_mib = guests * (BASE_MIB + TOUCH_MIB + OWN_MIB) + BASE_MIB + OWN_MIB;
+    let class = |class: &str, count: u64, memory: u64| {
+        format!(
+            "[[class]]\nname = \"{class}\"\ncount = {count}\nimage = \"tiny\"\n\
+             memory = \"{memory} MiB\"\nmemory_min = \"64 MiB\"\npage_reporting = {}\n",
+            way.reporting
+        )
+    };
+    let farm = format!(
+        "name = \"claim\"\n{}{}{}",
+        limits(limit_mib),
+        class("toucher", guests, TOUCHER_MIB),
+        class("claimer", 1, TOUCHER_MIB + 64)
+    );
+    let started = start(bench, &name, way, repetition, &farm, limit_mib)?;
+    let Some((manager, site)) = started else { return Ok(()) };
+    let touchers: Vec<Guest> = site.class("toucher").cloned().collect();
+    let claimers: Vec<Guest> = site.class("claimer").cloned().collect();
+    for (size, mib) in CLAIMS {
+        // Each claim finds the others as the first did: all of their memory touched, and free.
+        let touched = bench.phase(&name, repetition, phase::FILL, |measures| {
+            job(&site, &touchers, &Job::Claim { mib: TOUCH_MIB, claim: Claim::Held }, FILL_MAX)?;
+            job(&site, &touchers, &Job::Release, FILL_MAX)?;
+            Meter::default().read(site.guests(), false).note(measures);
+            Ok(())
+        })?;
+        if touched.is_none() {
+            continue;
+        }
+        bench.phase(&name, repetition, size, |measures| {
+            let meter = Meter::default();
+            let from = meter.read(site.guests(), false);
+            let claim = Job::Claim { mib, claim: Claim::Held };
+            let times = job(&site, &claimers, &claim, CLAIM_MAX)?;
+            let to = meter.read(site.guests(), false);
+            measures.note("claim", "s", times.iter().sum());
+            measures.note("pages out", "", to.swap_out - from.swap_out);
+            note_balloon(measures, manager.as_ref())?;
+            job(&site, &claimers, &Job::Release, CLAIM_MAX)?;
+            Ok(())
+        })?;
+    }
+    drop(manager);
+    drop(site);
+    Ok(())
+}
+
+/// Runs a job in guests, and gives the seconds of each.
+fn job(site: &Site, guests: &[Guest], job: &Job, limit: Duration) -> Result<Vec<f64>, Error> {
+    let failed = |error: &dyn std::error::Error| Error::Failed(crate::bench::chain(error));
+    let names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
+    let reports = load::job::run(site, &names, job, "/tmp", limit);
+    let reports = reports.map_err(|error| failed(&error))?;
+    let seconds = reports.into_iter().map(|report| {
+        let rounds = report.rounds_s.map_err(|error| failed(&error))?;
+        Ok(rounds.iter().sum())
+    });
+    seconds.collect()
+}
+
+/// Runs a line in all guests at once and gives what they said.
+fn everywhere(
+    site: &Site,
+    guests: &[Guest],
+    line: &str,
+    limit: Duration,
+) -> Result<Vec<String>, Error> {
+    std::thread::scope(|scope| {
+        let run = |guest| scope.spawn(move || site.sh(guest, line, limit));
+        let threads: Vec<_> = guests.iter().map(|guest| run(&guest.name)).collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread.join().map_err(|_| Error::Failed("A command has ended in a panic".into()))?
+        });
+        joined.collect()
+    })
+}
+
+/// Transactions a second, as pgbench tells them.
+fn rate(text: &str) -> Option<f64> {
+    let line = text.lines().rev().find_map(|line| line.strip_prefix("tps = "))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<(), Error> {
+    if let Some(manager) = manager {
+        let ps = manager.ps()?;
+        let left: u64 = ps.guests.iter().filter_map(|guest| guest.actual_bytes).sum();
+        let count = ps.guests.len().max(1) as f64;
+        measures.note("left by the balloon, a guest", "MiB", left as f64 / count / 1_048_576.0);
+    }
+    Ok(())
+}
+
+fn limits(limit_mib: u64) -> String {
+    format!("[limits]\nmemory = \"{limit_mib} MiB\"\nzram = \"1 GiB\"\nswap = \"2 GiB\"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_read_from_what_pgbench_says() {
+        let text = "number of transactions actually processed: 12\nlatency average = 3.1 ms\n\
+                    tps = 123.456 (without initial connection time)\n";
+        assert_eq!(rate(text), Some(123.456));
+        assert_eq!(rate("tps = many\n"), None);
+        assert_eq!(rate(""), None);
+    }
+}

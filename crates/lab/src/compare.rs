@@ -1,0 +1,90 @@
+//! Two results beside each other: each measure of the one against the same of the other.
+
+use crate::view::{Table, figure};
+use crate::{Outcome, Spread};
+use std::collections::BTreeSet;
+
+/// The table of what both have, and a note on what only one has.
+pub fn compare(a: &Outcome, b: &Outcome) -> Table {
+    let (in_a, in_b) = (keys(a), keys(b));
+    let mut rows = Vec::new();
+    let mut seen = BTreeSet::new();
+    for key in &in_a {
+        if !in_b.contains(key) || !seen.insert(key.clone()) {
+            continue;
+        }
+        let of = |outcome: &Outcome| {
+            let values = outcome.values(&key.case, &key.phase, &key.measure);
+            Spread::of(values.into_iter().map(|(_, value)| value))
+        };
+        let (Some(left), Some(right)) = (of(a), of(b)) else { continue };
+        let ratio = match left.median {
+            0.0 => "-".to_owned(),
+            base => format!("{:.2}", right.median / base),
+        };
+        let apart = left.low > right.high || right.low > left.high;
+        rows.push(vec![
+            format!("{}: {}: {}", key.case, key.phase, key.measure),
+            key.unit.clone(),
+            shown(&left),
+            shown(&right),
+            ratio,
+            if apart { "apart" } else { "overlap" }.to_owned(),
+        ]);
+    }
+    let only = |mine: &[Key], other: &[Key]| mine.iter().filter(|key| !other.contains(key)).count();
+    let mut note = String::new();
+    let (left, right) = (only(&in_a, &in_b), only(&in_b, &in_a));
+    if left + right > 0 {
+        note = format!("{left} measures are only in the first, {right} only in the second.");
+    }
+    if a.machine != b.machine {
+        note.push_str(" The machines differ: compare ratios within each, not these.");
+    }
+    let heads = ["Measure", "Unit", "First", "Second", "Ratio", "Spreads"];
+    Table {
+        title: format!(
+            "{} of {} beside {} of {}",
+            a.experiment, a.started, b.experiment, b.started
+        ),
+        heads: heads.map(str::to_owned).to_vec(),
+        rows,
+        note: note.trim().to_owned(),
+    }
+}
+
+/// What a measure is told by.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    case: String,
+    phase: String,
+    measure: String,
+    unit: String,
+}
+
+fn keys(outcome: &Outcome) -> Vec<Key> {
+    let mut found = Vec::new();
+    for run in &outcome.runs {
+        for phase in &run.phases {
+            for measure in &phase.measures {
+                let key = Key {
+                    case: run.case.clone(),
+                    phase: phase.name.clone(),
+                    measure: measure.name.clone(),
+                    unit: measure.unit.clone(),
+                };
+                if !found.contains(&key) {
+                    found.push(key);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn shown(spread: &Spread) -> String {
+    match spread.count {
+        1 => figure(spread.median),
+        _ => format!("{} ({}-{})", figure(spread.median), figure(spread.low), figure(spread.high)),
+    }
+}

@@ -1,0 +1,45 @@
+//! The published experiments, repeated with real guests.
+//!
+//! ```text
+//!   catalog ─► penguins, swap, cmm, plug ─► bench (phases, timed) ─► outcome ─► shelf (JSON)
+//!                                                                       │
+//!              published (tables of the literature) ─► view ◄───────────┘
+//!                                                       └─► text, page (charts), compare
+//! ```
+//!
+//! An [`Outcome`] holds only what was measured; a [`View`] is derived from it by pure code each
+//! time that it is shown. A phase that fails keeps what it had measured, and the file is written
+//! after every phase.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+pub mod catalog;
+mod chart;
+mod clock;
+mod cmm;
+mod compare;
+mod error;
+pub mod outcome;
+mod page;
+mod penguins;
+mod plug;
+pub mod published;
+pub mod shelf;
+pub mod site;
+mod stats;
+mod swap;
+mod text;
+pub mod view;
+
+pub use bench::{Asked, Bench, Measures, stop_flag};
+pub use compare::compare;
+pub use error::Error;
+pub use outcome::Outcome;
+pub use page::page;
+pub use stats::Spread;
+pub use text::{table, text, verdict};
+pub use view::View;
+
+pub(crate) use outcome::Phase;
+pub(crate) use outcome::Run;

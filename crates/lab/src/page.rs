@@ -1,0 +1,166 @@
+//! A result as one page that stands alone: style and charts are in it, and no script.
+
+use crate::chart::svg;
+use crate::view::{Finding, Table, View};
+use crate::{Outcome, Run};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+
+/// Text for a page: nothing in it is markup.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Prints a result.
+pub fn page(outcome: &Outcome, view: &View) -> String {
+    let name = escaped(&outcome.experiment);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'unsafe-inline'\">\n<title>{name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <main>\n<header>\n<h1>{name}</h1>\n<p>{}</p>\n",
+        escaped(&view.about)
+    );
+    if outcome.quick {
+        out.push_str("<p class=\"warn\">The quick form: its figures mean nothing.</p>\n");
+    }
+    out.push_str("</header>\n");
+    if !view.findings.is_empty() {
+        findings(&mut out, &view.findings);
+    }
+    let mut number = 0;
+    for table in &view.tables {
+        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escaped(&table.title));
+        grid(&mut out, table);
+        out.push_str("</section>\n");
+    }
+    for chart in &view.charts {
+        number += 1;
+        let title = escaped(&chart.title);
+        let picture = svg(chart, number);
+        let _ = writeln!(out, "<figure>\n<figcaption>{title}</figcaption>\n{picture}");
+        if chart.series.len() > 1 {
+            out.push_str("<ul class=\"key\">");
+            for (at, series) in chart.series.iter().enumerate() {
+                let series = escaped(series);
+                let _ = write!(out, "<li><i class=\"s{}\"></i>{series}</li>", at % 7);
+            }
+            out.push_str("</ul>\n");
+        }
+        out.push_str("</figure>\n");
+    }
+    let failures = outcome.failures();
+    if !failures.is_empty() || !outcome.notes.is_empty() {
+        out.push_str("<section>\n<h2>Notes</h2>\n");
+        for failure in failures {
+            let _ = writeln!(out, "<p class=\"warn\">Failed: {}</p>", escaped(&failure));
+        }
+        for note in &outcome.notes {
+            let _ = writeln!(out, "<p>{}</p>", escaped(note));
+        }
+        out.push_str("</section>\n");
+    }
+    everything(&mut out, outcome);
+    out.push_str("</main>\n</body>\n</html>\n");
+    out
+}
+
+fn findings(out: &mut String, findings: &[Finding]) {
+    out.push_str("<section>\n<h2>Promises</h2>\n<div class=\"wide\"><table><tbody>\n");
+    for Finding { promise, measured, kept } in findings {
+        let (class, word) = match kept {
+            Some(true) => ("kept", "kept"),
+            Some(false) => ("missed", "missed"),
+            None => ("open", "not measured"),
+        };
+        let (promise, measured) = (escaped(promise), escaped(measured));
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{promise}</th><td>{measured}</td><td class=\"{class}\">{word}\
+             </td></tr>"
+        );
+    }
+    out.push_str("</tbody></table></div>\n</section>\n");
+}
+
+fn grid(out: &mut String, table: &Table) {
+    out.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+    for head in &table.heads {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(head));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (at, cell) in row.iter().enumerate() {
+            let cell = escaped(cell);
+            let _ = match at {
+                0 => write!(out, "<th scope=\"row\">{cell}</th>"),
+                _ => write!(out, "<td>{cell}</td>"),
+            };
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+    if !table.note.is_empty() {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&table.note));
+    }
+}
+
+/// The machine, the settings, and every number that was measured.
+fn everything(out: &mut String, outcome: &Outcome) {
+    let machine = &outcome.machine;
+    let processors = format!("{} x {}", machine.cpus, machine.processor);
+    let memory = format!("{} MiB", machine.memory_mib);
+    let took = format!("{:.0} s", outcome.seconds);
+    let mut facts = vec![
+        ("Command", outcome.command.as_str()),
+        ("Commit", outcome.commit.as_deref().unwrap_or("not known")),
+        ("Begun", &outcome.started),
+        ("Took", &took),
+        ("Processors", &processors),
+        ("Memory", &memory),
+        ("Kernel", &machine.kernel),
+        ("QEMU", &machine.qemu),
+    ];
+    facts.extend(outcome.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    out.push_str("<section>\n<h2>How it was run</h2>\n<dl>\n");
+    for (name, value) in facts {
+        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
+    }
+    out.push_str("</dl>\n<details><summary>Everything that was measured</summary>\n");
+    out.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+    for head in ["Case", "Repetition", "Phase", "Seconds", "Measure", "Value", "Unit"] {
+        let _ = write!(out, "<th scope=\"col\">{head}</th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for Run { case, repetition, phases } in &outcome.runs {
+        for phase in phases {
+            for measure in &phase.measures {
+                let _ = writeln!(
+                    out,
+                    "<tr><th scope=\"row\">{}</th><td>{repetition}</td><td>{}</td><td>{:.1}</td>\
+                     <td>{}</td><td>{}</td><td>{}</td></tr>",
+                    escaped(case),
+                    escaped(&phase.name),
+                    phase.seconds,
+                    escaped(&measure.name),
+                    measure.value,
+                    escaped(&measure.unit)
+                );
+            }
+        }
+    }
+    out.push_str("</tbody></table></div>\n</details>\n</section>\n");
+}

@@ -1,0 +1,79 @@
+//! How many servers on a pin head: the three experiments of the talk of 2006, with web servers
+//! from one template.
+//!
+//! Sharing equal pages is today's shared kernel and shared binaries (NSS and DCSS), compressed
+//! memory is expanded storage, a swap file is the paging disk, swap on zram in the guest is the
+//! virtual disk (VDISK), and the manager's balloon is CMM.
+
+mod run;
+mod view;
+
+pub use run::run;
+pub use view::view;
+
+/// One way to run the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// What it is called.
+    name: &'static str,
+    /// As many servers as this at most: the first experiment had 40.
+    guests_max: u32,
+    /// Whether equal pages are shared.
+    ksm: bool,
+    /// Whether all of them are in a quarter of the memory that they have without sharing.
+    limit: bool,
+    /// Whether the manager moves their memory.
+    manager: bool,
+    /// Whether each has swap on compressed memory of its own.
+    guest_swap: bool,
+    /// Whether one of them is hit 250 times, and booted again.
+    single: bool,
+}
+
+/// Those that the promises are about.
+pub(crate) const FREE: &str = "no limit";
+pub(crate) const LIMITED: &str = "limited, managed";
+pub(crate) const SHARED: &str = "sharing";
+pub(crate) const SQUEEZED: &str = "squeezed";
+pub(crate) const FORTY: &str = "forty, sharing";
+
+const PLAIN: Case = Case {
+    name: FREE,
+    guests_max: u32::MAX,
+    ksm: false,
+    limit: false,
+    manager: false,
+    guest_swap: false,
+    single: true,
+};
+
+/// All of them; the limit of the later ones is made from the memory of the first.
+pub(crate) const CASES: &[Case] = &[
+    PLAIN,
+    Case { name: FORTY, guests_max: 40, ksm: true, single: false, ..PLAIN },
+    Case { name: SHARED, ksm: true, single: false, ..PLAIN },
+    Case { name: SQUEEZED, ksm: true, manager: true, single: false, ..PLAIN },
+    Case { name: LIMITED, ksm: true, limit: true, manager: true, single: false, ..PLAIN },
+    Case { name: "limited", ksm: true, limit: true, single: false, ..PLAIN },
+    Case { name: "limited, not shared", limit: true, manager: true, single: false, ..PLAIN },
+    Case {
+        name: "limited, managed, guests swap",
+        ksm: true,
+        limit: true,
+        manager: true,
+        guest_swap: true,
+        single: false,
+        ..PLAIN
+    },
+];
+
+/// The phases.
+pub(crate) mod phase {
+    pub const START: &str = "start";
+    pub const SETTLE: &str = "settle";
+    pub const IDLE: &str = "idle";
+    pub const WIPES: [&str; 3] = ["first wipe", "second wipe", "third wipe"];
+    pub const HITS: &str = "250 hits";
+    pub const REBOOT: &str = "reboot";
+    pub const AFTER: &str = "idle after";
+}

@@ -1,0 +1,243 @@
+//! The phases, carried out.
+
+use super::{CASES, Case, phase};
+use crate::site::meter::{Meter, Reading, Usage};
+use crate::site::{Manager, Settings, Site, jobs, wait};
+use crate::{Bench, Error};
+use std::time::Duration;
+
+/// A hundred servers are to answer within half a minute; what takes longer is measured too.
+const UP_MAX: Duration = Duration::from_secs(600);
+/// A reboot under emulation takes some seconds, on a full machine many more.
+const REBOOT_MAX: Duration = Duration::from_secs(180);
+/// What memory a server has without sharing when nobody measured it, in MiB.
+const GUESS_MIB: f64 = 72.0;
+/// Memory of each server.
+const MEMORY_MIB: u64 = 96;
+/// The port of the first server on the host; below those from which the kernel chooses.
+const PORTS_FROM: u32 = 10_000;
+const PORTS_STEP: u32 = 1_100;
+/// Memory that changes by less than this share in a step has come to rest.
+const REST: f64 = 0.01;
+
+/// How long things take in the full and in the short form.
+#[derive(Clone, Copy)]
+struct Pace {
+    guests: u32,
+    idle: Duration,
+    /// The longest that is waited for memory to come to rest, and the steps in which one looks.
+    settle: Duration,
+    step: Duration,
+    hits: usize,
+}
+
+/// Runs it.
+pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
+    let seconds = Duration::from_secs;
+    let pace = match bench.asked.quick {
+        true => {
+            Pace { guests: 4, idle: seconds(3), settle: seconds(6), step: seconds(2), hits: 25 }
+        }
+        false => Pace {
+            guests: 100,
+            idle: seconds(30),
+            settle: seconds(90),
+            step: seconds(5),
+            hits: 250,
+        },
+    };
+    let guests = bench.asked.guests.unwrap_or(pace.guests);
+    let repetitions = bench.asked.repetitions.unwrap_or(1);
+    bench.setting("guests", guests);
+    bench.setting("memory of each, MiB", MEMORY_MIB);
+    for repetition in 1..=repetitions {
+        let mut unshared_mib = GUESS_MIB;
+        for case in CASES {
+            if !bench.wants(case.name) {
+                continue;
+            }
+            let count = guests.min(case.guests_max);
+            // With no more than these it would be another case again.
+            if case.guests_max < u32::MAX && guests <= case.guests_max {
+                continue;
+            }
+            bench.check()?;
+            let found = one(bench, case, repetition, count, pace, unshared_mib)?;
+            if let (super::FREE, Some(mib)) = (case.name, found) {
+                unshared_mib = mib;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A case. Gives what a server has in memory when all have been hit.
+fn one(
+    bench: &mut Bench<'_>,
+    case: &Case,
+    repetition: u32,
+    count: u32,
+    pace: Pace,
+    unshared_mib: f64,
+) -> Result<Option<f64>, Error> {
+    let meter = Meter::default();
+    let quarter_mib = (f64::from(count) * unshared_mib / 4.0) as u64;
+    let text = farm(case, count, quarter_mib);
+    let tools = bench.asked.tools.clone();
+    let started = bench.phase(case.name, repetition, phase::START, |measures| {
+        let site = Site::up(&tools, &text, UP_MAX)?;
+        measures.note("servers", "", site.guests().len() as f64);
+        measures.note("all answer after", "s", site.ready_s);
+        let reading = meter.read(site.guests(), true);
+        measures.note("CPU to start one", "s", reading.cpu_s / f64::from(count));
+        reading.note(measures);
+        if case.limit {
+            measures.note("limit", "MiB", quarter_mib as f64);
+        }
+        Ok(site)
+    })?;
+    let Some(site) = started else { return Ok(None) };
+    let mut manager = None;
+    if case.manager || case.ksm {
+        let done = bench.phase(case.name, repetition, phase::SETTLE, |measures| {
+            let manager = match case.manager {
+                true => Some(Manager::start(&tools, &site, &settings(case, quarter_mib))?),
+                false => None,
+            };
+            let reading = settle(&meter, &site, pace);
+            reading.note(measures);
+            if let Some(manager) = &manager {
+                let ps = manager.ps()?;
+                let sizes = ps.guests.iter().filter_map(|guest| guest.actual_bytes);
+                let left = sizes.sum::<u64>() as f64 / f64::from(count) / 1_048_576.0;
+                measures.note("left by the balloon, a guest", "MiB", left);
+            }
+            Ok(manager)
+        })?;
+        manager = done.flatten();
+    }
+    idle(bench, case, repetition, &site, pace, phase::IDLE)?;
+    let mut resident_mib = None;
+    for name in phase::WIPES {
+        bench.phase(case.name, repetition, name, |measures| {
+            let from = meter.read(site.guests(), false);
+            jobs::wipe(measures, site.targets("web", 80, "/"), 1)?;
+            let to = meter.read(site.guests(), true);
+            Usage { from: &from, to: &to }.note(measures);
+            resident_mib = Some(to.resident_mib / to.guests.max(1) as f64);
+            Ok(())
+        })?;
+    }
+    idle(bench, case, repetition, &site, pace, phase::AFTER)?;
+    if case.single {
+        single(bench, case, repetition, &site, &meter, pace)?;
+    }
+    drop(manager);
+    drop(site);
+    Ok(resident_mib)
+}
+
+fn idle(
+    bench: &mut Bench<'_>,
+    case: &Case,
+    repetition: u32,
+    site: &Site,
+    pace: Pace,
+    name: &str,
+) -> Result<(), Error> {
+    let meter = Meter::default();
+    bench.phase(case.name, repetition, name, |measures| {
+        let from = meter.read(site.guests(), false);
+        wait(pace.idle);
+        let to = meter.read(site.guests(), true);
+        Usage { from: &from, to: &to }.note(measures);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// One server hit many times, and booted again.
+fn single(
+    bench: &mut Bench<'_>,
+    case: &Case,
+    repetition: u32,
+    site: &Site,
+    meter: &Meter,
+    pace: Pace,
+) -> Result<(), Error> {
+    let Some(last) = site.guests().last().cloned() else { return Ok(()) };
+    let target = site.targets("web", 80, "/").pop();
+    let of_last = std::slice::from_ref(&last);
+    bench.phase(case.name, repetition, phase::HITS, |measures| {
+        let from = meter.read(of_last, false);
+        let targets = target.clone().into_iter().collect();
+        jobs::count(measures, targets, pace.hits)?;
+        let to = meter.read(of_last, false);
+        measures.note("CPU a hit", "s", (to.cpu_s - from.cpu_s) / pace.hits as f64);
+        Ok(())
+    })?;
+    bench.phase(case.name, repetition, phase::REBOOT, |measures| {
+        let from = meter.read(of_last, false);
+        measures.note("resident before", "MiB", from.resident_mib);
+        site.restart(&last.name, REBOOT_MAX)?;
+        let to = meter.read(of_last, false);
+        measures.note("resident after", "MiB", to.resident_mib);
+        measures.note("CPU", "s", to.cpu_s - from.cpu_s);
+        measures.note("took", "s", to.at_s - from.at_s);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Waits until memory has come to rest, or for as long as is allowed.
+fn settle(meter: &Meter, site: &Site, pace: Pace) -> Reading {
+    let used = |reading: &Reading| reading.resident_mib - reading.shared_mib;
+    let start = meter.now_s();
+    let mut last = meter.read(site.guests(), false);
+    loop {
+        wait(pace.step);
+        let now = meter.read(site.guests(), false);
+        let change = (used(&now) - used(&last)).abs() / used(&last).max(1.0);
+        if change < REST || now.at_s - start > pace.settle.as_secs_f64() {
+            return meter.read(site.guests(), true);
+        }
+        last = now;
+    }
+}
+
+fn settings(case: &Case, quarter_mib: u64) -> Settings {
+    let more = if case.ksm { "[ksm]\nmode = \"leave\"\n" } else { "" };
+    Settings {
+        budget_mib: Some(quarter_mib.max(64)),
+        set_point_mib: (quarter_mib / 5).max(16),
+        records: false,
+        // The farm's own tiers drive it: two would fight.
+        more: more.to_owned(),
+    }
+}
+
+fn farm(case: &Case, count: u32, quarter_mib: u64) -> String {
+    let mut limits = String::new();
+    if case.limit {
+        let zram = (u64::from(count) * MEMORY_MIB).max(64);
+        limits.push_str(&format!(
+            "memory = \"{} MiB\"\nzram = \"{zram} MiB\"\nswap = \"{zram} MiB\"\n",
+            quarter_mib.max(64)
+        ));
+    }
+    if case.ksm {
+        limits.push_str("ksm = true\n");
+    }
+    let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
+    let port = port();
+    format!(
+        "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\
+         image = \"web\"\ntemplate = true\nmemory = \"{MEMORY_MIB} MiB\"\n{swap}\
+         ports = [{{ guest = 80, host = {port} }}]\n"
+    )
+}
+
+/// Ports that another experiment of this machine hardly has.
+fn port() -> u32 {
+    PORTS_FROM + std::process::id() % 20 * PORTS_STEP
+}

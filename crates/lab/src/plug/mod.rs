@@ -1,0 +1,64 @@
+//! The rules against sizing by hand, after the study of 2012: two triplets of a web server, an
+//! application server and a database, and two guests with all three, driven by clients without
+//! think time.
+//!
+//! Two farms are there at the same time, so that all is measured within one run: one that was
+//! sized by hand, and one whose guests have every CPU and more memory than they need, with rules
+//! to give it back. Between two configurations only the rules change.
+
+mod farms;
+mod run;
+mod view;
+
+pub use run::run;
+pub use view::view;
+
+/// The baseline.
+pub(crate) const HAND: &str = "hand-sized";
+/// Our own policy: every CPU, since one that has nothing to do costs nothing, and memory from the
+/// manager.
+pub(crate) const OURS: &str = "pinhead";
+/// Guests with everything, and nobody who takes it.
+pub(crate) const ALL: &str = "no rules";
+
+/// Runs with a course of their own.
+pub(crate) const DYNAMIC: &str = "dynamic";
+pub(crate) const STEAL: &str = "steal";
+
+/// The phases.
+pub(crate) mod phase {
+    pub const START: &str = "start";
+    pub const RULES: &str = "rules";
+    pub const LOAD: &str = "load";
+    pub const DYNAMIC: [&str; 5] =
+        ["set 1 loaded", "both rest", "set 2 loaded", "both rest again", "set 1 loaded again"];
+    pub const BUILD: &str = "build while the pool grows";
+}
+
+/// What clients ask: the class that they ask, its port, the page, and how many they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Set {
+    pub class: &'static str,
+    pub clients: usize,
+}
+
+/// All clients of the study.
+pub(crate) const SETS: &[Set] = &[
+    Set { class: "weba", clients: 3 },
+    Set { class: "webb", clients: 6 },
+    Set { class: "comboa", clients: 4 },
+    Set { class: "combob", clients: 4 },
+];
+
+/// Every page goes through all three servers.
+pub(crate) const PAGE: &str = "/app";
+
+/// The cases, in the order in which they are run: the baseline, the published configurations,
+/// and ours.
+pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
+    let mut cases: Vec<_> =
+        crate::published::PLUG.iter().map(|row| (row.name, row.preset)).collect();
+    cases.push((ALL, None));
+    cases.push((OURS, None));
+    cases
+}

@@ -1,0 +1,92 @@
+//! Results as files: written whole, found again, read with care.
+
+use crate::outcome::{FORMAT, Outcome};
+use crate::{Error, View, catalog, page};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A result holds some thousands of numbers; a larger file is something else.
+const BYTES_MAX: u64 = 16 << 20;
+/// Results that a listing shows of one directory.
+const FILES_MAX: usize = 4096;
+
+/// A file that seems to be a result, and what was read of it.
+pub type OnShelf = (PathBuf, Result<Outcome, Error>);
+
+/// Writes a result and its page, each whole or not at all; both again after every phase, so that
+/// what was measured is there however the experiment ends.
+pub fn save(outcome: &Outcome, directory: &Path) -> Result<PathBuf, Error> {
+    let name = file_name(outcome);
+    fs::create_dir_all(directory).map_err(|source| file("create", directory, source))?;
+    let mut json = serde_json::to_vec_pretty(outcome)
+        .map_err(|error| Error::Failed(format!("The result cannot be written: {error}")))?;
+    json.push(b'\n');
+    let path = directory.join(format!("{name}.json"));
+    replace(&path, &json)?;
+    let view = view(outcome);
+    replace(&directory.join(format!("{name}.html")), page::page(outcome, &view).as_bytes())?;
+    Ok(path)
+}
+
+/// What a result's files are called: the experiment and when it began.
+pub fn file_name(outcome: &Outcome) -> String {
+    let started = outcome.started.chars().filter(char::is_ascii_alphanumeric).take(15);
+    let quick = if outcome.quick { "-quick" } else { "" };
+    format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
+}
+
+/// What a result says; of an experiment that is no more, only its numbers.
+pub fn view(outcome: &Outcome) -> View {
+    catalog::find(&outcome.experiment).map(|one| (one.view)(outcome)).unwrap_or_default()
+}
+
+/// Reads a result.
+pub fn load(path: &Path) -> Result<Outcome, Error> {
+    let size = fs::metadata(path).map_err(|source| file("read", path, source))?.len();
+    let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };
+    if size > BYTES_MAX {
+        return Err(wrong(format!("it has {size} bytes, and a result at most {BYTES_MAX}")));
+    }
+    let bytes = fs::read(path).map_err(|source| file("read", path, source))?;
+    parse(&bytes).map_err(wrong)
+}
+
+/// Reads a result's bytes.
+pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
+    let outcome: Outcome = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match outcome.format {
+        0 => Err("its field `format` is 0, and the first layout is 1".into()),
+        FORMAT => Ok(outcome),
+        newer => Err(format!("its field `format` is {newer}, and this program knows {FORMAT}")),
+    }
+}
+
+/// The results of a directory, oldest first, with what cannot be read among them.
+pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
+    let entries = fs::read_dir(directory).map_err(|source| file("read", directory, source))?;
+    let mut found = Vec::new();
+    for entry in entries.take(FILES_MAX) {
+        let path = entry.map_err(|source| file("read", directory, source))?.path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let outcome = load(&path);
+            found.push((path, outcome));
+        }
+    }
+    let started = |one: &Result<Outcome, Error>| {
+        one.as_ref().map(|one| one.started.clone()).unwrap_or_default()
+    };
+    found.sort_by_cached_key(|(path, outcome)| (started(outcome), path.clone()));
+    Ok(found)
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    fs::write(&part, bytes).map_err(|source| file("write", &part, source))?;
+    fs::rename(&part, path).map_err(|source| file("write", path, source))
+}
+
+fn file(what: &'static str, path: &Path, source: std::io::Error) -> Error {
+    Error::File { what, path: path.to_path_buf(), source }
+}

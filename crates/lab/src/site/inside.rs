@@ -1,0 +1,84 @@
+//! What a guest says of itself: counters of its kernel, read through its shell.
+
+use super::Site;
+use crate::{Error, Measures};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A guest's counters at a moment. What its kernel does not have is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Inside {
+    /// Pages swapped in and out.
+    pub swapped: Option<f64>,
+    /// Microseconds in which some task waited for memory.
+    pub memory_wait_us: Option<f64>,
+    /// And for a disk.
+    pub io_wait_us: Option<f64>,
+    /// Memory that its processes or its cache have in use, in MiB.
+    pub used_mib: Option<f64>,
+}
+
+impl Inside {
+    /// Asks a guest.
+    pub fn read(site: &Site, guest: &str) -> Result<Inside, Error> {
+        let line = "cat /proc/vmstat; \
+                    sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \
+                    sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo";
+        Ok(Inside::parse(&site.sh(guest, line, LIMIT)?))
+    }
+
+    fn parse(text: &str) -> Inside {
+        let number = |word: &str| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
+            rest.split_ascii_whitespace().next()?.parse::<f64>().ok()
+        };
+        let total = |word: &str| {
+            let line = text.lines().find(|line| line.starts_with(word))?;
+            line.rsplit_once("total=")?.1.trim().parse::<f64>().ok()
+        };
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let used = |all: Option<f64>, free: Option<f64>| Some((all? - free?) / 1024.0);
+        Inside {
+            swapped: sum(number("pswpin "), number("pswpout ")),
+            memory_wait_us: total("memory "),
+            io_wait_us: total("io "),
+            used_mib: used(number("MemTotal:"), number("MemFree:")),
+        }
+    }
+
+    /// Notes what has happened since an earlier moment.
+    pub fn note_since(&self, from: &Inside, seconds: f64, measures: &mut Measures) {
+        let grew = |now: Option<f64>, then: Option<f64>| Some((now? - then?) / seconds);
+        if seconds <= 0.0 {
+            return;
+        }
+        measures.note_some("it swaps", "pages/s", grew(self.swapped, from.swapped));
+        let percent = |now, then| grew(now, then).map(|us| us / 1e4);
+        let memory = percent(self.memory_wait_us, from.memory_wait_us);
+        measures.note_some("its wait for memory", "%", memory);
+        measures.note_some("its wait for disks", "%", percent(self.io_wait_us, from.io_wait_us));
+        measures.note_some("it uses", "MiB", self.used_mib);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_and_what_is_not_there_is_missing() {
+        let text = "pswpin 3\npswpout 4\nmemory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
+                    full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n";
+        let now = Inside::parse(text);
+        let swapped = Some(7.0);
+        let expected = Inside {
+            swapped,
+            memory_wait_us: Some(50_000.0),
+            io_wait_us: None,
+            used_mib: Some(1.0),
+        };
+        assert_eq!(now, expected);
+        assert_eq!(Inside::parse(""), Inside::default());
+    }
+}

@@ -1,0 +1,287 @@
+//! What a site's guests use of the host, read twice and compared.
+//!
+//! ```text
+//!   /proc/PID of each QEMU ─► CPU time, dispatches, resident ─┐
+//!   /proc/stat, vmstat, zram, KSM ────────────────────────────┴─► Reading ─► Usage (of two)
+//! ```
+
+use super::Guest;
+use crate::Measures;
+use crate::clock::Clock;
+use std::fs;
+use std::path::Path;
+
+/// The kernel's page.
+const PAGE_BYTES: f64 = 4096.0;
+const MIB: f64 = 1_048_576.0;
+/// Ticks a second in /proc/PID/stat and /proc/stat: Linux fixes it for programs.
+const TICKS_PER_S: f64 = 100.0;
+/// Threads of one QEMU that are looked at.
+const THREADS_MAX: usize = 512;
+/// zram devices of a host.
+const ZRAM_MAX: usize = 64;
+
+/// What the guests and the host had used up to a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// When, in seconds of the meter's clock.
+    pub at_s: f64,
+    /// Guests' QEMUs that could be read.
+    pub guests: usize,
+    /// CPU time of all of them, in seconds.
+    pub cpu_s: f64,
+    /// What of it their virtual CPUs had.
+    pub vcpu_s: f64,
+    /// Time in which their virtual CPUs were ready and did not run.
+    pub steal_s: f64,
+    /// How often threads of theirs were given a CPU.
+    pub dispatches: f64,
+    /// How often their virtual CPUs were.
+    pub vcpu_dispatches: f64,
+    /// What they have in the host's memory; what is shared counts in full for each.
+    pub resident_mib: f64,
+    /// The same with what is shared divided by who shares it.
+    pub proportional_mib: Option<f64>,
+    /// What of them lies in swap.
+    pub swapped_mib: f64,
+    /// CPU time of the host that was used, in seconds, and that there was.
+    pub host_busy_s: f64,
+    /// All CPU time of the host, in seconds.
+    pub host_all_s: f64,
+    /// Pages that the host has swapped in and out, over all of its swap.
+    pub swap_in: f64,
+    /// Pages out.
+    pub swap_out: f64,
+    /// What of the pages in came from compressed memory.
+    pub zram_in: f64,
+    /// Memory that compressed pages take, and what they held before.
+    pub zram_mib: f64,
+    /// What was put into compressed memory, as large as it was.
+    pub zram_holds_mib: f64,
+    /// Memory that sharing saves.
+    pub shared_mib: f64,
+    /// What the host could still give.
+    pub available_mib: f64,
+}
+
+/// A clock for readings.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    clock: Clock,
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        Meter { clock: Clock::new() }
+    }
+}
+
+impl Meter {
+    /// Seconds since it was made.
+    pub fn now_s(&self) -> f64 {
+        self.clock.seconds()
+    }
+
+    /// Reads everything of these guests. `maps` also asks how much of their memory is shared,
+    /// which makes the kernel walk all of it.
+    pub fn read(&self, guests: &[Guest], maps: bool) -> Reading {
+        let mut reading = Reading { at_s: self.clock.seconds(), ..Reading::default() };
+        let mut proportional = 0.0;
+        for guest in guests {
+            if process(guest.pid, &mut reading).is_some() {
+                reading.guests += 1;
+            }
+            if maps {
+                proportional += proportional_mib(guest.pid).unwrap_or_default();
+            }
+        }
+        reading.proportional_mib = maps.then_some(proportional);
+        host(&mut reading);
+        reading
+    }
+}
+
+/// What happened between two readings.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage<'a> {
+    /// The earlier.
+    pub from: &'a Reading,
+    /// The later.
+    pub to: &'a Reading,
+}
+
+impl Usage<'_> {
+    /// How long it was.
+    pub fn seconds(&self) -> f64 {
+        self.to.at_s - self.from.at_s
+    }
+
+    /// So much of a counter in a second.
+    pub fn rate(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
+        let seconds = self.seconds();
+        (seconds > 0.0).then(|| (of(self.to) - of(self.from)) / seconds)
+    }
+
+    /// The same for one guest.
+    pub fn rate_each(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
+        let guests = self.to.guests as f64;
+        (guests > 0.0).then(|| self.rate(of).map(|rate| rate / guests)).flatten()
+    }
+
+    /// Total CPU time of the guests over what their virtual CPUs had.
+    pub fn t_to_v(&self) -> Option<f64> {
+        let virt = self.to.vcpu_s - self.from.vcpu_s;
+        (virt > 0.0).then(|| (self.to.cpu_s - self.from.cpu_s) / virt)
+    }
+
+    /// How much of the host's CPU time was used, in percent of all.
+    pub fn host_busy_percent(&self) -> Option<f64> {
+        let all = self.to.host_all_s - self.from.host_all_s;
+        (all > 0.0).then(|| (self.to.host_busy_s - self.from.host_busy_s) / all * 100.0)
+    }
+
+    /// Notes what every phase has.
+    pub fn note(&self, measures: &mut Measures) {
+        let percent = self.rate_each(|reading| reading.cpu_s * 100.0);
+        measures.note_some("CPU a guest", "% of a core", percent);
+        let wakes = self.rate_each(|reading| reading.vcpu_dispatches * 60.0);
+        measures.note_some("wake-ups a guest", "1/min", wakes);
+        let wakes = self.rate_each(|reading| reading.dispatches * 60.0);
+        measures.note_some("wake-ups of its QEMU", "1/min", wakes);
+        measures.note_some("T:V", "", self.t_to_v());
+        measures.note_some("host busy", "%", self.host_busy_percent());
+        measures.note_some("swap in", "pages/s", self.rate(|reading| reading.swap_in));
+        measures.note_some("swap out", "pages/s", self.rate(|reading| reading.swap_out));
+        measures.note_some("in from zram", "pages/s", self.rate(|reading| reading.zram_in));
+        self.to.note(measures);
+    }
+}
+
+impl Reading {
+    /// Notes the memory of this moment.
+    pub fn note(&self, measures: &mut Measures) {
+        let guests = self.guests as f64;
+        measures.note("resident", "MiB", self.resident_mib);
+        if guests > 0.0 {
+            measures.note("resident a guest", "MiB", self.resident_mib / guests);
+            let proportional = self.proportional_mib.map(|mib| mib / guests);
+            measures.note_some("memory a guest, shared", "MiB", proportional);
+        }
+        measures.note("in swap", "MiB", self.swapped_mib);
+        measures.note("zram", "MiB", self.zram_mib);
+        measures.note("zram holds", "MiB", self.zram_holds_mib);
+        measures.note("saved by sharing", "MiB", self.shared_mib);
+        measures.note("available", "MiB", self.available_mib);
+    }
+}
+
+fn process(pid: u32, reading: &mut Reading) -> Option<()> {
+    let dir = format!("/proc/{pid}");
+    let mut vcpus = 0;
+    for task in fs::read_dir(format!("{dir}/task")).ok()?.take(THREADS_MAX).flatten() {
+        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
+        let mut numbers = text.split_ascii_whitespace().map(|n| n.parse::<f64>().unwrap_or(0.0));
+        let mut next = || numbers.next().unwrap_or_default();
+        let (run, delay, dispatches) = (next() / 1e9, next() / 1e9, next());
+        reading.cpu_s += run;
+        reading.dispatches += dispatches;
+        // QEMU names its threads so: "CPU 0/TCG", "CPU 0/KVM".
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        if name.starts_with("CPU ") {
+            vcpus += 1;
+            reading.vcpu_s += run;
+            reading.steal_s += delay;
+            reading.vcpu_dispatches += dispatches;
+        }
+    }
+    let status = fs::read_to_string(format!("{dir}/status")).ok()?;
+    reading.resident_mib += kib(&status, "VmRSS:")? / 1024.0;
+    reading.swapped_mib += kib(&status, "VmSwap:").unwrap_or_default() / 1024.0;
+    (vcpus > 0).then_some(())
+}
+
+fn proportional_mib(pid: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    Some(kib(&text, "Pss:")? / 1024.0)
+}
+
+fn host(reading: &mut Reading) {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<f64> =
+        line.split_ascii_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
+    let all: f64 = ticks.iter().sum();
+    let idle: f64 = ticks.iter().skip(3).take(2).sum();
+    reading.host_all_s = all / TICKS_PER_S;
+    reading.host_busy_s = (all - idle) / TICKS_PER_S;
+    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    reading.swap_in = kib(&vmstat, "pswpin ").unwrap_or_default();
+    reading.swap_out = kib(&vmstat, "pswpout ").unwrap_or_default();
+    for device in 0..ZRAM_MAX {
+        let dir = format!("/sys/block/zram{device}");
+        let Ok(text) = fs::read_to_string(format!("{dir}/mm_stat")) else { continue };
+        let mut numbers = text.split_ascii_whitespace().filter_map(|n| n.parse::<f64>().ok());
+        let (holds, _, used) = (numbers.next(), numbers.next(), numbers.next());
+        reading.zram_holds_mib += holds.unwrap_or_default() / MIB;
+        reading.zram_mib += used.unwrap_or_default() / MIB;
+        let text = fs::read_to_string(format!("{dir}/stat")).unwrap_or_default();
+        let sectors = text.split_ascii_whitespace().nth(2).and_then(|n| n.parse::<f64>().ok());
+        reading.zram_in += sectors.unwrap_or_default() * 512.0 / PAGE_BYTES;
+    }
+    let pages = fs::read_to_string(Path::new("/sys/kernel/mm/ksm/pages_sharing"));
+    let pages: f64 = pages.ok().and_then(|n| n.trim().parse().ok()).unwrap_or_default();
+    reading.shared_mib = pages * PAGE_BYTES / MIB;
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    reading.available_mib = kib(&meminfo, "MemAvailable:").unwrap_or_default() / 1024.0;
+}
+
+/// The number behind a word at the beginning of a line.
+fn kib(text: &str, word: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_what_two_readings_differ_by() {
+        let from = Reading { guests: 2, host_all_s: 10.0, ..Reading::default() };
+        let to = Reading {
+            at_s: 10.0,
+            guests: 2,
+            cpu_s: 4.0,
+            vcpu_s: 2.0,
+            host_busy_s: 5.0,
+            host_all_s: 30.0,
+            ..Reading::default()
+        };
+        let usage = Usage { from: &from, to: &to };
+        assert_eq!(usage.rate_each(|reading| reading.cpu_s), Some(0.2));
+        assert_eq!(usage.t_to_v(), Some(2.0));
+        assert_eq!(usage.host_busy_percent(), Some(25.0));
+        let still = Usage { from: &to, to: &to };
+        assert_eq!((still.rate(|r| r.cpu_s), still.t_to_v()), (None, None));
+    }
+
+    #[test]
+    fn numbers_are_found_by_their_word() {
+        assert_eq!(kib("VmPeak: 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"), Some(12.0));
+        assert_eq!(kib("pswpin 7\npswpout 8\n", "pswpout "), Some(8.0));
+        assert_eq!(kib("", "Pss:"), None);
+    }
+
+    #[test]
+    fn we_ourselves_are_no_guest() {
+        let ours = Guest {
+            name: "us".into(),
+            class: String::new(),
+            pid: std::process::id(),
+            ports: Vec::new(),
+        };
+        let reading = Meter::default().read(&[ours], true);
+        assert_eq!(reading.guests, 0, "there is no virtual CPU in it");
+        assert!(reading.resident_mib > 0.0 && reading.host_all_s > 0.0);
+    }
+}

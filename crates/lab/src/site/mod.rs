@@ -1,0 +1,285 @@
+//! A farm for an experiment, made by the product itself: `pinhead up` as a child, `pinhead host`
+//! beside it if there is to be a manager.
+//!
+//! ```text
+//!   FARM.toml ─► pinhead up (child) ─► PID/control ─► guests, exec
+//!                      │                PID/*.qmp, *.port ◄── pinhead host (child)
+//!                      └─► QEMUs, tiers ─► meter: what they use
+//! ```
+//!
+//! The children die with us, however we end; the host's settings come back when `pinhead up`
+//! ends in peace, which a dropped [`Site`] waits for, or else with the next start of anything.
+
+pub mod inside;
+pub mod jobs;
+mod manager;
+pub mod meter;
+
+pub use manager::{Manager, Settings};
+
+use crate::Error;
+use farm::service::{self, SOCKET};
+use farm::{Deadline, Monitor, Process, wait_for_exit};
+use load::{ExecError, ExecOutput, Target};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How often is looked whether something has happened.
+const LOOK: Duration = Duration::from_millis(50);
+/// A farm that was told to end gives back what it took in this time, or is killed.
+const END: Duration = Duration::from_secs(60);
+/// A monitor answers at once; on a full machine it takes some.
+const ANSWER: Duration = Duration::from_secs(10);
+/// A command in a guest says no more than this.
+const OUTPUT_MAX: u64 = 1 << 20;
+
+/// Where the product is, and where its farms put their sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// The `pinhead` program.
+    pub program: PathBuf,
+    /// The directory with one directory for each running farm.
+    pub farms: PathBuf,
+}
+
+/// A guest of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Its name.
+    pub name: String,
+    /// The class of the farm that it is of.
+    pub class: String,
+    /// Its QEMU's process.
+    pub pid: u32,
+    /// Its ports: in the guest, and on the host.
+    pub ports: Vec<(u16, u16)>,
+}
+
+/// A farm that is up. Dropping it ends it and waits until the host is as it was.
+#[derive(Debug)]
+pub struct Site {
+    dir: PathBuf,
+    process: Process,
+    socket: PathBuf,
+    guests: Vec<Guest>,
+    /// How long it took until the last guest answered.
+    pub ready_s: f64,
+}
+
+static SITES: AtomicU32 = AtomicU32::new(0);
+
+impl Site {
+    /// Starts the farm that a `FARM.toml` describes, and waits until all of its guests are ready.
+    pub fn up(tools: &Tools, farm: &str, limit: Duration) -> Result<Site, Error> {
+        let number = SITES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-lab-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let wrong = |source| Error::File { what: "create", path: dir.clone(), source };
+        fs::create_dir_all(&dir).map_err(wrong)?;
+        let file = dir.join("FARM.toml");
+        fs::write(&file, farm).map_err(|source| Error::File {
+            what: "write",
+            path: file.clone(),
+            source,
+        })?;
+        let mut command = Command::new(&tools.program);
+        command.arg("up").arg(&file);
+        let process = start(command)?;
+        let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
+        let mut site = Site { dir, process, socket, guests: Vec::new(), ready_s: 0.0 };
+        let deadline = Deadline::after(limit);
+        while !site.look()? {
+            crate::bench::check_stop()?;
+            if deadline.remaining().is_none() {
+                return Err(Error::Failed(format!(
+                    "The guests are not ready after {} s{}",
+                    limit.as_secs(),
+                    site.unready()
+                )));
+            }
+            wait(LOOK);
+        }
+        site.ready_s = deadline.elapsed().as_secs_f64();
+        Ok(site)
+    }
+
+    /// The guests, in the order of the farm's file.
+    pub fn guests(&self) -> &[Guest] {
+        &self.guests
+    }
+
+    /// The guests of a class.
+    pub fn class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a Guest> {
+        self.guests.iter().filter(move |guest| guest.class == class)
+    }
+
+    /// The directory of the guests' sockets, for a manager.
+    pub fn sockets(&self) -> &Path {
+        self.socket.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// A directory of the site's own, which goes with it.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What a guest's balloon leaves it, asked at its second monitor. Nobody else may have that:
+    /// a manager has.
+    pub fn balloon_bytes(&self, guest: &Guest) -> Option<u64> {
+        let path = self.sockets().join(format!("{}.qmp", guest.name));
+        let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);
+        match monitor.call(qmp::Command::QueryBalloon, Deadline::after(ANSWER)).ok()? {
+            qmp::Reply::Balloon { actual_bytes } => Some(actual_bytes),
+            _ => None,
+        }
+    }
+
+    /// A page of every guest of a class, at its port of this number, for the load.
+    pub fn targets(&self, class: &str, port: u16, path: &str) -> Vec<Target> {
+        let target = |guest: &Guest| {
+            let (_, host) = guest.ports.iter().find(|(inside, _)| *inside == port)?;
+            Some(Target {
+                name: guest.name.clone(),
+                class: guest.class.clone(),
+                address: SocketAddr::from((Ipv4Addr::LOCALHOST, *host)),
+                path: path.to_owned(),
+            })
+        };
+        self.class(class).filter_map(target).collect()
+    }
+
+    /// Runs a command in a guest and returns what it said. A status that is not 0 is an error.
+    pub fn sh(&self, guest: &str, line: &str, limit: Duration) -> Result<String, Error> {
+        let output = self.run(guest, line, limit)?;
+        match output.code {
+            0 => Ok(output.text),
+            code => Err(Error::Failed(format!(
+                "In {guest} `{line}` ended with status {code}: {}",
+                output.text.trim_end().chars().take(400).collect::<String>()
+            ))),
+        }
+    }
+
+    fn run(&self, guest: &str, line: &str, limit: Duration) -> Result<ExecOutput, Error> {
+        let mut said = Vec::new();
+        let exec = service::Exec { guest, command: line, output_max: OUTPUT_MAX };
+        let code = service::exec(&self.socket, &exec, Deadline::after(limit), &mut said);
+        let code = code.map_err(|error| Error::Failed(chain(&error)))?;
+        Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
+    }
+
+    /// Boots a guest anew from inside, and waits until it answers commands again.
+    pub fn restart(&self, guest: &str, limit: Duration) -> Result<(), Error> {
+        let boot = "cat /proc/sys/kernel/random/boot_id";
+        let before = self.sh(guest, boot, limit)?;
+        // The command is answered before the guest goes, or the next one would wait for ever.
+        self.sh(guest, "(sleep 1; reboot -f) < /dev/null > /dev/null 2>&1 &", limit)?;
+        let deadline = Deadline::after(limit);
+        while deadline.remaining().is_some() {
+            crate::bench::check_stop()?;
+            match self.run(guest, boot, Duration::from_secs(10)) {
+                Ok(output) if output.code == 0 && output.text != before => return Ok(()),
+                _ => wait(LOOK),
+            }
+        }
+        Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
+    }
+
+    /// Whether every guest is ready. A farm that has ended is an error.
+    fn look(&mut self) -> Result<bool, Error> {
+        self.check()?;
+        if !self.socket.exists() {
+            return Ok(false);
+        }
+        let Ok((_, table)) = service::ask(&self.socket, &json!({ "ps": true })) else {
+            return Ok(false);
+        };
+        let rows = table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default();
+        if let Some(row) = rows.iter().find(|row| row["state"] == "ended") {
+            let (name, reason) = (&row["name"], row["reason"].as_str().unwrap_or("not known"));
+            return Err(Error::Failed(format!("Guest {name} has ended: {reason}")));
+        }
+        self.guests = rows.iter().filter_map(guest).collect();
+        let ready = rows.iter().filter(|row| row["ready"] == true).count();
+        Ok(!rows.is_empty() && ready == rows.len())
+    }
+
+    /// The error of a farm that is no more.
+    pub fn check(&mut self) -> Result<(), Error> {
+        match self.process.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(Error::Failed(format!(
+                "The farm has ended with {status}: {}",
+                self.process.stderr().trim_end()
+            ))),
+            Err(error) => Err(Error::Failed(format!("The farm's state is not known: {error}"))),
+        }
+    }
+
+    fn unready(&self) -> String {
+        let Ok((_, table)) = service::ask(&self.socket, &json!({ "ps": true })) else {
+            return ", and the farm does not answer".into();
+        };
+        let rows = table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default();
+        let count = rows.iter().filter(|row| row["ready"] != true).count();
+        format!(": {count} of {} are not", rows.len())
+    }
+}
+
+impl load::Exec for Site {
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
+        Ok(self.run(guest, line, timeout)?)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        end(&mut self.process);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn guest(row: &Value) -> Option<Guest> {
+    let port = |row: &Value| {
+        let number = |key: &str| row.get(key)?.as_u64().and_then(|port| u16::try_from(port).ok());
+        Some((number("guest")?, number("host")?))
+    };
+    Some(Guest {
+        name: row.get("name")?.as_str()?.to_owned(),
+        class: row.get("class")?.as_str()?.to_owned(),
+        pid: u32::try_from(row.get("pid")?.as_u64()?).ok()?,
+        ports: row.get("ports")?.as_array()?.iter().filter_map(port).collect(),
+    })
+}
+
+/// Starts a program of ours, which dies with us.
+fn start(command: Command) -> Result<Process, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    Process::start(command, Vec::new())
+        .map_err(|error| Error::Failed(format!("{program} cannot be started: {error}")))
+}
+
+/// Asks a program of ours to end, and waits until it has.
+fn end(process: &mut Process) {
+    let pid = process.id().to_string();
+    let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
+    if !matches!(process.wait(Deadline::after(END)), Ok(Some(_))) {
+        let _ = process.kill();
+    }
+}
+
+/// Lets time pass.
+pub fn wait(time: Duration) {
+    // Our own end does not come: nothing but the time ends this.
+    let _ = wait_for_exit(std::process::id(), time);
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    crate::bench::chain(error)
+}

@@ -1,0 +1,34 @@
+//! A virtual disk for swap, after the study of 2001: the same tar in a large guest, in a small
+//! one that swaps to memory, and in a small one that has no such swap; other guests beside it
+//! answer a few hits a second, all of them within one limit.
+
+mod run;
+mod view;
+
+pub use run::run;
+pub use view::view;
+
+/// A guest that runs the tar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// What it is called, here and in the study.
+    pub name: &'static str,
+    /// Its memory.
+    pub memory_mib: u32,
+    /// Its swap on compressed memory of its own; 0 is none.
+    pub swap_mib: u32,
+}
+
+/// The three cases of the study.
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "large guest", memory_mib: 384, swap_mib: 0 },
+    Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100 },
+    Case { name: "small guest, no such swap", memory_mib: 96, swap_mib: 0 },
+];
+
+/// The phases.
+pub(crate) mod phase {
+    pub const START: &str = "start";
+    pub const ALONE: &str = "without the tar";
+    pub const TAR: &str = "the tar runs";
+}

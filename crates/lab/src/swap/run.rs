@@ -1,0 +1,140 @@
+//! The phases, carried out.
+
+use super::{CASES, Case, phase};
+use crate::site::inside::Inside;
+use crate::site::meter::{Meter, Usage};
+use crate::site::{Site, jobs};
+use crate::{Bench, Error, Measures};
+use load::{Job, Target};
+use std::time::Duration;
+
+const UP_MAX: Duration = Duration::from_secs(300);
+const TAR_MAX: Duration = Duration::from_secs(900);
+/// A response within this is a trivial one, as the study counts.
+const TRIVIAL_US: u64 = 200_000;
+/// Hits a second on all of the others together.
+const RATE: f64 = 5.0;
+/// Memory of each of the others, and how much of the host all guests have together: what the
+/// others need and a quarter of the large guest's, QEMUs' own included.
+const OTHER_MIB: u32 = 96;
+const OTHER_USES_MIB: u32 = 72;
+const LIMIT_MIB: u32 = 160;
+/// See the same of the wipe.
+const PORTS_FROM: u32 = 10_000;
+const PORTS_STEP: u32 = 32;
+
+/// Runs it.
+pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
+    let quick = bench.asked.quick;
+    let others = bench.asked.guests.unwrap_or(if quick { 1 } else { 6 });
+    let (files, rounds) = if quick { (10, 1) } else { (160, 3) };
+    let seconds = Duration::from_secs(if quick { 2 } else { 20 });
+    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 3 });
+    bench.setting("other guests", others);
+    bench.setting("tar, files of 256 KiB", files);
+    bench.setting("rounds", rounds);
+    let job = Job::Tar { files, kib: 256, rounds };
+    for repetition in 1..=repetitions {
+        for case in CASES {
+            if bench.wants(case.name) {
+                one(bench, case, repetition, others, &job, seconds)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(
+    bench: &mut Bench<'_>,
+    case: &Case,
+    repetition: u32,
+    others: u32,
+    job: &Job,
+    seconds: Duration,
+) -> Result<(), Error> {
+    let tools = bench.asked.tools.clone();
+    let text = farm(case, others);
+    let started = bench.phase(case.name, repetition, phase::START, |measures| {
+        let site = Site::up(&tools, &text, UP_MAX)?;
+        measures.note("all answer after", "s", site.ready_s);
+        Ok(site)
+    })?;
+    let Some(site) = started else { return Ok(()) };
+    let targets = site.targets("web", 80, "/");
+    bench.phase(case.name, repetition, phase::ALONE, |measures| {
+        respond(measures, &targets, seconds)
+    })?;
+    bench.phase(case.name, repetition, phase::TAR, |measures| {
+        tar(measures, &site, &targets, job, seconds)
+    })?;
+    Ok(())
+}
+
+/// The others' response while the tar runs again and again, and how its guest is.
+fn tar(
+    measures: &mut Measures,
+    site: &Site,
+    targets: &[Target],
+    job: &Job,
+    seconds: Duration,
+) -> Result<(), Error> {
+    let guest: Vec<_> = site.class("job").cloned().collect();
+    let names: Vec<String> = guest.iter().map(|guest| guest.name.clone()).collect();
+    let Some(name) = names.first() else { return Err(Error::Failed("No guest runs it".into())) };
+    let meter = Meter::default();
+    let inside = Inside::read(site, name)?;
+    let from = meter.read(&guest, false);
+    let all = meter.read(site.guests(), false);
+    let (worked, answered) = std::thread::scope(|scope| {
+        let work = scope.spawn(|| load::job::run(site, &names, job, "/var/tmp", TAR_MAX));
+        let answered = respond(measures, targets, seconds);
+        (work.join(), answered)
+    });
+    let to = meter.read(&guest, false);
+    let usage = Usage { from: &from, to: &to };
+    measures.note_some("its CPU", "%", usage.rate(|reading| reading.vcpu_s * 100.0));
+    measures.note_some("its CPU wait", "%", usage.rate(|reading| reading.steal_s * 100.0));
+    measures.note("its memory on the host", "MiB", to.resident_mib);
+    let after = meter.read(site.guests(), false);
+    let usage = Usage { from: &all, to: &after };
+    measures.note_some("host pages in", "1/s", usage.rate(|reading| reading.swap_in));
+    measures.note_some("host pages out", "1/s", usage.rate(|reading| reading.swap_out));
+    Inside::read(site, name)?.note_since(&inside, usage.seconds(), measures);
+    let worked = worked.map_err(|_| Error::Failed("The tar has ended in a panic".into()))?;
+    let failed = |error: &dyn std::error::Error| Error::Failed(crate::bench::chain(error));
+    for report in worked.map_err(|error| failed(&error))? {
+        let rounds = report.rounds_s.map_err(|error| failed(&error))?;
+        measures.note("a tar", "s", rounds.iter().sum::<f64>() / rounds.len().max(1) as f64);
+    }
+    answered
+}
+
+fn respond(measures: &mut Measures, targets: &[Target], seconds: Duration) -> Result<(), Error> {
+    let outcome = jobs::open(measures, targets.to_vec(), RATE, seconds)?;
+    let all = outcome.all();
+    let asked = all.answered() + all.failed_all();
+    if asked > 0 {
+        let slow = all.at_least(TRIVIAL_US) + all.failed_all();
+        let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;
+        measures.note("under 0.2 s", "%", trivial);
+    }
+    Ok(())
+}
+
+fn farm(case: &Case, others: u32) -> String {
+    let swap = match case.swap_mib {
+        0 => String::new(),
+        mib => format!("swap = \"zram:{mib} MiB\"\n"),
+    };
+    let limit = LIMIT_MIB + others * OTHER_USES_MIB;
+    let port = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
+    format!(
+        "name = \"swap\"\n[limits]\nmemory = \"{limit} MiB\"\nzram = \"512 MiB\"\n\
+         swap = \"512 MiB\"\n\
+         [[class]]\nname = \"web\"\ncount = {others}\nimage = \"web\"\ntemplate = true\n\
+         memory = \"{OTHER_MIB} MiB\"\nports = [{{ guest = 80, host = {port} }}]\n\
+         [[class]]\nname = \"job\"\nimage = \"debian-nginx\"\nmemory = \"{} MiB\"\n{swap}\
+         memory_min = \"64 MiB\"\n",
+        case.memory_mib
+    )
+}

@@ -1,0 +1,115 @@
+//! What a result says, ready to be printed: tables beside the published ones, charts, verdicts.
+//!
+//! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
+//! print any view.
+
+/// Everything there is to show of a result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// What the experiment is about, in a paragraph.
+    pub about: String,
+    /// Promises, and whether they were kept.
+    pub findings: Vec<Finding>,
+    /// The tables, ours beside the published.
+    pub tables: Vec<Table>,
+    /// The charts.
+    pub charts: Vec<Chart>,
+}
+
+/// A promise and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What was promised.
+    pub promise: String,
+    /// What was measured, or why it was not.
+    pub measured: String,
+    /// Whether it was kept; nobody knows of what was not measured.
+    pub kept: Option<bool>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The heads of its columns. The first column has the names of the rows.
+    pub heads: Vec<String>,
+    /// Its rows, each as long as the heads.
+    pub rows: Vec<Vec<String>>,
+    /// What has to be said below it.
+    pub note: String,
+}
+
+/// Groups of bars beside each other: a group a row, a bar a series.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Chart {
+    /// What it shows, with its unit.
+    pub title: String,
+    /// The names of the bars in a group.
+    pub series: Vec<String>,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+/// Bars that belong together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// Their name.
+    pub name: String,
+    /// A bar for each series: its length and the ends of its spread. Missing bars stay out.
+    pub bars: Vec<Option<Bar>>,
+}
+
+/// A bar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bar {
+    /// How long.
+    pub value: f64,
+    /// From where to where the repetitions lie.
+    pub spread: Option<(f64, f64)>,
+}
+
+impl Finding {
+    /// A promise that a figure is at most so much.
+    pub fn at_most(promise: &str, measured: Option<f64>, bound: f64, unit: &str) -> Finding {
+        Finding::judged(promise, measured, unit, |value| value <= bound)
+    }
+
+    /// A promise that a figure is at least so much.
+    pub fn at_least(promise: &str, measured: Option<f64>, bound: f64, unit: &str) -> Finding {
+        Finding::judged(promise, measured, unit, |value| value >= bound)
+    }
+
+    fn judged(
+        promise: &str,
+        measured: Option<f64>,
+        unit: &str,
+        is_kept: impl Fn(f64) -> bool,
+    ) -> Finding {
+        let space = if unit.is_empty() { "" } else { " " };
+        Finding {
+            promise: promise.to_owned(),
+            measured: measured
+                .map_or("not measured".to_owned(), |v| format!("{}{space}{unit}", figure(v))),
+            kept: measured.map(is_kept),
+        }
+    }
+}
+
+impl From<crate::Spread> for Bar {
+    fn from(spread: crate::Spread) -> Bar {
+        let ends = (spread.count > 1).then_some((spread.low, spread.high));
+        Bar { value: spread.median, spread: ends }
+    }
+}
+
+/// A number with three digits that mean something.
+pub fn figure(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}

@@ -1,0 +1,137 @@
+//! Results written, read again, shown and compared.
+
+use lab::outcome::{Machine, Measure, Phase, Run};
+use lab::view::{Bar, Chart, Finding, Group, Table};
+use lab::{Asked, Bench, Error, Outcome, View, shelf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+fn outcome() -> Outcome {
+    Outcome {
+        format: 1,
+        experiment: "none".into(),
+        quick: false,
+        command: "pinhead experiment none".into(),
+        commit: Some("abc".into()),
+        started: "2026-11-21T12:00:00Z".into(),
+        seconds: 0.0,
+        machine: Machine { processor: "<P/390>".into(), cpus: 1, ..Machine::default() },
+        settings: BTreeMap::new(),
+        runs: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+fn asked(out: PathBuf) -> Asked {
+    let tools = lab::site::Tools::default();
+    Asked { quick: false, guests: None, repetitions: None, cases: Vec::new(), out, tools }
+}
+
+#[test]
+fn a_phase_that_fails_keeps_what_it_measured() {
+    let out = directory("phases");
+    let mut said = Vec::new();
+    let mut say = |line: &str| said.push(line.to_owned());
+    let mut bench = Bench::new(asked(out.clone()), outcome(), &mut say);
+    let done = bench.phase("plain", 1, "wipe", |measures| {
+        measures.note("p99", "s", 0.5);
+        Ok(7)
+    });
+    assert_eq!(done.unwrap(), Some(7));
+    let failed: Option<()> = bench
+        .phase("plain", 1, "squeeze", |measures| {
+            measures.note("guests", "", 3.0);
+            measures.note("nothing", "", f64::NAN);
+            Err(Error::Failed("the host went away".into()))
+        })
+        .unwrap();
+    assert_eq!(failed, None);
+    let found = shelf::list(&out).unwrap();
+    let [(path, Ok(read))] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(read.values("plain", "squeeze", "guests"), [(1, 3.0)]);
+    assert_eq!(read.values("plain", "squeeze", "nothing"), []);
+    assert_eq!(read.failures(), ["plain, repetition 1, squeeze: the host went away"]);
+    assert_eq!(read.runs.len(), 1, "the phases of a case are in one run");
+    assert!(path.with_extension("html").is_file());
+    assert!(said[1].contains("FAILED: the host went away"), "{said:?}");
+    std::fs::remove_dir_all(out).unwrap();
+}
+
+#[test]
+fn only_the_cases_that_were_asked_for() {
+    let mut say = |_: &str| {};
+    let cases = vec!["balloon".to_owned()];
+    let asked = Asked { cases, ..asked(directory("cases")) };
+    let bench = Bench::new(asked, outcome(), &mut say);
+    assert!(bench.wants("balloon") && !bench.wants("nothing"));
+}
+
+#[test]
+fn what_is_no_result_is_refused_and_says_why() {
+    let json = serde_json::to_string(&outcome()).unwrap();
+    let error = shelf::parse(json.replace("\"format\":1", "\"format\":9").as_bytes()).unwrap_err();
+    assert_eq!(error, "its field `format` is 9, and this program knows 1");
+    let error = shelf::parse(json.replace("\"quick\"", "\"quack\"").as_bytes()).unwrap_err();
+    assert!(error.contains("quack") && error.contains("line 1"), "{error}");
+    assert!(shelf::parse(b"[1").is_err());
+}
+
+#[test]
+fn a_page_stands_alone_and_takes_no_markup_from_a_result() {
+    let mut outcome = outcome();
+    let measure = Measure { name: "p99".into(), unit: "s".into(), value: 0.25 };
+    let phase = Phase { name: "wipe".into(), seconds: 1.0, failed: None, measures: vec![measure] };
+    outcome.runs.push(Run { case: "<b>".into(), repetition: 1, phases: vec![phase] });
+    let bar = Bar { value: 2.0, spread: Some((1.0, 3.0)) };
+    let view = View {
+        about: "About <it>".into(),
+        findings: vec![
+            Finding::at_most("first wipe", Some(1.26), 1.5, "x"),
+            Finding::at_least("throughput", Some(98.0), 99.0, "%"),
+            Finding::at_most("later", None, 1.0, "x"),
+        ],
+        tables: vec![Table {
+            title: "T".into(),
+            heads: vec!["what".into(), "ours".into()],
+            rows: vec![vec!["first".into(), "1 s".into()]],
+            note: String::new(),
+        }],
+        charts: vec![Chart {
+            title: "C".into(),
+            series: vec!["a".into(), "b".into()],
+            groups: vec![Group { name: "g".into(), bars: vec![Some(bar), None] }],
+        }],
+    };
+    let page = lab::page(&outcome, &view);
+    for part in ["About &lt;it&gt;", "&lt;b&gt;", "&lt;P/390&gt;", "<svg", "class=\"missed\""] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(!page.contains("<script") && !page.contains("http-equiv=\"refresh"));
+    let text = lab::text(&outcome, &view);
+    assert!(text.contains("kept    first wipe: 1.26 x"), "{text}");
+    assert!(text.contains("MISSED  throughput: 98.0 %"), "{text}");
+    assert!(text.contains("-       later: not measured"), "{text}");
+}
+
+#[test]
+fn two_results_are_compared_measure_by_measure() {
+    let with = |value: f64, extra: bool| {
+        let mut outcome = outcome();
+        let mut measures = vec![Measure { name: "rate".into(), unit: "1/s".into(), value }];
+        if extra {
+            measures.push(Measure { name: "more".into(), unit: String::new(), value: 1.0 });
+        }
+        let phase = Phase { name: "load".into(), seconds: 1.0, failed: None, measures };
+        outcome.runs.push(Run { case: "ours".into(), repetition: 1, phases: vec![phase] });
+        outcome
+    };
+    let table = lab::compare(&with(100.0, false), &with(150.0, true));
+    assert_eq!(table.rows, [["ours: load: rate", "1/s", "100", "150", "1.50", "apart"]]);
+    assert_eq!(table.note, "0 measures are only in the first, 1 only in the second.");
+}

@@ -1,0 +1,22 @@
+//! The crate's only clock: microseconds since a start.
+
+use std::time::Instant;
+
+/// A clock that never jumps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the crate's clock module")]
+impl Clock {
+    /// Starts to count.
+    pub(crate) fn start() -> Clock {
+        Clock { start: Instant::now() }
+    }
+
+    /// Microseconds since the start.
+    pub(crate) fn us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}

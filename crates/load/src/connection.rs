@@ -1,0 +1,166 @@
+//! One request on one connection: begun, sent, answered, without ever waiting.
+
+use crate::Failure;
+use crate::http::{Answer, State};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Reads of one connection in one turn: a server that never stops must not keep the others
+/// waiting.
+const READS_MAX: usize = 16;
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It goes on.
+    More,
+    /// The answer is there, with this status.
+    Answered(u16),
+    /// It failed.
+    Failed(Failure),
+    /// The connection was an old one, which the server had given up before this request: the
+    /// request is to be made again on a new one.
+    Stale,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    stream: TcpStream,
+    /// How much of the request is sent; `None` while the connection is being made.
+    sent: Option<usize>,
+    answer: Answer,
+    /// Whether the connection served an earlier request.
+    is_old: bool,
+    has_read: bool,
+}
+
+impl Exchange {
+    /// Begins a connection.
+    pub(crate) fn connect(address: SocketAddr) -> Result<Exchange, Failure> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+            .map_err(|error| failure(&error.into()))?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(failure(&error.into())),
+        }
+        let stream = TcpStream::from(socket);
+        let (answer, sent) = (Answer::new(), None);
+        Ok(Exchange { stream, sent, answer, is_old: false, has_read: false })
+    }
+
+    /// Uses a connection once more.
+    pub(crate) fn again(stream: TcpStream) -> Exchange {
+        let (answer, sent) = (Answer::new(), Some(0));
+        Exchange { stream, sent, answer, is_old: true, has_read: false }
+    }
+
+    /// What to wait for, when `request` is to be sent.
+    pub(crate) fn wants(&self, request: &[u8]) -> PollFlags {
+        match self.sent {
+            Some(sent) if sent >= request.len() => PollFlags::IN,
+            _ => PollFlags::OUT,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Bytes of the answer's body.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.answer.body_bytes()
+    }
+
+    /// The connection, if it may serve another request.
+    pub(crate) fn into_kept(self) -> Option<TcpStream> {
+        self.answer.is_kept_alive().then_some(self.stream)
+    }
+
+    /// Goes on as far as it can.
+    pub(crate) fn turn(&mut self, request: &[u8], buffer: &mut [u8]) -> Step {
+        let step = self.go_on(request, buffer);
+        let is_stale = self.is_old && !self.has_read;
+        match step {
+            Step::Failed(Failure::Reset | Failure::Closed) if is_stale => Step::Stale,
+            step => step,
+        }
+    }
+
+    fn go_on(&mut self, request: &[u8], buffer: &mut [u8]) -> Step {
+        let mut sent = match self.sent {
+            Some(sent) => sent,
+            None => match self.stream.take_error() {
+                // Small requests go out as they are written: there is nothing to gather.
+                Ok(None) => match self.stream.set_nodelay(true) {
+                    Ok(()) => 0,
+                    Err(error) => return Step::Failed(failure(&error)),
+                },
+                Ok(Some(error)) | Err(error) => return Step::Failed(failure(&error)),
+            },
+        };
+        while let Some(rest) = request.get(sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.sent = Some(sent);
+                    return Step::More;
+                }
+                Err(error) => return Step::Failed(failure(&error)),
+            }
+        }
+        self.sent = Some(sent);
+        self.read(buffer)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Step {
+        for _ in 0..READS_MAX {
+            let count = match self.stream.read(buffer) {
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Step::More,
+                Err(error) => return Step::Failed(failure(&error)),
+            };
+            let state = if count == 0 {
+                self.answer.end().map(|()| State::Done)
+            } else {
+                self.has_read = true;
+                self.answer.feed(buffer.get(..count).unwrap_or_default())
+            };
+            match (state, self.answer.status()) {
+                (Ok(State::More), _) => {}
+                (Ok(State::Done), Some(status)) => return Step::Answered(status),
+                (Err(crate::http::Wrong::Cut), _) => return Step::Failed(Failure::Closed),
+                (Ok(State::Done), None) | (Err(_), _) => return Step::Failed(Failure::Malformed),
+            }
+        }
+        Step::More
+    }
+}
+
+/// Sorts what the system says.
+fn failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Failure::Refused,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => {
+            Failure::Reset
+        }
+        ErrorKind::TimedOut => Failure::Timeout,
+        _ => match Errno::from_io_error(error) {
+            Some(
+                Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM,
+            ) => Failure::Exhausted,
+            _ => Failure::Other,
+        },
+    }
+}

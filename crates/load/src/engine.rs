@@ -1,0 +1,229 @@
+//! The load itself: all connections in one thread with one poll.
+//!
+//! ```text
+//!   loop:  free clients ─► Schedule::next ─► Exchange (connect, or an old connection)
+//!          poll ─► Exchange::turn ─► answered, failed ─► Outcome
+//!          too late ─► failed
+//! ```
+
+use crate::clock::Clock;
+use crate::connection::{Exchange, Step};
+use crate::schedule::{Next, Schedule, micros};
+use crate::{Error, Failure, Outcome, Pattern, Plan, Reuse, http};
+use rustix::event::{PollFd, Timespec, poll};
+use rustix::io::Errno;
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+
+/// One read. A page is some tens of kilobytes.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// The watcher is asked about so often.
+const WATCH_US: u64 = 200_000;
+/// Old connections that are kept for all targets together: each is a file of this process.
+const KEPT_MAX: usize = 4096;
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Microseconds since its start.
+    pub elapsed_us: u64,
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Requests that failed.
+    pub failed: u64,
+}
+
+/// A request under way, and what of it does not belong to the connection.
+#[derive(Debug)]
+struct Slot {
+    target: usize,
+    intended_us: u64,
+    exchange: Exchange,
+}
+
+struct Engine<'a> {
+    plan: &'a Plan,
+    requests: Vec<Vec<u8>>,
+    timeout_us: u64,
+    schedule: Schedule,
+    slots: Vec<Option<Slot>>,
+    /// Connections that may be used again, by target.
+    kept: Vec<Vec<TcpStream>>,
+    kept_count: usize,
+    outcome: Outcome,
+    clock: Clock,
+}
+
+/// Puts the load on its targets and waits for its end. `watch` is called several times a second
+/// and may end it.
+pub fn run(
+    plan: &Plan,
+    watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Outcome, Error> {
+    plan.check()?;
+    let is_kept = plan.reuse == Reuse::KeepAlive;
+    let request = |target: &crate::Target| http::request(target.address, &target.path, is_kept);
+    let mut engine = Engine {
+        plan,
+        requests: plan.targets.iter().map(request).collect(),
+        timeout_us: micros(plan.timeout),
+        schedule: Schedule::new(plan),
+        slots: (0..plan.slots()).map(|_| None).collect(),
+        kept: plan.targets.iter().map(|_| Vec::new()).collect(),
+        kept_count: 0,
+        outcome: Outcome::new(plan)?,
+        clock: Clock::start(),
+    };
+    engine.run(watch)?;
+    let elapsed_us = engine.clock.us();
+    engine.outcome.finish(elapsed_us);
+    Ok(engine.outcome)
+}
+
+impl Engine<'_> {
+    fn run(&mut self, watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>) -> Result<(), Error> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let mut watched_us = 0;
+        loop {
+            let now_us = self.clock.us();
+            if now_us >= watched_us {
+                watched_us = now_us + WATCH_US;
+                let all = self.outcome.all();
+                let (answered, failed) = (all.answered(), all.failed_all());
+                let progress = Progress { elapsed_us: now_us, answered, failed };
+                if watch(&progress).is_break() {
+                    self.outcome.interrupt();
+                    return Ok(());
+                }
+            }
+            let next_us = self.fill();
+            let first_us = self.slots.iter().flatten().map(|slot| slot.intended_us).min();
+            let late_us = first_us.map(|first_us| first_us.saturating_add(self.timeout_us));
+            let Some(until_us) = [next_us, late_us].into_iter().flatten().min() else {
+                return Ok(());
+            };
+            self.wait(until_us.min(watched_us), &mut buffer)?;
+            self.drop_late();
+        }
+    }
+
+    /// Gives every free client its next request; says when to come again, if that is known.
+    fn fill(&mut self) -> Option<u64> {
+        let is_shared = !matches!(self.plan.pattern, Pattern::Closed { .. });
+        let mut next_us: Option<u64> = None;
+        for client in 0..self.slots.len() {
+            while self.slots[client].is_none() {
+                let now_us = self.clock.us();
+                match self.schedule.next(client, now_us) {
+                    Next::Start { target, intended_us } => self.begin(client, target, intended_us),
+                    Next::Overdue { target, intended_us } => {
+                        let waited_us = now_us.saturating_sub(intended_us);
+                        self.outcome.failure(target, Failure::Timeout, waited_us);
+                    }
+                    // What one of those has to wait for that share their requests, all have.
+                    Next::Wait { until_us } if is_shared => return Some(until_us),
+                    Next::End if is_shared => return None,
+                    Next::Wait { until_us } => {
+                        next_us = Some(next_us.map_or(until_us, |next_us| next_us.min(until_us)));
+                        break;
+                    }
+                    Next::End => break,
+                }
+            }
+        }
+        next_us
+    }
+
+    fn begin(&mut self, client: usize, target: usize, intended_us: u64) {
+        let exchange = match self.kept[target].pop() {
+            Some(stream) => {
+                self.kept_count -= 1;
+                Ok(Exchange::again(stream))
+            }
+            None => Exchange::connect(self.plan.targets[target].address),
+        };
+        match exchange {
+            Ok(exchange) => self.slots[client] = Some(Slot { target, intended_us, exchange }),
+            Err(failure) => self.fail(client, target, intended_us, failure),
+        }
+    }
+
+    /// Waits for a connection to go on, or until the time, and lets those go on that can.
+    fn wait(&mut self, until_us: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        let mut clients = Vec::new();
+        let mut fds = Vec::new();
+        for (client, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = slot {
+                clients.push(client);
+                let wants = slot.exchange.wants(&self.requests[slot.target]);
+                fds.push(PollFd::from_borrowed_fd(slot.exchange.fd(), wants));
+            }
+        }
+        let left_us = until_us.saturating_sub(self.clock.us());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left_us / 1_000_000).unwrap_or(i64::MAX),
+            tv_nsec: ((left_us % 1_000_000) * 1000) as _,
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            // A signal: what it means, the watcher knows.
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(Error::Poll(error.into())),
+        }
+        let ready: Vec<usize> = clients
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(client, _)| client)
+            .collect();
+        for client in ready {
+            self.turn(client, buffer);
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, client: usize, buffer: &mut [u8]) {
+        let Some(mut slot) = self.slots[client].take() else { return };
+        let Slot { target, intended_us, .. } = slot;
+        match slot.exchange.turn(&self.requests[target], buffer) {
+            Step::More => self.slots[client] = Some(slot),
+            Step::Answered(200..=399) => {
+                let now_us = self.clock.us();
+                let latency_us = now_us.saturating_sub(intended_us);
+                let bytes = slot.exchange.body_bytes();
+                self.outcome.answer(target, latency_us, bytes, now_us);
+                let is_kept = self.plan.reuse == Reuse::KeepAlive && self.kept_count < KEPT_MAX;
+                if let Some(stream) = slot.exchange.into_kept().filter(|_| is_kept) {
+                    self.kept[target].push(stream);
+                    self.kept_count += 1;
+                }
+            }
+            Step::Answered(_) => self.fail(client, target, intended_us, Failure::Status),
+            Step::Failed(failure) => self.fail(client, target, intended_us, failure),
+            Step::Stale => {
+                // The others to this target are as old.
+                self.kept_count -= self.kept[target].len();
+                self.kept[target].clear();
+                self.begin(client, target, intended_us);
+            }
+        }
+    }
+
+    fn fail(&mut self, client: usize, target: usize, intended_us: u64, failure: Failure) {
+        let now_us = self.clock.us();
+        self.schedule.failed(client, now_us);
+        let waited_us = now_us.saturating_sub(intended_us);
+        self.outcome.failure(target, failure, waited_us);
+    }
+
+    fn drop_late(&mut self) {
+        let now_us = self.clock.us();
+        for client in 0..self.slots.len() {
+            let is_late =
+                |slot: &mut Slot| now_us.saturating_sub(slot.intended_us) >= self.timeout_us;
+            if let Some(slot) = self.slots[client].take_if(is_late) {
+                self.fail(client, slot.target, slot.intended_us, Failure::Timeout);
+            }
+        }
+    }
+}

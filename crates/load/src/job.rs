@@ -1,0 +1,359 @@
+//! Work inside guests, timed by their own clocks: the claim, the tar, the build.
+//!
+//! ```text
+//!   Job ─► script (one line of shell) ─► Exec ─► output ─► Report: seconds of each round
+//! ```
+//!
+//! The scripts need no more than busybox. Each round ends with a line of its start and end as
+//! /proc/uptime has them, in hundredths of a second.
+
+use crate::Error;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// More memory than a guest has.
+const CLAIM_MIB_MAX: u64 = 1 << 20;
+/// Rounds of a job: each is a line of its output.
+const ROUNDS_MAX: u32 = 1000;
+/// Files of the tar, and units of the build.
+const FILES_MAX: u32 = 100_000;
+/// Kibibytes in a file of the tar.
+const FILE_KIB_MAX: u32 = 1 << 20;
+/// Processes of the build that run side by side.
+const PARALLEL_MAX: u32 = 256;
+/// Guests in which a job runs at once: each waits in a thread of its own.
+const THREADS_MAX: usize = 48;
+/// What begins a round's line.
+const MARK: &str = "pinhead-load ";
+
+/// What a command in a guest said, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecOutput {
+    /// The exit status; 128 and more are signals.
+    pub code: i32,
+    /// Standard output and standard error.
+    pub text: String,
+}
+
+/// Why a command could not be run.
+pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A way to run a command in a guest.
+pub trait Exec: Sync {
+    /// Runs one line in the guest's shell and waits for its end. It may be called for several
+    /// guests at once.
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError>;
+}
+
+/// What is in claimed memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Nothing, and it is given back at once: the claim's time is that of the memory alone.
+    Passing,
+    /// Bytes that nothing can share or compress, kept until [`Job::Release`].
+    Held,
+}
+
+/// Work in a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Touches so much memory.
+    Claim {
+        /// How much.
+        mib: u64,
+        /// With what.
+        claim: Claim,
+    },
+    /// Gives back what a claim holds.
+    Release,
+    /// Writes many files and reads them, as an archive and out of it.
+    Tar {
+        /// How many.
+        files: u32,
+        /// Of what size.
+        kib: u32,
+        /// How often.
+        rounds: u32,
+    },
+    /// Many small processes that make, sort and compress text, as a kernel's build does.
+    Build {
+        /// Source files.
+        units: u32,
+        /// Side by side.
+        parallel: u32,
+        /// How often.
+        rounds: u32,
+    },
+}
+
+impl Job {
+    /// Says what of it cannot be done.
+    pub fn check(&self) -> Result<(), Error> {
+        let within = |field, value: u64, max: u64| {
+            if (1..=max).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::Job { field, reason: format!("{value} is not in 1 to {max}") })
+        };
+        match *self {
+            Job::Claim { mib, .. } => within("size", mib, CLAIM_MIB_MAX),
+            Job::Release => Ok(()),
+            Job::Tar { files, kib, rounds } => within("files", files.into(), FILES_MAX.into())
+                .and(within("size of files", kib.into(), FILE_KIB_MAX.into()))
+                .and(within("rounds", rounds.into(), ROUNDS_MAX.into())),
+            Job::Build { units, parallel, rounds } => {
+                within("units", units.into(), FILES_MAX.into())
+                    .and(within("processes", parallel.into(), PARALLEL_MAX.into()))
+                    .and(within("rounds", rounds.into(), ROUNDS_MAX.into()))
+            }
+        }
+    }
+
+    /// The line of shell that does it, in a directory of the guest. Every word of it is ours but
+    /// the directory, which is quoted.
+    pub fn script(&self, dir: &str) -> String {
+        let dir = quoted(dir);
+        let begin = "now() { read -r t _ < /proc/uptime; echo $t; }; a=$(now); ";
+        let end = format!("echo \"{MARK}$a $(now)\"");
+        match *self {
+            // dd's buffer is the claim: to read zeros into it touches every page of it once.
+            Job::Claim { mib, claim: Claim::Passing } => {
+                // A single read takes no more than 2 GiB, so large claims are several processes.
+                let each = mib.min(1024);
+                let count = mib.div_ceil(each);
+                format!(
+                    "{begin}n=0; pids=; while [ $n -lt {count} ]; do \
+                     dd if=/dev/zero of=/dev/null bs={each}M count=1 2> /dev/null & \
+                     pids=\"$pids $!\"; n=$((n + 1)); done; \
+                     for p in $pids; do wait $p || exit 1; done; {end}"
+                )
+            }
+            Job::Claim { mib, claim: Claim::Held } => format!(
+                "{begin}dd if=/dev/urandom of=/dev/shm/pinhead-claim bs=1M count={mib} \
+                 2> /dev/null || {{ rm -f /dev/shm/pinhead-claim; exit 1; }}; {end}"
+            ),
+            Job::Release => format!("{begin}rm -f /dev/shm/pinhead-claim; {end}"),
+            Job::Tar { files, kib, rounds } => format!(
+                "d={dir}/pinhead-tar; rm -rf \"$d\"; mkdir -p \"$d/in\" && cd \"$d\" || exit 1; \
+                 trap 'cd /; rm -rf \"$d\"' EXIT; \
+                 i=0; while [ $i -lt {files} ]; do \
+                 dd if=/dev/urandom of=in/$i bs=1k count={kib} 2> /dev/null || exit 1; \
+                 i=$((i + 1)); done; \
+                 r=0; while [ $r -lt {rounds} ]; do {begin}\
+                 tar cf all.tar in && rm -rf out && mkdir out && tar xf all.tar -C out && \
+                 cat out/in/* | md5sum > /dev/null || exit 1; {end}; r=$((r + 1)); done"
+            ),
+            // A worker takes every so-many-th unit: a source is made, changed, sorted, compressed.
+            Job::Build { units, parallel, rounds } => format!(
+                "d={dir}/pinhead-build; rm -rf \"$d\"; mkdir -p \"$d\" && cd \"$d\" || exit 1; \
+                 trap 'cd /; rm -rf \"$d\"' EXIT; \
+                 unit() {{ awk -v s=$1 'BEGIN {{ srand(s); \
+                 for (i = 0; i < 400; i++) print int(rand() * 1000000), i }}' > $1.c && \
+                 sed 's/7/seven/g' $1.c | sort | gzip -c > $1.o && md5sum $1.o > $1.d; }}; \
+                 work() {{ u=$1; while [ $u -lt {units} ]; do unit $u || exit 1; \
+                 u=$((u + {parallel})); done; }}; \
+                 r=0; while [ $r -lt {rounds} ]; do {begin}pids=; w=0; \
+                 while [ $w -lt {parallel} ]; do (work $w) & pids=\"$pids $!\"; w=$((w + 1)); \
+                 done; for p in $pids; do wait $p || exit 1; done; \
+                 cat *.o | gzip -dc | sort | md5sum > /dev/null || exit 1; rm -f *.[cod]; {end}; \
+                 r=$((r + 1)); done"
+            ),
+        }
+    }
+
+    /// Rounds that its output has.
+    fn rounds(&self) -> usize {
+        match *self {
+            Job::Claim { .. } | Job::Release => 1,
+            Job::Tar { rounds, .. } | Job::Build { rounds, .. } => rounds as usize,
+        }
+    }
+}
+
+/// Why a job has no times.
+#[derive(Debug)]
+pub enum JobFailure {
+    /// The command could not be run.
+    Exec(ExecError),
+    /// It ended with this status; the end of what it said.
+    Status {
+        /// The status.
+        code: i32,
+        /// The end of its output, as it came: escape it before it is shown.
+        text: String,
+    },
+    /// Its output lacks rounds, or has them in a form that makes no sense.
+    Output {
+        /// Rounds that are to be there.
+        expected: usize,
+        /// Rounds that could be read.
+        found: usize,
+    },
+}
+
+impl fmt::Display for JobFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JobFailure::Exec(_) => f.write_str("The command could not be run in the guest"),
+            JobFailure::Status { code, text } => {
+                write!(f, "The command ended with status {code}")?;
+                let text = text.trim();
+                if text.is_empty() { Ok(()) } else { write!(f, ": {text:?}") }
+            }
+            JobFailure::Output { expected, found } => {
+                write!(f, "The command told {found} of {expected} rounds")
+            }
+        }
+    }
+}
+
+impl std::error::Error for JobFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            JobFailure::Exec(source) => Some(source.as_ref()),
+            JobFailure::Status { .. } | JobFailure::Output { .. } => None,
+        }
+    }
+}
+
+/// What a job told of one guest.
+#[derive(Debug)]
+pub struct Report {
+    /// The guest.
+    pub guest: String,
+    /// The seconds of each round, by the guest's own clock.
+    pub rounds_s: Result<Vec<f64>, JobFailure>,
+}
+
+/// Runs a job in all of these guests at once and waits for all. `dir` is a directory of the
+/// guests in which files can be made.
+pub fn run(
+    exec: &dyn Exec,
+    guests: &[String],
+    job: &Job,
+    dir: &str,
+    timeout: Duration,
+) -> Result<Vec<Report>, Error> {
+    job.check()?;
+    if !dir.starts_with('/') || dir.contains(['\n', '\0']) {
+        let reason = format!("{dir:?} is not one line that begins with a slash");
+        return Err(Error::Job { field: "directory", reason });
+    }
+    let line = job.script(dir);
+    let next = AtomicUsize::new(0);
+    let reports = Mutex::new(Vec::with_capacity(guests.len()));
+    let work = || {
+        while let Some((n, guest)) = {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            guests.get(n).map(|guest| (n, guest))
+        } {
+            let rounds_s = match exec.exec(guest, &line, timeout) {
+                Ok(output) => read(&output, job.rounds()),
+                Err(error) => Err(JobFailure::Exec(error)),
+            };
+            let report = Report { guest: guest.clone(), rounds_s };
+            // A thread that panicked has lost its own report only.
+            let mut reports = reports.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            reports.push((n, report));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..guests.len().min(THREADS_MAX) {
+            scope.spawn(work);
+        }
+    });
+    let mut reports = reports.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    reports.sort_by_key(|(n, _)| *n);
+    Ok(reports.into_iter().map(|(_, report)| report).collect())
+}
+
+/// Reads the rounds from what a guest said. It is no more to be trusted than anything of a guest.
+pub fn read(output: &ExecOutput, rounds: usize) -> Result<Vec<f64>, JobFailure> {
+    /// What is shown of a command that failed.
+    const SHOWN_CHARS: usize = 400;
+    if output.code != 0 {
+        let skipped = output.text.chars().count().saturating_sub(SHOWN_CHARS);
+        let text = output.text.chars().skip(skipped).collect();
+        return Err(JobFailure::Status { code: output.code, text });
+    }
+    let lines = output.text.lines().filter_map(|line| line.strip_prefix(MARK));
+    let found: Vec<f64> = lines.filter_map(round).take(rounds.saturating_add(1)).collect();
+    if found.len() == rounds {
+        return Ok(found);
+    }
+    Err(JobFailure::Output { expected: rounds, found: found.len() })
+}
+
+/// The seconds between two times of /proc/uptime.
+fn round(text: &str) -> Option<f64> {
+    let hundredths = |text: &str| {
+        let (whole, part) = text.split_once('.')?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(whole) || !digits(part) || part.len() != 2 {
+            return None;
+        }
+        whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(part.parse().ok()?)
+    };
+    let (start, end) = text.trim().split_once(' ')?;
+    Some(hundredths(end)?.checked_sub(hundredths(start)?)? as f64 / 100.0)
+}
+
+/// A word that a shell takes as it is.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: i32, text: &str) -> ExecOutput {
+        ExecOutput { code, text: text.to_owned() }
+    }
+
+    #[test]
+    fn rounds_are_read_and_what_makes_no_sense_is_missing() {
+        let two = said(0, "noise\npinhead-load 10.50 12.75\npinhead-load 13.00 13.00\n");
+        assert_eq!(read(&two, 2).unwrap(), [2.25, 0.0]);
+        for (text, found) in [
+            ("", 0),
+            ("pinhead-load 12.00 11.00\n", 0),
+            ("pinhead-load 1 2\n", 0),
+            ("pinhead-load 1.00 99999999999999999999.00\n", 0),
+            ("pinhead-load 1.00 -2.00\n", 0),
+            ("pinhead-load 1.00 2.00\npinhead-load 1.00 2.00\n", 2),
+        ] {
+            let failure = read(&said(0, text), 1).unwrap_err();
+            let JobFailure::Output { expected: 1, found: told } = failure else { panic!() };
+            assert_eq!(told, found, "{text}");
+        }
+        let failure = read(&said(1, &"x".repeat(5000)), 1).unwrap_err().to_string();
+        assert!(failure.len() < 500 && failure.contains("status 1"), "{failure}");
+    }
+
+    #[test]
+    fn a_job_is_bounded_and_its_line_is_one_line() {
+        let jobs = [
+            Job::Claim { mib: 500, claim: Claim::Passing },
+            Job::Claim { mib: 500, claim: Claim::Held },
+            Job::Release,
+            Job::Tar { files: 10, kib: 4, rounds: 2 },
+            Job::Build { units: 8, parallel: 3, rounds: 1 },
+        ];
+        for job in jobs {
+            job.check().unwrap();
+            let line = job.script("/it's/here");
+            assert!(!line.contains('\n'), "{line}");
+            assert!(!line.contains("/it's"), "quoted: {line}");
+        }
+        for job in [
+            Job::Claim { mib: 0, claim: Claim::Held },
+            Job::Tar { files: 1, kib: 1, rounds: 5000 },
+            Job::Build { units: 8, parallel: 0, rounds: 1 },
+        ] {
+            assert!(job.check().is_err(), "{job:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Load on guests, and what it tells of them: from outside by HTTP, from inside by a command.
+//!
+//! ```text
+//!   targets ─► Plan ─► schedule (pure: who asks whom, when) ─┐
+//!                                                            ├─► engine: one thread, one poll
+//!                      http (bytes to an answer, no I/O) ────┘        │
+//!                                                                     ▼
+//!   Job ─► Exec (a command in a guest) ─► Report          Tally ─► Outcome ─► text, JSON
+//! ```
+//!
+//! A latency is counted from the moment at which the request was meant to begin. In an open loop
+//! that moment is fixed beforehand, so a server that stands still for a second is charged with
+//! every request that would have come in that second, and not with the one that happened to
+//! notice. A closed loop can be corrected in the same sense if its usual interval is known.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod connection;
+mod engine;
+mod error;
+pub mod http;
+pub mod job;
+mod outcome;
+mod plan;
+mod schedule;
+mod tally;
+mod target;
+
+pub use engine::{Progress, run};
+pub use error::Error;
+pub use job::{Exec, ExecError, ExecOutput, Job};
+pub use outcome::{Outcome, Row};
+pub use plan::{CLIENTS_MAX, DURATION_MAX, Pattern, Plan, RATE_MAX, Reuse};
+pub use tally::{Failure, Latency, Tally};
+pub use target::{TARGETS_MAX, Target, class_by_tens, parse_targets};

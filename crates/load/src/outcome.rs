@@ -1,0 +1,252 @@
+//! What a load told: of all targets, of each class, of each target, and of each second.
+
+use crate::schedule::micros;
+use crate::tally::Precision;
+use crate::{Error, Failure, Latency, Pattern, Plan, Tally};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Requests of a class or of a target.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The class, or the target's name.
+    pub name: String,
+    /// The requests.
+    pub tally: Tally,
+}
+
+/// What a load told.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    all: Tally,
+    classes: Vec<Row>,
+    targets: Vec<Row>,
+    /// The class of each target, by its place.
+    class_of: Vec<usize>,
+    /// Answers in each second since the start.
+    seconds: Vec<u32>,
+    interval_us: Option<u64>,
+    elapsed_us: u64,
+    is_interrupted: bool,
+}
+
+impl Outcome {
+    pub(crate) fn new(plan: &Plan) -> Result<Outcome, Error> {
+        let interval_us = match plan.pattern {
+            Pattern::Closed { expected_interval, .. } => expected_interval.map(micros),
+            // Counted from its intended time, a latency needs no correction.
+            Pattern::Open { .. } | Pattern::Once { .. } => None,
+        };
+        let corrects = interval_us.is_some();
+        let mut classes: Vec<Row> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut class_of = Vec::with_capacity(plan.targets.len());
+        let mut targets = Vec::with_capacity(plan.targets.len());
+        for target in &plan.targets {
+            let place = match places.get(target.class.as_str()) {
+                Some(place) => *place,
+                None => {
+                    let tally = Tally::new(Precision::Thousandth, corrects)?;
+                    classes.push(Row { name: target.class.clone(), tally });
+                    places.insert(&target.class, classes.len() - 1);
+                    classes.len() - 1
+                }
+            };
+            class_of.push(place);
+            let tally = Tally::new(Precision::Hundredth, false)?;
+            targets.push(Row { name: target.name.clone(), tally });
+        }
+        Ok(Outcome {
+            all: Tally::new(Precision::Thousandth, corrects)?,
+            classes,
+            targets,
+            class_of,
+            seconds: Vec::new(),
+            interval_us,
+            elapsed_us: 0,
+            is_interrupted: false,
+        })
+    }
+
+    pub(crate) fn answer(&mut self, target: usize, latency_us: u64, bytes: u64, now_us: u64) {
+        let interval_us = self.interval_us;
+        self.tallies(target, |tally| tally.answer(latency_us, bytes, interval_us));
+        let second = usize::try_from(now_us / 1_000_000).unwrap_or(usize::MAX);
+        // Bounded: no load is longer than a day and its last timeout.
+        if second >= self.seconds.len() {
+            self.seconds.resize(second.saturating_add(1), 0);
+        }
+        self.seconds[second] = self.seconds[second].saturating_add(1);
+    }
+
+    pub(crate) fn failure(&mut self, target: usize, failure: Failure, waited_us: u64) {
+        let interval_us = self.interval_us;
+        self.tallies(target, |tally| tally.failure(failure, waited_us, interval_us));
+    }
+
+    fn tallies(&mut self, target: usize, mut change: impl FnMut(&mut Tally)) {
+        change(&mut self.all);
+        change(&mut self.classes[self.class_of[target]].tally);
+        change(&mut self.targets[target].tally);
+    }
+
+    pub(crate) fn interrupt(&mut self) {
+        self.is_interrupted = true;
+    }
+
+    pub(crate) fn finish(&mut self, elapsed_us: u64) {
+        self.elapsed_us = elapsed_us;
+    }
+
+    /// All requests.
+    pub fn all(&self) -> &Tally {
+        &self.all
+    }
+
+    /// Those of each class, in the order of the targets.
+    pub fn classes(&self) -> &[Row] {
+        &self.classes
+    }
+
+    /// Those of each target.
+    pub fn targets(&self) -> &[Row] {
+        &self.targets
+    }
+
+    /// Answers in each second since the start.
+    pub fn seconds(&self) -> &[u32] {
+        &self.seconds
+    }
+
+    /// From the start to the last answer.
+    pub fn elapsed_us(&self) -> u64 {
+        self.elapsed_us
+    }
+
+    /// Whether the watcher ended it before its time.
+    pub fn is_interrupted(&self) -> bool {
+        self.is_interrupted
+    }
+
+    /// Answers a second; `None` if no time has passed.
+    pub fn requests_per_s(&self, tally: &Tally) -> Option<f64> {
+        let seconds = self.elapsed_us as f64 / 1e6;
+        (seconds > 0.0).then(|| tally.answered() as f64 / seconds)
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let rows = |rows: &[Row]| -> Vec<Value> {
+            let row = |row: &Row| {
+                let mut fields = self.fields(&row.tally);
+                fields.insert("name".to_owned(), json!(row.name));
+                Value::Object(fields)
+            };
+            rows.iter().map(row).collect()
+        };
+        let mut all = self.fields(&self.all);
+        all.insert("seconds".to_owned(), json!(self.elapsed_us as f64 / 1e6));
+        all.insert("interrupted".to_owned(), json!(self.is_interrupted));
+        all.insert("answers_by_second".to_owned(), json!(self.seconds));
+        all.insert("classes".to_owned(), json!(rows(&self.classes)));
+        all.insert("targets".to_owned(), json!(rows(&self.targets)));
+        Value::Object(all)
+    }
+
+    fn fields(&self, tally: &Tally) -> Map<String, Value> {
+        let failed = |failure: &Failure| {
+            let count = tally.failed(*failure);
+            (count > 0).then(|| (failure.name().to_owned(), json!(count)))
+        };
+        let failures: Map<String, Value> = Failure::ALL.iter().filter_map(failed).collect();
+        let mut fields = Map::new();
+        fields.insert("answered".to_owned(), json!(tally.answered()));
+        fields.insert("failed".to_owned(), json!(tally.failed_all()));
+        fields.insert("failures".to_owned(), Value::Object(failures));
+        fields.insert("bytes".to_owned(), json!(tally.bytes()));
+        fields.insert("requests_per_s".to_owned(), json!(self.requests_per_s(tally)));
+        fields.insert("latency_us".to_owned(), json!(tally.latency_us().map(latency_json)));
+        if tally.is_corrected() {
+            let corrected = tally.corrected_us().map(latency_json);
+            fields.insert("corrected_us".to_owned(), json!(corrected));
+        }
+        fields
+    }
+
+    /// For people: the whole, the classes where there are several, and the slowest targets.
+    pub fn to_text(&self) -> String {
+        /// Rows of targets: the rest is in the JSON.
+        const TARGETS_SHOWN: usize = 20;
+        let classes: Vec<&Row> = self.classes.iter().filter(|_| self.classes.len() > 1).collect();
+        let mut targets: Vec<&Row> =
+            self.targets.iter().filter(|_| self.targets.len() > 1).collect();
+        targets.sort_by_key(|row| {
+            let max_us = row.tally.latency_us().map(|latency| latency.max_us);
+            std::cmp::Reverse((row.tally.failed_all(), max_us))
+        });
+        let hidden = targets.len().saturating_sub(TARGETS_SHOWN);
+        targets.truncate(TARGETS_SHOWN);
+        let named = classes.iter().chain(&targets).map(|row| row.name.chars().count());
+        let width = named.max().unwrap_or(0).max("CLASS".len());
+        let mut text = format!(
+            "{:width$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+            "", "ANSWERED", "FAILED", "PER SEC", "AVG MS", "P50 MS", "P90 MS", "P99 MS", "MAX MS"
+        );
+        self.line(&mut text, "all", &self.all, width);
+        if let Some(latency) = self.all.corrected_us() {
+            let columns = latency_columns(Some(latency));
+            let blank = width + 28;
+            let _ = writeln!(text, "{:blank$}{columns}  with the requests kept back", "");
+        }
+        for (title, rows) in [("CLASS", classes), ("TARGET", targets)] {
+            if !rows.is_empty() {
+                let _ = writeln!(text, "{title}");
+            }
+            for row in rows {
+                self.line(&mut text, &row.name, &row.tally, width);
+            }
+        }
+        if hidden > 0 {
+            let _ = writeln!(text, "and {hidden} targets that were no slower");
+        }
+        self.end_of_text(&mut text);
+        text
+    }
+
+    fn line(&self, text: &mut String, name: &str, tally: &Tally, width: usize) {
+        let rate = self.requests_per_s(tally).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
+        let (answered, failed) = (tally.answered(), tally.failed_all());
+        let columns = latency_columns(tally.latency_us());
+        let _ = writeln!(text, "{name:width$} {answered:>9} {failed:>7} {rate:>9}{columns}");
+    }
+
+    fn end_of_text(&self, text: &mut String) {
+        let failed = Failure::ALL.iter().filter(|failure| self.all.failed(**failure) > 0);
+        let failed: Vec<String> =
+            failed.map(|kind| format!("{} {}", self.all.failed(*kind), kind.name())).collect();
+        if !failed.is_empty() {
+            let _ = writeln!(text, "failed: {}", failed.join(", "));
+        }
+        let ended = if self.is_interrupted { ", ended before its time" } else { "" };
+        let _ = writeln!(text, "{:.1} s{ended}", self.elapsed_us as f64 / 1e6);
+    }
+}
+
+fn latency_json(latency: Latency) -> Value {
+    json!({
+        "average": latency.average_us,
+        "p50": latency.p50_us,
+        "p90": latency.p90_us,
+        "p99": latency.p99_us,
+        "max": latency.max_us,
+    })
+}
+
+/// Five columns of milliseconds; what is missing is a hyphen.
+fn latency_columns(latency: Option<Latency>) -> String {
+    let Some(latency) = latency else { return format!(" {:>9}", "-").repeat(5) };
+    let Latency { average_us, p50_us, p90_us, p99_us, max_us } = latency;
+    let column = |us: u64| format!(" {:>9.1}", us as f64 / 1000.0);
+    [average_us, p50_us, p90_us, p99_us, max_us].map(column).concat()
+}

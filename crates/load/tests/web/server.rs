@@ -1,0 +1,134 @@
+//! A server on the loopback with known delays and faults.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What a request gets.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    text: Option<String>,
+    delay: Duration,
+    closes: bool,
+}
+
+impl Answer {
+    /// A page.
+    pub fn page(body: &str) -> Answer {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        Answer { text: Some(head + body), delay: Duration::ZERO, closes: false }
+    }
+
+    /// These bytes, and the connection's end.
+    pub fn text(text: &str) -> Answer {
+        Answer { text: Some(text.to_owned()), delay: Duration::ZERO, closes: true }
+    }
+
+    /// Nothing, for ever.
+    pub fn never() -> Answer {
+        Answer { text: None, delay: Duration::ZERO, closes: false }
+    }
+
+    /// The same, later.
+    pub fn after(self, delay: Duration) -> Answer {
+        Answer { delay, ..self }
+    }
+
+    /// The same, and the connection's end, whatever the answer says.
+    pub fn and_close(self) -> Answer {
+        Answer { closes: true, ..self }
+    }
+}
+
+/// Each connection has a thread. They end with the process at the latest.
+pub struct Server {
+    address: SocketAddr,
+    answer: Box<dyn Fn(usize) -> Answer + Send + Sync>,
+    requests: AtomicUsize,
+    connections: AtomicUsize,
+    is_stalled: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// Answers the n-th request as told.
+    pub fn start(answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Arc<Server> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Arc::new(Server {
+            address: listener.local_addr().unwrap(),
+            answer: Box::new(answer),
+            requests: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            is_stalled: Mutex::new(false),
+            changed: Condvar::new(),
+        });
+        let accepting = server.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                accepting.connections.fetch_add(1, Ordering::Relaxed);
+                let server = accepting.clone();
+                thread::spawn(move || server.serve(stream));
+            }
+        });
+        server
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// While it is stalled, nothing is answered.
+    pub fn stall(&self, is_stalled: bool) {
+        *self.is_stalled.lock().unwrap() = is_stalled;
+        self.changed.notify_all();
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            while !kept.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut buffer) {
+                    Ok(0) | Err(_) => return,
+                    Ok(count) => kept.extend_from_slice(&buffer[..count]),
+                }
+            }
+            let is_last = String::from_utf8_lossy(&kept).contains("Connection: close");
+            kept.clear();
+            let answer = (self.answer)(self.requests.fetch_add(1, Ordering::Relaxed));
+            self.wait(answer.delay);
+            let Some(text) = answer.text else {
+                // The client gives up first.
+                let _ = stream.read(&mut buffer);
+                return;
+            };
+            if stream.write_all(text.as_bytes()).is_err() || is_last || answer.closes {
+                return;
+            }
+        }
+    }
+
+    /// The delay, and the stall where there is one.
+    fn wait(&self, delay: Duration) {
+        let is_stalled = self.is_stalled.lock().unwrap();
+        // Nothing notifies a delay but a stall's end, so that it takes at least its time.
+        let (is_stalled, _) =
+            self.changed.wait_timeout_while(is_stalled, delay, |_| !delay.is_zero()).unwrap();
+        drop(self.changed.wait_while(is_stalled, |is_stalled| *is_stalled).unwrap());
+    }
+}
+
+/// An address that refuses.
+pub fn nobody_listens() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}

@@ -1,0 +1,45 @@
+//! What an experiment runs on, and of which sources it is.
+
+use lab::outcome::Machine;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// The machine. What cannot be had is left empty.
+pub fn machine() -> Machine {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = value(&cpuinfo, "model name").unwrap_or_default();
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = value(&meminfo, "MemTotal").unwrap_or_default();
+    let kib: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = output(Command::new("qemu-system-x86_64").arg("--version"));
+    let version = version.unwrap_or_default();
+    let version = version.lines().next().unwrap_or_default().trim_start_matches("QEMU emulator ");
+    let accel = farm::probe_kvm(farm::Arch::X86_64);
+    Machine {
+        processor,
+        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        memory_mib: kib / 1024,
+        kernel: kernel.trim().to_owned(),
+        qemu: format!("QEMU {version}, {accel}"),
+    }
+}
+
+/// The commit of the sources around this program, if it still lies where it was built.
+pub fn commit() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let mut git = Command::new("git");
+    git.arg("-C").arg(program.parent()?).args(["describe", "--always", "--dirty", "--abbrev=12"]);
+    output(&mut git)
+}
+
+fn value(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+}

@@ -1,0 +1,231 @@
+//! `pinhead experiment`: the published experiments repeated, and their results looked at.
+
+mod machine;
+
+use crate::cli::Format;
+use crate::up::rundir;
+use crate::{Error, escape};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use lab::site::Tools;
+use lab::{Asked, Bench, Outcome, catalog, shelf};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A line of a result that somebody sent is cut here.
+const LINE_MAX: usize = 400;
+
+/// `pinhead experiment`
+#[derive(Debug, Args)]
+pub struct ExperimentArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What to do about experiments.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// List the experiments, and the results in a directory
+    List(ListArgs),
+    /// Show a result beside the published figures
+    Show(ShowArgs),
+    /// Put two results beside each other
+    Compare(CompareArgs),
+    /// How many servers on a pin head: first and later hits, squeezed and not
+    Penguins(RunArgs),
+    /// A small guest that swaps to memory against a large one
+    Swap(RunArgs),
+    /// Ballooning against page reporting, with a database in each guest
+    Cmm(RunArgs),
+    /// The published rules, and ours, against sizing by hand
+    Plug(RunArgs),
+}
+
+/// `pinhead experiment list`
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Where the results are
+    #[arg(long, default_value = "results")]
+    pub dir: PathBuf,
+}
+
+/// `pinhead experiment show`
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The result's JSON file
+    pub file: PathBuf,
+    /// How to show it
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: ShowFormat,
+}
+
+/// How to show a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ShowFormat {
+    /// For people
+    Text,
+    /// A page with charts
+    Html,
+    /// As it is kept
+    Json,
+}
+
+/// `pinhead experiment compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// A result's JSON file
+    pub first: PathBuf,
+    /// Another
+    pub second: PathBuf,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// `pinhead experiment NAME`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Few guests and short phases: everything is tried within five minutes, figures mean nothing
+    #[arg(long)]
+    pub quick: bool,
+    /// How many guests, where the experiment lets one choose
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4000))]
+    pub guests: Option<u32>,
+    /// How often each case is run
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repetitions: Option<u32>,
+    /// Only this case; may be given more than once
+    #[arg(long = "case", value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Where the result goes
+    #[arg(long, default_value = "results")]
+    pub out: PathBuf,
+}
+
+/// Carries it out.
+pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
+    match &args.what {
+        What::List(args) => list(&args.dir),
+        What::Show(args) => show(args),
+        What::Compare(args) => compare(args),
+        What::Penguins(args) => experiment("penguins", args),
+        What::Swap(args) => experiment("swap", args),
+        What::Cmm(args) => experiment("cmm", args),
+        What::Plug(args) => experiment("plug", args),
+    }
+}
+
+fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
+    let found = catalog::find(name)?;
+    let asked = Asked {
+        quick: args.quick,
+        guests: args.guests,
+        repetitions: args.repetitions,
+        cases: args.cases.clone(),
+        out: args.out.clone(),
+        tools: Tools {
+            program: std::env::current_exe()
+                .map_err(|e| Error::Message(format!("Cannot tell which program this is: {e}")))?,
+            farms: rundir::base()
+                .map_err(|e| Error::Message(format!("No place for the farm's sockets: {e}")))?,
+        },
+    };
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(lab::stop_flag()))
+            .map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+    }
+    let outcome = Outcome {
+        format: lab::outcome::FORMAT,
+        experiment: name.to_owned(),
+        quick: args.quick,
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        commit: machine::commit(),
+        started: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        seconds: 0.0,
+        machine: machine::machine(),
+        settings: BTreeMap::new(),
+        runs: Vec::new(),
+        notes: Vec::new(),
+    };
+    let mut say = |line: &str| eprintln!("{}", escape::plain(line, LINE_MAX));
+    let mut bench = Bench::new(asked, outcome, &mut say);
+    let result = (found.run)(&mut bench);
+    // Also after a failure: what was measured until then is worth its page.
+    let path = bench.save()?;
+    let outcome = bench.outcome().clone();
+    print!("{}", shown(&lab::text(&outcome, &shelf::view(&outcome))));
+    println!("\n{}\n{}", path.display(), path.with_extension("html").display());
+    Ok(result?)
+}
+
+fn list(directory: &Path) -> Result<(), Error> {
+    for one in catalog::ALL {
+        println!("{:10} {}", one.name, one.title);
+    }
+    if !directory.is_dir() {
+        println!("\nThere are no results in {}.", directory.display());
+        return Ok(());
+    }
+    println!("\nResults in {}:", directory.display());
+    for (path, outcome) in shelf::list(directory)? {
+        let name = escape::plain(&path.display().to_string(), LINE_MAX);
+        let about = match outcome {
+            Ok(outcome) => {
+                let quick = if outcome.quick { ", quick" } else { "" };
+                let failed = match outcome.failures().len() {
+                    0 => String::new(),
+                    count => format!(", {count} phases failed"),
+                };
+                let cases = outcome.cases().len();
+                format!(
+                    "{} of {}{quick}, {cases} cases, {:.0} s{failed}",
+                    outcome.experiment, outcome.started, outcome.seconds
+                )
+            }
+            Err(error) => error.to_string(),
+        };
+        println!("  {name}  {}", escape::plain(&about, LINE_MAX));
+    }
+    Ok(())
+}
+
+fn show(args: &ShowArgs) -> Result<(), Error> {
+    let outcome = shelf::load(&args.file)?;
+    let view = shelf::view(&outcome);
+    match args.format {
+        ShowFormat::Text => print!("{}", shown(&lab::text(&outcome, &view))),
+        ShowFormat::Html => print!("{}", lab::page(&outcome, &view)),
+        ShowFormat::Json => println!("{}", json(&outcome)?),
+    }
+    Ok(())
+}
+
+fn compare(args: &CompareArgs) -> Result<(), Error> {
+    let (first, second) = (shelf::load(&args.first)?, shelf::load(&args.second)?);
+    let table = lab::compare(&first, &second);
+    match args.format {
+        Format::Text => print!("{}", shown(&lab::table(&table))),
+        Format::Json => {
+            let rows: Vec<_> = table
+                .rows
+                .iter()
+                .map(|row| table.heads.iter().zip(row).collect::<BTreeMap<_, _>>())
+                .collect();
+            println!("{}", json(&rows)?);
+        }
+    }
+    Ok(())
+}
+
+/// A result may be somebody else's: nothing in it may steer the terminal.
+fn shown(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", escape::plain(line, LINE_MAX))).collect()
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| Error::Message(format!("This cannot be written as JSON: {error}")))
+}

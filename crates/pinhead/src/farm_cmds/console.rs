@@ -1,0 +1,114 @@
+//! `pinhead console`: the terminal is the guest's.
+
+use super::filter::Filter;
+use super::{ConsoleArgs, LogsArgs, find, logs};
+use crate::Error;
+use farm::Deadline;
+use farm::service::{self, Exec};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use serde_json::json;
+use std::io::{IsTerminal, Read, Stdin, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Ctrl-].
+const LEAVE: u8 = 0x1d;
+/// A guest that does not take a command in this time has its shell busy.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Starts a shell on the guest's console where none is. It ends with `exit`; nothing is there
+/// while nobody has asked for it, so that it costs an idle guest nothing.
+const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2>/dev/null || { \
+    t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; \
+    setsid -c sh -c \"echo \\$\\$ > $p; stty sane; export TERM=vt100 PS1='\\$(hostname)# '; \
+    exec sh -i\" < $t > $t 2>&1 & }";
+
+/// Attaches the terminal to a guest's console until Ctrl-], or prints what is kept of it.
+pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
+    if args.log {
+        return logs(&LogsArgs { guest: args.guest.clone() });
+    }
+    let at = find::guest(&args.guest)?;
+    let (stream, _) = service::ask(&at.socket, &json!({ "console": at.guest }))?;
+    let exec = Exec { guest: &at.guest, command: SHELL, output_max: 4096 };
+    let started = service::exec(&at.socket, &exec, Deadline::after(PATIENCE), &mut Vec::new());
+    if !matches!(started, Ok(0)) {
+        eprintln!("{} starts no shell here; what its console says is shown", args.guest);
+    }
+    let stdin = std::io::stdin();
+    let raw = Raw::set(&stdin)?;
+    if raw.is_some() {
+        eprint!("{}: Ctrl-] leaves\r\n", args.guest);
+    }
+    let left = relay(stream, &stdin);
+    let line_end = if raw.is_some() { "\n" } else { "" };
+    drop(raw);
+    left.map(|()| line_end.to_owned())
+        .map_err(|e| Error::Message(format!("The console is lost: {e}")))
+}
+
+/// A terminal whose keys go to the guest as they are. Dropping it makes it what it was.
+struct Raw<'a> {
+    stdin: &'a Stdin,
+    before: Termios,
+}
+
+impl Raw<'_> {
+    /// `None` where the input is no terminal.
+    fn set(stdin: &Stdin) -> Result<Option<Raw<'_>>, Error> {
+        if !stdin.is_terminal() {
+            return Ok(None);
+        }
+        let wrong = |e| Error::Message(format!("The terminal's settings: {e}"));
+        let before = tcgetattr(stdin).map_err(wrong)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin, OptionalActions::Now, &raw).map_err(wrong)?;
+        Ok(Some(Raw { stdin, before }))
+    }
+}
+
+impl Drop for Raw<'_> {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no settings.
+        let _ = tcsetattr(self.stdin, OptionalActions::Now, &self.before);
+    }
+}
+
+/// Moves bytes both ways until Ctrl-], the end of the input, or the guest's.
+fn relay(mut stream: UnixStream, stdin: &Stdin) -> std::io::Result<()> {
+    stream.set_read_timeout(None)?;
+    let mut filter = Filter::default();
+    let mut chunk = [0; 4096];
+    loop {
+        let (keys, words) = {
+            let mut fds = [PollFd::new(stdin, PollFlags::IN), PollFd::new(&stream, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            (!fds[0].revents().is_empty(), !fds[1].revents().is_empty())
+        };
+        if words {
+            let count = stream.read(&mut chunk)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(&filter.pass(&chunk[..count]))?;
+            stdout.flush()?;
+        }
+        if keys {
+            // Past the standard library's buffer, which would hide bytes from the poll.
+            let count = rustix::io::read(stdin, &mut chunk)?;
+            let typed = &chunk[..count];
+            let end = typed.iter().position(|key| *key == LEAVE);
+            stream.write_all(&typed[..end.unwrap_or(count)])?;
+            if end.is_some() || count == 0 {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What can be done with a farm that runs: `down`, `ps`, `console`, `exec`, `logs`.
+//!
+//! Each command finds the farm by its directory, asks at its socket and tells what it said.
+
+mod console;
+mod down;
+mod filter;
+mod find;
+mod ps;
+
+pub use console::console;
+pub use down::down;
+pub use ps::ps;
+
+use crate::escape::Lines;
+use crate::{Error, chain};
+use clap::Args;
+use farm::Deadline;
+use farm::service::{self, Exec};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A command in a guest that says more is not meant for a terminal, and hardly for a pipe.
+const OUTPUT_MAX: u64 = 256 << 20;
+/// What ends a command in the guest needs some time to be heard of.
+const GRACE: Duration = Duration::from_secs(10);
+/// The exit status when the guest's command could not be run at all, as `docker exec` has it.
+const CANNOT: u8 = 125;
+
+/// `pinhead down`
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// The farm: its name, or its file; needless where only one runs
+    pub farm: Option<String>,
+}
+
+/// `pinhead console`
+#[derive(Debug, Args)]
+pub struct ConsoleArgs {
+    /// A guest, or FARM/GUEST
+    pub guest: String,
+    /// Print what is kept of the console, and end
+    #[arg(long)]
+    pub log: bool,
+}
+
+/// `pinhead exec`
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// A guest, or FARM/GUEST
+    pub guest: String,
+    /// End the command in the guest after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub timeout: u32,
+    /// The command and its words, after `--`
+    #[arg(required = true, last = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// `pinhead logs`
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// A guest, or FARM/GUEST
+    pub guest: String,
+}
+
+/// The control socket of the farm of a name, or of the only one.
+pub(crate) fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
+    Ok(find::farm(named)?.socket)
+}
+
+/// Prints what is kept of a guest's console.
+pub fn logs(args: &LogsArgs) -> Result<String, Error> {
+    let at = find::guest(&args.guest)?;
+    let (_, answer) = service::ask(&at.socket, &json!({ "logs": at.guest }))?;
+    let text = answer.get("logs").and_then(Value::as_str).unwrap_or_default();
+    let lost = answer.get("lost_bytes").and_then(Value::as_u64).unwrap_or(0);
+    let mut out = Vec::new();
+    if lost > 0 {
+        out.extend(format!("[{} KiB before this are no longer kept]\n", lost / 1024).bytes());
+    }
+    let mut lines = Lines::new(&mut out);
+    let written = lines.write_all(text.as_bytes()).and_then(|()| lines.finish());
+    written.map_err(|e| Error::Message(format!("The log cannot be shown: {e}")))?;
+    if !out.ends_with(b"\n") && !out.is_empty() {
+        out.push(b'\n');
+    }
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Runs a command in a guest. Its exit status is ours.
+pub fn exec(args: &ExecArgs) -> ExitCode {
+    match run_in_guest(args) {
+        // More than 255 is no status of a process.
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Err(error) => {
+            eprintln!("pinhead: {}", crate::escape::plain(&chain(&error), 2000));
+            ExitCode::from(CANNOT)
+        }
+    }
+}
+
+fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
+    let words: Vec<String> = args.command.iter().map(|word| service::quoted(word)).collect();
+    let command = words.join(" ");
+    if command.contains(['\n', '\r']) {
+        let message = "A command is one line: put longer scripts into a file of the guest";
+        return Err(Error::Message(message.into()));
+    }
+    let at = find::guest(&args.guest)?;
+    let command = format!("timeout -s KILL {} {command}", args.timeout);
+    let exec = Exec { guest: &at.guest, command: &command, output_max: OUTPUT_MAX };
+    let deadline = Deadline::after(Duration::from_secs(u64::from(args.timeout)) + GRACE);
+    let stdout = std::io::stdout().lock();
+    if stdout.is_terminal() {
+        let mut lines = Lines::new(stdout);
+        let code = service::exec(&at.socket, &exec, deadline, &mut lines)?;
+        // The terminal may have gone with its reader.
+        let _ = lines.finish();
+        return Ok(code);
+    }
+    let mut stdout = stdout;
+    let code = service::exec(&at.socket, &exec, deadline, &mut stdout)?;
+    let _ = stdout.flush();
+    Ok(code)
+}

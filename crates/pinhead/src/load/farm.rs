@@ -1,0 +1,141 @@
+//! The guests of a farm that runs, as targets and as places where jobs are done.
+
+use super::TargetArgs;
+use crate::{Error, farm_cmds};
+use ::load::{ExecError, ExecOutput, Target};
+use farm::service::{self, Exec};
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A job's lines and some words of its programs.
+const OUTPUT_MAX: u64 = 1 << 20;
+/// What ends a job in the guest needs some time to be heard of.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A farm, with what it told of its guests.
+pub(super) struct Farm {
+    socket: PathBuf,
+    guests: Vec<Value>,
+}
+
+impl Farm {
+    /// Asks the farm of a name, or the only one.
+    pub(super) fn ask(named: Option<&str>) -> Result<Farm, Error> {
+        let socket = farm_cmds::socket(named)?;
+        let (_, mut table) = service::ask(&socket, &json!({ "ps": true }))?;
+        let guests = table.get_mut("guests").and_then(Value::as_array_mut);
+        Ok(Farm { socket, guests: guests.map(std::mem::take).unwrap_or_default() })
+    }
+
+    /// The guests of these classes, of all if none is given.
+    fn of_classes(&self, classes: &[String]) -> Result<Vec<&Value>, Error> {
+        let class = |guest: &&Value| guest["class"].as_str().unwrap_or_default().to_owned();
+        let is_meant = |guest: &&Value| classes.is_empty() || classes.contains(&class(guest));
+        let found: Vec<&Value> = self.guests.iter().filter(is_meant).collect();
+        if let Some(unknown) =
+            classes.iter().find(|name| !self.guests.iter().any(|guest| class(&guest) == **name))
+        {
+            let message = format!("The farm has no class `{}`", unknown.escape_debug());
+            return Err(Error::Message(message));
+        }
+        Ok(found)
+    }
+
+    /// The names of the guests that are named, or of those of the classes.
+    pub(super) fn names(&self, named: &[String], classes: &[String]) -> Result<Vec<String>, Error> {
+        let names = |guests: Vec<&Value>| -> Vec<String> {
+            let names = guests.into_iter().filter_map(|guest| guest["name"].as_str());
+            names.map(str::to_owned).collect()
+        };
+        let found = names(self.of_classes(classes)?);
+        if let Some(unknown) = named.iter().find(|name| !found.contains(name)) {
+            let message = format!("The farm has no guest `{}`", unknown.escape_debug());
+            return Err(Error::Message(message));
+        }
+        Ok(if named.is_empty() { found } else { named.to_vec() })
+    }
+}
+
+/// The servers in a farm's guests.
+pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
+    let farm = Farm::ask(args.farm.as_deref())?;
+    let guests = farm.of_classes(&args.class)?;
+    let found: Vec<Target> =
+        guests.into_iter().filter_map(|guest| target(guest, args.port, &args.path)).collect();
+    if found.is_empty() {
+        let port = args.port.map_or("a port".to_owned(), |port| format!("port {port}"));
+        let message =
+            format!("No guest of them has {port} on the host: `ports` in the farm's file gives it");
+        return Err(Error::Message(message));
+    }
+    Ok(found)
+}
+
+/// A guest's server on the host's loopback; `None` if the guest has no such port.
+fn target(guest: &Value, port: Option<u16>, path: &str) -> Option<Target> {
+    let mut ports = guest["ports"].as_array()?.iter();
+    let is_it = |entry: &&Value| port.is_none_or(|port| entry["guest"] == json!(port));
+    let host = u16::try_from(ports.find(is_it)?["host"].as_u64()?).ok()?;
+    Some(Target {
+        name: guest["name"].as_str()?.to_owned(),
+        class: guest["class"].as_str()?.to_owned(),
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, host)),
+        path: path.to_owned(),
+    })
+}
+
+impl ::load::Exec for Farm {
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
+        // The guest ends it by itself: nobody could from here.
+        let seconds = timeout.as_secs().max(1);
+        let command = format!("timeout -s KILL {seconds} sh -c {}", service::quoted(line));
+        let exec = Exec { guest, command: &command, output_max: OUTPUT_MAX };
+        let mut said = Vec::new();
+        let deadline = farm::Deadline::after(timeout + GRACE);
+        let code = service::exec(&self.socket, &exec, deadline, &mut said)?;
+        Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn farm() -> Farm {
+        let ports = json!([{ "guest": 80, "host": 18000 }, { "guest": 22, "host": 19000 }]);
+        let guests = vec![
+            json!({ "name": "web1", "class": "web", "ports": ports }),
+            json!({ "name": "db1", "class": "db", "ports": [] }),
+        ];
+        Farm { socket: PathBuf::new(), guests }
+    }
+
+    #[test]
+    fn a_guests_server_is_its_port_on_the_host() {
+        let farm = farm();
+        let found = target(&farm.guests[0], None, "/page").unwrap();
+        assert_eq!((found.name.as_str(), found.class.as_str()), ("web1", "web"));
+        assert_eq!(
+            (found.address.to_string().as_str(), found.path.as_str()),
+            ("127.0.0.1:18000", "/page")
+        );
+        let found = target(&farm.guests[0], Some(22), "/").unwrap();
+        assert_eq!(found.address.port(), 19000);
+        assert_eq!(target(&farm.guests[0], Some(23), "/"), None);
+        assert_eq!(target(&farm.guests[1], None, "/"), None);
+    }
+
+    #[test]
+    fn guests_are_named_or_of_classes() {
+        let farm = farm();
+        assert_eq!(farm.names(&[], &[]).unwrap(), ["web1", "db1"]);
+        assert_eq!(farm.names(&[], &["db".to_owned()]).unwrap(), ["db1"]);
+        assert_eq!(farm.names(&["web1".to_owned()], &[]).unwrap(), ["web1"]);
+        let error = farm.names(&["web2".to_owned()], &[]).unwrap_err().to_string();
+        assert!(error.contains("no guest `web2`"), "{error}");
+        let error = farm.names(&[], &["app".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("no class `app`"), "{error}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Loads by HTTP: `pinhead load web` and `pinhead load wipe`.
+
+use super::{TargetArgs, Told, WebArgs, WipeArgs, farm};
+use crate::Error;
+use crate::cli::Format;
+use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Files of this process beside its connections.
+const FILES_BESIDE: u64 = 64;
+
+pub(super) fn web(args: &WebArgs) -> Result<Told, Error> {
+    let pattern = match args.rate {
+        Some(rate) => Pattern::Open { rate, in_flight_max: args.in_flight as usize },
+        None => Pattern::Closed {
+            clients: args.clients as usize,
+            expected_interval: args.interval.map(Duration::from_millis),
+        },
+    };
+    let plan = Plan {
+        targets: targets(&args.targets)?,
+        pattern,
+        duration: Duration::from_secs(args.seconds),
+        timeout: Duration::from_secs(args.timeout),
+        reuse: if args.keep_alive { Reuse::KeepAlive } else { Reuse::Close },
+    };
+    put_on(&plan, args.format)
+}
+
+pub(super) fn wipe(args: &WipeArgs) -> Result<Told, Error> {
+    let mut targets = targets(&args.targets)?;
+    class_by_tens(&mut targets);
+    let plan = Plan {
+        targets,
+        pattern: Pattern::Once { clients: args.clients as usize },
+        duration: ::load::DURATION_MAX,
+        timeout: Duration::from_secs(args.timeout),
+        reuse: Reuse::Close,
+    };
+    put_on(&plan, args.format)
+}
+
+fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
+    if args.farm.is_some() {
+        return farm::targets(args);
+    }
+    let mut targets = Vec::new();
+    for text in &args.targets {
+        targets.extend(parse_targets(text, text)?);
+    }
+    Ok(targets)
+}
+
+fn put_on(plan: &Plan, format: Format) -> Result<Told, Error> {
+    plan.check()?;
+    make_room(plan);
+    let is_ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, is_ended.clone())
+            .map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+    }
+    let mut screen = Screen::new();
+    let outcome = ::load::run(plan, &mut |progress| {
+        screen.show(progress);
+        match is_ended.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    screen.clear();
+    Ok(told(&outcome, format))
+}
+
+/// As many files as there are connections, if this user may have them. If not, those requests
+/// fail, and it is told of them that they were `exhausted`.
+fn make_room(plan: &Plan) {
+    let connections = match plan.pattern {
+        Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
+        Pattern::Open { in_flight_max, .. } => in_flight_max,
+    };
+    let kept = if plan.reuse == Reuse::KeepAlive { plan.targets.len() } else { 0 };
+    let files = (connections + kept) as u64 + FILES_BESIDE;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < files) {
+        let current = Some(maximum.map_or(files, |maximum| maximum.min(files)));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    }
+}
+
+fn told(outcome: &Outcome, format: Format) -> Told {
+    let text = match format {
+        Format::Json => format!("{:#}\n", outcome.to_json()),
+        // Names of guests come from a file, and those of targets are addresses: both are cut to
+        // what a terminal may show, line by line.
+        Format::Text => super::lines(&outcome.to_text()),
+    };
+    Told { text, failed: outcome.all().failed_all() }
+}
+
+/// One line on a terminal, which is written again and again.
+struct Screen {
+    is_shown: bool,
+    second: u64,
+}
+
+impl Screen {
+    fn new() -> Screen {
+        Screen { is_shown: std::io::stderr().is_terminal(), second: 0 }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let second = progress.elapsed_us / 1_000_000;
+        if !self.is_shown || second <= self.second {
+            return;
+        }
+        self.second = second;
+        let Progress { answered, failed, .. } = progress;
+        eprint!("\r{second} s: {answered} answered, {failed} failed ");
+        // A terminal that has gone needs no line.
+        let _ = std::io::stderr().flush();
+    }
+
+    fn clear(&self) {
+        if self.second > 0 {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! From a `FARM.toml` to guests that can be started: images, templates, ports, rules.
+
+use super::progress::{Progress, Step};
+use super::setup::find_daemon;
+use crate::check::{self, Checked};
+use crate::{Error, rulesfile};
+use farm::config::{Builtin, Class, Farm, Source};
+use farm::fleet::{Daemon, Floor, Seat};
+use farm::rootfs::Software;
+use farm::service::{Occupant, ServedPort};
+use farm::{
+    Accel, Arch, Cache, Clock, Deadline, Disk, DiskFormat, Forward, GuestFile, GuestSpec, Image,
+    ImageSpec, Net, Template, Writes, probe_kvm, web_files,
+};
+use rules::{Machine, Severity};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Guests up to which each gets room to translate all of its code.
+const ROOMY_GUESTS: u32 = 8;
+/// A template boots, settles and is saved; under emulation on a busy machine that takes a while.
+const TEMPLATE_PATIENCE: Duration = Duration::from_secs(600);
+/// Rules for a class that names none: the daemon tells how the guest is, and changes nothing.
+const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
+
+/// The guests of a farm, ready to be started.
+#[derive(Debug)]
+pub struct Plan {
+    /// How each is started.
+    pub seats: Vec<Seat>,
+    /// What else is known of each, in the same order.
+    pub occupants: Vec<Occupant>,
+    /// Whether any of them goes on from a template.
+    pub has_clones: bool,
+}
+
+/// Makes everything that the farm's guests need.
+pub fn prepare(farm: &Farm, progress: &mut Progress) -> Result<Plan, Error> {
+    let cache = Cache::from_environment()?;
+    let mut maker = Maker { cache, progress, clock: Clock::new(), guests: farm.guests() };
+    let mut plan = Plan { seats: Vec::new(), occupants: Vec::new(), has_clones: false };
+    for class in &farm.classes {
+        maker.class(class, &mut plan)?;
+    }
+    Ok(plan)
+}
+
+struct Maker<'a> {
+    cache: Cache,
+    progress: &'a mut Progress,
+    clock: Clock,
+    guests: u32,
+}
+
+/// What the guests of a class boot from.
+struct Root {
+    image: Image,
+    disk: Option<Disk>,
+    words: Vec<String>,
+}
+
+impl Maker<'_> {
+    fn making(&mut self, what: String, permille: Option<u16>) {
+        let now = self.clock.ms();
+        self.progress.tell(Step::Making { what, permille }, now);
+    }
+
+    fn class(&mut self, class: &Class, plan: &mut Plan) -> Result<(), Error> {
+        let root = self.root(class)?;
+        let accel = probe_kvm(class.arch);
+        let first = plan.seats.len() as u32 + 1;
+        let specs: Vec<GuestSpec> =
+            (0..class.count).map(|at| self.spec(class, &root, accel, at + 1, first + at)).collect();
+        let state = match (class.template, specs.first()) {
+            (true, Some(spec)) => Some(self.template(class, spec)?),
+            _ => None,
+        };
+        plan.has_clones |= state.is_some();
+        for (mut spec, number) in specs.into_iter().zip(1..) {
+            spec.restore.clone_from(&state);
+            plan.seats.push(Seat { spec, floor: floor(class), daemon: daemon(class) });
+            let served = |port: &farm::config::Port| ServedPort {
+                guest: port.guest,
+                host: class.host_port(port, number),
+                probe: port.probe,
+            };
+            plan.occupants.push(Occupant {
+                class: class.name.clone(),
+                ports: class.ports.iter().map(served).collect(),
+                command: class.command.clone(),
+                shares: class.shares,
+            });
+        }
+        Ok(())
+    }
+
+    fn spec(
+        &self,
+        class: &Class,
+        root: &Root,
+        accel: Accel,
+        number: u32,
+        in_farm: u32,
+    ) -> GuestSpec {
+        let mut kernel_args = root.words.clone();
+        if class.zram_mib > 0 {
+            kernel_args.push(format!("pinhead.zram_mib={}", class.zram_mib));
+        }
+        if let Some(heap_mib) = class.heap_mib {
+            kernel_args.push(format!("pinhead.heap_mib={heap_mib}"));
+        }
+        kernel_args.extend(class.args.iter().cloned());
+        let forwards = class.ports.iter().map(|port| Forward {
+            host_port: class.host_port(port, number),
+            guest_port: port.guest,
+        });
+        // A guest that nobody reaches and that reaches nobody idles better without a network.
+        let is_alone = class.ports.is_empty() && class.source == Source::Builtin(Builtin::Tiny);
+        GuestSpec {
+            name: class.guest_name(number),
+            accel,
+            cpus: class.cpus,
+            memory_mib: class.memory_mib,
+            translation_mib: if self.guests <= ROOMY_GUESTS { 32 } else { 16 },
+            image: root.image.clone(),
+            kernel_args,
+            ctl: true,
+            run_dir: None,
+            net: (!is_alone).then(|| Net { number: in_farm, forwards: forwards.collect() }),
+            disk: root.disk.clone(),
+            restore: None,
+            reboot: true,
+            page_reporting: class.page_reporting,
+        }
+    }
+
+    fn root(&mut self, class: &Class) -> Result<Root, Error> {
+        let builtin = match &class.source {
+            Source::Files { kernel, initramfs, disk } => {
+                return files(class, kernel, initramfs, disk);
+            }
+            Source::Builtin(builtin) => *builtin,
+        };
+        let mut files = daemon_files(class)?;
+        let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
+        let name = builtin.name();
+        self.making(format!("image {name} for {}", class.name), None);
+        if builtin == Builtin::Web {
+            files.extend(web_files(&self.cache, class.arch)?);
+        }
+        let image = ImageSpec { arch: class.arch, daemon, files }.build(&self.cache)?;
+        let Some(software) = Software::from_name(name) else {
+            return Ok(Root { image, disk: None, words: Vec::new() });
+        };
+        let (progress, clock) = (&mut *self.progress, self.clock);
+        let mut tell = |at: farm::rootfs::Progress| {
+            let what = format!("image {name}: {}", at.phase.name());
+            progress.tell(Step::Making { what, permille: Some(at.permille) }, clock.ms());
+        };
+        let rootfs = software.build(&self.cache, &mut tell)?;
+        let (writes, word) = disk_mode(class);
+        let disk = Disk { path: rootfs.path, format: DiskFormat::Raw, writes, serial: None };
+        Ok(Root { image, disk: Some(disk), words: vec![word] })
+    }
+
+    fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<PathBuf, Error> {
+        self.making(format!("template of {}", class.name), None);
+        let deadline = Deadline::after(TEMPLATE_PATIENCE);
+        Ok(Template::make(spec, &self.cache, deadline)?.state)
+    }
+}
+
+/// A guest that goes on from a state of memory must have all of its state there.
+fn disk_mode(class: &Class) -> (Writes, String) {
+    match class.template {
+        true => (Writes::Layer, "pinhead.root=layer".to_owned()),
+        false => (Writes::Temporary, "pinhead.root=rw".to_owned()),
+    }
+}
+
+fn files(
+    class: &Class,
+    kernel: &Path,
+    initramfs: &Path,
+    disk: &Option<PathBuf>,
+) -> Result<Root, Error> {
+    for path in [kernel, initramfs].into_iter().chain(disk.as_deref()) {
+        std::fs::metadata(path).map_err(|source| Error::read(path, source))?;
+    }
+    let disk = disk.as_ref().map(|path| Disk {
+        path: path.clone(),
+        format: match path.extension().is_some_and(|end| end == "qcow2") {
+            true => DiskFormat::Qcow2,
+            false => DiskFormat::Raw,
+        },
+        writes: disk_mode(class).0,
+        serial: None,
+    });
+    let (kernel, initramfs) = (kernel.to_path_buf(), initramfs.to_path_buf());
+    Ok(Root { image: Image { arch: class.arch, kernel, initramfs }, disk, words: Vec::new() })
+}
+
+fn floor(class: &Class) -> Floor {
+    match class.memory_min_mib {
+        Some(mib) => Floor { mib, percent: 0 },
+        None => Floor::default(),
+    }
+}
+
+fn daemon(class: &Class) -> Daemon {
+    match (&class.source, class.daemon) {
+        (_, true) => Daemon::Expected,
+        (Source::Builtin(_), false) => Daemon::Missing,
+        (Source::Files { .. }, false) => Daemon::Foreign,
+    }
+}
+
+/// The daemon's rules and arguments.
+fn daemon_files(class: &Class) -> Result<Vec<GuestFile>, Error> {
+    if !class.daemon {
+        return Ok(Vec::new());
+    }
+    let text = match &class.rules {
+        None => HOLD.as_bytes().to_vec(),
+        Some(name) => checked_rules(name)?,
+    };
+    let file = |path: &str, bytes: Vec<u8>| GuestFile { path: path.into(), mode: 0o644, bytes };
+    let words = "-f -c /etc/pinhead.conf --pace host\n";
+    Ok(vec![file("/etc/pinhead.conf", text), file("/etc/pinheadd.args", words.as_bytes().to_vec())])
+}
+
+/// A rules file or preset without errors.
+pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
+    let rules = rulesfile::read(Path::new(name))?;
+    let found = check::text(&rules.text, &Machine::default());
+    if rules::has_errors(&found) {
+        let mut checked = Checked { rules, found };
+        checked.found.retain(|d| d.severity == Severity::Error);
+        let shown = check::render(&checked, false);
+        return Err(Error::Message(format!("The rules are refused\n{shown}")));
+    }
+    Ok(rules.text)
+}
+
+/// How to reach the guests of a farm, in lines for people.
+pub fn how_to_reach(farm: &Farm) -> String {
+    let mut out = String::new();
+    for class in &farm.classes {
+        let names = match class.count {
+            1 => class.guest_name(1),
+            count => format!("{} to {}", class.guest_name(1), class.guest_name(count)),
+        };
+        let ports: Vec<String> = class.ports.iter().map(|port| address(class, port)).collect();
+        let arch = match class.arch {
+            Arch::X86_64 => String::new(),
+            arch => format!(" ({})", arch.name()),
+        };
+        let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(", ") };
+        out.push_str(&format!("  {names}{arch}: {ports}\n"));
+    }
+    let guest = farm.classes.first().map_or_else(String::new, |class| class.guest_name(1));
+    out.push_str(&format!(
+        "  pinhead ps --farm {0} | console {guest} | exec {guest} -- CMD | logs {guest} | \
+         down {0}\n",
+        farm.name
+    ));
+    out
+}
+
+fn address(class: &Class, port: &farm::config::Port) -> String {
+    let scheme = match port.probe {
+        farm::config::Probe::Http => "http://",
+        _ => "",
+    };
+    let last = match class.count {
+        1 => String::new(),
+        count => format!(" to {}", class.host_port(port, count)),
+    };
+    format!("{scheme}127.0.0.1:{}{last} (port {})", port.host, port.guest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_hold_are_rules_without_errors() {
+        let found = check::text(HOLD.as_bytes(), &Machine::default());
+        assert!(!rules::has_errors(&found), "{found:?}");
+        assert!(checked_rules("default").is_ok());
+        assert!(checked_rules("no-such-preset").is_err());
+    }
+
+    #[test]
+    fn how_guests_are_reached_is_told_by_class() {
+        let text = "[[class]]\nname = 'web'\ncount = 3\nports = [{ guest = 80, host = 18000 }]\n\
+                    [[class]]\nname = 'db'\n";
+        let farm = farm::config::parse(text, "f").unwrap();
+        let told = how_to_reach(&farm);
+        assert!(told.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{told}");
+        assert!(told.contains("db1: no ports") && told.contains("down f"), "{told}");
+    }
+}

@@ -1,0 +1,282 @@
+//! A farm from its file to its end: made, started, served, ended.
+//!
+//! ```text
+//!   FARM.toml ─► plan ─► fleet ──────────┐
+//!                        service ────────┼─► one poll ─► progress, then the table
+//!                        control (host manager, explain) ┘
+//! ```
+
+use super::control::Control;
+use super::plan::{self, Plan};
+use super::progress::{Progress, Step};
+use super::rundir::RunDir;
+use super::{Screen, all_ended, failures, give_run_dir, json, signals};
+use crate::cli::UpFormat;
+use crate::{Error, escape};
+use farm::config::Farm;
+use farm::fleet::{Event, Fleet};
+use farm::service::{ReadyState, Service};
+use farm::tiers::Tiers;
+use std::io::{PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// A start that takes longer is told as it is then.
+const START_MAX_MS: u64 = 600_000;
+
+/// How often KSM is looked after.
+const TIERS_MS: u64 = 1_000;
+/// What the tiers have to say is short, and said once.
+const NOTES_MAX: usize = 100;
+const NOTE_WIDTH: usize = 400;
+
+/// So many guests that do not answer are named.
+const SILENT_MAX: usize = 10;
+
+/// What a farm is run for.
+#[derive(Debug)]
+pub struct Run {
+    /// What is to run.
+    pub farm: Farm,
+    /// When it ends by itself, in seconds.
+    pub seconds: Option<u64>,
+    /// Who watches.
+    pub watcher: Watcher,
+}
+
+/// Who watches a farm.
+#[derive(Debug)]
+pub enum Watcher {
+    /// A person at this process's own terminal, or its output.
+    Here(UpFormat),
+    /// A command at the other end of a pipe, until all guests are ready.
+    Starter(PipeWriter),
+}
+
+/// Reads the farm's file, and leaves the classes that were asked for.
+pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
+    let farm = farm::config::load(path).map_err(Error::FarmFile)?;
+    let names: Vec<String> = farm.classes.iter().map(|class| class.name.clone()).collect();
+    farm.only(only).map_err(|name| {
+        Error::Message(format!(
+            "There is no class `{}` in {}; there are {}",
+            name.escape_debug(),
+            path.display(),
+            names.join(", ")
+        ))
+    })
+}
+
+/// Runs a farm until somebody ends it, or its time is over.
+pub fn run(run: Run) -> Result<(), Error> {
+    let Run { farm, seconds, watcher } = run;
+    let (mut progress, starter) = match &watcher {
+        Watcher::Here(UpFormat::Json) => (Progress::silent(), None),
+        Watcher::Here(UpFormat::Table) => (Progress::shown(), None),
+        Watcher::Starter(pipe) => {
+            let copy = pipe.try_clone().map_err(|e| Error::Message(format!("A pipe: {e}")))?;
+            let for_polling = pipe.try_clone();
+            (
+                Progress::piped(std::fs::File::from(std::os::fd::OwnedFd::from(copy))),
+                for_polling.ok(),
+            )
+        }
+    };
+    let plan = plan::prepare(&farm, &mut progress);
+    let plan = plan.inspect_err(|_| progress.clear())?;
+    let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+    let Plan { mut seats, occupants, has_clones } = plan;
+    // It outlives everything below, which has its files in it.
+    let run_dir = give_run_dir(seats.iter_mut().map(|seat| &mut seat.spec))
+        .map_err(|e| Error::Message(format!("No directory for the farm's sockets: {e}")))?;
+    run_dir
+        .note(&farm.name)
+        .map_err(|e| Error::Message(format!("The farm's directory cannot be written: {e}")))?;
+    let mut tiers = Tiers::open(&farm.limits)?;
+    let service = Service::open(run_dir.path(), &farm.name, occupants)?;
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    // A clone waits for its disk and its daemon's hello more than it computes.
+    let fleet = Fleet::of(seats, if has_clones { 2 * cpus } else { cpus }).under(&tiers.tier());
+    let end_ms = seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000));
+    let notes = tiers.take_notes();
+    let mut running = Running {
+        fleet,
+        tiers,
+        notes,
+        next_tiers_ms: 0,
+        service,
+        control: Control::open().ok(),
+        screen: Screen::new(match &watcher {
+            Watcher::Here(format) => *format,
+            Watcher::Starter(_) => UpFormat::Json,
+        }),
+        progress,
+        starter,
+        reach: plan::how_to_reach(&farm),
+        name: farm.name,
+        is_started: false,
+        end_ms,
+    };
+    drop(watcher);
+    let outcome = running.watch(signals);
+    running.end(outcome, run_dir)
+}
+
+struct Running {
+    fleet: Fleet,
+    tiers: Tiers,
+    /// What the tiers had to say, for the next who listens.
+    notes: Vec<String>,
+    next_tiers_ms: u64,
+    service: Service,
+    control: Option<Control>,
+    screen: Screen,
+    progress: Progress,
+    /// Whoever waits for the start: when he has gone before it is done, nobody wants the farm.
+    starter: Option<PipeWriter>,
+    reach: String,
+    name: String,
+    is_started: bool,
+    end_ms: u64,
+}
+
+impl Running {
+    fn watch(&mut self, mut signals: UnixStream) -> Result<(), Error> {
+        loop {
+            let mut others = vec![signals.as_fd()];
+            others.extend(self.starter.as_ref().map(AsFd::as_fd));
+            let to_control = others.len();
+            others.extend(self.control.iter().flat_map(Control::fds));
+            let to_service = others.len();
+            others.extend(self.service.fds());
+            let until = self.screen.next_ms.min(self.end_ms).min(self.service.next_ms());
+            let (ready, events) = self.fleet.turn(&others, until)?;
+            self.service.turn(&ready[to_service..], &events, &mut self.fleet);
+            for event in events {
+                match event {
+                    Event::Captured { guest, captured } => {
+                        if let Some(control) = &mut self.control {
+                            control.captured(&self.fleet, guest, captured);
+                        }
+                    }
+                    Event::Up(_) | Event::Ended(_) => self.screen.next_ms = 0,
+                }
+            }
+            if let Some(control) = &mut self.control {
+                control.turn(&ready[to_control..to_service], &mut self.fleet);
+            }
+            self.turn_tiers();
+            // The only thing that can be read on the writing end is that nobody reads the other.
+            let is_left = self.starter.is_some() && ready.get(1) == Some(&true);
+            let is_watched = self.show();
+            let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
+            let is_over = self.service.is_to_end() || self.fleet.now_ms() >= self.end_ms;
+            if interrupted || is_over || is_left || !is_watched || all_ended(&self.fleet) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn turn_tiers(&mut self) {
+        let now = self.fleet.now_ms();
+        if now < self.next_tiers_ms {
+            return;
+        }
+        self.next_tiers_ms = now + TIERS_MS;
+        let members = self.fleet.members().iter();
+        let running = members.filter(|member| member.pid().is_some()).count();
+        self.tiers.turn(running, now);
+        self.notes.extend(self.tiers.take_notes());
+        if self.is_started && self.screen.is_table() && self.starter.is_none() {
+            for note in self.notes.drain(..) {
+                eprintln!("pinhead: {}", escape::plain(&note, NOTE_WIDTH));
+            }
+        }
+        self.notes.truncate(NOTES_MAX);
+    }
+
+    /// Tells how far it is. Says whether there is still somebody to tell.
+    fn show(&mut self) -> bool {
+        if self.is_started {
+            return self.screen.show(&self.fleet);
+        }
+        let mut counts = [0_usize; 3];
+        let of = self.fleet.members().len();
+        for guest in 0..of {
+            match self.service.ready_state(guest) {
+                ReadyState::Starting => {}
+                ReadyState::Asked => counts[0] += 1,
+                ReadyState::Ready => counts[1] += 1,
+                ReadyState::Ended => counts[2] += 1,
+            }
+        }
+        let [asked, ready, ended] = counts;
+        let now = self.fleet.now_ms();
+        self.screen.next_ms = now + 250;
+        let step = Step::Guests { up: asked + ready, ready, ended, of };
+        if !self.progress.tell(step, now) && self.starter.is_some() {
+            return false;
+        }
+        if ready + ended == of || now > START_MAX_MS {
+            self.has_started(ready, now);
+        }
+        true
+    }
+
+    fn has_started(&mut self, ready: usize, now_ms: u64) {
+        self.is_started = true;
+        self.screen.next_ms = 0;
+        self.progress.clear();
+        let of = self.fleet.members().len();
+        let seconds = now_ms as f64 / 1000.0;
+        let mut text =
+            format!("{}: {ready} of {of} guests are ready after {seconds:.1} s\n", self.name);
+        text.push_str(&self.reach);
+        for note in self.notes.drain(..) {
+            text.push_str(&format!("  {}\n", escape::plain(&note, NOTE_WIDTH)));
+        }
+        let silent: Vec<&str> = (0..of)
+            .filter(|guest| self.service.ready_state(*guest) == ReadyState::Asked)
+            .map(|guest| self.fleet.members()[guest].spec().name.as_str())
+            .take(SILENT_MAX + 1)
+            .collect();
+        if !silent.is_empty() {
+            let more = if silent.len() > SILENT_MAX { " and others" } else { "" };
+            let names = silent[..silent.len().min(SILENT_MAX)].join(", ");
+            text.push_str(&format!("  up, but their ports do not answer: {names}{more}\n"));
+        }
+        if self.starter.take().is_some() {
+            text.push_str(&failures(&self.fleet));
+            self.progress.tell(Step::Done(text), now_ms);
+            self.progress = Progress::silent();
+        } else if self.screen.is_table() {
+            // Who reads this may have gone; the next table finds out.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+        }
+    }
+
+    /// Ends all guests at once, and then everything else.
+    fn end(mut self, outcome: Result<(), Error>, run_dir: RunDir) -> Result<(), Error> {
+        self.progress.clear();
+        let seconds = self.fleet.now_ms() as f64 / 1000.0;
+        if outcome.is_ok() && !self.screen.is_table() && self.starter.is_none() {
+            let report = json::report(self.fleet.members().iter(), seconds);
+            let _ = std::io::stdout().write_all(format!("{report}\n").as_bytes());
+        }
+        let told = failures(&self.fleet);
+        let is_empty = all_ended(&self.fleet);
+        let Running { mut fleet, service, tiers, .. } = self;
+        fleet.end();
+        drop((fleet, service));
+        for fault in tiers.close() {
+            eprintln!("pinhead: {}", escape::plain(&fault, NOTE_WIDTH));
+        }
+        drop(run_dir);
+        eprint!("{told}");
+        match is_empty && outcome.is_ok() {
+            true => Err(Error::Message("All guests have ended by themselves".into())),
+            false => outcome,
+        }
+    }
+}

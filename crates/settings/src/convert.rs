@@ -1,0 +1,135 @@
+//! From a value of TOML to one of the right kind, or to what is wrong with it.
+
+use std::ops::RangeInclusive;
+
+use counters::Bytes;
+use toml::de::DeValue;
+
+use crate::quantity::{self, Bad, Share};
+
+/// Entries of a list.
+const LIST_MAX: usize = 100;
+/// Bytes of a pattern, a name or a path. The kernel takes no longer path.
+const TEXT_MAX: usize = 4095;
+/// So much of a wrong value is shown.
+const SHOWN_MAX: usize = 60;
+
+/// What is wrong with a value, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: String,
+}
+
+/// A value of the right kind, or why it is none.
+pub type Converted<T> = Result<T, Wrong>;
+
+/// A value is wrong.
+pub fn wrong<T>(message: String, help: &str) -> Converted<T> {
+    Err(Wrong { message, help: help.to_owned() })
+}
+
+/// A piece of the file, for a message.
+pub fn shown(text: &str) -> String {
+    let short: String = text.chars().take(SHOWN_MAX).collect();
+    let dots = if short.len() < text.len() { "..." } else { "" };
+    format!("{}{dots}", short.escape_debug())
+}
+
+/// What a value is, in words.
+pub fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a number with a point",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A quantity with its unit, in quotes.
+fn quantity<T>(
+    value: &DeValue<'_>,
+    read: fn(&str) -> Result<T, Bad>,
+    example: &str,
+) -> Converted<T> {
+    let DeValue::String(text) = value else {
+        let help = format!("write it in quotes with its unit, such as {example}");
+        return wrong(format!("{} where a quantity belongs", kind(value)), &help);
+    };
+    let bad =
+        |bad: Bad| Wrong { message: format!("`{}`: {}", shown(text), bad.kind), help: bad.help };
+    read(text).map_err(bad)
+}
+
+/// A size, such as `"256 MiB"`.
+pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
+    quantity(value, quantity::size, "\"256 MiB\"")
+}
+
+/// A text that says something.
+pub fn words(value: &DeValue<'_>) -> Converted<String> {
+    match value {
+        DeValue::String(text) if text.is_empty() => {
+            wrong("an empty text".to_owned(), "leave the key out, or say something")
+        }
+        DeValue::String(text) if text.len() > TEXT_MAX || text.contains('\0') => {
+            wrong(format!("`{}` is too long", shown(text)), "at most 4095 bytes fit")
+        }
+        DeValue::String(text) => Ok(text.as_ref().to_owned()),
+        _ => wrong(format!("{} where a text belongs", kind(value)), "write it in quotes"),
+    }
+}
+
+/// A list of texts.
+pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
+    let help = "write a list of texts, such as [\"web*\", \"db?\"]";
+    let DeValue::Array(entries) = value else {
+        return wrong(format!("{} where a list belongs", kind(value)), help);
+    };
+    if entries.len() > LIST_MAX {
+        return wrong(format!("a list of {} entries", entries.len()), "at most 100 fit");
+    }
+    entries.iter().map(|entry| words(entry.get_ref())).collect()
+}
+
+/// A whole number within a range.
+pub fn number(value: &DeValue<'_>, range: RangeInclusive<u32>) -> Converted<u32> {
+    let (low, high) = (range.start(), range.end());
+    let help = format!("write a whole number from {low} to {high}, without quotes");
+    let DeValue::Integer(number) = value else {
+        return wrong(format!("{} where a number belongs", kind(value)), &help);
+    };
+    let parsed = u32::from_str_radix(number.as_str(), number.radix()).ok();
+    match parsed.filter(|parsed| range.contains(parsed)) {
+        Some(parsed) => Ok(parsed),
+        None => wrong(format!("{} is out of range", shown(number.as_str())), &help),
+    }
+}
+
+/// True or false.
+pub fn truth(value: &DeValue<'_>) -> Converted<bool> {
+    match value {
+        DeValue::Boolean(truth) => Ok(*truth),
+        _ => wrong(format!("{} where a truth belongs", kind(value)), "write true or false"),
+    }
+}
+
+/// A part or a size, such as `"25%"` or `"256 MiB"`.
+pub fn share(value: &DeValue<'_>) -> Converted<Share> {
+    quantity(value, Share::parse, "\"25%\" or \"256 MiB\"")
+}
+
+/// A part, such as `"12.5%"`, in thousandths.
+pub fn permille(value: &DeValue<'_>) -> Converted<u64> {
+    quantity(value, quantity::percent, "\"12.5%\"")
+}
+
+/// A time, such as `"1s"`, in milliseconds.
+pub fn time(value: &DeValue<'_>) -> Converted<u64> {
+    quantity(value, quantity::time_ms, "\"1s\"")
+}

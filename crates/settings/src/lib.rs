@@ -1,0 +1,27 @@
+//! Files of settings in TOML, read so that every fault is told at once with its place.
+//!
+//! ```text
+//!   text ─► Reader (toml, with places) ─► take(key, converter) ─► values ─► the owner's checks
+//!                └─────────── every fault with its line and column ────────────┘
+//! ```
+//!
+//! What a file may hold is its owner's: a table of [`Section`]s, against which unknown names are
+//! refused with the nearest one that is known. This crate neither opens a file nor keeps a default.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod fault;
+mod keys;
+mod quantity;
+mod read;
+
+pub use convert::{
+    Converted, Wrong, kind, list, number, permille, share, shown, size, time, truth, words, wrong,
+};
+pub use fault::{ERRORS_MAX, Fault};
+pub use keys::{Key, Section, key};
+pub use quantity::{Bad, Kind, Share, percent, size as parse_size, time_ms};
+pub use read::{Entries, Maybe, Reader, Typed};
+pub use toml::Spanned;
+pub use toml::de::{DeTable, DeValue};
