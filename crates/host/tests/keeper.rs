@@ -88,6 +88,7 @@ impl Scene {
             std::env::temp_dir().join(format!("pinhead-keeper-{name}-{}", std::process::id()));
         fs::create_dir_all(dir.join("root/proc")).expect("a directory");
         fs::create_dir_all(dir.join("root/sys/kernel/mm/ksm")).expect("a directory");
+        fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
         let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
         fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
         let (sender, told) = channel();

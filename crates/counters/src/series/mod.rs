@@ -70,42 +70,121 @@ pub trait Field: Copy + std::fmt::Debug + Eq + Ord + 'static {
     }
 }
 
+/// Fields that a table may have: a bit of a row's mask each.
+const FIELDS_MAX: usize = 128;
+
 /// The fields of one thing at one moment. What could not be read is missing, never 0.
+///
+/// Most rows have a part of their fields, and a day of a hundred guests has 144,000 rows: a row
+/// keeps what it has, and a mask that tells which fields that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<F> {
-    values: Box<[Option<u64>]>,
+    /// A bit for each field that is there.
+    known: u128,
+    /// The values that are there, in the order of the columns.
+    values: Vec<u64>,
     of: PhantomData<F>,
 }
 
-impl<F: Field> Default for Row<F> {
+impl<F> Default for Row<F> {
     fn default() -> Row<F> {
-        Row { values: vec![None; F::ALL.len()].into(), of: PhantomData }
+        Row { known: 0, values: Vec::new(), of: PhantomData }
     }
 }
 
 impl<F: Field> Row<F> {
+    /// A table that outgrows the mask is not compiled.
+    const FITS: () = assert!(F::ALL.len() <= FIELDS_MAX);
+
+    /// The bit of a field, and how many of those that are there stand before it.
+    fn place(&self, field: F) -> (u128, usize) {
+        let () = Row::<F>::FITS;
+        let bit = 1 << field.index();
+        (bit, (self.known & (bit - 1)).count_ones() as usize)
+    }
+
     /// The value of a field.
     pub fn get(&self, field: F) -> Option<u64> {
-        self.values[field.index()]
+        let (bit, place) = self.place(field);
+        if self.known & bit == 0 {
+            return None;
+        }
+        self.values.get(place).copied()
     }
 
     /// Sets a field, or makes it missing.
     pub fn set(&mut self, field: F, value: Option<u64>) {
-        self.values[field.index()] = value;
+        let (bit, place) = self.place(field);
+        match (self.known & bit != 0, value) {
+            (true, Some(value)) => self.values[place] = value,
+            (false, Some(value)) => {
+                self.known |= bit;
+                self.values.insert(place, value);
+            }
+            (true, None) => {
+                self.known &= !bit;
+                self.values.remove(place);
+            }
+            (false, None) => {}
+        }
+    }
+
+    /// Leaves no field, and the memory for as many as there were.
+    pub fn clear(&mut self) {
+        self.known = 0;
+        self.values.clear();
+    }
+
+    /// The fields that are there, in the order of the columns, with their values.
+    pub fn known(&self) -> impl Iterator<Item = (F, u64)> {
+        let mut left = self.known;
+        self.values.iter().map(move |value| {
+            let field = F::ALL[left.trailing_zeros() as usize];
+            left &= left.wrapping_sub(1);
+            (field, *value)
+        })
     }
 
     /// All values, in the order of the columns.
-    pub fn values(&self) -> &[Option<u64>] {
-        &self.values
+    pub fn values(&self) -> Vec<Option<u64>> {
+        let mut all = vec![None; F::ALL.len()];
+        self.known().for_each(|(field, value)| all[field.index()] = Some(value));
+        all
     }
 
     /// A row from values in the order of the columns; what an older version did not have is
     /// missing, and what a newer one has more is left out.
     pub fn of_values(values: &[Option<u64>]) -> Row<F> {
-        let mut row = Row::default();
-        let count = values.len().min(row.values.len());
-        row.values[..count].copy_from_slice(&values[..count]);
+        let mut row = Row { values: Vec::with_capacity(values.len()), ..Row::default() };
+        for (field, value) in F::ALL.iter().zip(values) {
+            row.set(*field, *value);
+        }
         row
+    }
+
+    /// Adds what another row has: `add` makes one value of two.
+    pub(crate) fn merge(&mut self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) {
+        if self.known | other.known != self.known {
+            for (field, value) in other.known() {
+                let (bit, place) = self.place(field);
+                match self.known & bit != 0 {
+                    true => self.values[place] = add(field, self.values[place], value),
+                    false => self.set(field, Some(value)),
+                }
+            }
+            return;
+        }
+        let mut at = 0;
+        let mut left = self.known;
+        for (field, value) in other.known() {
+            // Both are in the order of the columns.
+            let bit = 1 << field.index();
+            let before = left & (bit - 1);
+            at += before.count_ones() as usize;
+            self.values[at] = add(field, self.values[at], value);
+            left &= !(before | bit);
+            at += 1;
+        }
     }
 
     /// How much a counter has grown since an earlier row; `None` if it began anew meanwhile, or
@@ -189,6 +268,42 @@ mod tests {
     }
 
     #[test]
+    fn a_row_keeps_what_it_is_given_and_no_more() {
+        let mut row = Row::<GuestField>::default();
+        let mut plain = vec![None; GuestField::ALL.len()];
+        let mut seed = 7_u64;
+        for _ in 0..5_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let field = GuestField::ALL[(seed >> 33) as usize % GuestField::ALL.len()];
+            let value = (seed & 4 > 0).then_some(seed >> 20);
+            row.set(field, value);
+            plain[field.index()] = value;
+            assert_eq!(row.get(field), value);
+        }
+        assert_eq!(row.values(), plain);
+        assert_eq!(Row::of_values(&plain), row);
+        let there = GuestField::ALL.iter().filter_map(|field| Some((*field, row.get(*field)?)));
+        assert!(row.known().eq(there));
+        row.clear();
+        assert_eq!(row, Row::default());
+    }
+
+    #[test]
+    fn what_two_rows_have_is_added_and_the_rest_kept() {
+        let row = |values: &[Option<u64>]| Row::<TierField>::of_values(values);
+        let check = |one: &[Option<u64>], other: &[Option<u64>], expected: &[Option<u64>]| {
+            let mut sum = row(one);
+            sum.merge(&row(other), |_, a, b| a + b);
+            assert_eq!(sum, row(expected));
+        };
+        let (a, b) = (Some(1), Some(10));
+        check(&[a, a, a, a], &[None, b, None, b], &[a, Some(11), a, Some(11)]);
+        check(&[None, a, None, a], &[b, b, b, None], &[b, Some(11), b, a]);
+        check(&[], &[None, b], &[None, b]);
+        check(&[a], &[], &[a]);
+    }
+
+    #[test]
     fn a_counter_that_began_anew_has_not_grown() {
         let (mut before, mut now) = (Row::<TierField>::default(), Row::<TierField>::default());
         let field = TierField::Reads;
@@ -198,7 +313,7 @@ mod tests {
         assert_eq!(now.grown(field, &before), Some(2));
         now.set(field, Some(3));
         assert_eq!(now.grown(field, &before), None);
-        assert_eq!(Row::<TierField>::of_values(now.values()), now);
+        assert_eq!(Row::<TierField>::of_values(&now.values()), now);
         assert_eq!(Row::<TierField>::of_values(&[Some(1)]).get(field), None);
     }
 }

@@ -98,17 +98,10 @@ impl<F: Field> Over<F> {
     /// Adds a later span: counters are summed, gauges weighed by how long they were seen.
     pub fn add(&mut self, later: &Over<F>) {
         let weights = (self.covered_ms.max(1), later.covered_ms.max(1));
-        for field in F::ALL {
-            let value = match (self.row.get(*field), later.row.get(*field)) {
-                (_, None) => continue,
-                (None, value) => value,
-                (Some(a), Some(b)) => Some(match field.kind() {
-                    Kind::Counter => a.saturating_add(b),
-                    Kind::Gauge => mean(a, b, weights),
-                }),
-            };
-            self.row.set(*field, value);
-        }
+        self.row.merge(&later.row, |field, a, b| match field.kind() {
+            Kind::Counter => a.saturating_add(b),
+            Kind::Gauge => mean(a, b, weights),
+        });
         self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
     }
 

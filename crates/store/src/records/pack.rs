@@ -82,11 +82,11 @@ impl Encoder {
         }
         put(&mut out, fold(moment.at_ms.wrapping_sub(state.at_ms)));
         state.at_ms = moment.at_ms;
-        put_row(&mut out, &mut state.host, moment.host.values());
+        put_row(&mut out, &mut state.host, &moment.host.values());
         put(&mut out, moment.guests.len() as u128);
         for (who, row) in &moment.guests {
             let number = put_guest(&mut out, &mut self.guests, state, who);
-            put_row(&mut out, &mut state.guests[number].1, row.values());
+            put_row(&mut out, &mut state.guests[number].1, &row.values());
         }
         put(&mut out, moment.tiers.len() as u128);
         for (name, row) in &moment.tiers {
@@ -103,7 +103,7 @@ impl Encoder {
                     state.tiers.len() - 1
                 }
             };
-            put_row(&mut out, &mut state.tiers[number].1, row.values());
+            put_row(&mut out, &mut state.tiers[number].1, &row.values());
         }
         put(&mut out, moment.processes.len() as u128);
         for (who, processes) in &moment.processes {
@@ -128,7 +128,7 @@ impl Encoder {
                         state.processes.len() - 1
                     }
                 };
-                put_row(&mut out, &mut state.processes[number].2, row.values());
+                put_row(&mut out, &mut state.processes[number].2, &row.values());
             }
         }
         out

@@ -70,7 +70,9 @@ impl<F: Table> Scan<F> {
             .map(|statement| statement.column_names().map(str::to_owned).collect())
             .map_err(cannot("read rows of a recording"))?;
         let is_known = |field: &&F| known.iter().any(|name| name == field.name());
-        let fields: Vec<F> = wanted.iter().filter(is_known).copied().collect();
+        // In the order of the columns, so that values come one behind the other.
+        let mut fields: Vec<F> = wanted.iter().filter(is_known).copied().collect();
+        fields.sort_unstable();
         let mut text = format!("SELECT id, covered_ms, {}", F::WHOSE.unwrap_or("0"));
         for field in &fields {
             text.push_str(", ");
@@ -96,6 +98,7 @@ impl<F: Table> Scan<F> {
         while let Some(row) = rows.next().map_err(&failed)? {
             let ms = number(row, 1).map(i64::unsigned_abs);
             over.covered_ms = ms.unwrap_or(0);
+            over.row.clear();
             for (place, field) in self.fields.iter().enumerate() {
                 over.row.set(*field, number(row, place + 3).map(i64::unsigned_abs));
             }
@@ -279,7 +282,7 @@ fn sums<F: Table>(
         }
         over.covered_ms = ms.unwrap_or(span.1);
         if is_one {
-            found.push((key, std::mem::take(over)));
+            found.push((key, over.clone()));
             return;
         }
         match places.get(&key) {
