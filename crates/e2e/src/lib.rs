@@ -26,13 +26,6 @@ use wire::{Memory, Status};
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Held by a test that changes a setting of the whole machine, so that it finds it again as it
-/// left it: one at a time.
-pub fn whole_machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Guests that boot at the same time on the machine's two cores.
 const BOOTS: usize = 3;
 

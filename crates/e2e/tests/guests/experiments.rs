@@ -23,6 +23,7 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
         eprintln!("skipped: limits of memory and Debian's images need root");
         return None;
     }
+    let _alone = e2e::alone();
     let out = Out(std::env::temp_dir().join(format!("e2e-{name}-{}", std::process::id())));
     let run = Command::new(env!("CARGO_BIN_EXE_pinhead-under-test"))
         .args(["experiment", name, "--quick", "--out"])
@@ -59,7 +60,6 @@ fn has(outcome: &Outcome, case: &str, phase: &str, measure: &str) {
 
 #[test]
 fn penguins() {
-    let _alone = e2e::whole_machine();
     let more = ["--guests", "3", "--case", "no limit", "--case", "limited, managed"];
     let Some(outcome) = quick("penguins", &more) else { return };
     for case in ["no limit", "limited, managed"] {

@@ -50,7 +50,6 @@ fn clauses(manager: &Manager<'_>, name: &str, action: &str) -> Vec<String> {
 
 #[test]
 fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
-    let _alone = e2e::whole_machine();
     let kernel = ksm();
     let place = Place::new();
     let small = Plan { memory_mib: 128, ..plan(&place) };

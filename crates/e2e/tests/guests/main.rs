@@ -1,5 +1,5 @@
-//! The daemon, the manager, the monitor and farms with real guests, in one program: its tests run
-//! side by side, two on two CPUs, since most of them wait most of the time.
+//! The daemon, the manager, the monitor and farms with real guests, in one program, which is linked
+//! once. Guests share the machine's two cores: one fleet at a time.
 
 mod experiments;
 mod farm_clones;
