@@ -125,7 +125,8 @@ fn states_sum_to_a_hundred(state: &Value) {
     let kinds = ["interval", "summary", "all"];
     let all: Vec<&Value> = kinds.iter().flat_map(|kind| rows(state, kind)).collect();
     assert!(all.len() > 2 * GUESTS, "{} rows", all.len());
-    for row in all {
+    // A quarter of an hour that has begun before the recording has minutes without anything.
+    for row in all.into_iter().filter(|row| number(row, "covered_s") > 0.0) {
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_percent"));
         let parts = parts.filter(|(name, _)| *name != "states_percent");
