@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// How long a screen may take to be as it is expected: others use the machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the exit status is left.
+const STATUS: &str = "status";
 /// What has ended stays to be read.
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
@@ -48,6 +50,11 @@ impl Terminal {
         for (name, value) in environment {
             words.extend(["-e".to_owned(), format!("{name}={value}")]);
         }
+        // tmux itself now and then never tells how a program ended.
+        let status = terminal.dir.join(STATUS).display().to_string();
+        let shell = "status=$1; shift; \"$@\"; echo $? > \"$status.part\"; \
+                     mv \"$status.part\" \"$status\"";
+        words.extend(["sh", "-c", shell, "sh", &status].map(str::to_owned));
         words.extend(command.iter().map(|word| (*word).to_owned()));
         terminal.tmux(&words.iter().map(String::as_str).collect::<Vec<_>>());
         terminal
@@ -110,20 +117,16 @@ impl Terminal {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the program's own end, and gives its exit status. One that a signal ended fails.
+    /// Waits for the program's own end, and gives its exit status; above 128 are signals.
     pub fn end(&self) -> i32 {
-        // It is dead for tmux a moment before its status is known.
-        let ask = || {
-            let what = "#{pane_dead} #{pane_dead_status}";
-            self.tmux(&["display-message", "-p", what]).trim().to_owned()
-        };
-        let mut last = String::new();
+        let path = self.dir.join(STATUS);
+        let mut status = None;
         let ended = wait_until(PATIENCE, || {
-            last = ask();
-            last.strip_prefix("1 ").is_some_and(|how| !how.is_empty())
+            status = fs::read_to_string(&path).ok();
+            status.is_some()
         });
         assert!(ended.is_some(), "it does not end\n{}", self.screen());
-        last.split_whitespace().nth(1).and_then(|how| how.parse().ok()).unwrap_or(-1)
+        status.and_then(|text| text.trim().parse().ok()).unwrap_or(-1)
     }
 }
 
