@@ -121,10 +121,19 @@ fn ours(outcome: &Outcome) -> Table {
     }
 }
 
+/// Pages a second that came from further away than compressed memory.
+fn disks(outcome: &Outcome, phase: &str) -> String {
+    let of = |measure| median(outcome, LIMITED, phase, measure);
+    match (of("swap in"), of("in from zram")) {
+        (Some(all), Some(zram)) => format!("{} pages/s", figure((all - zram).max(0.0))),
+        _ => "-".to_owned(),
+    }
+}
+
 fn beside(outcome: &Outcome) -> Table {
     let text = |case: &str, phase: &str, measure: &str, unit: &str| {
         median(outcome, case, phase, measure)
-            .map_or("-".to_owned(), |value| format!("{} {unit}", figure(value)))
+            .map_or("-".to_owned(), |value| format!("{} {unit}", figure(value)).trim().to_owned())
     };
     let pair = |a: String, b: String| format!("{a}, {b}");
     let forty = if outcome.cases().contains(&FORTY) { FORTY } else { SHARED };
@@ -153,7 +162,7 @@ fn beside(outcome: &Outcome) -> Table {
             text(LIMITED, phase::IDLE, "in from zram", ""),
             text(LIMITED, first, "in from zram", "pages/s"),
         ),
-        pair(text(LIMITED, phase::IDLE, "swap in", ""), text(LIMITED, first, "swap in", "pages/s")),
+        pair(disks(outcome, phase::IDLE), disks(outcome, first)),
         text(LIMITED, phase::WIPES[2], "average", "s"),
         pair(text(SHARED, phase::IDLE, "T:V", ""), text(LIMITED, first, "T:V", "")),
         pair(text(FREE, phase::REBOOT, "CPU", "CPU s"), text(FREE, phase::REBOOT, "took", "s")),
