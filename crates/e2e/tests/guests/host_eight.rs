@@ -61,9 +61,9 @@ fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>])
         host_guests(host)
     );
     assert!(passes >= 8, "{passes} passes");
-    // The shell before and after, and the look that it leads to; a daemon that was asked with
-    // each pass would have run more often.
-    assert!(most <= Some(8), "{before:?} {after:?}");
+    // The shell before and after, and the look that it leads to, take 5 to 8; a daemon that was
+    // asked with each pass would have run as often again as there were passes.
+    assert!(most <= Some(11), "{before:?} {after:?}");
 }
 
 fn host_guests(host: &Host) -> usize {
@@ -100,8 +100,9 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     // How long the burst takes where nothing is short.
     let alone = burst(&mut guests[7], PATIENCE);
 
-    // (b) The host has room.
-    let size = Size::with_free(&host, GUESTS, 96 + 32 + 150);
+    // (b) The host has room: for the burst, for what the guest that has it was granted beyond, and
+    // for what others take into use again that they had reported as free.
+    let size = Size::with_free(&host, GUESTS, 96 + 32 + 240);
     let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);
     nobody_is_woken(&manager, &host, &mut guests[..5]);
