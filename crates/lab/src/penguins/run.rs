@@ -179,7 +179,8 @@ fn single(
     bench.phase(case.name, repetition, phase::REBOOT, |measures| {
         let from = meter.read(of_last, false);
         measures.note("resident before", "MiB", from.resident_mib);
-        site.restart(&last.name, REBOOT_MAX)?;
+        let page = target.as_ref().ok_or_else(|| Error::Failed("It has no page".into()))?;
+        site.restart(&last.name, page, REBOOT_MAX)?;
         let to = meter.read(of_last, false);
         measures.note("resident after", "MiB", to.resident_mib);
         measures.note("CPU", "s", to.cpu_s - from.cpu_s);

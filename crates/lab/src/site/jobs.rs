@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// A request that takes longer than the published study's worst has failed.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// A server that is there answers in this time.
+const SOON: Duration = Duration::from_secs(2);
 /// A wipe over a thousand servers that each take long.
 const WIPE_MAX: Duration = Duration::from_secs(3600);
 
@@ -41,6 +43,14 @@ pub fn count(measures: &mut Measures, targets: Vec<Target>, hits: usize) -> Resu
     let outcome = run(plan)?;
     note(measures, &outcome, outcome.all());
     Ok(outcome)
+}
+
+/// Whether a page is served now.
+pub fn answers(page: &Target) -> Result<bool, Error> {
+    let targets = vec![page.clone()];
+    let pattern = Pattern::Once { clients: 1 };
+    let plan = Plan { targets, pattern, duration: SOON, timeout: SOON, reuse: Reuse::Close };
+    Ok(run(plan)?.all().answered() == 1)
 }
 
 /// Clients without think time, for so long.

@@ -34,6 +34,8 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 /// A farm that was told to end gives back what it took in this time, or is killed.
 const END: Duration = Duration::from_secs(60);
+/// After this a guest that boots anew has left its old life, also on a busy machine.
+const GONE: Duration = Duration::from_secs(3);
 /// A monitor answers at once; on a full machine it takes some.
 const ANSWER: Duration = Duration::from_secs(10);
 /// A command in a guest says no more than this.
@@ -174,19 +176,18 @@ impl Site {
         Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
     }
 
-    /// Boots a guest anew from inside, and waits until it answers commands again.
-    pub fn restart(&self, guest: &str, limit: Duration) -> Result<(), Error> {
-        let boot = "cat /proc/sys/kernel/random/boot_id";
-        let before = self.sh(guest, boot, limit)?;
-        // The command is answered before the guest goes, or the next one would wait for ever.
+    /// Boots a guest anew from inside, and waits until it serves its page again. A command that is
+    /// under way while a guest goes has no end, so it is not asked by one.
+    pub fn restart(&self, guest: &str, page: &Target, limit: Duration) -> Result<(), Error> {
         self.sh(guest, "(sleep 1; reboot -f) < /dev/null > /dev/null 2>&1 &", limit)?;
+        wait(GONE);
         let deadline = Deadline::after(limit);
         while deadline.remaining().is_some() {
             crate::bench::check_stop()?;
-            match self.run(guest, boot, Duration::from_secs(10)) {
-                Ok(output) if output.code == 0 && output.text != before => return Ok(()),
-                _ => wait(LOOK),
+            if jobs::answers(page)? {
+                return Ok(());
             }
+            wait(LOOK);
         }
         Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
     }
