@@ -1,7 +1,7 @@
 //! What makes a guest this one and no other, for a guest that goes on from another one's state.
 //!
 //! ```text
-//!   template's state ─► clone runs ─► ctl: pinhead-identity name=… uuid=… ─► it is itself
+//!   template's state ─► clone runs ─► ctl: pinheadd --identify name=… ─► it is itself
 //!                                                     then Welcome ─► its daemon says hello
 //! ```
 //!
@@ -53,7 +53,7 @@ impl Identity {
         let Identity { name, uuid, boot_id, addresses, seed } = self;
         let machine = uuid.replace('-', "");
         let mut line = format!(
-            "exec pinhead-identity name={name} uuid={uuid} machine={machine} boot={boot_id}"
+            "exec pinheadd --identify name={name} uuid={uuid} machine={machine} boot={boot_id}"
         );
         if let Some((address, mac)) = addresses {
             line += &format!(" mac={mac} ip={address}");
@@ -78,7 +78,7 @@ mod tests {
         };
         assert_eq!(
             identity.command_at(Duration::new(1_800_000_000, 42_000_000)),
-            "exec pinhead-identity name=web7 uuid=u-1 machine=u1 boot=b mac=52:54:00:00:00:07 \
+            "exec pinheadd --identify name=web7 uuid=u-1 machine=u1 boot=b mac=52:54:00:00:00:07 \
              ip=10.1.0.7 seed=5eed clock=1800000000,42000"
         );
     }

@@ -9,7 +9,7 @@ use crate::apt::{Cache, GuestPackages, create_dir};
 use crate::cpio::Archive;
 use crate::error::FileContext;
 use crate::kernel::{Module, Modules};
-use crate::{Arch, Error};
+use crate::{Arch, Error, vmlinux};
 
 /// What goes into a guest.
 #[derive(Clone, Debug)]
@@ -65,7 +65,11 @@ impl ImageSpec {
         let packages = cache.packages(self.arch)?;
         let archive = self.archive(&packages)?.to_bytes();
         let initramfs = store(cache, self.arch, &archive)?;
-        Ok(Image { arch: self.arch, kernel: packages.kernel, initramfs })
+        let kernel = match self.arch {
+            Arch::X86_64 => vmlinux::beside(&packages.kernel)?,
+            Arch::S390x => packages.kernel,
+        };
+        Ok(Image { arch: self.arch, kernel, initramfs })
     }
 
     fn archive(&self, packages: &GuestPackages) -> Result<Archive, Error> {

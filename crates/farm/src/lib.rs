@@ -47,6 +47,7 @@ mod template;
 pub mod tiers;
 mod tool;
 mod tsc;
+mod vmlinux;
 mod web;
 
 pub use apt::{Cache, GuestPackages};

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// How often the daemon looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +46,8 @@ pub enum Command {
     Version,
     /// Say what the host's balloon is, by the file in this directory, and end well.
     Balloon(PathBuf),
-    /// Take new random numbers from standard input into the kernel's, set the clock to this time
-    /// if one is given, and end well.
-    Reseed(Option<Duration>),
+    /// Become the guest that these words tell of, and end well.
+    Identify(Vec<String>),
     /// Print this and end badly.
     Usage(String),
 }
@@ -63,7 +61,7 @@ struct Flag {
     help: &'static str,
 }
 
-const FLAGS: [Flag; 13] = [
+const FLAGS: [Flag; 12] = [
     Flag { letter: Some('c'), name: "config", value: Some("FILE"), help: "the rules file" },
     Flag { letter: Some('f'), name: "foreground", value: None, help: "stay in the foreground" },
     Flag { letter: Some('h'), name: "help", value: None, help: "print this help, then exit" },
@@ -104,16 +102,10 @@ const FLAGS: [Flag; 13] = [
     },
     Flag {
         letter: None,
-        name: "reseed",
+        name: "identify",
         value: None,
-        help: "mix standard input into the kernel's random numbers and draw on it\n\
-               from now on, then exit: for a copy of another guest's state",
-    },
-    Flag {
-        letter: None,
-        name: "set-clock",
-        value: Some("TIME"),
-        help: "with --reseed: set the clock, to SECONDS,MICROSECONDS since 1970",
+        help: "take on the identity that the other words tell, then exit: for a guest\n\
+               that goes on from another one's state",
     },
 ];
 
@@ -154,6 +146,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
             parser.letters(letters, &mut words)
         } else {
             // The original ignores words that are no options.
+            parser.words.push(text.to_owned());
             Ok(None)
         };
         match outcome {
@@ -169,8 +162,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     if parser.balloon {
         return Command::Balloon(run_dir);
     }
-    if parser.reseed {
-        return Command::Reseed(parser.clock);
+    if parser.identify {
+        return Command::Identify(parser.words);
     }
     match parser.config.take() {
         Some(config) => Command::Run(Args {
@@ -198,16 +191,8 @@ struct Parser {
     port: Option<PathBuf>,
     run_dir: Option<PathBuf>,
     balloon: bool,
-    reseed: bool,
-    clock: Option<Duration>,
-}
-
-/// A time of day, as seconds and microseconds.
-fn time(text: &str) -> Option<Duration> {
-    let (seconds, us) = text.split_once(',')?;
-    let us = us.parse().ok().filter(|us| *us < 1_000_000)?;
-    let seconds = Duration::from_secs(seconds.parse().ok()?);
-    seconds.checked_add(Duration::from_micros(us))
+    identify: bool,
+    words: Vec<String>,
 }
 
 type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
@@ -273,12 +258,7 @@ impl Parser {
             "verbose" => self.verbose = true,
             "dry-run" => self.dry_run = true,
             "balloon" => self.balloon = true,
-            "reseed" => self.reseed = true,
-            "set-clock" => {
-                let time = value.to_str().and_then(time);
-                let wrong = "--set-clock is SECONDS,MICROSECONDS since 1970";
-                self.clock = Some(time.ok_or_else(|| wrong.to_owned())?);
-            }
+            "identify" => self.identify = true,
             "root" => self.root = Some(value.into()),
             "port" => self.port = Some(value.into()),
             "run-dir" => self.run_dir = Some(value.into()),
@@ -350,10 +330,8 @@ mod tests {
     fn what_the_balloon_is_needs_no_rules() {
         assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
         assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
-        assert_eq!(command("--reseed"), Command::Reseed(None));
-        let time = Duration::new(1_800_000_000, 42_000);
-        assert_eq!(command("--reseed --set-clock 1800000000,42"), Command::Reseed(Some(time)));
-        assert!(matches!(command("--reseed --set-clock 18"), Command::Usage(_)));
+        let words = vec!["name=g7".to_owned(), "boot=b".to_owned()];
+        assert_eq!(command("--identify name=g7 boot=b"), Command::Identify(words));
         // The original's long names, as short as it takes them, mean what they did.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);

@@ -15,6 +15,8 @@ mod capture;
 mod clock;
 mod config;
 mod daemon;
+mod identity;
+mod interface;
 mod intervals;
 mod link;
 mod lock;
@@ -26,7 +28,6 @@ mod pace;
 mod pressure;
 mod procfs;
 mod rate;
-mod reseed;
 mod say;
 mod scan;
 mod status;
@@ -37,6 +38,7 @@ mod undo;
 use args::{Args, Command};
 use clock::Clock;
 use daemon::{Daemon, Failed};
+use identity::Identity;
 use say::Voice;
 use std::io::Write;
 use std::process::ExitCode;
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Command::Reseed(time) => match reseed::from(std::io::stdin().lock(), time) {
+        Command::Identify(words) => match Identity::parse(words).and_then(|id| id.take_on()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
                 eprintln!("{message}");

@@ -20,14 +20,23 @@ pub(crate) struct Case {
     guests_max: u32,
     /// Whether equal pages are shared.
     ksm: bool,
-    /// Whether all of them are in a quarter of the memory that they have without sharing.
-    limit: bool,
+    /// Whether all of them are limited, and to what.
+    limit: Option<Limit>,
     /// Whether the manager moves their memory.
     manager: bool,
     /// Whether each has swap on compressed memory of its own.
     guest_swap: bool,
     /// Whether one of them is hit 250 times, and booted again.
     single: bool,
+}
+
+/// How much of the host's memory all servers of a case have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// A quarter of what they have without sharing.
+    Quarter,
+    /// So much for each.
+    EachMib(u32),
 }
 
 /// Those that the promises are about.
@@ -41,7 +50,7 @@ const PLAIN: Case = Case {
     name: FREE,
     guests_max: u32::MAX,
     ksm: false,
-    limit: false,
+    limit: None,
     manager: false,
     guest_swap: false,
     single: true,
@@ -52,14 +61,34 @@ pub(crate) const CASES: &[Case] = &[
     PLAIN,
     Case { name: FORTY, guests_max: 40, ksm: true, single: false, ..PLAIN },
     Case { name: SHARED, ksm: true, single: false, ..PLAIN },
-    Case { name: SQUEEZED, ksm: true, manager: true, single: false, ..PLAIN },
-    Case { name: LIMITED, ksm: true, limit: true, manager: true, single: false, ..PLAIN },
-    Case { name: "limited", ksm: true, limit: true, single: false, ..PLAIN },
-    Case { name: "limited, not shared", limit: true, manager: true, single: false, ..PLAIN },
+    Case {
+        name: SQUEEZED,
+        ksm: true,
+        limit: Some(Limit::EachMib(17)),
+        manager: true,
+        single: false,
+        ..PLAIN
+    },
+    Case {
+        name: LIMITED,
+        ksm: true,
+        limit: Some(Limit::Quarter),
+        manager: true,
+        single: false,
+        ..PLAIN
+    },
+    Case { name: "limited", ksm: true, limit: Some(Limit::Quarter), single: false, ..PLAIN },
+    Case {
+        name: "limited, not shared",
+        limit: Some(Limit::Quarter),
+        manager: true,
+        single: false,
+        ..PLAIN
+    },
     Case {
         name: "limited, managed, guests swap",
         ksm: true,
-        limit: true,
+        limit: Some(Limit::Quarter),
         manager: true,
         guest_swap: true,
         single: false,

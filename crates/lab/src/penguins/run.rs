@@ -1,6 +1,6 @@
 //! The phases, carried out.
 
-use super::{CASES, Case, phase};
+use super::{CASES, Case, Limit, phase};
 use crate::site::meter::{Meter, Reading, Usage};
 use crate::site::{Manager, Settings, Site, jobs, wait};
 use crate::{Bench, Error};
@@ -82,7 +82,11 @@ fn one(
 ) -> Result<Option<f64>, Error> {
     let meter = Meter::default();
     let quarter_mib = (f64::from(count) * unshared_mib / 4.0) as u64;
-    let text = farm(case, count, quarter_mib);
+    let limit_mib = match case.limit {
+        Some(Limit::EachMib(mib)) => u64::from(mib * count),
+        Some(Limit::Quarter) | None => quarter_mib,
+    };
+    let text = farm(case, count, limit_mib);
     let tools = bench.asked.tools.clone();
     let started = bench.phase(case.name, repetition, phase::START, |measures| {
         let site = Site::up(&tools, &text, UP_MAX)?;
@@ -91,8 +95,8 @@ fn one(
         let reading = meter.read(site.guests(), true);
         measures.note("CPU to start one", "s", reading.cpu_s / f64::from(count));
         reading.note(measures);
-        if case.limit {
-            measures.note("limit", "MiB", quarter_mib as f64);
+        if case.limit.is_some() {
+            measures.note("limit", "MiB", limit_mib as f64);
         }
         Ok(site)
     })?;
@@ -101,7 +105,7 @@ fn one(
     if case.manager || case.ksm {
         let done = bench.phase(case.name, repetition, phase::SETTLE, |measures| {
             let manager = match case.manager {
-                true => Some(Manager::start(&tools, &site, &settings(case, quarter_mib))?),
+                true => Some(Manager::start(&tools, &site, &settings(case, limit_mib))?),
                 false => None,
             };
             let reading = settle(&meter, &site, pace);
@@ -206,24 +210,24 @@ fn settle(meter: &Meter, site: &Site, pace: Pace) -> Reading {
     }
 }
 
-fn settings(case: &Case, quarter_mib: u64) -> Settings {
+fn settings(case: &Case, limit_mib: u64) -> Settings {
     let more = if case.ksm { "[ksm]\nmode = \"leave\"\n" } else { "" };
     Settings {
-        budget_mib: Some(quarter_mib.max(64)),
-        set_point_mib: (quarter_mib / 5).max(16),
+        budget_mib: Some(limit_mib.max(64)),
+        set_point_mib: (limit_mib / 5).max(16),
         records: false,
         // The farm's own tiers drive it: two would fight.
         more: more.to_owned(),
     }
 }
 
-fn farm(case: &Case, count: u32, quarter_mib: u64) -> String {
+fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     let mut limits = String::new();
-    if case.limit {
+    if case.limit.is_some() {
         let zram = (u64::from(count) * MEMORY_MIB).max(64);
         limits.push_str(&format!(
             "memory = \"{} MiB\"\nzram = \"{zram} MiB\"\nswap = \"{zram} MiB\"\n",
-            quarter_mib.max(64)
+            limit_mib.max(64)
         ));
     }
     if case.ksm {

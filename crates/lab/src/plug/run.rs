@@ -47,9 +47,9 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
             hand_mib,
         },
         false => Pace {
-            warm: seconds(8),
-            load: seconds(20),
-            rest: seconds(20),
+            warm: seconds(5),
+            load: seconds(12),
+            rest: seconds(12),
             repetitions: 3,
             units: 40,
             hand_mib,
