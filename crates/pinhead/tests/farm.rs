@@ -167,6 +167,10 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     let shown = farm.said(&["ps", "--farm", &farm.name]);
     assert!(shown.contains("3 guests in ") && shown.contains("127.0.0.1:27181>80"), "{shown}");
 
+    let again = farm.run(&["up", &farm.file(), "--detach", "--only", "b"]);
+    let (wanted, said) = (format!("A farm called {} runs already", farm.name), text(&again.stderr));
+    assert!(!again.status.success() && said.contains(&wanted), "{said}");
+
     what_exec_does(&farm);
     let log = farm.said(&["logs", &farm.guest("a2")]);
     assert!(log.contains("a2 is up") && log.contains("class-command in a2"), "{log}");
@@ -208,6 +212,10 @@ fn what_exec_does(farm: &Farm) {
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
     assert_eq!(farm.said(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
+    // A command under way while its guest boots anew has no end, and holds up no other.
+    let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
+    assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
+    assert_eq!(farm.said(&["exec", &a1, "--", "echo", "back"]), "back\n");
     let nobody = farm.run(&["exec", &farm.guest("a3"), "--", "true"]);
     assert_eq!(nobody.status.code(), Some(125));
     assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));

@@ -67,7 +67,7 @@ pub const CRATES: &[Crate] = &[
     row(
         "farm",
         Ours::Only(&["counters", "hypervisor", "policy", "qmp", "settings", "wire"]),
-        &["libc", "rustix", "serde_json"],
+        &["libc", "lz4_flex", "rustix", "serde_json"],
     ),
     row(
         "host",

@@ -69,6 +69,7 @@ pub struct Member {
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,
     pub(super) came_up: bool,
+    was_reset: bool,
     ended: bool,
 }
 
@@ -103,6 +104,7 @@ impl Member {
             tallied: Status::default(),
             managed: false,
             came_up: false,
+            was_reset: false,
             ended: false,
         }
     }
@@ -305,6 +307,7 @@ impl Member {
                 }
                 Ok(Incoming::Reply { ticket, outcome }) => self.answered(ticket, outcome, now_ms),
                 Ok(Incoming::Event { name, .. }) if name == "RESUME" => self.tell_name(),
+                Ok(Incoming::Event { name, .. }) if name == "RESET" => self.was_reset = true,
                 Ok(Incoming::Event { name, data, .. }) => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
@@ -405,6 +408,9 @@ impl Member {
     pub(crate) fn drain(&mut self, guest: usize, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.came_up) {
             events.push(Event::Up(guest));
+        }
+        if std::mem::take(&mut self.was_reset) {
+            events.push(Event::Reset(guest));
         }
         let captured = self.captured.drain(..);
         events.extend(captured.map(|captured| Event::Captured { guest, captured }));

@@ -43,6 +43,8 @@ const TICK_MS: u64 = 250;
 pub enum Event {
     /// The guest of this place said hello.
     Up(usize),
+    /// The guest of this place starts anew, in the same QEMU.
+    Reset(usize),
     /// The guest of this place has ended; its state says how.
     Ended(usize),
     /// A captured file is complete, or will never be.

@@ -87,6 +87,15 @@ impl Shells {
         }
     }
 
+    /// The guest starts anew: the command that was under way in it has no end.
+    pub(super) fn was_reset(&mut self, guest: usize) {
+        if let Some(shell) = self.shells.get_mut(guest) {
+            shell.running = None;
+            shell.unsent.clear();
+            shell.mark = Mark::default();
+        }
+    }
+
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.polled.iter().filter_map(|guest| self.shells[*guest].stream.as_ref());
         streams.map(AsFd::as_fd)

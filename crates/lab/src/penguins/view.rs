@@ -5,7 +5,7 @@ use crate::view::{Chart, Finding, Group, Table, View, figure};
 use crate::{Outcome, Spread, published};
 
 const ABOUT: &str = "Web servers from one template, one hit after the other over all of them \
-    (\"wipe\"), without a limit of their memory, shared, squeezed by the manager, and limited \
+    (\"wipe\"), without a limit of their memory, shared, squeezed to 17 MiB each, and limited \
     to a quarter of what they have without sharing. After Penguins on a Pin Head (van der Heij, \
     2006): 100 Linux servers on a P/390 with 128 MB.";
 
@@ -76,8 +76,8 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             "",
         ),
         Finding::at_most(
-            "resident a guest when squeezed, MiB (<= 18)",
-            of(LIMITED, phase::AFTER, "memory a guest, shared"),
+            "memory a guest when squeezed, MiB (<= 18)",
+            of(SQUEEZED, phase::AFTER, "memory a guest, shared"),
             18.0,
             "",
         ),

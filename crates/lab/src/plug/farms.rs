@@ -17,8 +17,9 @@ struct Role {
     asks: Option<(&'static str, u32)>,
 }
 
-/// Sizes by hand: with less, throughput falls or the guest does not come up; with more, it does
-/// not rise. The study's own are four times as large, on a machine forty times as fast.
+/// Sizes by hand: what a server of this kind needs to come up and to keep its data in memory. They
+/// were chosen once, and not refined by trying smaller and larger ones, as the study's were. Those
+/// are four times as large, on a machine forty times as fast.
 const ROLES: &[Role] = &[
     Role {
         class: "dba",

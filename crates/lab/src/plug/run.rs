@@ -106,7 +106,7 @@ fn one(
         return Ok(());
     }
     let manager = match case {
-        OURS => match manage(bench, case, repetition, site, pace.hand_mib)? {
+        OURS => match manage(bench, case, repetition, site, pace)? {
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
@@ -159,8 +159,9 @@ fn manage(
     case: &str,
     repetition: u32,
     site: &Site,
-    hand_mib: u32,
+    pace: Pace,
 ) -> Result<Option<Manager>, Error> {
+    let Pace { hand_mib, rest: settle, .. } = pace;
     let tools = bench.asked.tools.clone();
     bench.phase(case, repetition, phase::START, |_| {
         // As much as sizing by hand takes, with what each QEMU has of its own.
@@ -172,7 +173,10 @@ fn manage(
             records: false,
             more: "[ksm]\nmode = \"leave\"\n".into(),
         };
-        Manager::start(&tools, site, &settings)
+        let manager = Manager::start(&tools, site, &settings)?;
+        // Rules have had as long, from their daemon's start to the load.
+        wait(settle);
+        Ok(manager)
     })
 }
 
@@ -280,7 +284,7 @@ fn dynamic(
     if !give_rules(bench, DYNAMIC, repetition, site, None)? {
         return Ok(());
     }
-    let Some(manager) = manage(bench, DYNAMIC, repetition, site, pace.hand_mib)? else {
+    let Some(manager) = manage(bench, DYNAMIC, repetition, site, pace)? else {
         return Ok(());
     };
     let half = sets.len().div_ceil(2);

@@ -125,7 +125,7 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
                         control.captured(fleet, guest, captured);
                     }
                 }
-                Event::Up(_) | Event::Ended(_) => screen.next_ms = 0,
+                Event::Up(_) | Event::Reset(_) | Event::Ended(_) => screen.next_ms = 0,
             }
         }
         if let Some(control) = &mut control {

@@ -9,7 +9,7 @@
 use super::control::Control;
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
-use super::rundir::RunDir;
+use super::rundir::{self, RunDir};
 use super::{Screen, all_ended, failures, give_run_dir, json, signals};
 use crate::cli::UpFormat;
 use crate::{Error, escape};
@@ -71,6 +71,15 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
 /// Runs a farm until somebody ends it, or its time is over.
 pub fn run(run: Run) -> Result<(), Error> {
     let Run { farm, seconds, watcher } = run;
+    // By its name it is asked and ended.
+    let is_ours = |dir: &Path| rundir::farm_name(dir).as_ref() == Some(&farm.name);
+    if let Some((pid, _)) = rundir::living().into_iter().find(|(_, dir)| is_ours(dir)) {
+        return Err(Error::Message(format!(
+            "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
+             this one needs another `name`",
+            name = farm.name
+        )));
+    }
     let (mut progress, starter) = match &watcher {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None),
         Watcher::Here(UpFormat::Table) => (Progress::shown(), None),
@@ -160,7 +169,7 @@ impl Running {
                             control.captured(&self.fleet, guest, captured);
                         }
                     }
-                    Event::Up(_) | Event::Ended(_) => self.screen.next_ms = 0,
+                    Event::Up(_) | Event::Reset(_) | Event::Ended(_) => self.screen.next_ms = 0,
                 }
             }
             if let Some(control) = &mut self.control {
