@@ -128,7 +128,7 @@ impl Service {
         for event in events {
             match event {
                 Event::Up(guest) => self.readiness.is_up(*guest, now),
-                Event::Reset(guest) => self.shells.was_reset(*guest),
+                Event::Reset(guest) => self.shells.was_reset(*guest, now),
                 Event::Ended(guest) => {
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);

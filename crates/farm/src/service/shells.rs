@@ -14,6 +14,8 @@ use crate::fleet::Fleet;
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
+/// A guest that was reset runs none of its commands within this time.
+const FIRMWARE_MS: u64 = 2_000;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
 
@@ -33,6 +35,8 @@ struct Shell {
     /// What of the running command's line the guest has not taken yet.
     unsent: Vec<u8>,
     mark: Mark,
+    /// Until when a further reset is its firmware's own.
+    booting_ms: u64,
 }
 
 /// A command. Without a client nobody is told what it says.
@@ -87,9 +91,12 @@ impl Shells {
         }
     }
 
-    /// The guest starts anew: the command that was under way in it has no end.
-    pub(super) fn was_reset(&mut self, guest: usize) {
-        if let Some(shell) = self.shells.get_mut(guest) {
+    /// The guest starts anew: the command that was under way in it has no end. Its firmware resets
+    /// it once more; what was sent in between waits in the port for the guest to open it.
+    pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) {
+        let Some(shell) = self.shells.get_mut(guest) else { return };
+        if now_ms >= shell.booting_ms {
+            shell.booting_ms = now_ms + FIRMWARE_MS;
             shell.running = None;
             shell.unsent.clear();
             shell.mark = Mark::default();

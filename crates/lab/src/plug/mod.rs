@@ -15,8 +15,8 @@ pub use view::view;
 
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
-/// Our own policy: every CPU, since one that has nothing to do costs nothing, and memory from the
-/// manager.
+/// Our own policy: CPUs by the rules that serve best here, and memory from the manager. Without
+/// rules for CPUs it had 80 % of the throughput, as `no rules` has: 32 virtual CPUs on 2.
 pub(crate) const OURS: &str = "pinhead";
 /// Guests with everything, and nobody who takes it.
 pub(crate) const ALL: &str = "no rules";
@@ -59,6 +59,6 @@ pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
     let mut cases: Vec<_> =
         crate::published::PLUG.iter().map(|row| (row.name, row.preset)).collect();
     cases.push((ALL, None));
-    cases.push((OURS, None));
+    cases.push((OURS, Some("cpu-loadavg")));
     cases
 }

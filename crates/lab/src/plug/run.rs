@@ -281,7 +281,7 @@ fn dynamic(
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
-    if !give_rules(bench, DYNAMIC, repetition, site, None)? {
+    if !give_rules(bench, DYNAMIC, repetition, site, Some("cpu-loadavg"))? {
         return Ok(());
     }
     let Some(manager) = manage(bench, DYNAMIC, repetition, site, pace)? else {

@@ -98,8 +98,8 @@ fn beside(outcome: &Outcome) -> Table {
         heads: heads.map(str::to_owned).to_vec(),
         rows: cases().iter().filter(|(case, _)| ran.contains(case)).map(row).collect(),
         note: format!(
-            "`{ALL}` has all CPUs and all memory. `{OURS}` has all CPUs, and memory from the \
-             manager. The hypervisor's view is what lies in the host's memory, QEMU's own \
+            "`{ALL}` has all CPUs and all memory. `{OURS}` has the CPUs of `cpu-loadavg`, \
+             and memory from the manager. The hypervisor's view is what lies in the host's memory, QEMU's own \
              included. Our sizes by hand were chosen once and not refined by trying others."
         ),
     }

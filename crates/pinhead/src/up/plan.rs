@@ -286,12 +286,13 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
 }
 
 /// Room for translated code, in MiB. A web server runs 8 for its pages, but 17 until it has become
-/// itself and answered for the first time: in less its code is thrown away meanwhile, which costs
-/// a clone a third of its start. A shell's commands take 16, and what starts a database or an
-/// interpreter more than there is.
+/// itself and answered for the first time. In 12 its code is thrown away meanwhile, which costs a
+/// clone a tenth of its start; what is kept beyond is memory that nobody shares for as long as it
+/// lives. A shell's commands take 16, and what starts a database or an interpreter more than
+/// there is.
 fn translation_mib(source: &Source, guests: u32) -> u32 {
     match source {
-        Source::Builtin(Builtin::Web) if guests > ROOMY_GUESTS => 20,
+        Source::Builtin(Builtin::Web) if guests > ROOMY_GUESTS => 12,
         Source::Builtin(Builtin::Tiny) if guests > ROOMY_GUESTS => 16,
         _ => 32,
     }
