@@ -66,7 +66,10 @@ impl ImageSpec {
         let archive = self.archive(&packages)?.to_bytes();
         let initramfs = store(cache, self.arch, &archive)?;
         let kernel = match self.arch {
-            Arch::X86_64 => vmlinux::beside(&packages.kernel)?,
+            Arch::X86_64 => {
+                let _lock = cache.lock()?;
+                vmlinux::beside(&packages.kernel)?
+            }
             Arch::S390x => packages.kernel,
         };
         Ok(Image { arch: self.arch, kernel, initramfs })

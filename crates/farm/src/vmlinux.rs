@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 512 << 20;
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
 /// The kernel to give to QEMU: the unwrapped one beside it, which is made if it is not there, or
-/// this one if it cannot be unwrapped here.
+/// this one if it cannot be unwrapped here. Whoever calls holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());
     let Some(release) = name.and_then(|name| name.strip_prefix("vmlinuz-")) else {
@@ -38,8 +38,7 @@ pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     }
     let wrapped = fs::read(kernel).file("read", kernel)?;
     let Some(bytes) = unwrap(&wrapped) else { return Ok(kernel.to_owned()) };
-    // Several may make it at the same time; each gives the name to a whole file.
-    let part = kernel.with_file_name(format!("vmlinux-{release}.{}.part", std::process::id()));
+    let part = kernel.with_file_name(format!("vmlinux-{release}.part"));
     fs::write(&part, &bytes).file("write", &part)?;
     fs::rename(&part, &path).file("create", &path)?;
     Ok(path)

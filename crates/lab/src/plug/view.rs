@@ -99,8 +99,9 @@ fn beside(outcome: &Outcome) -> Table {
         rows: cases().iter().filter(|(case, _)| ran.contains(case)).map(row).collect(),
         note: format!(
             "`{ALL}` has all CPUs and all memory. `{OURS}` has the CPUs of `cpu-loadavg`, \
-             and memory from the manager. The hypervisor's view is what lies in the host's memory, QEMU's own \
-             included. Our sizes by hand were chosen once and not refined by trying others."
+             and memory from the manager. The hypervisor's view is what lies in the host's \
+             memory, QEMU's own included. Our sizes by hand were chosen once and not refined by \
+             trying others."
         ),
     }
 }
