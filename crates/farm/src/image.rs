@@ -1,11 +1,12 @@
 //! Makes what a guest boots from: a Debian kernel and a first file system in memory.
 
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::apt::{Cache, GuestPackages, create_dir};
+use crate::clock::time_of_day;
 use crate::cpio::Archive;
 use crate::error::FileContext;
 use crate::kernel::{Module, Modules};
@@ -58,6 +59,8 @@ const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df
 /// Old archives of an architecture are removed beyond this number: each new build of the daemon
 /// makes one, and each has some megabytes.
 const KEPT_IMAGES: usize = 8;
+/// One that was asked for since then may have guests that are yet to be started from it.
+const IN_USE: Duration = Duration::from_secs(3600);
 
 impl ImageSpec {
     /// Makes the image, or finds it in the cache.
@@ -171,6 +174,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let path = directory.join(format!("{:016x}-{}.cpio", hasher.finish(), archive.len()));
     let _lock = cache.lock()?;
     if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
+        let file = File::options().write(true).open(&path).file("open", &path)?;
+        file.set_modified(now()).file("keep", &path)?;
         return Ok(path);
     }
     create_dir(&directory)?;
@@ -181,17 +186,24 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + time_of_day()
+}
+
 /// Leaves room for one more image. A QEMU that runs has read its image long ago.
 fn remove_old(directory: &Path) -> Result<(), Error> {
-    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+    let (mut found, mut kept): (Vec<(SystemTime, PathBuf)>, usize) = (Vec::new(), 0);
     for entry in fs::read_dir(directory).file("read", directory)? {
         let entry = entry.file("read", directory)?;
         let path = entry.path();
         let time = entry.metadata().and_then(|data| data.modified()).file("read", &path)?;
-        found.push((time, path));
+        if now().duration_since(time).is_ok_and(|age| age > IN_USE) {
+            found.push((time, path));
+        }
+        kept += 1;
     }
     found.sort();
-    let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
+    let excess = (kept + 1).saturating_sub(KEPT_IMAGES);
     for (_, path) in &found[..excess.min(found.len())] {
         fs::remove_file(path).file("remove", path)?;
     }

@@ -204,8 +204,9 @@ fn a_guest_that_is_started_again_is_another_one() {
     // Nothing that was set or learnt of the old one is the new one's.
     assert_eq!((new.mode.as_str(), actual_mib(&new), new.reversals), ("managed", 256, 0));
     assert_eq!(new.reported_bytes, 0);
+    // The journal is written when a pass is over.
+    manager.until("both are in the journal", SOON, |_| manager.identities("web1").len() == 2);
     let known = manager.identities("web1");
-    assert_eq!(known.len(), 2, "{known:?}");
     assert!(known[0].uuid == old.uuid && known[1].uuid == new.uuid, "{known:?}");
     assert!(known[0].pid != known[1].pid && known[0].boot.len() == known[1].boot.len());
 }
