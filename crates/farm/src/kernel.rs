@@ -140,14 +140,14 @@ fn depends(elf: &[u8]) -> Option<Vec<String>> {
     Some(text.split(',').filter(|name| !name.is_empty()).map(|n| n.replace('-', "_")).collect())
 }
 
-/// As much of a 64-bit ELF file as it takes to find a section. s390x is big-endian.
-struct Elf<'a> {
+/// As much of a 64-bit ELF file as it takes to find a section, or its notes. s390x is big-endian.
+pub(crate) struct Elf<'a> {
     bytes: &'a [u8],
     big_endian: bool,
 }
 
 impl<'a> Elf<'a> {
-    fn new(bytes: &'a [u8]) -> Option<Elf<'a>> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Option<Elf<'a>> {
         let (magic, class, data) = (bytes.get(..4)?, *bytes.get(4)?, *bytes.get(5)?);
         let known = magic == b"\x7fELF" && class == 2 && (data == 1 || data == 2);
         known.then_some(Elf { bytes, big_endian: data == 2 })
@@ -171,9 +171,25 @@ impl<'a> Elf<'a> {
     }
 
     fn content(&self, header: usize) -> Option<&'a [u8]> {
-        let start = self.number(header.checked_add(0x18)?, 8)?;
-        let length = self.number(header.checked_add(0x20)?, 8)?;
+        self.slice(header.checked_add(0x18)?, header.checked_add(0x20)?)
+    }
+
+    /// The bytes whose offset and length stand in these places.
+    fn slice(&self, offset_at: usize, length_at: usize) -> Option<&'a [u8]> {
+        let (start, length) = (self.number(offset_at, 8)?, self.number(length_at, 8)?);
         self.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// The segments that hold notes.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
+        const PT_NOTE: usize = 4;
+        let segment = |index: usize| {
+            let (table, entry_bytes) = (self.number(0x20, 8)?, self.number(0x36, 2)?);
+            let header = table.checked_add(index.checked_mul(entry_bytes)?)?;
+            (self.number(header, 4)? == PT_NOTE).then_some(())?;
+            self.slice(header.checked_add(0x08)?, header.checked_add(0x20)?)
+        };
+        (0..self.number(0x38, 2).unwrap_or(0)).filter_map(segment)
     }
 
     fn section(&self, name: &[u8]) -> Option<&'a [u8]> {

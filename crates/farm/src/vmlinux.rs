@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::error::FileContext;
+use crate::kernel::Elf;
 
 /// `HdrS`, where the boot protocol has it, and the first version that says where the payload is.
 const HEADER: (usize, &[u8; 4]) = (0x202, b"HdrS");
@@ -77,22 +78,8 @@ fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Whether a note of the ELF file names the entry by which QEMU starts it.
-fn has_pvh_entry(elf: &[u8]) -> bool {
-    let note_segments = || {
-        let first = usize::try_from(u64_at(elf, 0x20)?).ok()?;
-        let (size, count) = (u16_at(elf, 0x36)?, u16_at(elf, 0x38)?);
-        let heads = (0..usize::from(count)).filter_map(move |index| {
-            let head = elf.get(first.checked_add(index * usize::from(size))?..)?;
-            // PT_NOTE: its offset in the file, and its size there.
-            (u32_at(head, 0)? == 4).then_some(())?;
-            let from = usize::try_from(u64_at(head, 8)?).ok()?;
-            let length = usize::try_from(u64_at(head, 0x20)?).ok()?;
-            elf.get(from..from.checked_add(length)?)
-        });
-        Some(heads)
-    };
-    elf.starts_with(b"\x7fELF\x02\x01")
-        && note_segments().is_some_and(|mut segments| segments.any(has_note))
+fn has_pvh_entry(kernel: &[u8]) -> bool {
+    Elf::new(kernel).is_some_and(|elf| elf.notes().any(has_note))
 }
 
 fn has_note(mut notes: &[u8]) -> bool {
@@ -118,10 +105,6 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
