@@ -124,7 +124,8 @@ fn without_colour_nothing_is_painted_and_mistakes_are_told() {
     let nowhere = vec![PROGRAM, "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
     for (words, told) in [
-        (with(["--at", "2026-11-22 10:00"]), "Nothing is recorded at 2026-11-22 10:00:00"),
+        // A day that is never today, whose times are told without their day.
+        (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "is no time: write 14:03"),
         (with(["--step", "90"]), "whole minutes"),
         (nowhere, "There is no /nowhere/at/all: name a directory of recordings"),
