@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes this guest itself at each start. One that goes on from another guest's state becomes itself
-# by `pinheadd --identify`, which finds what this has made.
+# by its daemon, which finds what this has made.
 #
 #   pinhead-identity name=NAME [ip=ADDRESS]
 

@@ -1,6 +1,6 @@
 //! Makes what a guest boots from: a Debian kernel and a first file system in memory.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -175,7 +175,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let _lock = cache.lock()?;
     if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
         let file = File::options().write(true).open(&path).file("open", &path)?;
-        file.set_modified(now()).file("keep", &path)?;
+        // Not as changed: a template of it would be made anew.
+        file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
         return Ok(path);
     }
     create_dir(&directory)?;
@@ -196,7 +197,7 @@ fn remove_old(directory: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(directory).file("read", directory)? {
         let entry = entry.file("read", directory)?;
         let path = entry.path();
-        let time = entry.metadata().and_then(|data| data.modified()).file("read", &path)?;
+        let time = entry.metadata().and_then(|data| data.accessed()).file("read", &path)?;
         if now().duration_since(time).is_ok_and(|age| age > IN_USE) {
             found.push((time, path));
         }
@@ -219,10 +220,16 @@ mod tests {
         let root = std::env::temp_dir().join(format!("farm-image-{}", std::process::id()));
         let cache = Cache::at(&root);
         let first = store(&cache, Arch::S390x, b"first").unwrap();
-        assert_eq!(store(&cache, Arch::S390x, b"first").unwrap(), first);
-        assert_eq!(fs::read(&first).unwrap(), b"first");
+        let changed = || fs::metadata(&first).unwrap().modified().unwrap();
         let ages_ago = SystemTime::UNIX_EPOCH;
-        fs::File::options().write(true).open(&first).unwrap().set_modified(ages_ago).unwrap();
+        let file = File::options().write(true).open(&first).unwrap();
+        let times = FileTimes::new().set_modified(ages_ago);
+        file.set_times(times.set_accessed(ages_ago)).unwrap();
+        assert_eq!(store(&cache, Arch::S390x, b"first").unwrap(), first);
+        assert_eq!(changed(), ages_ago, "what was made of it is still of it");
+        assert!(fs::metadata(&first).unwrap().accessed().unwrap() > ages_ago);
+        assert_eq!(fs::read(&first).unwrap(), b"first");
+        file.set_times(times.set_accessed(ages_ago)).unwrap();
         let mut last = first.clone();
         for number in 0..KEPT_IMAGES {
             last = store(&cache, Arch::S390x, format!("{number}").as_bytes()).unwrap();

@@ -59,7 +59,6 @@ pub use ctl::{Ctl, OUTPUT_BYTES_MAX, Output};
 pub use deadline::Deadline;
 pub use disk::{DISK_ID, Disk, DiskFormat, Writes, make_overlay};
 pub use error::Error;
-pub use identity::Identity;
 pub use image::{GuestFile, Image, ImageSpec};
 pub use kernel::{Module, Modules};
 pub use monitor::Monitor;

@@ -80,7 +80,7 @@ impl GuestSpec {
             option("-netdev", net.backend().into());
             // No boot from the network: its program would be read and kept for nothing.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
-            let mac = net.mac();
+            let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
             let device = format!("virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom}");
             option("-device", device.into());
         }

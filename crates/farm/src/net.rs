@@ -51,9 +51,9 @@ impl Net {
     }
 
     /// The guest's hardware address, among those that QEMU leaves to its users.
-    pub fn mac(&self) -> String {
+    pub fn mac(&self) -> [u8; 6] {
         let [_, high, middle, low] = self.number.min(NUMBER_MAX).to_be_bytes();
-        format!("52:54:00:{high:02x}:{middle:02x}:{low:02x}")
+        [0x52, 0x54, 0, high, middle, low]
     }
 
     /// What is wrong with it, if anything.
@@ -94,7 +94,7 @@ mod tests {
     fn numbers_make_addresses() {
         assert_eq!(net(1).address().to_string(), "10.1.0.1");
         assert_eq!(net(1000).address().to_string(), "10.1.3.232");
-        assert_eq!(net(1000).mac(), "52:54:00:00:03:e8");
+        assert_eq!(net(1000).mac(), [0x52, 0x54, 0, 0, 0x03, 0xe8]);
         assert_eq!(net(NUMBER_MAX).address().to_string(), "10.16.255.255");
         let words = net(7).backend();
         assert!(words.ends_with(",hostfwd=tcp:127.0.0.1:18000-10.1.0.7:80"), "{words}");

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::error::FileContext;
+use crate::identity::random_uuid;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
 use crate::sys;
@@ -56,7 +57,7 @@ pub struct GuestSpec {
     /// Its disk, if it has one.
     pub disk: Option<Disk>,
     /// The state that it goes on from instead of booting: see [`crate::Template`]. It still needs
-    /// the template's identity replaced by its own, which [`crate::Identity`] does.
+    /// the template's identity replaced by its own, which its daemon does.
     pub restore: Option<PathBuf>,
     /// Whether the guest starts again when it reboots, instead of ending its QEMU.
     pub reboot: bool,
@@ -83,7 +84,7 @@ pub struct Guest {
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
     /// The UUID that its QEMU was given, of this start alone.
-    pub uuid: String,
+    pub uuid: [u8; 16],
 }
 
 /// The two ends of one connection under its name in QEMU.
@@ -143,7 +144,7 @@ impl GuestSpec {
         let mut command = Command::new(arch.qemu_program());
         command.args(self.arguments());
         let uuid = random_uuid()?;
-        command.arg("-uuid").arg(&uuid);
+        command.arg("-uuid").arg(wire::uuid_text(&uuid));
         if let Some(disk) = &self.disk {
             disk.prepare(&self.name)?;
         }
@@ -216,13 +217,6 @@ impl GuestSpec {
 /// What a guest of this name says on its console when it is up.
 pub(crate) fn up_marker(name: &str) -> String {
     format!("pinhead: {name} is up")
-}
-
-/// A UUID that nobody had before: a guest that is started again under its name is another one.
-pub(crate) fn random_uuid() -> Result<String, Error> {
-    let path = "/proc/sys/kernel/random/uuid";
-    let text = std::fs::read_to_string(path).file("read", path)?;
-    Ok(text.trim_ascii().to_owned())
 }
 
 impl Guest {

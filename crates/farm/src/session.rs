@@ -1,14 +1,17 @@
 //! A guest that is up, with a reader or a speaker on each of its connections: what a test needs.
 
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
 use qmp::{Command, Reply};
 
-use crate::{
-    Console, Ctl, Deadline, Error, Guest, GuestSpec, Identity, Monitor, Process, SocketFile,
-};
+use wire::{Decoder, Identified, Message};
+
+use crate::deadline::read_before;
+use crate::identity::identity;
+use crate::{Console, Ctl, Deadline, Error, Guest, GuestSpec, Monitor, Process, SocketFile};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
 /// also shows the console's last words, so that a failed test tells what the guest said.
@@ -29,6 +32,9 @@ pub struct Session {
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
 }
+
+/// The daemon's port, in errors.
+const PORT: &str = "port";
 
 /// A QEMU whose sockets are closed is about to end; its reason is worth this wait.
 const END_GRACE: Duration = Duration::from_secs(5);
@@ -79,7 +85,7 @@ impl Session {
         console: Console,
         deadline: Deadline,
     ) -> Result<Session, Error> {
-        let identity = Identity::new(spec, &guest)?;
+        let uuid = guest.uuid;
         let mut session = Session {
             name: guest.name,
             process: guest.process,
@@ -100,8 +106,33 @@ impl Session {
                 return Err(Error::Template { guest: spec.name.clone(), reason });
             }
         }
-        session.sh(&identity.command(), deadline)?;
+        session.name_it(identity(spec, uuid)?, deadline)?;
         Ok(session)
+    }
+
+    /// Tells its daemon who it is, and waits until it is.
+    fn name_it(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
+        let mut words = Vec::new();
+        wire::encode(&Message::Identify(identity), &mut words);
+        self.port.write_all(&words).map_err(|source| Error::Channel { channel: PORT, source })?;
+        let (mut decoder, mut chunk) = (Decoder::new(), [0; 512]);
+        loop {
+            let waits = format_args!("{} takes its name", self.name);
+            let count = read_before(&mut self.port, &mut chunk, deadline, PORT, &waits)?;
+            decoder.feed(&chunk[..count]);
+            while let Some(message) = decoder.next() {
+                match message {
+                    Message::Identified(Identified { refusal }) if refusal.is_empty() => {
+                        return Ok(());
+                    }
+                    Message::Identified(Identified { refusal }) => {
+                        let reason = format!("It does not take its name: {refusal}");
+                        return Err(Error::Template { guest: self.name.clone(), reason });
+                    }
+                    _ => {}
+                }
+            }
+        }
     }
 
     /// Runs one line in the guest's shell and gives its output; anything but success is an error.

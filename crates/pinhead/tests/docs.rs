@@ -329,6 +329,14 @@ fn the_protocol_is_as_described() {
     let hello = Hello { boot_id, cpus_present, update_ms, pool, reply, version };
     let (sequence, pages, offset, last, file) = (0, 0, 0, true, File::Stat);
     let welcome = wire::Welcome { memory_pages: 0, grants: true, paces: true };
+    let identity = wire::Identity {
+        name: String::new(),
+        uuid: boot_id,
+        boot_id,
+        addresses: None,
+        seed: [0; 32],
+        clock: Duration::ZERO,
+    };
     let all = [
         ("Hello", Message::Hello(hello)),
         ("Status", Message::Status(wire::Status::default())),
@@ -344,6 +352,8 @@ fn the_protocol_is_as_described() {
         ("Sample", Message::Sample(wire::Sample { sequence })),
         ("Processes", Message::Processes(wire::Processes::default())),
         ("System", Message::System(wire::System::default())),
+        ("Identified", Message::Identified(wire::Identified::default())),
+        ("Identify", Message::Identify(identity)),
         ("Scan", Message::Scan(wire::Scan { sequence, top: 1 })),
     ];
     let text = read("docs/protocol.md");

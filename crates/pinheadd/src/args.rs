@@ -46,8 +46,6 @@ pub enum Command {
     Version,
     /// Say what the host's balloon is, by the file in this directory, and end well.
     Balloon(PathBuf),
-    /// Become the guest that these words tell of, and end well.
-    Identify(Vec<String>),
     /// Print this and end badly.
     Usage(String),
 }
@@ -61,7 +59,7 @@ struct Flag {
     help: &'static str,
 }
 
-const FLAGS: [Flag; 12] = [
+const FLAGS: [Flag; 11] = [
     Flag { letter: Some('c'), name: "config", value: Some("FILE"), help: "the rules file" },
     Flag { letter: Some('f'), name: "foreground", value: None, help: "stay in the foreground" },
     Flag { letter: Some('h'), name: "help", value: None, help: "print this help, then exit" },
@@ -99,13 +97,6 @@ const FLAGS: [Flag; 12] = [
         name: "balloon",
         value: None,
         help: "say what the host's balloon in this guest is and why, then exit",
-    },
-    Flag {
-        letter: None,
-        name: "identify",
-        value: None,
-        help: "take on the identity that the other words tell, then exit: for a guest\n\
-               that goes on from another one's state",
     },
 ];
 
@@ -146,7 +137,6 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
             parser.letters(letters, &mut words)
         } else {
             // The original ignores words that are no options.
-            parser.words.push(text.to_owned());
             Ok(None)
         };
         match outcome {
@@ -161,9 +151,6 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let run_dir = parser.run_dir.take().unwrap_or_else(|| "/run".into());
     if parser.balloon {
         return Command::Balloon(run_dir);
-    }
-    if parser.identify {
-        return Command::Identify(parser.words);
     }
     match parser.config.take() {
         Some(config) => Command::Run(Args {
@@ -191,8 +178,6 @@ struct Parser {
     port: Option<PathBuf>,
     run_dir: Option<PathBuf>,
     balloon: bool,
-    identify: bool,
-    words: Vec<String>,
 }
 
 type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
@@ -258,7 +243,6 @@ impl Parser {
             "verbose" => self.verbose = true,
             "dry-run" => self.dry_run = true,
             "balloon" => self.balloon = true,
-            "identify" => self.identify = true,
             "root" => self.root = Some(value.into()),
             "port" => self.port = Some(value.into()),
             "run-dir" => self.run_dir = Some(value.into()),
@@ -330,8 +314,6 @@ mod tests {
     fn what_the_balloon_is_needs_no_rules() {
         assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
         assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
-        let words = vec!["name=g7".to_owned(), "boot=b".to_owned()];
-        assert_eq!(command("--identify name=g7 boot=b"), Command::Identify(words));
         // The original's long names, as short as it takes them, mean what they did.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);

@@ -17,12 +17,12 @@ use crate::scan::Scanner;
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
 use crate::undo::Undo;
-use crate::{capture, config};
+use crate::{capture, config, identity};
 use counters::Pages;
 use kernfs::Root;
 use plug::{CmmPool, UndoRecord, boot_id};
 use std::os::fd::AsRawFd;
-use wire::{Grant, Message, Pressure};
+use wire::{Grant, Identified, Message, Pressure};
 
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
@@ -294,6 +294,13 @@ impl Daemon {
                 }
             }
             Message::Capture(request) => capture::answer(&self.root, &self.loaded, request, link),
+            Message::Identify(identity) => {
+                let refusal = identity::take_on(&self.root, &identity).err().unwrap_or_default();
+                if !refusal.is_empty() {
+                    self.voice.error(format_args!("Cannot become {}: {refusal}", identity.name));
+                }
+                let _ = link.send(&Message::Identified(Identified { refusal }));
+            }
             // The rest is said by guests only.
             _ => {}
         }

@@ -38,7 +38,6 @@ mod undo;
 use args::{Args, Command};
 use clock::Clock;
 use daemon::{Daemon, Failed};
-use identity::Identity;
 use say::Voice;
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,13 +60,6 @@ fn main() -> ExitCode {
         }
         Command::Balloon(run_dir) => match balloon::show(&run_dir, Clock::new().epoch_s()) {
             Ok(text) => print(&text),
-            Err(message) => {
-                eprintln!("{message}");
-                ExitCode::FAILURE
-            }
-        },
-        Command::Identify(words) => match Identity::parse(words).and_then(|id| id.take_on()) {
-            Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
                 eprintln!("{message}");
                 ExitCode::FAILURE

@@ -23,16 +23,18 @@
 
 mod body;
 mod frame;
+mod identity;
 mod memory;
 mod message;
 mod processes;
 mod system;
 
 pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
+pub use identity::{Addresses, Identity, uuid_text};
 pub use memory::Memory;
 pub use message::{
-    Capture, Chunk, File, Grant, Hello, MAX_CHUNK, MAX_TEXT, Message, PoolKind, PoolRequest,
-    Pressure, Sample, Status, Welcome,
+    Capture, Chunk, File, Grant, Hello, Identified, MAX_CHUNK, MAX_TEXT, Message, PoolKind,
+    PoolRequest, Pressure, Sample, Status, Welcome,
 };
 pub use processes::{MAX_NAME, Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
 pub use system::System;

@@ -1,6 +1,7 @@
 //! The messages.
 
 use crate::body::{Reader, Writer};
+use crate::identity::Identity;
 use crate::memory::Memory;
 use crate::processes::{Processes, Scan};
 use crate::system::System;
@@ -197,6 +198,13 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
+/// Whether a guest has become who it is to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identified {
+    /// Why not; empty if it has.
+    pub refusal: String,
+}
+
 /// Everything that can be said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -218,6 +226,8 @@ pub enum Message {
     Processes(Processes),
     /// Guest: this is how I am as a whole.
     System(System),
+    /// Guest: I am who you said, or this is why not.
+    Identified(Identified),
     /// Host: I am here.
     Welcome(Welcome),
     /// Host: this is the pool that you have.
@@ -230,6 +240,8 @@ pub enum Message {
     Sample(Sample),
     /// Host: who runs in you?
     Scan(Scan),
+    /// Host: this is who you are.
+    Identify(Identity),
 }
 
 impl Message {
@@ -244,12 +256,14 @@ impl Message {
             Message::Memory(_) => 7,
             Message::Processes(_) => 8,
             Message::System(_) => 9,
+            Message::Identified(_) => 10,
             Message::Welcome(_) => 65,
             Message::Grant(_) => 66,
             Message::Look => 67,
             Message::Capture(_) => 68,
             Message::Sample(_) => 69,
             Message::Scan(_) => 71,
+            Message::Identify(_) => 72,
         }
     }
 
@@ -323,6 +337,8 @@ impl Message {
             Message::Memory(memory) => memory.write(out),
             Message::Processes(processes) => processes.write(out),
             Message::System(system) => system.write(out),
+            Message::Identified(identified) => out.text(&identified.refusal),
+            Message::Identify(identity) => identity.write(out),
             Message::Sample(sample) => out.u32(sample.sequence),
             Message::Scan(scan) => {
                 out.u32(scan.sequence);
@@ -388,6 +404,7 @@ impl Message {
             7 => Message::Memory(Memory::read(from)?),
             8 => Message::Processes(Processes::read(from)?),
             9 => Message::System(System::read(from)?),
+            10 => Message::Identified(Identified { refusal: from.text()? }),
             65 => Message::Welcome(Welcome {
                 memory_pages: from.u64()?,
                 grants: from.flag()?,
@@ -405,6 +422,7 @@ impl Message {
             }),
             69 => Message::Sample(Sample { sequence: from.u32()? }),
             71 => Message::Scan(Scan { sequence: from.u32()?, top: from.u8()? }),
+            72 => Message::Identify(Identity::read(from)?),
             _ => return None,
         };
         from.is_done().then_some(message)

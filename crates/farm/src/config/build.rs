@@ -210,6 +210,13 @@ impl Builder<'_, '_> {
             let message = "rules without a daemon to follow them".to_owned();
             self.tell(&rules.span, "class.rules", message, "leave `rules` or `daemon` out");
         }
+        if let (Some(true), Some(daemon)) = (value(&raw.template), &raw.daemon)
+            && !daemon.value
+        {
+            let message = "clones without a daemon that makes them themselves".to_owned();
+            let help = "leave `template` or `daemon` out";
+            self.tell(&daemon.span, "class.daemon", message, help);
+        }
     }
 
     fn ports(&mut self, raw: &[RawPort], count: u32, class: &str) -> Vec<Port> {

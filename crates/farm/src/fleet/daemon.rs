@@ -7,6 +7,7 @@ use wire::{Grant, Message, PoolKind, PoolRequest, Pressure, Sample, Status, Welc
 
 use super::grant::{decide, kept_bytes};
 use super::member::{Member, Pending};
+use super::naming::Naming;
 use super::seat::Daemon;
 use super::state::State;
 
@@ -45,6 +46,9 @@ impl Member {
     }
 
     fn hear(&mut self, message: Message, now_ms: u64) {
+        if !self.is_named() {
+            return self.hear_name(message);
+        }
         match message {
             Message::Hello(hello) => {
                 let reply = hello.reply;
@@ -145,7 +149,8 @@ impl Member {
             return;
         }
         self.managed = true;
-        if let Some(open) = &mut self.open {
+        // A clone that is yet to be told its name is left to it then.
+        if let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Done) {
             open.port = None;
         }
         // What QEMU still answers is nobody's any more.

@@ -16,7 +16,7 @@ use super::seat::{Daemon, Seat};
 use super::state::{State, Tally};
 use crate::qemu::DAEMON_PORT;
 use crate::tiers::Tier;
-use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, Identity, WhyEmulation};
+use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
 
 /// More of one CPU than this is a load and not a kernel that turns over in its sleep.
 const BUSY_PERCENT: f64 = 10.0;
@@ -127,7 +127,7 @@ impl Member {
     /// Its control port, to give commands through; only once, and not before a clone has taken
     /// its name.
     pub fn take_ctl(&mut self) -> Option<UnixStream> {
-        self.open.as_mut().filter(|open| open.naming.is_none())?.ctl.take()
+        self.open.as_mut().filter(|open| open.naming == Naming::Done)?.ctl.take()
     }
 
     /// What its daemon said of itself.
@@ -187,15 +187,12 @@ impl Member {
         self.state = State::Booting;
         self.started_ms = now_ms;
         let started = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
-            let naming = match self.spec.restore {
-                Some(_) => Some(Identity::new(&self.spec, &guest).map_err(|e| e.to_string())?),
-                None => None,
-            };
-            let naming = naming.map(Naming::new);
+            let naming = if self.spec.restore.is_some() { Naming::Due } else { Naming::Done };
             let ready = || -> std::io::Result<Open> {
                 guest.console.set_nonblocking(true)?;
                 guest.qmp.set_nonblocking(true)?;
-                let port = match self.managed {
+                // A clone is told its name by us, whoever manages it then.
+                let port = match self.managed && naming == Naming::Done {
                     true => None,
                     false => Some(Port::new(guest.port, now_ms)?),
                 };
@@ -210,6 +207,7 @@ impl Member {
                     port,
                     client,
                     ctl,
+                    uuid: guest.uuid,
                     naming,
                     console_budget,
                     _sockets,

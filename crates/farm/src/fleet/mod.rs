@@ -72,7 +72,6 @@ enum Channel {
     Console,
     Qmp,
     Port,
-    Name,
 }
 
 impl Fleet {
@@ -154,7 +153,6 @@ impl Fleet {
                 Channel::Console => member.read_console(),
                 Channel::Qmp => member.speak_qmp(now),
                 Channel::Port => member.speak_port(flags, now),
-                Channel::Name => member.hear_name(),
             }
         }
         if now >= self.next_tick_ms {
@@ -196,9 +194,7 @@ impl Fleet {
                 (open.qmp.as_fd(), Channel::Qmp, open.qmp_flags()),
             ];
             let port = open.port.as_ref().map(|port| (port.as_fd(), Channel::Port, port.flags()));
-            let name = open.ctl.as_ref().filter(|_| open.naming.is_some());
-            let name = name.map(|ctl| (ctl.as_fd(), Channel::Name, PollFlags::IN));
-            for (fd, channel, flags) in channels.into_iter().chain(port).chain(name) {
+            for (fd, channel, flags) in channels.into_iter().chain(port) {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
                 places.push((index, channel));
             }

@@ -1,99 +1,75 @@
 //! A clone is told who it is before anyone else may speak to it.
 //!
 //! ```text
-//!   QEMU has read the state (query-status, or its event RESUME) ─► ctl: the identity ─► done ─►
+//!   QEMU has read the state (query-status, or its event RESUME) ─► port: Identify ─► Identified ─►
 //!   the daemon is welcomed and says hello as this guest; the control port is given away
 //! ```
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-
 use qmp::Command;
+use wire::{Identified, Message};
 
 use super::member::Member;
-use super::seat::Daemon;
 use super::state::State;
-use crate::Identity;
 
 /// A guest that has not taken its name by then is not this guest, and must not stay.
 const PATIENCE_MS: u64 = 60_000;
 
-/// What the guest says when all of it was taken, as [`crate::Ctl`] reads it.
-const TAKEN: &[u8] = b"\x01done 0\n";
-
-/// More than a guest has to say to that; what is longer is no answer.
-const ANSWER_BYTES_MAX: usize = 4096;
-
-/// A name on its way.
-#[derive(Debug)]
-pub(crate) struct Naming {
-    identity: Identity,
-    is_sent: bool,
-    answer: Vec<u8>,
-}
-
-impl Naming {
-    pub(super) fn new(identity: Identity) -> Naming {
-        Naming { identity, is_sent: false, answer: Vec::new() }
-    }
+/// How far a clone is on its way to be itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// It does not run yet.
+    Due,
+    /// It was told who it is, and has not said that it is.
+    Told,
+    /// It is itself, as is every guest that boots.
+    Done,
 }
 
 impl Member {
-    fn naming(&mut self) -> Option<(&mut Naming, &mut UnixStream)> {
-        let open = self.open.as_mut()?;
-        Some((open.naming.as_mut()?, open.ctl.as_mut()?))
+    fn naming(&self) -> Naming {
+        self.open.as_ref().map_or(Naming::Done, |open| open.naming)
+    }
+
+    pub(super) fn is_named(&self) -> bool {
+        self.naming() == Naming::Done
     }
 
     /// A QEMU that reads a state answers when it is done, and may have told so before we listened.
     pub(super) fn ask_whether_it_runs(&mut self) {
-        if self.naming().is_some() {
+        if !self.is_named() {
             self.ask(Command::QueryStatus);
         }
     }
 
     /// Its virtual CPUs run: tells it who it is, once.
     pub(super) fn tell_name(&mut self) {
-        let Some((naming, ctl)) = self.naming().filter(|(naming, _)| !naming.is_sent) else {
+        let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Due) else {
             return;
         };
-        naming.is_sent = true;
-        let line = naming.identity.command() + "\n";
-        // Nothing else was written there, and a socket has room for this.
-        if ctl.set_nonblocking(true).and_then(|()| ctl.write_all(line.as_bytes())).is_err() {
-            self.closed();
+        open.naming = Naming::Told;
+        match crate::identity::identity(&self.spec, open.uuid) {
+            Ok(identity) => self.say(&Message::Identify(identity)),
+            Err(error) => self.refused(&error.to_string()),
         }
     }
 
-    /// Takes what it answers.
-    pub(crate) fn hear_name(&mut self) {
-        let Some((naming, ctl)) = self.naming() else { return };
-        let mut buffer = [0; 512];
-        match ctl.read(&mut buffer) {
-            Ok(0) => return self.closed(),
-            Ok(count) => naming.answer.extend_from_slice(&buffer[..count]),
-            Err(error) if super::member::is_passing(&error) => return,
-            Err(_) => return self.closed(),
-        }
-        if naming.answer.ends_with(TAKEN) {
-            self.named();
-        } else if naming.answer.contains(&TAKEN[0]) && naming.answer.ends_with(b"\n")
-            || naming.answer.len() > ANSWER_BYTES_MAX
-        {
-            let words = String::from_utf8_lossy(&naming.answer).replace(['\u{1}', '\n'], " ");
-            self.refused(words.trim());
+    /// Takes its answer. What else it says is still said by the template's guest.
+    pub(super) fn hear_name(&mut self, message: Message) {
+        match message {
+            Message::Identified(Identified { refusal }) if refusal.is_empty() => self.named(),
+            Message::Identified(Identified { refusal }) => self.refused(&refusal),
+            _ => {}
         }
     }
 
     fn named(&mut self) {
+        let managed = self.managed;
         let Some(open) = &mut self.open else { return };
-        open.naming = None;
-        if open.ctl.as_ref().is_some_and(|ctl| ctl.set_nonblocking(false).is_err()) {
-            return self.closed();
-        }
-        if self.state == State::Booting && self.managed {
+        open.naming = Naming::Done;
+        if managed {
+            // Its manager waits for the port.
+            open.port = None;
             (self.state, self.came_up) = (State::Managed, true);
-        } else if self.state == State::Booting && self.daemon == Daemon::Missing {
-            (self.state, self.came_up) = (State::Unmanaged, true);
         } else {
             // Its daemon has long said hello, to the template's host.
             self.welcome();
@@ -107,8 +83,8 @@ impl Member {
 
     /// Gives up a guest that does not answer.
     pub(super) fn expire_naming(&mut self, waited_ms: u64) {
-        if waited_ms > PATIENCE_MS && self.naming().is_some() {
-            self.refused("it does not answer");
+        if waited_ms > PATIENCE_MS && !self.is_named() {
+            self.refused("its daemon does not answer");
         }
     }
 }

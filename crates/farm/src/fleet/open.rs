@@ -25,8 +25,9 @@ pub(crate) struct Open {
     pub(crate) port: Option<Port>,
     pub(crate) client: qmp::Client,
     pub(crate) ctl: Option<UnixStream>,
-    /// The name of a clone that it has not taken yet.
-    pub(crate) naming: Option<Naming>,
+    /// Of this start alone.
+    pub(crate) uuid: [u8; 16],
+    pub(crate) naming: Naming,
     pub(crate) console_budget: Budget,
     /// Their files go with them.
     pub(crate) _sockets: Vec<SocketFile>,

@@ -1,0 +1,111 @@
+//! What makes a guest this one and no other, for one that goes on from another one's state.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::body::{Reader, Writer};
+
+/// A network interface's two addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its address on the Internet, or rather in its host.
+    pub ip: Ipv4Addr,
+}
+
+/// Who a guest is from now on.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its host name.
+    pub name: String,
+    /// Its machine's UUID; its machine id is made of it.
+    pub uuid: [u8; 16],
+    /// What stands for this start of its kernel.
+    pub boot_id: [u8; 16],
+    /// Its addresses, if it has a network.
+    pub addresses: Option<Addresses>,
+    /// What its kernel's random numbers are mixed with: the only secret here.
+    pub seed: [u8; 32],
+    /// The time of day: since 1970.
+    pub clock: Duration,
+}
+
+impl Identity {
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        out.text(&self.name);
+        out.bytes(&self.uuid);
+        out.bytes(&self.boot_id);
+        out.u8(u8::from(self.addresses.is_some()));
+        if let Some(Addresses { mac, ip }) = self.addresses {
+            out.bytes(&mac);
+            out.bytes(&ip.octets());
+        }
+        out.bytes(&self.seed);
+        out.u64(self.clock.as_secs());
+        out.u32(self.clock.subsec_nanos());
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Identity> {
+        let name = from.text()?;
+        let (uuid, boot_id) = (from.array()?, from.array()?);
+        let addresses = match from.flag()? {
+            true => Some(Addresses { mac: from.array()?, ip: from.array::<4>()?.into() }),
+            false => None,
+        };
+        let seed = from.array()?;
+        let (seconds, ns) = (from.u64()?, from.u32()?);
+        // What is more would be seconds, and one too many for the greatest number.
+        let clock = (ns < 1_000_000_000).then(|| Duration::new(seconds, ns))?;
+        Some(Identity { name, uuid, boot_id, addresses, seed, clock })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the seed: what is shown gets into logs.
+        write!(f, "Identity of {:?}", self.name)
+    }
+}
+
+/// 16 bytes as a UUID is written.
+pub fn uuid_text(bytes: &[u8; 16]) -> String {
+    let hex = bytes.map(|byte| format!("{byte:02x}")).concat();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_it_comes_back_and_what_is_cut_not_at_all() {
+        let addresses = Addresses { mac: [0x52, 0x54, 0, 1, 0, 7], ip: Ipv4Addr::new(10, 1, 0, 7) };
+        for addresses in [None, Some(addresses)] {
+            let sent = Identity {
+                name: "web7".into(),
+                uuid: [7; 16],
+                boot_id: [8; 16],
+                addresses,
+                seed: [9; 32],
+                clock: Duration::new(1_800_000_000, 999_999_999),
+            };
+            let mut body = Vec::new();
+            sent.write(&mut Writer(&mut body));
+            assert_eq!(Identity::read(&mut Reader::new(&body)), Some(sent));
+            for short in 0..body.len() {
+                assert_eq!(Identity::read(&mut Reader::new(&body[..short])), None);
+            }
+            let end = body.len() - 4;
+            body[end..].copy_from_slice(&1_000_000_000_u32.to_be_bytes());
+            assert_eq!(Identity::read(&mut Reader::new(&body)), None, "a second too many");
+        }
+    }
+
+    #[test]
+    fn a_uuid_has_its_dashes() {
+        let bytes = std::array::from_fn(|at| at as u8 * 16 + 1);
+        assert_eq!(uuid_text(&bytes), "01112131-4151-6171-8191-a1b1c1d1e1f1");
+    }
+}
