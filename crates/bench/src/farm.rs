@@ -17,8 +17,8 @@ use farm::config::Limits;
 use farm::fleet::{Event, Fleet, Floor};
 use farm::tiers::{Tier, Tiers};
 use farm::{
-    Arch, Cache, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, PAGE_BYTES, Template,
-    WEB_PORT, probe_kvm, web_files,
+    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, PAGE_BYTES,
+    Template, WEB_PORT, probe_kvm, web_files,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -119,7 +119,8 @@ fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let cache = Cache::from_environment().map_err(|error| failed(&error))?;
     let like = web_spec(args, &cache)?;
     let clock = Deadline::after(PATIENCE);
-    let template = Template::make(&like, &cache, clock).map_err(|error| failed(&error))?;
+    let template =
+        Template::make(&like, Clones::Share, &cache, clock).map_err(|error| failed(&error))?;
     let made_s = clock.elapsed().as_secs_f64();
     let guests = args.guests as usize;
     let specs = (0..guests).map(|number| clone_of(&like, &template, number)).collect();
@@ -240,7 +241,7 @@ fn clone_of(like: &GuestSpec, template: &Template, number: usize) -> GuestSpec {
     GuestSpec {
         name: format!("web{}", number + 1),
         net: Some(Net { number: number as u32 + 1, forwards }),
-        restore: Some(template.state.clone()),
+        restore: Some(template.clone()),
         ..like.clone()
     }
 }

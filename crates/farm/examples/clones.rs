@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use farm::{
-    Arch, Cache, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session, Template,
-    probe_kvm, web_files,
+    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session,
+    Template, probe_kvm, web_files,
 };
 
 const HOST_PORT: u16 = 18000;
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         reboot: true,
         page_reporting: true,
     };
-    let template = Template::make(&spec(0), &cache, clock)?;
+    let template = Template::make(&spec(0), Clones::Share, &cache, clock)?;
     println!(
         "template {} ({} KiB) after {:?}",
         template.state.display(),
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut guests = Vec::new();
     for number in 1..=count {
         let clock = Deadline::after(Duration::from_secs(60));
-        let spec = GuestSpec { restore: Some(template.state.clone()), ..spec(number) };
+        let spec = GuestSpec { restore: Some(template.clone()), ..spec(number) };
         let guest = Session::boot(&spec, clock)?;
         let up = clock.elapsed();
         let bytes = page(HOST_PORT + number)?;

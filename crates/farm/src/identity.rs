@@ -16,8 +16,8 @@ use crate::{Error, GuestSpec};
 
 const RANDOM: &str = "/dev/urandom";
 
-/// An identity for a guest that was just started with this UUID. What is not in its description is new. It holds
-/// the time of day, so it is for now.
+/// An identity for a guest that was just started with this UUID. What is not in its description is
+/// new. It holds the time of day, so it is for now.
 pub(crate) fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     Ok(Identity {
         name: spec.name.clone(),

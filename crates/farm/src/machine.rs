@@ -2,8 +2,10 @@
 //!
 //! What idles is what is left out: no default devices, and no clock chips that tick.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::qemu::DAEMON_PORT;
 use crate::tsc::{self, Rate};
@@ -11,6 +13,35 @@ use crate::{Accel, Arch, GuestSpec};
 
 /// Ports of a guest's serial device: the kernel's console, which is not there, ours, and one more.
 const PORTS: u32 = 4;
+
+/// Where a guest's memory is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ram<'a> {
+    /// Its QEMU's own.
+    Own,
+    /// In this file: the guest is a template.
+    File(&'a Path),
+    /// In this file as long as it is not written to, and of its own then.
+    View(&'a Path),
+}
+
+impl Ram<'_> {
+    /// QEMU's words for it.
+    pub(crate) fn arguments(self, memory_mib: u64) -> Vec<OsString> {
+        let (path, share) = match self {
+            Ram::Own => return Vec::new(),
+            Ram::File(path) => (path, "on"),
+            Ram::View(path) => (path, "off"),
+        };
+        let mut object = OsString::from("memory-backend-file,id=ram,mem-path=");
+        // A comma that belongs to a word is written twice.
+        let commas = path.as_os_str().as_bytes().split(|&byte| byte == b',');
+        object.push(OsStr::from_bytes(&commas.collect::<Vec<_>>().join(&b",,"[..])));
+        object.push(format!(",size={memory_mib}M,share={share}"));
+        let words = ["-object".into(), object, "-machine".into(), "memory-backend=ram".into()];
+        words.to_vec()
+    }
+}
 
 impl GuestSpec {
     /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
@@ -81,7 +112,10 @@ impl GuestSpec {
             // No boot from the network: its program would be read and kept for nothing.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
             let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
-            let device = format!("virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom}");
+            // A clone would tell a network in which it is alone where it is now.
+            let device = format!(
+                "virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom},guest_announce=off"
+            );
             option("-device", device.into());
         }
         if self.reboot {

@@ -13,10 +13,11 @@ use std::process::Command;
 
 use crate::error::FileContext;
 use crate::identity::random_uuid;
+use crate::machine::Ram;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
 use crate::sys;
-use crate::{Accel, Disk, Error, Image, Net};
+use crate::{Accel, Disk, Error, Image, Net, Template};
 
 /// Where the balloon is in QEMU's object tree, for its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
@@ -58,7 +59,7 @@ pub struct GuestSpec {
     pub disk: Option<Disk>,
     /// The state that it goes on from instead of booting: see [`crate::Template`]. It still needs
     /// the template's identity replaced by its own, which its daemon does.
-    pub restore: Option<PathBuf>,
+    pub restore: Option<Template>,
     /// Whether the guest starts again when it reboots, instead of ending its QEMU.
     pub reboot: bool,
     /// Whether the guest tells the host which of its memory is free. Not on s390x, where it would
@@ -85,6 +86,23 @@ pub struct Guest {
     pub sockets: Vec<SocketFile>,
     /// The UUID that its QEMU was given, of this start alone.
     pub uuid: [u8; 16],
+    /// What it waits for, if it goes on from a state.
+    pub go_on: Option<GoOn>,
+}
+
+/// What a QEMU is told that goes on from a state.
+#[derive(Clone, Debug)]
+pub struct GoOn {
+    from: String,
+    has_memory: bool,
+}
+
+impl GoOn {
+    /// The commands, in this order.
+    pub fn commands(self) -> impl Iterator<Item = qmp::Command> {
+        let files = (!self.has_memory).then_some(qmp::Command::LeaveFilesOut);
+        files.into_iter().chain([qmp::Command::MigrateIncoming { uri: self.from }])
+    }
 }
 
 /// The two ends of one connection under its name in QEMU.
@@ -130,6 +148,12 @@ impl GuestSpec {
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
     /// [`Guest::check`] for a QEMU that ends at once.
     pub fn start(&self) -> Result<Guest, Error> {
+        let memory = self.restore.as_ref().and_then(|template| template.memory.as_deref());
+        self.start_in(memory.map_or(Ram::Own, Ram::View))
+    }
+
+    /// Starts it with its memory there.
+    pub(crate) fn start_in(&self, ram: Ram<'_>) -> Result<Guest, Error> {
         self.check()?;
         let qmp = Link::new("qmp")?;
         let port = match self.port_path() {
@@ -143,19 +167,30 @@ impl GuestSpec {
         let arch = self.image.arch;
         let mut command = Command::new(arch.qemu_program());
         command.args(self.arguments());
+        command.args(ram.arguments(self.memory_mib));
         let uuid = random_uuid()?;
         command.arg("-uuid").arg(wire::uuid_text(&uuid));
         if let Some(disk) = &self.disk {
             disk.prepare(&self.name)?;
         }
         let state = match &self.restore {
-            Some(path) => Some(OwnedFd::from(File::open(path).file("open", path)?)),
+            Some(Template { state, .. }) => {
+                Some(OwnedFd::from(File::open(state).file("open", state)?))
+            }
             None => None,
         };
-        if let Some(state) = &state {
+        if state.is_some() {
             sys::share_memory(&mut command);
-            command.arg("-incoming").arg(format!("fd:{}", state.as_raw_fd()));
+            // What it goes on from it is told by its monitor, and before that what of it.
+            command.args(["-incoming", "defer"]);
         }
+        if let Ram::View(path) = ram {
+            sys::keep_files_whole(&mut command).file("share", path)?;
+        }
+        let go_on = state.as_ref().map(|state| GoOn {
+            from: format!("fd:{}", state.as_raw_fd()),
+            has_memory: !matches!(ram, Ram::View(_)),
+        });
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
         }
@@ -186,6 +221,7 @@ impl GuestSpec {
             ctl,
             sockets,
             uuid,
+            go_on,
         })
     }
 

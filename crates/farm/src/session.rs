@@ -11,7 +11,7 @@ use wire::{Decoder, Identified, Message};
 
 use crate::deadline::read_before;
 use crate::identity::identity;
-use crate::{Console, Ctl, Deadline, Error, Guest, GuestSpec, Monitor, Process, SocketFile};
+use crate::{Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, Process, SocketFile};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
 /// also shows the console's last words, so that a failed test tells what the guest said.
@@ -46,7 +46,15 @@ impl Session {
     /// Starts a guest and waits until its first process has done its work. One that goes on from
     /// a saved state is told who it is.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
-        let mut guest = spec.start()?;
+        Session::meet(spec, spec.start()?, deadline)
+    }
+
+    /// Waits so for a guest that was just started.
+    pub(crate) fn meet(
+        spec: &GuestSpec,
+        mut guest: Guest,
+        deadline: Deadline,
+    ) -> Result<Session, Error> {
         let console = Console::start(
             guest
                 .console
@@ -95,6 +103,9 @@ impl Session {
             ctl: guest.ctl.map(Ctl::new),
             sockets: guest.sockets,
         };
+        for command in guest.go_on.into_iter().flat_map(GoOn::commands) {
+            session.monitor.call(command, deadline)?;
+        }
         // One that is done answers at once: a QEMU that reads a state does nothing else.
         while !matches!(
             session.monitor.call(Command::QueryStatus, deadline)?,

@@ -1,18 +1,25 @@
 //! One guest of a kind is booted and its state saved; the others go on from there.
 //!
 //! ```text
-//!   boot ─► services are up ─► squeeze ─► stop ─► state ─► CACHE/templates/ARCH/KEY.state
-//!                                                           │ read whole, into memory that
-//!                               clone, clone, clone … ◄─────┘ is each clone's own
+//!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
+//!                                           └──►                     KEY.memory  its memory
+//!                                                      │ seen by all clones as their own,
+//!                          clone, clone, clone … ◄─────┘ and copied page by page by who writes
 //! ```
 //!
-//! A clone never maps the file: what its balloon or its kernel's page reports punch out of a
-//! mapping, even a private one, is gone from the file and from every other clone. What clones have
-//! in common is shared again by the host's KSM.
+//! A clone's start so costs what it writes, and not what it has. One thing has to be kept from it:
+//! what a clone gives back, by its balloon or its kernel's page reports, QEMU drops from its view
+//! and punches out of the file, and then it is gone from every other clone. So QEMU is made to
+//! believe that it has done that, and only drops the page, which then is the template's again.
+//!
+//! A guest's kernel that wipes the memory that it frees takes what it gets back for wiped, which
+//! it is not here. Such a guest's clones, and those that are to share nothing, get copies: their
+//! state has all memory in it and is read whole.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::iter;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
@@ -22,6 +29,8 @@ use qmp::{Command, Reply};
 use crate::apt::create_dir;
 use crate::disk::Writes;
 use crate::error::FileContext;
+use crate::machine::Ram;
+use crate::sys;
 use crate::tool::run;
 use crate::tsc::Rate;
 use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
@@ -30,17 +39,20 @@ use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
 const NAME: &str = "template";
 
 /// Changed whenever a template is prepared in another way: older ones are then made anew.
-const PREPARATION: u32 = 2;
+const PREPARATION: u32 = 3;
 
 /// Old states are removed beyond this number; each has some tens of megabytes.
 const KEPT_STATES: usize = 8;
+
+/// What a file's blocks are counted in.
+const BLOCK: u64 = 512;
 
 /// Enough for any disk: the guest is stopped and waits for nothing else.
 const BYTES_A_SECOND: u64 = 10 << 30;
 
 /// What a guest keeps while its free memory is wiped: less would make its kernel drop what the
 /// clones need at once.
-const SPARED_KIB: u64 = 8 * 1024;
+const SPARED_KIB: u64 = 4 * 1024;
 
 /// How often QEMU is asked how far it is.
 const STEP: Duration = Duration::from_millis(10);
@@ -49,27 +61,48 @@ const STEP: Duration = Duration::from_millis(10);
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
      echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
+/// What the kernel says of that at its start.
+const WIPES: &str = "dmesg | grep -c 'heap free:on' || true";
+
 /// The saved state of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Its file, for [`GuestSpec::restore`].
+    /// The file with the state of its devices, and with its memory if that is nowhere else.
     pub state: PathBuf,
-    /// Its size.
+    /// The file that is its memory, if clones are to have it in common.
+    pub memory: Option<PathBuf>,
+    /// What both have on their disk.
     pub bytes: u64,
+}
+
+/// What clones have of their template's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clones {
+    /// All have the same as long as they do not write to it.
+    Share,
+    /// Each has a copy from the start.
+    Copy,
 }
 
 impl Template {
     /// The template for guests like this one, which may differ in their names, addresses and
     /// forwarded ports: from the cache, or else a guest is booted for it.
-    pub fn make(spec: &GuestSpec, cache: &Cache, deadline: Deadline) -> Result<Template, Error> {
+    pub fn make(
+        spec: &GuestSpec,
+        clones: Clones,
+        cache: &Cache,
+        deadline: Deadline,
+    ) -> Result<Template, Error> {
+        // A host whose system calls we cannot filter keeps no file from being punched.
+        let clones = if sys::keeps_files_whole() { clones } else { Clones::Copy };
         let spec = template_spec(spec)?;
         let directory = cache.root().join("templates").join(spec.image.arch.name());
-        let state_at = state_paths(&directory, key(&spec)?);
+        let state_at = state_paths(&directory, key(&spec, clones)?);
         let rate = spec.tsc_rate();
         let state = state_at(rate);
         let alike = rate.into_iter().flat_map(Rate::alike).map(|rate| state_at(Some(rate)));
         let alike: Vec<PathBuf> = alike.collect();
-        let kept = || iter::once(&state).chain(&alike).find_map(|state| found(state));
+        let kept = || iter::once(&state).chain(&alike).find_map(|state| found(state, clones));
         if let Some(found) = kept() {
             return Ok(found);
         }
@@ -82,8 +115,8 @@ impl Template {
             return Ok(found);
         }
         remove_old(&directory)?;
-        save(&spec, &state, deadline)?;
-        found(&state).ok_or_else(|| wrong(&spec, "its state is empty"))
+        save(&spec, clones, &state, deadline)?;
+        found(&state, clones).ok_or_else(|| wrong(&spec, "its state is empty"))
     }
 }
 
@@ -91,9 +124,23 @@ fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
     Error::Template { guest: spec.name.clone(), reason: reason.into() }
 }
 
-fn found(state: &Path) -> Option<Template> {
-    let bytes = fs::metadata(state).ok()?.len();
-    (bytes > 0).then(|| Template { state: state.to_owned(), bytes })
+fn found(state: &Path, clones: Clones) -> Option<Template> {
+    let on_disk = |path: &Path| Some(fs::metadata(path).ok()?.blocks() * BLOCK).filter(|&n| n > 0);
+    let mut bytes = on_disk(state)?;
+    let memory = match clones {
+        Clones::Copy => None,
+        Clones::Share => {
+            let memory = memory_of(state);
+            bytes += on_disk(&memory)?;
+            Some(memory)
+        }
+    };
+    Some(Template { state: state.to_owned(), memory, bytes })
+}
+
+/// The memory that belongs to a state.
+fn memory_of(state: &Path) -> PathBuf {
+    state.with_extension("memory")
 }
 
 /// The guest that stands for all: nobody's name and address, and no way in from outside.
@@ -119,13 +166,14 @@ fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
 }
 
 /// What a state depends on, in a number, but for the rate of the host's time stamp counter.
-fn key(spec: &GuestSpec) -> Result<u64, Error> {
+fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     let mut hasher = DefaultHasher::new();
     let mut put = |bytes: &[u8]| {
         hasher.write_usize(bytes.len());
         hasher.write(bytes);
     };
     put(&PREPARATION.to_le_bytes());
+    put(&[clones as u8]);
     let mut version = Tool::new(spec.image.arch.qemu_program());
     let hint = format!("install {}", spec.image.arch.qemu_package());
     put(run(version.arg("--version"), &hint)?.stdout.as_bytes());
@@ -144,14 +192,28 @@ fn key(spec: &GuestSpec) -> Result<u64, Error> {
 }
 
 /// Boots the guest and writes its state into a file, which is there when it is whole.
-fn save(spec: &GuestSpec, whole: &Path, deadline: Deadline) -> Result<(), Error> {
-    let part = whole.with_extension("part");
+fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
+    let (part, memory) = (whole.with_extension("part"), memory_of(whole));
     // QEMU hands none of its descriptors to a program of its own, and says that it is done before
     // that program is: so the program itself gives the file its name.
     let (from, to) = (quoted(&part), quoted(whole));
-    let uri = format!("exec:cat > {from} && mv {from} {to}");
-    let mut guest = Session::boot(spec, deadline)?;
+    let (synced, ram) = match clones {
+        Clones::Copy => (String::new(), Ram::Own),
+        Clones::Share => {
+            // Never into an older one: clones may still look at it.
+            let _ = fs::remove_file(&memory);
+            let file = File::create_new(&memory).file("create", &memory)?;
+            file.set_len(spec.memory_mib << 20).file("write", &memory)?;
+            (quoted(&memory), Ram::File(&memory))
+        }
+    };
+    let uri = format!("exec:cat > {from} && sync {from} {synced} && mv {from} {to}");
+    let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
     squeeze(spec, &mut guest, deadline)?;
+    if clones == Clones::Share {
+        refuse_wipers(spec, &mut guest, deadline)?;
+        guest.monitor.call(Command::LeaveFilesOut, deadline)?;
+    }
     let steps =
         [Command::SetMigrateBandwidth { bytes_a_second: BYTES_A_SECOND }, Command::Migrate { uri }];
     for step in steps {
@@ -173,6 +235,19 @@ fn save(spec: &GuestSpec, whole: &Path, deadline: Deadline) -> Result<(), Error>
 /// A path as one word for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+/// A kernel that wipes what it frees does not wipe it again when it uses it: it must not find the
+/// template's pages there.
+fn refuse_wipers(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
+    match guest.sh(WIPES, deadline)?.trim() {
+        "0" => Ok(()),
+        _ => Err(wrong(
+            spec,
+            "its kernel wipes the memory that it frees (init_on_free), and so its clones cannot \
+             have it in common: say `copy = true`",
+        )),
+    }
 }
 
 /// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
@@ -226,6 +301,7 @@ fn remove_old(directory: &Path) -> Result<(), Error> {
     let excess = (states.len() + 1).saturating_sub(KEPT_STATES);
     for (_, path) in states.iter().take(excess) {
         fs::remove_file(path).file("remove", path)?;
+        let _ = fs::remove_file(memory_of(path));
     }
     Ok(())
 }

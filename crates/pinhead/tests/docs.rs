@@ -335,7 +335,7 @@ fn the_protocol_is_as_described() {
         boot_id,
         addresses: None,
         seed: [0; 32],
-        clock: Duration::ZERO,
+        clock: std::time::Duration::ZERO,
     };
     let all = [
         ("Hello", Message::Hello(hello)),

@@ -65,6 +65,13 @@ pub enum Command {
         /// Where to, in QEMU's words.
         uri: String,
     },
+    /// `migrate-set-capabilities`: memory that is a file of its own is no part of the state.
+    LeaveFilesOut,
+    /// `migrate-incoming`: goes on from a state. What fails later ends QEMU.
+    MigrateIncoming {
+        /// Where from, in QEMU's words.
+        uri: String,
+    },
     /// `quit`: ends QEMU without asking the guest.
     Quit,
 }
@@ -92,6 +99,8 @@ impl Command {
             Command::Stop => "stop",
             Command::SetMigrateBandwidth { .. } => "migrate-set-parameters",
             Command::Migrate { .. } => "migrate",
+            Command::LeaveFilesOut => "migrate-set-capabilities",
+            Command::MigrateIncoming { .. } => "migrate-incoming",
             Command::Quit => "quit",
         }
     }
@@ -115,7 +124,13 @@ impl Command {
             Command::SetMigrateBandwidth { bytes_a_second } => {
                 Some(json!({ "max-bandwidth": bytes_a_second }))
             }
-            Command::Migrate { uri } => Some(json!({ "uri": uri })),
+            Command::Migrate { uri } | Command::MigrateIncoming { uri } => {
+                Some(json!({ "uri": uri }))
+            }
+            Command::LeaveFilesOut => {
+                let capability = json!({ "capability": "x-ignore-shared", "state": true });
+                Some(json!({ "capabilities": [capability] }))
+            }
             Command::SetStatsInterval { device_path, interval_seconds } => Some(json!({
                 "path": device_path,
                 "property": "guest-stats-polling-interval",

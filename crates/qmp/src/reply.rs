@@ -186,6 +186,8 @@ impl Command {
             | Command::Stop
             | Command::SetMigrateBandwidth { .. }
             | Command::Migrate { .. }
+            | Command::LeaveFilesOut
+            | Command::MigrateIncoming { .. }
             | Command::Quit => Ok(Reply::Done),
         }
     }

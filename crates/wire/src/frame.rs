@@ -210,13 +210,13 @@ mod tests {
             }),
             Message::Scan(Scan { sequence: 6, top: 20 }),
             Message::System(System { sequence: 6, running: Some(1), ..System::default() }),
-            Message::Identify(Identity {
+            Message::Identify(crate::Identity {
                 name: "g7".into(),
                 uuid: [1; 16],
                 boot_id: [2; 16],
                 addresses: None,
                 seed: [3; 32],
-                clock: Duration::from_millis(1_800_000_000_001),
+                clock: std::time::Duration::from_millis(1_800_000_000_001),
             }),
             Message::Identified(Identified { refusal: "no".into() }),
         ]

@@ -2,14 +2,15 @@
 //! happen to any other, nor to the template.
 
 use farm::{
-    Arch, Cache, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session, Template,
-    WEB_PORT, probe_kvm, web_files,
+    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session,
+    Template, WEB_PORT, probe_kvm, web_files,
 };
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use wire::{Decoder, Hello, Message, Welcome};
 
@@ -82,7 +83,7 @@ impl Web {
         let spec = GuestSpec {
             name: format!("web{number}"),
             net: Some(Net { number: number as u32, forwards }),
-            restore: Some(template.state.clone()),
+            restore: Some(template.clone()),
             ..like.clone()
         };
         let clock = soon();
@@ -183,24 +184,37 @@ fn now_s() -> u64 {
 
 #[test]
 fn what_happens_to_a_clone_happens_to_no_other() {
+    clones_are_apart(Clones::Share);
+}
+
+#[test]
+fn clones_that_copy_their_template_are_apart_too() {
+    clones_are_apart(Clones::Copy);
+}
+
+fn clones_are_apart(share: Clones) {
     let _alone = e2e::alone();
     let cache = Cache::from_environment().expect("a cache");
     let like = web_spec(&cache);
     let clock = soon();
-    let template = Template::make(&like, &cache, clock).unwrap_or_else(|e| panic!("{e}"));
+    let make = || Template::make(&like, share, &cache, clock).unwrap_or_else(|e| panic!("{e}"));
+    let template = make();
     println!("a template of {} KiB after {:?}", template.bytes / 1024, clock.elapsed());
-    assert_eq!(Template::make(&like, &cache, clock).expect("the same"), template);
-    let saved = std::fs::read(&template.state).expect("the state");
+    assert_eq!(make(), template, "it is made once");
+    assert_eq!(template.memory.is_some(), share == Clones::Share);
+    let saved = files_of(&template);
     let mut clones: Vec<Web> =
         (1..=CLONES).map(|number| Web::start(number, &like, &template)).collect();
 
     each_is_itself(&mut clones);
-    let mapped = |path: &Path, pid: u32| {
+    let sees = |memory: &Path, pid: u32| {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
-        maps.contains(&path.display().to_string())
+        let seen = maps.lines().find(|line| line.ends_with(&memory.display().to_string()));
+        seen.is_some_and(|line| line.contains("rw-p"))
     };
     for clone in &clones {
-        assert!(!mapped(&template.state, clone.guest.process.id()), "a mapping can be punched");
+        let pid = clone.guest.process.id();
+        assert!(template.memory.as_ref().is_none_or(|memory| sees(memory, pid)), "it has a copy");
     }
 
     for clone in &mut clones {
@@ -224,12 +238,22 @@ fn what_happens_to_a_clone_happens_to_no_other() {
     assert_eq!(clones[1].body(), page);
     assert_ne!(clones[2].body(), page);
     assert_eq!(clones[3].body(), page, "the rebooted one is as the image");
-    assert!(std::fs::read(&template.state).expect("the state") == saved, "the template changed");
+    assert!(files_of(&template) == saved, "the template changed");
 
     // And the template still makes guests.
     let mut late = Web::start(CLONES + 1, &like, &template);
     late.sh(MAKE_OWN);
     assert_eq!(late.body(), page);
+}
+
+/// All that a template is made of, holes and all.
+fn files_of(template: &Template) -> Vec<(Vec<u8>, u64)> {
+    let paths = [Some(&template.state), template.memory.as_ref()];
+    let file = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("a file of the template");
+        (bytes, std::fs::metadata(path).expect("its blocks").blocks())
+    };
+    paths.into_iter().flatten().map(file).collect()
 }
 
 fn each_is_itself(clones: &mut [Web]) {

@@ -118,6 +118,7 @@ impl Builder<'_, '_> {
             arch: value(&raw.arch).unwrap_or(Arch::X86_64),
             source,
             template: value(&raw.template).unwrap_or(false),
+            copy: value(&raw.copy).unwrap_or(false),
             page_reporting: value(&raw.page_reporting).unwrap_or(true),
             cpus: value(&raw.cpus).unwrap_or(1),
             memory_mib: memory.as_mib(),
@@ -209,6 +210,10 @@ impl Builder<'_, '_> {
         if let (Some(rules), Some(false)) = (&raw.rules, value(&raw.daemon)) {
             let message = "rules without a daemon to follow them".to_owned();
             self.tell(&rules.span, "class.rules", message, "leave `rules` or `daemon` out");
+        }
+        if let (None | Some(false), Some(copy)) = (value(&raw.template), &raw.copy) {
+            let message = "a copy of no template".to_owned();
+            self.tell(&copy.span, "class.copy", message, "leave it out, or say `template = true`");
         }
         if let (Some(true), Some(daemon)) = (value(&raw.template), &raw.daemon)
             && !daemon.value

@@ -26,6 +26,11 @@ const CLASS: &[Key] = &[
         "a disk image, .qcow2, .raw or .img; writes go to an overlay of each guest",
     ),
     key("template", "false", "one guest boots, the others go on from its state; needs the daemon"),
+    key(
+        "copy",
+        "false",
+        "each clone has a copy of the template's memory, instead of sharing what it does not write",
+    ),
     key("cpus", "1", "CPUs, 1 to 64"),
     key("memory", "128 MiB", "memory at most"),
     key("memory_min", "15%, and 48 MiB", "memory that a guest keeps whatever it asks for"),

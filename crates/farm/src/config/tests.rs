@@ -113,6 +113,7 @@ fn values_that_cannot_be_are_refused() {
         ("args = ['a b']", "white space"),
         ("command = \"a\\nb\"", "one line"),
         ("rules = 'default'\ndaemon = false", "without a daemon"),
+        ("copy = true", "a copy of no template"),
         ("template = true\ndaemon = false", "makes them themselves"),
         ("cpus = 65", "1 to 64"),
     ] {

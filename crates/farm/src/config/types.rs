@@ -43,6 +43,8 @@ pub struct Class {
     pub source: Source,
     /// Whether one of them boots and the others go on from its state.
     pub template: bool,
+    /// Whether each of those has a copy of its memory from the start, and shares nothing.
+    pub copy: bool,
     /// Whether its guests tell the host which of their memory is free.
     pub page_reporting: bool,
     /// CPUs of each.

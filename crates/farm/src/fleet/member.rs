@@ -208,6 +208,8 @@ impl Member {
                     client,
                     ctl,
                     uuid: guest.uuid,
+                    go_on: guest.go_on,
+                    going_on: Vec::new(),
                     naming,
                     console_budget,
                     _sockets,
@@ -300,6 +302,7 @@ impl Member {
         while let Some(incoming) = self.open.as_mut().and_then(|open| open.client.poll()) {
             match incoming {
                 Ok(Incoming::Ready(_)) => {
+                    self.tell_state();
                     self.vcpus_asked = self.ask(Command::QueryCpusFast);
                     self.ask_whether_it_runs();
                 }
@@ -347,6 +350,9 @@ impl Member {
                 self.usage_ms = now_ms;
                 self.vcpus.usage(now_ms);
             }
+            return;
+        }
+        if self.refuses_state(ticket, &outcome) {
             return;
         }
         if let Ok(Reply::Status(state)) = &outcome {

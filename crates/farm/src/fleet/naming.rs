@@ -1,11 +1,12 @@
 //! A clone is told who it is before anyone else may speak to it.
 //!
 //! ```text
-//!   QEMU has read the state (query-status, or its event RESUME) ─► port: Identify ─► Identified ─►
-//!   the daemon is welcomed and says hello as this guest; the control port is given away
+//!   QEMU is told the state ─► it has read it (query-status, or its event RESUME) ─►
+//!   port: Identify ─► Identified ─► the daemon is welcomed and says hello as this guest;
+//!   the control port is given away
 //! ```
 
-use qmp::Command;
+use qmp::{Command, Reply, Ticket};
 use wire::{Identified, Message};
 
 use super::member::Member;
@@ -32,6 +33,34 @@ impl Member {
 
     pub(super) fn is_named(&self) -> bool {
         self.naming() == Naming::Done
+    }
+
+    /// QEMU listens: tells it what state to go on from.
+    pub(super) fn tell_state(&mut self) {
+        let Some(go_on) = self.open.as_mut().and_then(|open| open.go_on.take()) else { return };
+        for command in go_on.commands() {
+            let ticket = self.ask(command);
+            if let Some(open) = &mut self.open {
+                open.going_on.extend(ticket);
+            }
+        }
+    }
+
+    /// Whether this was the answer to that and a bad one: then it is this guest's end.
+    pub(super) fn refuses_state(
+        &mut self,
+        ticket: Ticket,
+        outcome: &Result<Reply, qmp::Failure>,
+    ) -> bool {
+        let asked = self.open.as_ref().is_some_and(|open| open.going_on.contains(&ticket));
+        match outcome {
+            Err(failure) if asked => {
+                self.kill();
+                self.end(format!("QEMU does not go on from its state: {}", failure.desc));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// A QEMU that reads a state answers when it is done, and may have told so before we listened.

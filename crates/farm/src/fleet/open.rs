@@ -3,10 +3,11 @@
 use std::os::unix::net::UnixStream;
 
 use hypervisor::{Budget, Port};
+use qmp::Ticket;
 use rustix::event::PollFlags;
 
 use super::naming::Naming;
-use crate::{Process, SocketFile};
+use crate::{GoOn, Process, SocketFile};
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
@@ -27,6 +28,10 @@ pub(crate) struct Open {
     pub(crate) ctl: Option<UnixStream>,
     /// Of this start alone.
     pub(crate) uuid: [u8; 16],
+    /// The state that it goes on from, until QEMU was told.
+    pub(crate) go_on: Option<GoOn>,
+    /// What QEMU was told of that.
+    pub(crate) going_on: Vec<Ticket>,
     pub(crate) naming: Naming,
     pub(crate) console_budget: Budget,
     /// Their files go with them.

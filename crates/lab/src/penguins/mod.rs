@@ -18,7 +18,7 @@ pub(crate) struct Case {
     name: &'static str,
     /// As many servers as this at most: the first experiment had 40.
     guests_max: u32,
-    /// Whether equal pages are shared.
+    /// Whether what is equal is shared: the template's memory, and what KSM finds.
     ksm: bool,
     /// Whether all of them are limited, and to what.
     limit: Option<Limit>,

@@ -233,11 +233,12 @@ fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     if case.ksm {
         limits.push_str("ksm = true\n");
     }
+    let copy = if case.ksm { "" } else { "copy = true\n" };
     let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
     let port = port();
     format!(
         "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\
-         image = \"web\"\ntemplate = true\nmemory = \"{MEMORY_MIB} MiB\"\n{swap}\
+         image = \"web\"\ntemplate = true\nmemory = \"{MEMORY_MIB} MiB\"\n{copy}{swap}\
          ports = [{{ guest = 80, host = {port} }}]\n"
     )
 }

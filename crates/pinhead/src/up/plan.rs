@@ -9,8 +9,8 @@ use farm::fleet::{Daemon, Floor, Seat};
 use farm::rootfs::Software;
 use farm::service::{Occupant, ServedPort};
 use farm::{
-    Accel, Arch, Cache, Clock, Deadline, Disk, DiskFormat, Forward, GuestFile, GuestSpec, Image,
-    ImageSpec, Net, Template, Writes, probe_kvm, web_files,
+    Accel, Arch, Cache, Clock, Clones, Deadline, Disk, DiskFormat, Forward, GuestFile, GuestSpec,
+    Image, ImageSpec, Net, Template, Writes, probe_kvm, web_files,
 };
 use rules::{Machine, Severity};
 use std::path::{Path, PathBuf};
@@ -169,10 +169,11 @@ impl Maker<'_> {
         Ok(Root { image, disk: Some(disk), words: vec![word] })
     }
 
-    fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<PathBuf, Error> {
+    fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
         self.making(format!("template of {}", class.name), None);
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
-        Ok(Template::make(spec, &self.cache, deadline)?.state)
+        let clones = if class.copy { Clones::Copy } else { Clones::Share };
+        Ok(Template::make(spec, clones, &self.cache, deadline)?)
     }
 }
 
@@ -285,15 +286,14 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
     format!("{scheme}127.0.0.1:{}{last} (port {})", port.host, port.guest)
 }
 
-/// Room for translated code, in MiB. A web server runs 8 for its pages, but 17 until it has become
-/// itself and answered for the first time. In 12 its code is thrown away meanwhile, which costs a
-/// clone a tenth of its start; what is kept beyond is memory that nobody shares for as long as it
+/// Room for translated code, in MiB. A web server runs 8 for its pages, but 14 until it has become
+/// itself and answered for the first time. In 12 its code is thrown away meanwhile, and a clone's
+/// start costs a quarter more; what is kept beyond is memory that nobody shares for as long as it
 /// lives. A shell's commands take 16, and what starts a database or an interpreter more than
 /// there is.
 fn translation_mib(source: &Source, guests: u32) -> u32 {
     match source {
-        Source::Builtin(Builtin::Web) if guests > ROOMY_GUESTS => 12,
-        Source::Builtin(Builtin::Tiny) if guests > ROOMY_GUESTS => 16,
+        Source::Builtin(Builtin::Web | Builtin::Tiny) if guests > ROOMY_GUESTS => 16,
         _ => 32,
     }
 }
