@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let template = Template::make(&spec(0), Clones::Share, &cache, clock)?;
     println!(
         "template {} ({} KiB) after {:?}",
-        template.state.display(),
+        template.state.path().display(),
         template.bytes / 1024,
         clock.elapsed()
     );

@@ -2,12 +2,12 @@
 # The second half of a guest's first process: brings up what the daemon and the tests need, then
 # only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
 #
-# The first half says in `name`, `ctl` and `ip` what stands on the kernel's command line. Where the
+# The first half says in `name`, `ctl`, `ip` and `template` what stands on the kernel's command line. Where the
 # root is Debian's, busybox's commands come last in the PATH.
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
 
-pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"}
+pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"} "template=${template:-0}"
 
 # A port shows its name some time after its driver was loaded.
 link_port() {

@@ -2,7 +2,7 @@
 # Makes this guest itself at each start. One that goes on from another guest's state becomes itself
 # by its daemon, which finds what this has made.
 #
-#   pinhead-identity name=NAME [ip=ADDRESS]
+#   pinhead-identity name=NAME [ip=ADDRESS] [template=1]
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin
 failed=0
@@ -12,8 +12,8 @@ fail() {
     failed=1
 }
 
-# Files of the kernel whose text a clone has to replace: ours are shown in their place from the
-# start, so that a clone only writes.
+# Files of the kernel whose text a clone has to replace: in a template, ours are shown in their
+# place, so that a clone only writes. Its daemon makes it itself while there is a file `unnamed`.
 dmi=/sys/class/dmi/id/product_uuid
 boot=/proc/sys/kernel/random/boot_id
 shown=/run/pinhead-identity
@@ -25,9 +25,6 @@ show() {
     mount -o bind "$2" "$1" || fail "$1 cannot be replaced"
 }
 
-mkdir -p $shown
-show $dmi $shown/uuid
-show $boot $shown/boot
 ifconfig lo 127.0.0.1 up || fail "no loopback"
 machine=''
 if [ -r $dmi ]; then
@@ -48,6 +45,13 @@ for word; do
             ifconfig eth0 "$value" netmask 255.0.0.0 up || fail "eth0 does not take $value"
             route add default gw 10.0.0.2 || fail "no gateway"
             ;;
+        template=1)
+            mkdir -p $shown
+            show $dmi $shown/uuid
+            show $boot $shown/boot
+            : > $shown/unnamed
+            ;;
+        template=0) ;;
         *) fail "what is $word" ;;
     esac
 done

@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -21,8 +22,8 @@ pub(crate) enum Ram<'a> {
     Own,
     /// In this file: the guest is a template.
     File(&'a Path),
-    /// In this file as long as it is not written to, and of its own then.
-    View(&'a Path),
+    /// In this open file as long as it is not written to, and of its own then.
+    View(RawFd),
 }
 
 impl Ram<'_> {
@@ -30,16 +31,19 @@ impl Ram<'_> {
     pub(crate) fn arguments(self, memory_mib: u64) -> Vec<OsString> {
         let (path, share) = match self {
             Ram::Own => return Vec::new(),
-            Ram::File(path) => (path, "on"),
-            Ram::View(path) => (path, "off"),
+            Ram::File(path) => (path.as_os_str().to_owned(), "on"),
+            Ram::View(fd) => (format!("/proc/self/fd/{fd}").into(), "off"),
         };
         let mut object = OsString::from("memory-backend-file,id=ram,mem-path=");
         // A comma that belongs to a word is written twice.
-        let commas = path.as_os_str().as_bytes().split(|&byte| byte == b',');
+        let commas = path.as_bytes().split(|&byte| byte == b',');
         object.push(OsStr::from_bytes(&commas.collect::<Vec<_>>().join(&b",,"[..])));
         object.push(format!(",size={memory_mib}M,share={share}"));
-        let words = ["-object".into(), object, "-machine".into(), "memory-backend=ram".into()];
-        words.to_vec()
+        // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
+        // host that does not offer to know of that is told of no page by such a kernel.
+        let poison = "virtio-balloon-device.page-poison=off".into();
+        let machine = "memory-backend=ram".into();
+        vec!["-object".into(), object, "-machine".into(), machine, "-global".into(), poison]
     }
 }
 

@@ -4,20 +4,18 @@
 //! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
 //! at paths in a directory; then we are one client of the port like anyone.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::FileContext;
 use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
 use crate::sys;
-use crate::{Accel, Disk, Error, Image, Net, Template};
+use crate::{Accel, Disk, Error, Held, Image, Net, Template};
 
 /// Where the balloon is in QEMU's object tree, for its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
@@ -148,12 +146,11 @@ impl GuestSpec {
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
     /// [`Guest::check`] for a QEMU that ends at once.
     pub fn start(&self) -> Result<Guest, Error> {
-        let memory = self.restore.as_ref().and_then(|template| template.memory.as_deref());
-        self.start_in(memory.map_or(Ram::Own, Ram::View))
+        self.start_in(None)
     }
 
-    /// Starts it with its memory there.
-    pub(crate) fn start_in(&self, ram: Ram<'_>) -> Result<Guest, Error> {
+    /// Starts it with its memory in this file, which others are to see.
+    pub(crate) fn start_in(&self, file: Option<&Path>) -> Result<Guest, Error> {
         self.check()?;
         let qmp = Link::new("qmp")?;
         let port = match self.port_path() {
@@ -167,29 +164,36 @@ impl GuestSpec {
         let arch = self.image.arch;
         let mut command = Command::new(arch.qemu_program());
         command.args(self.arguments());
-        command.args(ram.arguments(self.memory_mib));
         let uuid = random_uuid()?;
         command.arg("-uuid").arg(wire::uuid_text(&uuid));
         if let Some(disk) = &self.disk {
             disk.prepare(&self.name)?;
         }
         let state = match &self.restore {
-            Some(Template { state, .. }) => {
-                Some(OwnedFd::from(File::open(state).file("open", state)?))
-            }
+            Some(template) => Some(template.state.reopen()?),
             None => None,
         };
+        let seen = self.restore.as_ref().and_then(|template| template.memory.as_ref());
+        let memory = seen.map(Held::reopen).transpose()?;
+        let ram = match (&memory, file) {
+            (Some(memory), _) => Ram::View(memory.as_raw_fd()),
+            (None, Some(path)) => Ram::File(path),
+            (None, None) => Ram::Own,
+        };
+        command.args(ram.arguments(self.memory_mib));
         if state.is_some() {
             sys::share_memory(&mut command);
             // What it goes on from it is told by its monitor, and before that what of it.
             command.args(["-incoming", "defer"]);
         }
-        if let Ram::View(path) = ram {
-            sys::keep_files_whole(&mut command).file("share", path)?;
+        if memory.is_some() {
+            let unable =
+                |source| Error::Spawn { program: "a filter of system calls".into(), source };
+            sys::keep_files_whole(&mut command).map_err(unable)?;
         }
         let go_on = state.as_ref().map(|state| GoOn {
             from: format!("fd:{}", state.as_raw_fd()),
-            has_memory: !matches!(ram, Ram::View(_)),
+            has_memory: memory.is_none(),
         });
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
@@ -203,7 +207,7 @@ impl GuestSpec {
         let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
-        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state);
+        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state).chain(memory);
         let process = Process::start(command, inherited.collect());
         let process = process.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::ToolMissing {
@@ -349,7 +353,7 @@ mod tests {
         let line = words.join(" ");
         for part in [
             "hostfwd=tcp:127.0.0.1:18003-10.1.0.3:80 ",
-            "netdev=net0,mac=52:54:00:00:00:03,romfile= ",
+            "netdev=net0,mac=52:54:00:00:00:03,romfile=,guest_announce=off ",
             "ipv6.disable=1 pinhead.ip=10.1.0.3 pinhead.reboot=1",
             "-device pvpanic-pci -action panic=exit-failure",
         ] {

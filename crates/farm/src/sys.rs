@@ -111,9 +111,11 @@ pub(crate) fn keep_files_whole(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether [`keep_files_whole`] knows this architecture's system calls.
+/// Whether [`keep_files_whole`] works here: it is tried. A kernel may lack filters, and a sandbox
+/// may allow none.
 pub(crate) fn keeps_files_whole() -> bool {
-    AUDIT_ARCH.is_some()
+    let mut command = Command::new("true");
+    keep_files_whole(&mut command).is_ok() && command.status().is_ok_and(|status| status.success())
 }
 
 /// From linux/audit.h: what the kernel calls this architecture where it filters system calls.

@@ -12,24 +12,27 @@
 //! and punches out of the file, and then it is gone from every other clone. So QEMU is made to
 //! believe that it has done that, and only drops the page, which then is the template's again.
 //!
-//! A guest's kernel that wipes the memory that it frees takes what it gets back for wiped, which
-//! it is not here. Such a guest's clones, and those that are to share nothing, get copies: their
-//! state has all memory in it and is read whole.
+//! A guest's kernel that wipes the memory that it frees would take reported pages, which it finds
+//! filled again, for wiped ones: such a kernel is kept from reporting any (see [`Ram`]). Clones
+//! that are to share nothing get copies: their state has all memory in it and is read whole.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Write};
 use std::iter;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
 
 use qmp::{Command, Reply};
+use wire::{Decoder, Message};
 
 use crate::apt::create_dir;
+use crate::deadline::read_before;
 use crate::disk::Writes;
 use crate::error::FileContext;
-use crate::machine::Ram;
+use crate::shelf::{Held, clear, found, memory_of, remove_old};
 use crate::sys;
 use crate::tool::run;
 use crate::tsc::Rate;
@@ -39,13 +42,10 @@ use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
 const NAME: &str = "template";
 
 /// Changed whenever a template is prepared in another way: older ones are then made anew.
-const PREPARATION: u32 = 3;
+const PREPARATION: u32 = 4;
 
-/// Old states are removed beyond this number; each has some tens of megabytes.
-const KEPT_STATES: usize = 8;
-
-/// What a file's blocks are counted in.
-const BLOCK: u64 = 512;
+/// A guest's memory is its owner's.
+const OWNERS: u32 = 0o600;
 
 /// Enough for any disk: the guest is stopped and waits for nothing else.
 const BYTES_A_SECOND: u64 = 10 << 30;
@@ -54,6 +54,13 @@ const BYTES_A_SECOND: u64 = 10 << 30;
 /// clones need at once.
 const SPARED_KIB: u64 = 4 * 1024;
 
+/// A daemon that has not answered by then does not run, and how often it is asked.
+const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
+const DAEMON_STEP: Duration = Duration::from_millis(500);
+
+/// What a disk is to have left besides a guest's memory.
+const SPARE_MIB: u64 = 64;
+
 /// How often QEMU is asked how far it is.
 const STEP: Duration = Duration::from_millis(10);
 
@@ -61,16 +68,13 @@ const STEP: Duration = Duration::from_millis(10);
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
      echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
-/// What the kernel says of that at its start.
-const WIPES: &str = "dmesg | grep -c 'heap free:on' || true";
-
 /// The saved state of a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     /// The file with the state of its devices, and with its memory if that is nowhere else.
-    pub state: PathBuf,
+    pub state: Held,
     /// The file that is its memory, if clones are to have it in common.
-    pub memory: Option<PathBuf>,
+    pub memory: Option<Held>,
     /// What both have on their disk.
     pub bytes: u64,
 }
@@ -95,6 +99,7 @@ impl Template {
     ) -> Result<Template, Error> {
         // A host whose system calls we cannot filter keeps no file from being punched.
         let clones = if sys::keeps_files_whole() { clones } else { Clones::Copy };
+        let shares = clones == Clones::Share;
         let spec = template_spec(spec)?;
         let directory = cache.root().join("templates").join(spec.image.arch.name());
         let state_at = state_paths(&directory, key(&spec, clones)?);
@@ -102,7 +107,7 @@ impl Template {
         let state = state_at(rate);
         let alike = rate.into_iter().flat_map(Rate::alike).map(|rate| state_at(Some(rate)));
         let alike: Vec<PathBuf> = alike.collect();
-        let kept = || iter::once(&state).chain(&alike).find_map(|state| found(state, clones));
+        let kept = || iter::once(&state).chain(&alike).find_map(|state| found(state, shares));
         if let Some(found) = kept() {
             return Ok(found);
         }
@@ -115,32 +120,17 @@ impl Template {
             return Ok(found);
         }
         remove_old(&directory)?;
-        save(&spec, clones, &state, deadline)?;
-        found(&state, clones).ok_or_else(|| wrong(&spec, "its state is empty"))
+        let saved = save(&spec, clones, &state, deadline);
+        if saved.is_err() {
+            clear(&state);
+        }
+        saved?;
+        found(&state, shares).ok_or_else(|| wrong(&spec, "its state is empty"))
     }
 }
 
 fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
     Error::Template { guest: spec.name.clone(), reason: reason.into() }
-}
-
-fn found(state: &Path, clones: Clones) -> Option<Template> {
-    let on_disk = |path: &Path| Some(fs::metadata(path).ok()?.blocks() * BLOCK).filter(|&n| n > 0);
-    let mut bytes = on_disk(state)?;
-    let memory = match clones {
-        Clones::Copy => None,
-        Clones::Share => {
-            let memory = memory_of(state);
-            bytes += on_disk(&memory)?;
-            Some(memory)
-        }
-    };
-    Some(Template { state: state.to_owned(), memory, bytes })
-}
-
-/// The memory that belongs to a state.
-fn memory_of(state: &Path) -> PathBuf {
-    state.with_extension("memory")
 }
 
 /// The guest that stands for all: nobody's name and address, and no way in from outside.
@@ -153,7 +143,11 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
         return refuse("its disk is written to, and a state of memory does not hold that");
     }
     let net = spec.net.as_ref().map(|_| Net { number: 0, forwards: Vec::new() });
-    Ok(GuestSpec { name: NAME.into(), run_dir: None, net, restore: None, ..spec.clone() })
+    let mut kernel_args = spec.kernel_args.clone();
+    // Only such a guest lets its host make another one of it.
+    kernel_args.push("pinhead.template=1".into());
+    let name = NAME.into();
+    Ok(GuestSpec { name, run_dir: None, net, restore: None, kernel_args, ..spec.clone() })
 }
 
 /// Where the state of guests with this key is, by the rate of their clocks. It is no part of the
@@ -193,25 +187,42 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
 
 /// Boots the guest and writes its state into a file, which is there when it is whole.
 fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
-    let (part, memory) = (whole.with_extension("part"), memory_of(whole));
-    // QEMU hands none of its descriptors to a program of its own, and says that it is done before
-    // that program is: so the program itself gives the file its name.
-    let (from, to) = (quoted(&part), quoted(whole));
+    let [part, saved, failed] = ["part", "saved", "failed"].map(|end| whole.with_extension(end));
+    let memory = memory_of(whole);
+    // One that has lost its memory is none, and would be taken for this one's.
+    let _ = fs::remove_file(whole);
+    // Never into older ones: clones may still look at them.
+    clear(whole);
     let (synced, ram) = match clones {
-        Clones::Copy => (String::new(), Ram::Own),
+        Clones::Copy => (String::new(), None),
         Clones::Share => {
-            // Never into an older one: clones may still look at it.
-            let _ = fs::remove_file(&memory);
-            let file = File::create_new(&memory).file("create", &memory)?;
+            let mut options = File::options();
+            options.write(true).create_new(true).mode(OWNERS);
+            let file = options.open(&memory).file("create", &memory)?;
             file.set_len(spec.memory_mib << 20).file("write", &memory)?;
-            (quoted(&memory), Ram::File(&memory))
+            // QEMU would be killed without a word where it is full.
+            let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
+            let room = room.file("ask for room beside", &memory)?;
+            let free_mib = (room.f_bavail * room.f_frsize) >> 20;
+            if free_mib < spec.memory_mib + SPARE_MIB {
+                let needed = spec.memory_mib + SPARE_MIB;
+                let reason = format!("the cache has {free_mib} MiB left, and needs {needed}");
+                return Err(wrong(spec, reason));
+            }
+            (quoted(&memory), Some(&*memory))
         }
     };
-    let uri = format!("exec:cat > {from} && sync {from} {synced} && mv {from} {to}");
+    // QEMU hands none of its descriptors to a program of its own, and says that it is done before
+    // that program is: so the program says it too. It cannot tell a QEMU that was killed from one
+    // that is done, so the state gets its name from us, who hear both.
+    let [from, done, wrong_end] = [&part, &saved, &failed].map(|path| quoted(path));
+    let uri = format!(
+        "exec:umask 077; cat > {from} && sync {from} {synced} && mv {from} {done} || : > {wrong_end}"
+    );
     let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
+    hear_daemon(spec, &mut guest, deadline)?;
     squeeze(spec, &mut guest, deadline)?;
     if clones == Clones::Share {
-        refuse_wipers(spec, &mut guest, deadline)?;
         guest.monitor.call(Command::LeaveFilesOut, deadline)?;
     }
     let steps =
@@ -221,7 +232,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     }
     loop {
         match guest.monitor.call(Command::QueryMigrate, deadline)? {
-            Reply::Migration(Some(status)) if status == "completed" && whole.exists() => break,
+            Reply::Migration(Some(status)) if status == "completed" && saved.exists() => break,
+            _ if failed.exists() => return Err(wrong(spec, "the cache cannot be written: full?")),
             Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
                 let words = guest.process.stderr();
                 return Err(wrong(spec, format!("saving its state has {status}: {words}")));
@@ -229,25 +241,40 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
         }
     }
-    Ok(())
+    fs::rename(&saved, whole).file("create", whole)
+}
+
+/// Waits until the guest's daemon answers: its clones become themselves by it. One that has just
+/// started drops what it is asked, so it is asked again.
+fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
+    let patience = Deadline::after(DAEMON_PATIENCE);
+    let mut question = Vec::new();
+    wire::encode(&Message::Sample(wire::Sample { sequence: 1 }), &mut question);
+    let (mut decoder, mut chunk) = (Decoder::new(), [0; 512]);
+    loop {
+        if patience.remaining().is_none() || deadline.remaining().is_none() {
+            return Err(wrong(spec, "its daemon does not answer"));
+        }
+        let channel = |source| Error::Channel { channel: "port", source };
+        guest.port.write_all(&question).map_err(channel)?;
+        let step = Deadline::after(DAEMON_STEP);
+        while let Ok(count) =
+            read_before(&mut guest.port, &mut chunk, step, "port", &"its daemon's answer")
+        {
+            decoder.feed(&chunk[..count]);
+            while let Some(message) = decoder.next() {
+                if matches!(message, Message::Memory(_)) {
+                    return Ok(());
+                }
+            }
+        }
+        wait_a_step(spec, guest, deadline, "its daemon answers")?;
+    }
 }
 
 /// A path as one word for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
-}
-
-/// A kernel that wipes what it frees does not wipe it again when it uses it: it must not find the
-/// template's pages there.
-fn refuse_wipers(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
-    match guest.sh(WIPES, deadline)?.trim() {
-        "0" => Ok(()),
-        _ => Err(wrong(
-            spec,
-            "its kernel wipes the memory that it frees (init_on_free), and so its clones cannot \
-             have it in common: say `copy = true`",
-        )),
-    }
 }
 
 /// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
@@ -285,25 +312,6 @@ fn wait_a_step(
         Ok(None) => Ok(()),
         _ => Err(wrong(spec, format!("QEMU has ended: {}", guest.process.stderr()))),
     }
-}
-
-/// Leaves room for one more. Whoever reads an old one has it open.
-fn remove_old(directory: &Path) -> Result<(), Error> {
-    let mut states: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let path = entry.file("read", directory)?.path();
-        if path.extension().is_some_and(|end| end == "state") {
-            let changed = fs::metadata(&path).and_then(|data| data.modified());
-            states.push((changed.file("read", &path)?, path));
-        }
-    }
-    states.sort();
-    let excess = (states.len() + 1).saturating_sub(KEPT_STATES);
-    for (_, path) in states.iter().take(excess) {
-        fs::remove_file(path).file("remove", path)?;
-        let _ = fs::remove_file(memory_of(path));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

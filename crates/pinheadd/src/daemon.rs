@@ -295,7 +295,13 @@ impl Daemon {
             }
             Message::Capture(request) => capture::answer(&self.root, &self.loaded, request, link),
             Message::Identify(identity) => {
-                let refusal = identity::take_on(&self.root, &identity).err().unwrap_or_default();
+                let taken = identity::take_on(&self.root, &identity);
+                if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
+                    // What was found at the start is this guest's to put back.
+                    let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
+                    moved.unwrap_or_else(|error| self.voice.error(chain(&error)));
+                }
+                let refusal = taken.err().unwrap_or_default();
                 if !refusal.is_empty() {
                     self.voice.error(format_args!("Cannot become {}: {refusal}", identity.name));
                 }

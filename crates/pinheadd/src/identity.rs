@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use wire::{Addresses, Identity, uuid_text};
 
-/// Made at the start of a guest that may become another one. The kernel's files that say whose
-/// they are have those in here shown in their place.
-const PREPARED: &str = "run/pinhead-identity";
+/// Made at the start of a guest that is a template, and gone when a clone of it is itself. The
+/// kernel's files that say whose they are have those beside it shown in their place.
+const UNNAMED: &str = "run/pinhead-identity/unnamed";
 
 const INTERFACE: &str = "eth0";
 /// The network of all guests of a host, and the host in it.
@@ -24,10 +24,9 @@ const DEVICE: &str = "dev/urandom";
 
 /// Takes it on, all of it that can be; what cannot is told.
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
-    if !root.join(PREPARED).is_dir() {
-        // Its host may not make another guest of one that has a name and a life.
-        return Err("This guest was not started to become another one".to_owned());
-    }
+    // Its host may not make another guest of one that has a name and a life: once, and no more.
+    fs::remove_file(root.join(UNNAMED))
+        .map_err(|_| "This guest is itself, and does not become another one".to_owned())?;
     let mut failed = Vec::new();
     let mut try_to = |what: &str, done: io::Result<()>| {
         if let Err(error) = done {
@@ -111,7 +110,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("pinheadd-identity-{}", std::process::id()));
         fs::create_dir_all(dir.join("etc")).unwrap();
         let refusal = take_on(&Root::at(&dir), &identity()).unwrap_err();
-        assert!(refusal.contains("was not started"), "{refusal}");
+        assert!(refusal.contains("is itself"), "{refusal}");
         assert!(!dir.join("etc/hostname").exists());
         fs::remove_dir_all(dir).unwrap();
     }

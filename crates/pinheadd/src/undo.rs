@@ -32,6 +32,12 @@ impl Undo {
         Ok(())
     }
 
+    /// Makes it the record of another boot: this guest has become another one.
+    pub fn move_to(&mut self, boot_id: String) -> Result<(), Error> {
+        self.record.boot_id = boot_id;
+        self.record.save(&self.path)
+    }
+
     /// Removes the record: everything is as it was found.
     pub fn forget(&self) -> Result<(), Error> {
         UndoRecord::remove(&self.path)

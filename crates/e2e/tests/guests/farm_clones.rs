@@ -2,7 +2,7 @@
 //! happen to any other, nor to the template.
 
 use farm::{
-    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, Session,
+    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, Held, ImageSpec, Net, Session,
     Template, WEB_PORT, probe_kvm, web_files,
 };
 use qmp::{Command, Reply};
@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
-use wire::{Decoder, Hello, Message, Welcome};
+use wire::{Decoder, Hello, Identified, Identity, Message, Welcome};
 
 const CLONES: usize = 4;
 const MEMORY_MIB: u64 = 128;
@@ -137,19 +137,49 @@ impl Web {
 
     /// What the daemon says of itself to a host that is new.
     fn hello(&mut self) -> Hello {
-        let mut out = Vec::new();
         let welcome = Welcome { memory_pages: MEMORY_MIB * 256, grants: true, paces: true };
-        wire::encode(&Message::Welcome(welcome), &mut out);
+        self.ask(Message::Welcome(welcome), |message| match message {
+            Message::Hello(hello) => Some(hello),
+            _ => None,
+        })
+    }
+
+    /// It is itself, and its host cannot make it another one.
+    fn stays_itself(&mut self) {
+        let before = self.sh("hostname");
+        let identity = Identity {
+            name: "another".into(),
+            uuid: [1; 16],
+            boot_id: [2; 16],
+            addresses: None,
+            seed: [3; 32],
+            clock: Duration::from_secs(1),
+        };
+        let refusal = self.ask(Message::Identify(identity), |message| match message {
+            Message::Identified(Identified { refusal }) => Some(refusal),
+            _ => None,
+        });
+        assert!(refusal.contains("is itself"), "{refusal}");
+        assert_eq!(self.sh("hostname"), before);
+        let boot = self.sh("cat /proc/sys/kernel/random/boot_id");
+        let record = self.sh("cat /run/pinheadd.undo");
+        assert!(record.contains(&boot), "{boot} is not that of {record}");
+    }
+
+    /// Says something to the daemon, and waits for what answers that.
+    fn ask<T>(&mut self, question: Message, answer: impl Fn(Message) -> Option<T>) -> T {
+        let mut out = Vec::new();
+        wire::encode(&question, &mut out);
         let port = &mut self.guest.port;
-        port.write_all(&out).expect("a welcome");
+        port.write_all(&out).expect("a question");
         port.set_read_timeout(Some(e2e::PATIENCE)).expect("a limit");
         let (mut decoder, mut chunk) = (Decoder::new(), [0; 4096]);
         loop {
             let count = port.read(&mut chunk).expect("an answer");
             decoder.feed(&chunk[..count]);
             while let Some(message) = decoder.next() {
-                if let Message::Hello(hello) = message {
-                    return hello;
+                if let Some(answer) = answer(message) {
+                    return answer;
                 }
             }
         }
@@ -214,7 +244,10 @@ fn clones_are_apart(share: Clones) {
     };
     for clone in &clones {
         let pid = clone.guest.process.id();
-        assert!(template.memory.as_ref().is_none_or(|memory| sees(memory, pid)), "it has a copy");
+        assert!(
+            template.memory.as_ref().is_none_or(|memory| sees(memory.path(), pid)),
+            "it has a copy"
+        );
     }
 
     for clone in &mut clones {
@@ -246,14 +279,35 @@ fn clones_are_apart(share: Clones) {
     assert_eq!(late.body(), page);
 }
 
+/// A kernel that wipes what it frees would find a template's page where it reported its own.
+#[test]
+fn a_kernel_that_relies_on_wiped_pages_reports_none() {
+    let _alone = e2e::alone();
+    let cache = Cache::from_environment().expect("a cache");
+    let plain = web_spec(&cache);
+    let wiping = GuestSpec { kernel_args: vec!["init_on_free=1".into()], ..plain.clone() };
+    // The sixth of the balloon's features, as its driver has taken them.
+    let reports = "cut -c6 /sys/bus/virtio/drivers/virtio_balloon/virtio*/features";
+    for (number, spec, wanted) in [(1, plain, "1"), (2, wiping, "0")] {
+        let template = Template::make(&spec, Clones::Share, &cache, soon()).expect("a template");
+        let mut web = Web::start(number, &spec, &template);
+        assert_eq!(web.sh(reports), wanted, "{:?}", spec.kernel_args);
+        web.balloon(MEMORY_MIB - TAKEN_MIB);
+        web.balloon(MEMORY_MIB);
+        assert!(web.page().len() > farm::PAGE_BYTES);
+    }
+}
+
 /// All that a template is made of, holes and all.
 fn files_of(template: &Template) -> Vec<(Vec<u8>, u64)> {
-    let paths = [Some(&template.state), template.memory.as_ref()];
-    let file = |path: &PathBuf| {
-        let bytes = std::fs::read(path).expect("a file of the template");
-        (bytes, std::fs::metadata(path).expect("its blocks").blocks())
+    let files = [Some(&template.state), template.memory.as_ref()];
+    let file = |held: &Held| {
+        let bytes = std::fs::read(held.path()).expect("a file of the template");
+        let data = std::fs::metadata(held.path()).expect("its blocks");
+        assert_eq!(data.mode() & 0o777, 0o600, "a guest's memory is its owner's");
+        (bytes, data.blocks())
     };
-    paths.into_iter().flatten().map(file).collect()
+    files.into_iter().flatten().map(file).collect()
 }
 
 fn each_is_itself(clones: &mut [Web]) {
@@ -270,6 +324,7 @@ fn each_is_itself(clones: &mut [Web]) {
     for (clone, identity) in clones.iter_mut().zip(&identities) {
         let now = clone.sh("date +%s").parse::<u64>().expect("a time");
         assert!(now.abs_diff(now_s()) <= CLOCK_S, "{}: {now} at {}", identity[0], now_s());
+        clone.stays_itself();
         let boot = clone.hello().boot_id.map(|byte| format!("{byte:02x}")).concat();
         assert_eq!(boot, identity[1].replace('-', ""), "the daemon says whose it is");
         assert!(clone.page().len() > farm::PAGE_BYTES);

@@ -7,7 +7,6 @@ use wire::{Grant, Message, PoolKind, PoolRequest, Pressure, Sample, Status, Welc
 
 use super::grant::{decide, kept_bytes};
 use super::member::{Member, Pending};
-use super::naming::Naming;
 use super::seat::Daemon;
 use super::state::State;
 
@@ -149,10 +148,7 @@ impl Member {
             return;
         }
         self.managed = true;
-        // A clone that is yet to be told its name is left to it then.
-        if let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Done) {
-            open.port = None;
-        }
+        self.leave_to_manager();
         // What QEMU still answers is nobody's any more.
         (self.pending, self.wanted) = (None, None);
         (self.status, self.memory) = (None, None);
@@ -186,6 +182,10 @@ impl Member {
             self.state = State::Unmanaged;
         }
         self.connect(now_ms);
+        if !self.is_named() {
+            // No manager has had it.
+            return;
+        }
         // Before it is done, or the daemon would wonder who has changed its pool.
         let reason = MANAGER_GONE.to_owned();
         self.say(&Message::Grant(Grant { sequence: 0, pages: 0, reason }));

@@ -379,7 +379,9 @@ impl Member {
     /// What has to be looked at again and again, four times a second.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
-        if self.is_booting() && is_mute(self.spec.accel, self.console.len(), waited_ms) {
+        // A clone's console has nothing to say.
+        let boots = self.is_booting() && self.spec.restore.is_none();
+        if boots && is_mute(self.spec.accel, self.console.len(), waited_ms) {
             return self.emulate(now_ms);
         }
         self.expire_naming(waited_ms);

@@ -84,24 +84,37 @@ impl Member {
 
     /// Takes its answer. What else it says is still said by the template's guest.
     pub(super) fn hear_name(&mut self, message: Message) {
-        match message {
-            Message::Identified(Identified { refusal }) if refusal.is_empty() => self.named(),
-            Message::Identified(Identified { refusal }) => self.refused(&refusal),
-            _ => {}
+        let Message::Identified(Identified { refusal }) = message else { return };
+        match self.naming() {
+            Naming::Told if refusal.is_empty() => self.named(),
+            Naming::Told => self.refused(&refusal),
+            // It cannot know yet who it is to be.
+            Naming::Due | Naming::Done => {}
         }
     }
 
     fn named(&mut self) {
-        let managed = self.managed;
-        let Some(open) = &mut self.open else { return };
-        open.naming = Naming::Done;
-        if managed {
-            // Its manager waits for the port.
-            open.port = None;
-            (self.state, self.came_up) = (State::Managed, true);
+        if let Some(open) = &mut self.open {
+            open.naming = Naming::Done;
+        }
+        if self.managed {
+            self.leave_to_manager();
         } else {
             // Its daemon has long said hello, to the template's host.
             self.welcome();
+        }
+    }
+
+    /// Its port is the manager's from now on. A clone is up when it is itself: its console is
+    /// silent about that.
+    pub(super) fn leave_to_manager(&mut self) {
+        let is_clone = self.spec.restore.is_some();
+        let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Done) else {
+            return;
+        };
+        open.port = None;
+        if is_clone && self.state == State::Booting {
+            (self.state, self.came_up) = (State::Managed, true);
         }
     }
 

@@ -65,7 +65,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     vec![
         Finding::at_most(
             "all answer, s (<= 30)",
-            of(FREE, phase::START, "all answer after"),
+            of(SHARED, phase::START, "all answer after"),
             30.0,
             "",
         ),

@@ -17,8 +17,8 @@ const RATE: f64 = 5.0;
 /// Memory of each of the others, and how much of the host all guests have together: what the
 /// others need and a quarter of the large guest's, QEMUs' own included.
 const OTHER_MIB: u32 = 96;
-const OTHER_USES_MIB: u32 = 72;
-const LIMIT_MIB: u32 = 160;
+const OTHER_USES_MIB: u32 = 36;
+const LIMIT_MIB: u32 = 150;
 /// See the same of the wipe.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
