@@ -2,8 +2,8 @@
 # The second half of a guest's first process: brings up what the daemon and the tests need, then
 # only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
 #
-# The first half says in `name`, `ctl`, `ip` and `template` what stands on the kernel's command line. Where the
-# root is Debian's, busybox's commands come last in the PATH.
+# The first half says in `name`, `ctl`, `ip` and `template` what stands on the kernel's command
+# line. Where the root is Debian's, busybox's commands come last in the PATH.
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
 

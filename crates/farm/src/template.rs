@@ -215,10 +215,9 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     // QEMU hands none of its descriptors to a program of its own, and says that it is done before
     // that program is: so the program says it too. It cannot tell a QEMU that was killed from one
     // that is done, so the state gets its name from us, who hear both.
-    let [from, done, wrong_end] = [&part, &saved, &failed].map(|path| quoted(path));
-    let uri = format!(
-        "exec:umask 077; cat > {from} && sync {from} {synced} && mv {from} {done} || : > {wrong_end}"
-    );
+    let [from, done, not_done] = [&part, &saved, &failed].map(|path| quoted(path));
+    let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
+    let uri = format!("exec:umask 077; {write} || : > {not_done}");
     let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
     hear_daemon(spec, &mut guest, deadline)?;
     squeeze(spec, &mut guest, deadline)?;
