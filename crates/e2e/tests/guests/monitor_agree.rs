@@ -74,13 +74,13 @@ fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
     let mut command = Command::new("sar");
     command.args(["-u", "ALL", &SECONDS.to_string(), "1"]).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let from_ms = now().ms;
+    let (from_ms, from_ticks) = (now().ms, ticks());
     let mut child = command.spawn().expect("sar");
     let ended = wait_until(Duration::from_secs(SECONDS + 30), || {
         meanwhile();
         child.try_wait().expect("its state").is_some()
     });
-    let to_ms = now().ms;
+    let (to_ms, to_ticks) = (now().ms, ticks());
     if ended.is_none() {
         let _ = child.kill();
     }
@@ -101,7 +101,22 @@ fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
         let number = at.and_then(|at| row.get(at)?.parse::<f64>().ok());
         number.unwrap_or_else(|| panic!("no {name}: {text}"))
     };
-    (100.0 - column("%idle") - column("%iowait") - column("%steal"), from_ms, to_ms)
+    let busy = 100.0 - column("%idle") - column("%iowait") - column("%steal");
+    // Its percents are of the ticks that were counted. A host that is itself a guest counts more or
+    // fewer than there was time for, by up to a tenth.
+    let possible = (to_ms - from_ms) as f64 / 10.0 * f64::from(to_ticks.1);
+    let counted = (to_ticks.0 - from_ticks.0) as f64 / possible;
+    println!("{:.2} % of all ticks were counted", counted * 100.0);
+    (busy * counted, from_ms, to_ms)
+}
+
+/// The ticks that this host has counted on all CPUs, for whatever, and how many CPUs it has.
+fn ticks() -> (u64, u32) {
+    let text = std::fs::read_to_string("/proc/stat").expect("the host's ticks");
+    let mut lines = text.lines().filter(|line| line.starts_with("cpu"));
+    // Guests' time is in user time already.
+    let all = lines.next().expect("all CPUs").split_ascii_whitespace().skip(1).take(8);
+    (all.map(|word| word.parse::<u64>().expect("ticks")).sum(), lines.count() as u32)
 }
 
 /// A counter at a time, between the samples before and after it.
