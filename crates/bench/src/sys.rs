@@ -36,21 +36,6 @@ pub fn pin() -> io::Result<usize> {
     Ok(last)
 }
 
-/// Lets this process open as many files as it may allow itself.
-pub fn raise_files() -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit outlives the call, which writes no more than it.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: as above; the call only reads it.
-    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Starts a process that does not outlive this one, however this one ends.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // SAFETY: between fork and exec one system call is made, which takes numbers only

@@ -64,7 +64,7 @@ pub use image::{GuestFile, Image, ImageSpec};
 pub use kernel::{Module, Modules};
 pub use monitor::Monitor;
 pub use net::{FORWARDS_MAX, Forward, GATEWAY, NUMBER_MAX, Net};
-pub use process::{Process, STDERR_BYTES_MAX};
+pub use process::{Process, STDERR_BYTES_MAX, raise_files};
 pub use qemu::{BALLOON_PATH, GoOn, Guest, GuestSpec, NAME_BYTES_MAX};
 pub use session::Session;
 pub use shelf::Held;

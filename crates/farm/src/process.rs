@@ -14,6 +14,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::{Deadline, sys};
 
 /// How much of a child's standard error is kept: its first words, which name the cause.
@@ -51,6 +53,13 @@ fn run_starter() -> io::Result<Sender<Request>> {
         }
     })?;
     Ok(sender)
+}
+
+/// Lets this process open as many files as it may allow itself: each guest has some ten, and a
+/// shell lets a program have a thousand.
+pub fn raise_files() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
 impl Process {

@@ -123,24 +123,36 @@ impl Session {
 
     /// Tells its daemon who it is, and waits until it is.
     fn name_it(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
+        let taken = |message| match message {
+            Message::Identified(Identified { refusal }) => Some(refusal),
+            _ => None,
+        };
+        let refusal = self.ask_daemon(&Message::Identify(identity), taken, deadline)?;
+        if refusal.is_empty() {
+            return Ok(());
+        }
+        let reason = format!("It does not take its name: {refusal}");
+        Err(Error::Template { guest: self.name.clone(), reason })
+    }
+
+    /// Says something to its daemon, and waits for what answers that.
+    pub(crate) fn ask_daemon<T>(
+        &mut self,
+        question: &Message,
+        answer: impl Fn(Message) -> Option<T>,
+        deadline: Deadline,
+    ) -> Result<T, Error> {
         let mut words = Vec::new();
-        wire::encode(&Message::Identify(identity), &mut words);
+        wire::encode(question, &mut words);
         self.port.write_all(&words).map_err(|source| Error::Channel { channel: PORT, source })?;
         let (mut decoder, mut chunk) = (Decoder::new(), [0; 512]);
         loop {
-            let waits = format_args!("{} takes its name", self.name);
+            let waits = format_args!("the answer of {}'s daemon", self.name);
             let count = read_before(&mut self.port, &mut chunk, deadline, PORT, &waits)?;
             decoder.feed(&chunk[..count]);
             while let Some(message) = decoder.next() {
-                match message {
-                    Message::Identified(Identified { refusal }) if refusal.is_empty() => {
-                        return Ok(());
-                    }
-                    Message::Identified(Identified { refusal }) => {
-                        let reason = format!("It does not take its name: {refusal}");
-                        return Err(Error::Template { guest: self.name.clone(), reason });
-                    }
-                    _ => {}
+                if let Some(found) = answer(message) {
+                    return Ok(found);
                 }
             }
         }

@@ -18,7 +18,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Write};
+use std::io;
 use std::iter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,9 @@ use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
 
 use qmp::{Command, Reply};
-use wire::{Decoder, Message};
+use wire::Message;
 
 use crate::apt::create_dir;
-use crate::deadline::read_before;
 use crate::disk::Writes;
 use crate::error::FileContext;
 use crate::shelf::{Held, clear, found, memory_of, remove_old};
@@ -247,28 +246,15 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
 /// started drops what it is asked, so it is asked again.
 fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let patience = Deadline::after(DAEMON_PATIENCE);
-    let mut question = Vec::new();
-    wire::encode(&Message::Sample(wire::Sample { sequence: 1 }), &mut question);
-    let (mut decoder, mut chunk) = (Decoder::new(), [0; 512]);
-    loop {
-        if patience.remaining().is_none() || deadline.remaining().is_none() {
-            return Err(wrong(spec, "its daemon does not answer"));
-        }
-        let channel = |source| Error::Channel { channel: "port", source };
-        guest.port.write_all(&question).map_err(channel)?;
-        let step = Deadline::after(DAEMON_STEP);
-        while let Ok(count) =
-            read_before(&mut guest.port, &mut chunk, step, "port", &"its daemon's answer")
-        {
-            decoder.feed(&chunk[..count]);
-            while let Some(message) = decoder.next() {
-                if matches!(message, Message::Memory(_)) {
-                    return Ok(());
-                }
-            }
+    let question = Message::Sample(wire::Sample { sequence: 1 });
+    let told = |message| matches!(message, Message::Memory(_)).then_some(());
+    while patience.remaining().is_some() && deadline.remaining().is_some() {
+        if guest.ask_daemon(&question, told, Deadline::after(DAEMON_STEP)).is_ok() {
+            return Ok(());
         }
         wait_a_step(spec, guest, deadline, "its daemon answers")?;
     }
+    Err(wrong(spec, "its daemon does not answer"))
 }
 
 /// A path as one word for a shell.

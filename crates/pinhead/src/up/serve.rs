@@ -17,7 +17,6 @@ use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::service::{ReadyState, Service};
 use farm::tiers::Tiers;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -103,7 +102,8 @@ pub fn run(run: Run) -> Result<(), Error> {
     run_dir
         .note(&farm.name)
         .map_err(|e| Error::Message(format!("The farm's directory cannot be written: {e}")))?;
-    raise_files();
+    // What is not allowed is seen when the files are opened.
+    let _ = farm::raise_files();
     let mut tiers = Tiers::open(&farm.limits)?;
     let service = Service::open(run_dir.path(), &farm.name, occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
@@ -150,13 +150,6 @@ struct Running {
     name: String,
     is_started: bool,
     end_ms: u64,
-}
-
-/// Each guest has some ten files open here, and a shell lets a program have a thousand. What is not
-/// allowed is seen when the files are opened.
-fn raise_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 impl Running {
