@@ -6,6 +6,8 @@
 //! - `tests/layers.rs`: each crate depends on what the table in [`layers`] lets it, and on
 //!   nothing else; what others wrote comes from a registry and on our terms, [`packages`];
 //! - `tests/text.rs`: what rustfmt and clippy do not look at, [`text`];
+//! - `cargo run -p tidy --example shape`: circles of files inside a crate, types whose methods
+//!   stand in many files, structs of many fields, [`shape`];
 //! - `tests/links.rs`: a Markdown link to a file leads to one, [`links`].
 //!
 //! A check is a pure function from text to complaints, so that its own tests can show it a
@@ -18,6 +20,9 @@
 pub mod layers;
 pub mod lexer;
 pub mod links;
+pub mod modules;
 pub mod packages;
+pub mod shape;
 pub mod text;
 pub mod tree;
+pub mod uses;

@@ -1,5 +1,6 @@
 //! Finds and reads the files that people write.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -36,6 +37,15 @@ pub fn files() -> io::Result<Vec<File>> {
             let text = fs::read_to_string(root().join(&path)).map_err(|e| at(&path, &e))?;
             Ok(File { path, text })
         })
+        .collect()
+}
+
+/// The names of the directories below `crates`.
+pub fn crates(files: &[File]) -> BTreeSet<String> {
+    files
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("crates/")?.split('/').next())
+        .map(str::to_owned)
         .collect()
 }
 

@@ -1,0 +1,275 @@
+//! The files of a crate as modules, and which of them takes names from which.
+//!
+//! A path is followed the way the compiler follows it: `crate`, `self` and `super`, child
+//! modules, and names that a module only hands on (`pub use`). Handing on is no import, so a
+//! `lib.rs` that is a crate's face ties nothing to anything.
+//!
+//! ```text
+//!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lexer::code_only;
+use crate::tree::File;
+use crate::uses::{self, Use};
+
+/// One file of a crate, without its tests.
+pub struct Module {
+    /// The file's path from the root of the tree.
+    pub file: String,
+    /// Its code, with comments, literals and tests as spaces.
+    pub code: String,
+    /// Its path in the crate: empty for the crate's root.
+    path: Vec<String>,
+    uses: Vec<Use>,
+}
+
+/// The modules of one crate.
+pub struct Modules {
+    /// In the order of the files' paths.
+    pub all: Vec<Module>,
+    by_path: BTreeMap<Vec<String>, usize>,
+}
+
+/// A file that takes names from another of its crate.
+pub type Arrow = (usize, usize);
+
+impl Modules {
+    /// The modules among `files` that belong to the crate in the directory `crates/NAME`.
+    pub fn of(name: &str, files: &[File]) -> Self {
+        let start = format!("crates/{name}/src/");
+        let mut all = Vec::new();
+        for file in files {
+            let Some(inside) = file.path.strip_prefix(&start) else { continue };
+            let Some(path) = module_path(inside) else { continue };
+            let code = without_tests(&code_only(&file.text));
+            let uses = uses::of(&code);
+            all.push(Module { file: file.path.clone(), code, path, uses });
+        }
+        let by_path = all.iter().enumerate().map(|(at, m)| (m.path.clone(), at)).collect();
+        Self { all, by_path }
+    }
+
+    /// Which file takes names from which, each pair once.
+    pub fn arrows(&self) -> BTreeSet<Arrow> {
+        let mut arrows = BTreeSet::new();
+        for (from, module) in self.all.iter().enumerate() {
+            for used in module.uses.iter().filter(|used| !used.handed_on) {
+                if let Some(to) = self.resolve(from, &used.path, 0)
+                    && to != from
+                {
+                    arrows.insert((from, to));
+                }
+            }
+        }
+        arrows
+    }
+
+    /// The file in which the thing at `path` is defined, as seen from module `from`.
+    fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
+        // Two modules that hand on each other's names would be followed without end.
+        const HANDS_MAX: usize = 8;
+        let (mut base, rest) = self.begin(from, path)?;
+        let mut rest = rest;
+        while let Some((first, after)) = rest.split_first() {
+            base.push(first.clone());
+            if !self.by_path.contains_key(&base) {
+                base.pop();
+                break;
+            }
+            rest = after;
+        }
+        let at = *self.by_path.get(&base)?;
+        let Some(name) = rest.first() else { return Some(at) };
+        let handed = self.all[at].uses.iter().find(|used| used.handed_on && used.name == *name);
+        match handed {
+            Some(used) if depth < HANDS_MAX => self.resolve(at, &used.path, depth + 1).or(Some(at)),
+            _ => Some(at),
+        }
+    }
+
+    /// Where a path begins: a module's path, and what of `path` is still to be followed.
+    fn begin<'p>(&self, from: usize, path: &'p [String]) -> Option<(Vec<String>, &'p [String])> {
+        let mut base = self.all[from].path.clone();
+        let (first, mut rest) = path.split_first()?;
+        match first.as_str() {
+            "crate" => base.clear(),
+            "self" => {}
+            "super" => {
+                base.pop()?;
+                while rest.first().is_some_and(|word| word == "super") {
+                    base.pop()?;
+                    rest = &rest[1..];
+                }
+            }
+            // A child of this module, or a crate, which is not looked at here.
+            child => {
+                base.push(child.to_owned());
+                self.by_path.get(&base)?;
+            }
+        }
+        Some((base, rest))
+    }
+}
+
+/// The crate's path of a file below `src`; none for tests.
+fn module_path(inside: &str) -> Option<Vec<String>> {
+    let stem = inside.strip_suffix(".rs")?;
+    let mut path: Vec<String> = stem.split('/').map(str::to_owned).collect();
+    if path.iter().any(|part| part == "tests" || part == "bin") {
+        return None;
+    }
+    if path.last().is_some_and(|last| last == "mod" || last == "lib" || last == "main") {
+        path.pop();
+    }
+    Some(path)
+}
+
+/// The code with each item under `#[cfg(test)]` as spaces.
+pub fn without_tests(code: &str) -> String {
+    const MARK: &str = "#[cfg(test)]";
+    let mut out = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(at) = rest.find(MARK) {
+        out.push_str(&rest[..at]);
+        let item = &rest[at..];
+        let end = item_len(item);
+        out.extend(item[..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        rest = &item[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The length of an item with its attributes: up to its `;` or its closing brace.
+fn item_len(item: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut brackets = 0_usize;
+    for (at, c) in item.char_indices() {
+        match c {
+            '[' | '(' => brackets += 1,
+            ']' | ')' => brackets = brackets.saturating_sub(1),
+            '{' => depth += 1,
+            '}' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            ';' if depth == 0 && brackets == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    item.len()
+}
+
+/// Files that take names from each other in a circle, the largest circle first.
+pub fn circles(count: usize, arrows: &BTreeSet<Arrow>) -> Vec<Vec<usize>> {
+    let reach: Vec<BTreeSet<usize>> = (0..count).map(|from| reached(from, arrows)).collect();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for from in 0..count {
+        if seen.contains(&from) || !reach[from].contains(&from) {
+            continue;
+        }
+        let circle: Vec<usize> =
+            reach[from].iter().copied().filter(|to| reach[*to].contains(&from)).collect();
+        seen.extend(circle.iter().copied());
+        found.push(circle);
+    }
+    found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    found
+}
+
+/// All that can be reached from a file along the arrows; itself only on a way round.
+fn reached(from: usize, arrows: &BTreeSet<Arrow>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        for (_, to) in arrows.range((at, 0)..=(at, usize::MAX)) {
+            if found.insert(*to) {
+                open.push(*to);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crate_of(files: &[(&str, &str)]) -> Modules {
+        let files: Vec<File> = files
+            .iter()
+            .map(|(path, text)| File {
+                path: format!("crates/a/src/{path}"),
+                text: (*text).to_owned(),
+            })
+            .collect();
+        Modules::of("a", &files)
+    }
+
+    fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
+        let modules = crate_of(files);
+        let name = |at: &usize| modules.all[*at].file.trim_start_matches("crates/a/src/");
+        let found = circles(modules.all.len(), &modules.arrows());
+        let found: Vec<Vec<&str>> =
+            found.iter().map(|circle| circle.iter().map(name).collect()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn two_files_that_use_each_other_are_a_circle() {
+        check(
+            &[("b.rs", "use crate::c::C;"), ("c.rs", "fn c(b: super::b::B) {}")],
+            &[&["b.rs", "c.rs"]],
+        );
+        check(&[("b.rs", "use crate::c::C;"), ("c.rs", "fn c() {}")], &[]);
+    }
+
+    #[test]
+    fn a_face_that_hands_names_on_ties_nothing() {
+        check(
+            &[
+                ("lib.rs", "mod b;\nmod c;\npub use b::B;\npub use c::C;"),
+                ("b.rs", "use crate::C;"),
+                ("c.rs", ""),
+            ],
+            &[],
+        );
+        check(
+            &[
+                ("lib.rs", "mod b;\nmod c;\npub(crate) use b::{B, D as E};\npub use c::C;"),
+                ("b.rs", "use crate::C;"),
+                ("c.rs", "use crate::E;"),
+            ],
+            &[&["b.rs", "c.rs"]],
+        );
+    }
+
+    #[test]
+    fn a_parent_that_calls_its_child_and_is_called_back_is_one() {
+        check(
+            &[
+                ("d/mod.rs", "mod e;\nfn f() { e::go() }"),
+                ("d/e.rs", "use super::f;"),
+                ("lib.rs", "mod d;"),
+            ],
+            &[&["d/mod.rs", "d/e.rs"]],
+        );
+    }
+
+    #[test]
+    fn tests_are_not_looked_at() {
+        check(
+            &[
+                ("b.rs", "use crate::c::C;"),
+                ("c.rs", "fn c() {}\n#[cfg(test)]\nmod tests {\n use crate::b::B;\n}"),
+                ("d/tests.rs", "use crate::b::B;"),
+            ],
+            &[],
+        );
+    }
+}

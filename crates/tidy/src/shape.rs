@@ -1,0 +1,195 @@
+//! What grows without anybody wanting it: types whose methods stand in many files, structs of
+//! many fields, circles of files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::modules::{Modules, circles};
+use crate::text::Exception;
+
+/// Files of one crate that take names from each other in a circle.
+const CIRCLE_MAX: usize = 3;
+/// Files with an `impl` of one type (not of a trait for it).
+const IMPL_FILES_MAX: usize = 3;
+/// Fields of a struct.
+const FIELDS_MAX: usize = 15;
+
+/// Structs with more fields, and why: tables and what stands on the wire or in a file.
+pub const WIDE: &[Exception] = &[];
+
+/// The complaints about the shape of one crate.
+pub fn complaints(modules: &Modules) -> Vec<String> {
+    let mut found = Vec::new();
+    for circle in circles_of(modules).iter().filter(|circle| circle.len() > CIRCLE_MAX) {
+        found.push(format!("{} files in a circle: {}", circle.len(), circle.join(" ")));
+    }
+    for (name, files) in impls(modules) {
+        if files.len() > IMPL_FILES_MAX {
+            let files: Vec<_> = files.into_iter().collect();
+            found.push(format!("impl {name} in {} files: {}", files.len(), files.join(" ")));
+        }
+    }
+    for (file, name, fields) in wide(modules) {
+        let place = format!("{file}::{name}");
+        if !WIDE.iter().any(|(excepted, _)| *excepted == place) {
+            found.push(format!("{place} has {fields} fields; {FIELDS_MAX} are easy to follow"));
+        }
+    }
+    found
+}
+
+/// Exceptions for structs that are gone or have become small.
+pub fn needless(all: &[Modules]) -> Vec<String> {
+    let needed: BTreeSet<String> =
+        all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}")).collect();
+    WIDE.iter()
+        .filter(|(place, _)| !needed.contains(*place))
+        .map(|(place, _)| format!("{place}: no longer needs its place in tidy's shape::WIDE"))
+        .collect()
+}
+
+/// The circles of a crate's files, by the files' paths.
+pub fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
+    circles(modules.all.len(), &modules.arrows())
+        .into_iter()
+        .map(|circle| circle.into_iter().map(|at| modules.all[at].file.clone()).collect())
+        .collect()
+}
+
+/// The types with methods of their own, and the files in which these stand.
+fn impls(modules: &Modules) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for module in &modules.all {
+        for line in module.code.lines() {
+            if let Some(name) = inherent_impl(line) {
+                found.entry(name).or_default().insert(module.file.clone());
+            }
+        }
+    }
+    found
+}
+
+/// The type of a line that begins an `impl` without a trait.
+fn inherent_impl(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("impl")?;
+    let rest = match rest.strip_prefix('<') {
+        Some(generic) => after_generics(generic),
+        None => rest.strip_prefix(' ')?,
+    };
+    if rest.contains(" for ") {
+        return None;
+    }
+    let name: String =
+        rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// What follows the `>` that closes the generics.
+fn after_generics(generic: &str) -> &str {
+    let mut depth = 1;
+    for (at, c) in generic.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &generic[at + 1..];
+        }
+    }
+    ""
+}
+
+/// Structs of too many fields: file, name, fields.
+fn wide(modules: &Modules) -> Vec<(String, String, usize)> {
+    let mut found = Vec::new();
+    for module in &modules.all {
+        for (at, _) in module.code.match_indices("struct ") {
+            let rest = &module.code[at + "struct ".len()..];
+            let Some(open) = rest.find(['{', ';', '(']) else { continue };
+            if !rest[open..].starts_with('{') {
+                continue;
+            }
+            let name: String =
+                rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let fields = fields(&rest[open + 1..]);
+            if fields > FIELDS_MAX {
+                found.push((module.file.clone(), name, fields));
+            }
+        }
+    }
+    found
+}
+
+/// The fields up to the brace that closes a struct.
+fn fields(body: &str) -> usize {
+    let (mut depth, mut count, mut before) = (0_usize, 0, ' ');
+    let mut signs = body.chars().peekable();
+    while let Some(c) = signs.next() {
+        match c {
+            '{' | '(' | '[' | '<' => depth += 1,
+            // The arrow of a function's type closes nothing.
+            '>' if before == '-' => {}
+            '}' if depth == 0 => break,
+            '}' | ')' | ']' | '>' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 && before != ':' && signs.peek() != Some(&':') => count += 1,
+            _ => {}
+        }
+        before = c;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::File;
+
+    fn modules(files: &[(&str, String)]) -> Modules {
+        let files: Vec<File> = files
+            .iter()
+            .map(|(path, text)| File { path: format!("crates/a/src/{path}"), text: text.clone() })
+            .collect();
+        Modules::of("a", &files)
+    }
+
+    #[test]
+    fn a_circle_of_four_files_is_too_large() {
+        let circle = |names: &[&str]| {
+            let files: Vec<(String, String)> = (0..names.len())
+                .map(|at| {
+                    let next = names[(at + 1) % names.len()];
+                    (format!("{}.rs", names[at]), format!("use crate::{next}::X;"))
+                })
+                .collect();
+            let files: Vec<(&str, String)> =
+                files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+            complaints(&modules(&files))
+        };
+        assert_eq!(circle(&["b", "c", "d"]), Vec::<String>::new());
+        let found = circle(&["b", "c", "d", "e"]);
+        assert!(found.len() == 1 && found[0].starts_with("4 files in a circle"), "{found:?}");
+    }
+
+    #[test]
+    fn methods_in_four_files_are_too_many() {
+        let text = "impl<'a, T: Into<u8>> Big<'a, T> {\n}\nimpl Drop for Big {\n}\n".to_owned();
+        let three = [("b.rs", text.clone()), ("c.rs", text.clone()), ("d.rs", text.clone())];
+        assert!(complaints(&modules(&three)).is_empty());
+        let four = [&three[..], &[("e.rs", text)]].concat();
+        let found = complaints(&modules(&four));
+        assert!(found.len() == 1 && found[0].starts_with("impl Big in 4 files"), "{found:?}");
+    }
+
+    #[test]
+    fn a_struct_of_sixteen_fields_is_too_wide() {
+        let of = |count: usize| {
+            let fields: String = (0..count)
+                .map(|n| format!("    f{n}: std::collections::BTreeMap<u8, fn(a: u8) -> u8>,\n"))
+                .collect();
+            complaints(&modules(&[("b.rs", format!("pub struct Wide {{\n{fields}}}\n"))]))
+        };
+        assert!(of(15).is_empty(), "{:?}", of(15));
+        let found = of(16);
+        assert!(found.len() == 1 && found[0].contains("b.rs::Wide has 16 fields"), "{found:?}");
+    }
+}

@@ -1,0 +1,162 @@
+//! The paths that a file's code names: its `use` declarations, and paths within the code.
+
+/// A path that a file names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// The parts, from `crate`, `self`, `super` or a first name on.
+    pub path: Vec<String>,
+    /// The name under which this file knows it.
+    pub name: String,
+    /// Is it handed on to others (`pub use`) rather than taken for this file's own code?
+    pub handed_on: bool,
+}
+
+/// All paths in code without comments and literals.
+pub fn of(code: &str) -> Vec<Use> {
+    let words = words(code);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        if words[at] == "use" {
+            let handed_on = is_handed_on(&words[..at]);
+            at += 1;
+            tree(&words, &mut at, &[], handed_on, &mut found);
+        } else if is_name(words[at]) && (at == 0 || words[at - 1] != "::") {
+            at = inline(&words, at, &mut found);
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// Is there a `pub`, or a `pub(…)`, before the `use` at the end of `before`?
+fn is_handed_on(before: &[&str]) -> bool {
+    match before {
+        [.., "pub"] => true,
+        [.., ")"] => {
+            let open = before.iter().rposition(|word| *word == "(");
+            open.is_some_and(|at| at > 0 && before[at - 1] == "pub")
+        }
+        _ => false,
+    }
+}
+
+/// A path within the code, such as `crate::a::b` or `child::f`; its last part may be a method.
+fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
+    let mut path = vec![words[start].to_owned()];
+    let mut at = start + 1;
+    while at + 1 < words.len() && words[at] == "::" && is_name(words[at + 1]) {
+        path.push(words[at + 1].to_owned());
+        at += 2;
+    }
+    if path.len() > 1 {
+        let name = path.last().cloned().unwrap_or_default();
+        found.push(Use { path, name, handed_on: false });
+    }
+    at
+}
+
+/// A tree of a `use`: a path, `{...}`, `*`, `as`.
+fn tree(words: &[&str], at: &mut usize, prefix: &[String], handed_on: bool, found: &mut Vec<Use>) {
+    let mut path = prefix.to_vec();
+    while let Some(word) = words.get(*at) {
+        *at += 1;
+        match *word {
+            "::" => {}
+            "{" => {
+                while let Some(next) = words.get(*at) {
+                    match *next {
+                        "}" => {
+                            *at += 1;
+                            return;
+                        }
+                        "," => *at += 1,
+                        // Not a tree, but a word of a macro's own.
+                        ";" => return,
+                        _ => tree(words, at, &path, handed_on, found),
+                    }
+                }
+            }
+            "," | "}" | ";" => {
+                *at -= 1;
+                break;
+            }
+            "as" => {
+                let name = words.get(*at).copied().unwrap_or_default().to_owned();
+                *at += 1;
+                found.push(Use { path, name, handed_on });
+                return;
+            }
+            "*" => {
+                found.push(Use { path, name: "*".to_owned(), handed_on });
+                return;
+            }
+            // `a::{self}` is `a`.
+            "self" if !path.is_empty() => {}
+            name => path.push(name.to_owned()),
+        }
+    }
+    if !path.is_empty() {
+        let name = path.last().cloned().unwrap_or_default();
+        found.push(Use { path, name, handed_on });
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// Names, `::`, and every other sign by itself.
+fn words(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let len = if first.is_alphanumeric() || first == '_' {
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+        } else if rest.starts_with("::") {
+            2
+        } else {
+            first.len_utf8()
+        };
+        if !first.is_whitespace() {
+            found.push(&rest[..len]);
+        }
+        rest = &rest[len..];
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    fn check(code: &str, expected: &[&str]) {
+        let found: Vec<String> = of(code)
+            .into_iter()
+            .map(|used| {
+                let path = used.path.join("::");
+                let mark = if used.handed_on { "pub " } else { "" };
+                format!("{mark}{path} = {}", used.name)
+            })
+            .collect();
+        assert_eq!(found, expected, "{code}");
+    }
+
+    #[test]
+    fn trees_are_taken_apart() {
+        check("use a::b;", &["a::b = b"]);
+        check(
+            "use a::{self, b::{C, D as E}, f::*};",
+            &["a = a", "a::b::C = C", "a::b::D = E", "a::f = *"],
+        );
+        check("pub(crate) use self::a::B;", &["pub self::a::B = B"]);
+        check("pub use a::{b, c};", &["pub a::b = b", "pub a::c = c"]);
+    }
+
+    #[test]
+    fn paths_in_code_are_seen() {
+        check("fn f(a: super::B) { crate::c::d(e.g) }", &["super::B = B", "crate::c::d = d"]);
+        check("f::<a::B>()", &["a::B = B"]);
+    }
+}
