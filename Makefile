@@ -43,7 +43,8 @@ build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
 	@install -CD $(TARGET)/build-std/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
 
 test: setup-test build ## all tests, those that boot guests too
-	@time PINHEAD_GUEST_DIR=$(GUEST) scripts/test
+	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
+		scripts/test
 
 bench: build ## the measurements behind our figures
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)

@@ -18,7 +18,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::{Memory, Status};
@@ -126,14 +126,23 @@ impl Plan {
     }
 }
 
+/// The program under test, as `make build` leaves it. Where it is comes from outside, so that no
+/// test runs one of another day that happens to lie about.
+pub fn program() -> &'static str {
+    static PROGRAM: LazyLock<String> = LazyLock::new(|| given("PINHEAD_PROGRAM"));
+    &PROGRAM
+}
+
 /// The guests' daemons, as `make build` leaves them.
 pub fn daemon_dir() -> PathBuf {
-    let named = std::env::var_os("PINHEAD_GUEST_DIR").map(PathBuf::from);
-    named.unwrap_or_else(|| {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-        target.unwrap_or_else(|| root.join("target")).join("guest")
-    })
+    given("PINHEAD_GUEST_DIR").into()
+}
+
+fn given(variable: &str) -> String {
+    let path = std::env::var(variable).unwrap_or_default();
+    let is_there = std::path::Path::new(&path).exists();
+    assert!(is_there, "{variable} is {path:?}, where nothing is: run `make test`, which sets it");
+    path
 }
 
 impl Host {

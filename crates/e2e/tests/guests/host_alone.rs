@@ -6,7 +6,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 /// Who owns nothing.
 const NOBODY: u32 = 65534;
 
@@ -19,7 +18,7 @@ fn said(output: &Output) -> String {
 
 /// What a manager says in some seconds without a guest.
 fn runs(config: &Path) -> String {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(e2e::program());
     command.args(["host", "--for", "5", "--config"]).arg(config).stdin(Stdio::null());
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{}", said(&output));
@@ -63,7 +62,7 @@ fn no_libvirt_is_told_once() {
 /// The program where everybody can run it.
 fn for_all(place: &Place) -> PathBuf {
     let program = place.dir().join("pinhead");
-    std::fs::copy(PROGRAM, &program).expect("a copy");
+    std::fs::copy(e2e::program(), &program).expect("a copy");
     for (path, mode) in [(program.as_path(), 0o755), (place.dir(), 0o755)] {
         let mode = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(path, mode).expect("rights");
@@ -88,7 +87,7 @@ fn no_right_is_told_in_a_sentence() {
     let place = Place::new();
     let program = for_all(&place);
     let config = place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n");
-    let manager = Manager::start(PROGRAM, &place, &config);
+    let manager = Manager::start(e2e::program(), &place, &config);
     let socket = place.socket().display().to_string();
     let sentence = |words: &[&str]| {
         let output = as_nobody(&program, words, &place);

@@ -6,7 +6,6 @@ use e2e::{Guest, Host, Plan};
 use farm::{Arch, Deadline};
 use std::time::Duration;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 /// What every guest here is started with.
 const MEMORY_MIB: u64 = 384;
 /// What a guest has that is to be starved.
@@ -66,7 +65,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     // (a) The host is exactly at its set point.
     let size = Size::with_free(&host, 3, 96);
     let manager =
-        Manager::start(PROGRAM, &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
+        Manager::start(e2e::program(), &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
     manager.knows(3);
     let need = 180;
     let clock = Deadline::after(e2e::PATIENCE);
@@ -92,8 +91,11 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     // (c) The host lacks a lot.
     for name in ["KILL", "STOP"] {
         let size = Size::with_free(&host, 3, 0);
-        let manager =
-            Manager::start(PROGRAM, &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
+        let manager = Manager::start(
+            e2e::program(),
+            &place,
+            &place.settings(&size, "[ksm]\nmode = \"auto\"\n"),
+        );
         end_in_mid_move(manager, name, &mut guests);
         assert_eq!(ksm(), kernel, "KSM is not as it was found");
     }

@@ -8,7 +8,6 @@ use host::control::{Answer, Ask, Scanned, ask};
 use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 /// How long the guest with a script is watched, and the idle one.
 const WATCHED: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(120);
@@ -142,7 +141,7 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 3, 512);
-    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());

@@ -254,7 +254,7 @@ fn time(at_ms: i64) -> String {
 }
 
 fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_pinhead-under-test"))
+    let output = Command::new(e2e::program())
         .args(["report", name, "--format", format, "--interval", "1m", "--top", "100"])
         .args(["--from", &time(ask.from_ms), "--to", &time(ask.to_ms)])
         .args(from)

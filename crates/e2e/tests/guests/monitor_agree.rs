@@ -20,7 +20,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Records;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 /// How long both sides watch, in seconds.
 const SECONDS: u64 = 45;
 /// They may differ by so much: the promise.
@@ -183,7 +182,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     let text = std::fs::read_to_string(&settings).expect("the settings");
     let uri = format!("libvirt = [\"qemu:///session?socket={}\"]", daemon.socket().display());
     std::fs::write(&settings, text.replace("libvirt = []", &uri)).expect("written");
-    let manager = Manager::start(PROGRAM, &place, &settings);
+    let manager = Manager::start(e2e::program(), &place, &settings);
     manager.until("it runs", PATIENCE, |ps| {
         let busy = |percent: f64| percent > 10.0;
         ps.guests.iter().any(|guest| guest.name == NAME && guest.cpu_percent.is_some_and(busy))

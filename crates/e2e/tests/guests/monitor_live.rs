@@ -12,7 +12,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 /// All reports.
 const REPORTS: [&str; 16] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "PAGE", "CACHE",
@@ -61,7 +60,7 @@ fn plan(place: &Place) -> Plan {
 }
 
 fn report(dir: &Path, name: &str, words: &[&str]) -> String {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(e2e::program());
     command.args(["report", name, "--dir"]).arg(dir).args(words);
     let output = command.output().expect("a report");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -136,7 +135,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 2, 512);
-    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());

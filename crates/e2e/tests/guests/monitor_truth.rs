@@ -17,7 +17,6 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 const GUESTS: usize = 20;
 /// The host's cores have twice as much to do as they can: these guests never rest.
 const BUSY: [&str; 4] = ["g1", "g2", "g3", "g4"];
@@ -75,7 +74,7 @@ fn pass(time: Duration) {
 fn report(place: &Place, name: &str) -> Value {
     let dir = place.dir().join("records");
     let ask = |format: &str| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(e2e::program());
         command.args(["report", name, "--top", "1000", "--format", format]);
         let output = command.arg("--dir").arg(&dir).output().expect("a report");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -198,7 +197,7 @@ fn the_numbers_of_twenty_guests_add_up() {
     host.let_go();
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", place.dir().join("records").display());
     let size = Size::with_free(&host, GUESTS, 512);
-    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
     let daemons = || {
         let ps = manager.ps();
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)

@@ -9,7 +9,6 @@ use farm::Arch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-under-test");
 const SMALL: (u16, u16) = (80, 24);
 /// Dark on light, as tmux tells it.
 const INVERSE: &str = "\u{1b}[7m";
@@ -60,7 +59,7 @@ fn the_past_is_gone_through_with_keys() {
         return;
     }
     let recording = Recording::new("replay");
-    let command = [PROGRAM, "top", "--replay", recording.path(), "--at", "2026-11-21 14:59"];
+    let command = [e2e::program(), "top", "--replay", recording.path(), "--at", "2026-11-21 14:59"];
     let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &command);
     let screen = terminal.until_shown("replay  2026-11-21 14:59:00 [1 overview]");
     assert!(screen.contains("+1 min   [ ] a step   { } ten"), "{screen}");
@@ -114,14 +113,14 @@ fn without_colour_nothing_is_painted_and_mistakes_are_told() {
     }
     let recording = Recording::new("plain");
     let words = ["top", "--replay", recording.path()];
-    let command = [[PROGRAM].as_slice(), &words].concat();
+    let command = [[e2e::program()].as_slice(), &words].concat();
     for (environment, more) in [(vec![("NO_COLOR", "1")], vec![]), (vec![], vec!["--no-color"])] {
         let terminal = Terminal::start(SMALL, &environment, &[&command[..], &more].concat());
         terminal.until_shown("replay  2026-11-21 15:0");
         assert!(!terminal.painted().contains('\u{1b}'), "{:?}", terminal.painted());
     }
     // What a program says that ends at once is lost in tmux: a shell stays behind.
-    let nowhere = vec![PROGRAM, "top", "--replay", "/nowhere/at/all"];
+    let nowhere = vec![e2e::program(), "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
     for (words, told) in [
         // A day that is never today, whose times are told without their day.
@@ -155,12 +154,13 @@ fn what_happens_now_is_seen_in_a_terminal() {
     guest.sh("(while :; do :; done) > /dev/null 2>&1 &");
     host.let_go();
     let size = Size::with_free(&host, 1, 512);
-    let manager = Manager::start(PROGRAM, &place, &place.settings(&size, ""));
+    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, ""));
     manager.knows(1);
 
     let socket = place.socket();
     let socket = socket.to_str().expect("a path");
-    let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &[PROGRAM, "top", "--socket", socket]);
+    let terminal =
+        Terminal::start(SMALL, &[("TZ", "UTC")], &[e2e::program(), "top", "--socket", socket]);
     let screen = terminal.until_shown("Guests   1: 1 running");
     assert!(screen.contains("[1 overview]") && screen.contains("CPU      "), "{screen}");
     let then = head(&screen).to_owned();

@@ -1,0 +1,280 @@
+//! Farms as a person runs them: `up FARM.toml`, `ps`, `exec`, `logs`, `console`, `down`, and that
+//! nothing is left behind.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use farm::{Clock, Deadline, wait_for_exit};
+
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A farm's file, and what is to be ended when the test is over.
+struct Farm {
+    name: String,
+    dir: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Farm {
+    /// Other farms of this user may run on the machine: this one has a name of its own.
+    fn new(test: &str, classes: &str) -> Farm {
+        let alone = e2e::alone();
+        let name = format!("test-{test}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("FARM.toml"), format!("name = \"{name}\"\n{classes}")).unwrap();
+        Farm { name, dir, _alone: alone }
+    }
+
+    fn file(&self) -> String {
+        self.dir.join("FARM.toml").display().to_string()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(e2e::program());
+        command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What a command says that has to succeed.
+    fn said(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{args:?}: {out}{err}");
+        out
+    }
+
+    fn guest(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+
+    fn table(&self) -> Value {
+        let all = self.said(&["ps", "--farm", &self.name, "--format", "json"]);
+        let all: Value = serde_json::from_str(&all).unwrap();
+        all["farms"][0].clone()
+    }
+
+    /// The farm's process, and its guests'.
+    fn processes(&self) -> (u32, Vec<u32>) {
+        let table = self.table();
+        let number = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
+        let guests = table["guests"].as_array().unwrap().iter();
+        (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
+    }
+
+    /// The directory of the farm's sockets, as the processes that have them say.
+    fn run_dir(&self, farm: u32) -> PathBuf {
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        let control = format!("/up/{farm}/control");
+        let mut paths = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+        let path = paths.find(|path| path.ends_with(&control)).unwrap();
+        Path::new(path).parent().unwrap().to_path_buf()
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        let _ = self.run(&["down", &self.name]);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn are_gone(pids: &[u32]) {
+    for pid in pids {
+        assert!(wait_for_exit(*pid, Duration::from_secs(10)).unwrap(), "process {pid} lives");
+    }
+}
+
+/// A terminal with `pinhead console` in it.
+fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::ChildStdout>) {
+    let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&keys).unwrap();
+    unlockpt(&keys).unwrap();
+    let name = ptsname(&keys, Vec::new()).unwrap();
+    let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut command = farm.command(&["console", guest]);
+    command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let shown = BufReader::new(child.stdout.take().unwrap());
+    (File::from(keys), child, shown)
+}
+
+/// Reads until a text has come.
+fn shows(shown: &mut impl Read, wanted: &str) {
+    let mut seen = Vec::new();
+    let mut byte = [0];
+    while !text(&seen).contains(wanted) {
+        assert_eq!(shown.read(&mut byte).unwrap(), 1, "never {wanted:?}: {}", text(&seen));
+        seen.push(byte[0]);
+    }
+}
+
+/// Everything that can be done with guests, and the end of all of it.
+#[test]
+fn a_detached_farm_is_used_and_ends_with_nothing_left() {
+    let farm = Farm::new(
+        "life",
+        "[[class]]\nname = 'a'\ncount = 2\nimage = 'web'\n\
+         command = 'echo class-command in $(hostname)'\n\
+         ports = [{ guest = 80, host = 27180 }]\n\
+         [[class]]\nname = 'b'\ndaemon = false\n[[class]]\nname = 'never'\n",
+    );
+    let said = farm.said(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
+    assert!(said.contains("3 of 3 guests are ready"), "{said}");
+    assert!(said.contains("a1 to a2: http://127.0.0.1:27180 to 27181 (port 80)"), "{said}");
+    let mut web = TcpStream::connect("127.0.0.1:27181").unwrap();
+    web.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    web.read_to_end(&mut page).unwrap();
+    assert!(page.starts_with(b"HTTP/1.1 200 OK") && page.len() > farm::PAGE_BYTES);
+
+    let table = farm.table();
+    let guests = table["guests"].as_array().unwrap();
+    let names: Vec<&str> = guests.iter().map(|guest| guest["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a1", "a2", "b1"]);
+    for guest in guests {
+        assert_eq!(guest["ready"], true, "{guest}");
+        assert!(guest["resident_kib"].as_u64() > Some(10_000), "{guest}");
+    }
+    assert_eq!((&guests[0]["state"], &guests[2]["state"]), (&"up".into(), &"unmanaged".into()));
+    assert_eq!(
+        (&guests[1]["address"], &guests[1]["ports"][0]["host"]),
+        (&"10.1.0.2".into(), &27181.into())
+    );
+    let shown = farm.said(&["ps", "--farm", &farm.name]);
+    assert!(shown.contains("3 guests in ") && shown.contains("127.0.0.1:27181>80"), "{shown}");
+
+    let again = farm.run(&["up", &farm.file(), "--detach", "--only", "b"]);
+    let (wanted, said) = (format!("A farm called {} runs already", farm.name), text(&again.stderr));
+    assert!(!again.status.success() && said.contains(&wanted), "{said}");
+
+    what_exec_does(&farm);
+    let log = farm.said(&["logs", &farm.guest("a2")]);
+    assert!(log.contains("a2 is up") && log.contains("class-command in a2"), "{log}");
+    assert!(!log.contains(['\u{1b}', '\r']), "{log:?}");
+    assert_eq!(farm.said(&["console", "--log", &farm.guest("a2")]), log);
+
+    let (mut keys, mut child, mut shown) = console(&farm, &farm.guest("b1"));
+    shows(&mut shown, "# ");
+    keys.write_all(b"echo sum is $((40 + 2))\r").unwrap();
+    shows(&mut shown, "sum is 42");
+    keys.write_all(b"\x1d").unwrap();
+    assert!(child.wait().unwrap().success());
+
+    let (service, guests) = farm.processes();
+    let run_dir = farm.run_dir(service);
+    let clock = Clock::new();
+    let said = farm.said(&["down", &farm.file()]);
+    assert!(clock.ms() < 5_000, "{said} {}", clock.ms());
+    assert!(said.contains("3 guests ended in"), "{said}");
+    are_gone(&guests);
+    are_gone(&[service]);
+    assert!(!run_dir.exists(), "{}", run_dir.display());
+    let left: Vec<_> = fs::read_dir(&farm.dir).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(!farm.run(&["ps", "--farm", &farm.name]).status.success());
+}
+
+fn what_exec_does(farm: &Farm) {
+    let (a1, b1) = (farm.guest("a1"), farm.guest("b1"));
+    assert_eq!(farm.said(&["exec", &a1, "--", "hostname"]), "a1\n");
+    let failed = farm.run(&["exec", &b1, "--", "sh", "-c", "echo 'out  put'; exit 7"]);
+    assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(7), "out  put\n"));
+    // A pipe gets the bytes as they are, whatever they are.
+    let bytes = farm.run(&["exec", &a1, "--", "printf", "\\001\\377\\033[2J\\r\\n"]);
+    assert_eq!(bytes.stdout, b"\x01\xff\x1b[2J\r\n");
+    let large = farm.run(&["exec", &a1, "--", "seq", "100000"]);
+    assert!(large.stdout.ends_with(b"\n99999\n100000\n"));
+    assert_eq!(large.stdout.len(), 588_895);
+    let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
+    assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
+    assert_eq!(farm.said(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
+    // A command under way while its guest boots anew has no end, and holds up no other.
+    let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
+    assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
+    assert_eq!(farm.said(&["exec", &a1, "--", "echo", "back"]), "back\n");
+    let nobody = farm.run(&["exec", &farm.guest("a3"), "--", "true"]);
+    assert_eq!(nobody.status.code(), Some(125));
+    assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));
+}
+
+/// SIGKILL leaves no process, and a directory that the next command removes.
+#[test]
+fn a_killed_farm_takes_its_guests_with_it() {
+    let farm = Farm::new("killed", "[[class]]\nname = 'a'\n");
+    farm.said(&["up", &farm.file(), "--detach"]);
+    let (service, guests) = farm.processes();
+    let run_dir = farm.run_dir(service);
+    let kill = Command::new("kill").args(["-9", &service.to_string()]).status().unwrap();
+    assert!(kill.success());
+    are_gone(&guests);
+    are_gone(&[service]);
+    assert!(run_dir.exists());
+    let down = farm.run(&["down", &farm.name]);
+    assert!(!down.status.success(), "nothing ran any more");
+    assert!(!run_dir.exists(), "{}", run_dir.display());
+}
+
+/// Whoever ends the command that waits for a start has ended the start.
+#[test]
+fn a_start_that_nobody_waits_for_is_given_up() {
+    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n");
+    let mut command = farm.command(&["up", &farm.file(), "--detach"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let starts = lines.map_while(Result::ok).find(|line| line.contains("0 of 2 guests ready"));
+    assert!(starts.is_some());
+    let (service, _) = {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            // The line is there when the first guests are being started.
+            let output = farm.run(&["ps", "--farm", &farm.name, "--format", "json"]);
+            let table: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+            if let Some(pid) = table.and_then(|all| all["farms"][0]["pid"].as_u64()) {
+                break (u32::try_from(pid).unwrap(), ());
+            }
+            assert!(deadline.remaining().is_some(), "{}", text(&output.stderr));
+        }
+    };
+    let run_dir = farm.run_dir(service);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(wait_for_exit(service, Duration::from_secs(10)).unwrap());
+    assert!(!run_dir.exists(), "{}", run_dir.display());
+}
+
+#[test]
+fn a_file_that_is_wrong_is_refused_with_its_places() {
+    let farm = Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n");
+    for args in [["up", &farm.file(), "--detach"].as_slice(), &["up", &farm.file()]] {
+        let refused = farm.run(args);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("FARM.toml:4:1: class: no key `cuont`"), "{said}");
+        assert!(said.contains("FARM.toml:5:9: class.image: no image `x`"), "{said}");
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/FARM.toml");
+    let parsed = farm::config::load(&example).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((parsed.name.as_str(), parsed.guests()), ("example", 12));
+    let none = farm.run(&["up", &example.display().to_string(), "--only", "wbe"]);
+    assert!(text(&none.stderr).contains("there are web, job"), "{}", text(&none.stderr));
+    let mixed = farm.run(&["up", &farm.file(), "--guests", "2"]);
+    assert!(text(&mixed.stderr).contains("cannot be used with"), "{}", text(&mixed.stderr));
+}

@@ -1,0 +1,249 @@
+//! Real guests of both architectures: everything that pinhead does with a guest has to work.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use farm::{
+    Accel, Arch, Cache, Deadline, Error, GuestFile, GuestSpec, Image, ImageSpec, Session,
+    WhyEmulation, wait_for_exit,
+};
+use qmp::Reply;
+
+/// Under emulation on a busy machine a boot may take many times its usual four seconds.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const MIB: u64 = 1 << 20;
+
+/// Stands for the daemon: greets with its arguments, then returns each line.
+const FAKE_DAEMON: &str = "#!/bin/sh\n\
+    exec 3<> /dev/virtio-ports/org.pinhead.0\n\
+    echo \"hello $*\" >&3\n\
+    while read -r line <&3; do echo \"got $line\" >&3; done\n";
+
+fn soon() -> Deadline {
+    Deadline::after(PATIENCE)
+}
+
+fn cache() -> Cache {
+    Cache::from_environment().unwrap()
+}
+
+fn spec(name: &str, image: Image) -> GuestSpec {
+    GuestSpec {
+        name: name.to_owned(),
+        accel: Accel::Emulation(WhyEmulation::Asked),
+        cpus: 2,
+        memory_mib: 128,
+        translation_mib: 32,
+        image,
+        kernel_args: vec!["pinhead.args=-x,2".to_owned()],
+        ctl: true,
+        run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    }
+}
+
+/// A guest with the fake daemon and one file more.
+fn boot(name: &str, arch: Arch) -> Session {
+    let daemon = std::env::temp_dir().join(format!("farm-daemon-{name}-{}", std::process::id()));
+    std::fs::write(&daemon, FAKE_DAEMON).unwrap();
+    let files =
+        vec![GuestFile { path: "/etc/extra/note".into(), mode: 0o600, bytes: b"note".into() }];
+    let image = ImageSpec { arch, daemon: Some(daemon.clone()), files }.build(&cache()).unwrap();
+    std::fs::remove_file(daemon).unwrap();
+    let clock = soon();
+    let session =
+        Session::boot(&spec(name, image), clock).unwrap_or_else(|error| panic!("{error}"));
+    println!("{name} is up after {:?}", clock.elapsed());
+    session
+}
+
+/// One number of a guest's /proc/meminfo.
+fn meminfo_kib(session: &mut Session, field: &str) -> u64 {
+    let text = session.sh(&format!("grep ^{field}: /proc/meminfo"), soon()).unwrap();
+    text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn check_life(session: &mut Session) {
+    assert_eq!(session.sh("hostname", soon()).unwrap().trim(), session.name);
+    assert_eq!(session.sh("cat /etc/extra/note", soon()).unwrap(), "note");
+    let failed = session.ctl.as_mut().unwrap().run("echo out; echo err >&2; exit 3", soon());
+    let failed = failed.unwrap();
+    assert_eq!((failed.code, failed.text.as_str()), (3, "out\nerr\n"));
+    for resource in ["cpu", "memory", "io"] {
+        let text = session.sh(&format!("cat /proc/pressure/{resource}"), soon()).unwrap();
+        assert!(text.starts_with("some avg10="), "{text}");
+    }
+    let Reply::Vcpus(vcpus) = session.monitor.call(qmp::Command::QueryCpusFast, soon()).unwrap()
+    else {
+        panic!("no list of CPUs");
+    };
+    assert_eq!(vcpus.len(), 2);
+    for vcpu in vcpus {
+        let task = format!("/proc/{}/task/{}", session.process.id(), vcpu.tid);
+        assert!(PathBuf::from(task).exists(), "CPU {} has no thread", vcpu.index);
+    }
+}
+
+fn check_daemon(session: &mut Session) {
+    session.port.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut lines = BufReader::new(session.port.try_clone().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    assert_eq!(line(), "hello -x 2");
+    session.port.write_all(b"ping\n").unwrap();
+    assert_eq!(line(), "got ping");
+    session.sh("kill -9 $(pidof pinheadd)", soon()).unwrap();
+    session.sh("while pidof pinheadd; do usleep 20000; done", soon()).unwrap();
+    session.sh("echo again > /etc/pinheadd.args; start-pinheadd &", soon()).unwrap();
+    assert_eq!(line(), "hello again");
+}
+
+fn check_cpu_goes_and_comes(session: &mut Session, cpu: u32) {
+    let online = "cat /sys/devices/system/cpu/online";
+    let switch = |state| format!("echo {state} > /sys/devices/system/cpu/cpu{cpu}/online");
+    assert_eq!(session.sh(online, soon()).unwrap().trim(), "0-1");
+    session.sh(&switch(0), soon()).unwrap();
+    assert_eq!(session.sh(online, soon()).unwrap().trim(), (1 - cpu).to_string());
+    session.sh(&switch(1), soon()).unwrap();
+    assert_eq!(session.sh(online, soon()).unwrap().trim(), "0-1");
+}
+
+fn balloon_bytes(session: &mut Session) -> u64 {
+    match session.monitor.call(qmp::Command::QueryBalloon, soon()).unwrap() {
+        Reply::Balloon { actual_bytes } => actual_bytes,
+        other => panic!("not a balloon: {other:?}"),
+    }
+}
+
+/// The balloon takes free memory, leaves the total alone, and gives back before anything dies.
+fn check_balloon(session: &mut Session) {
+    let total_kib = meminfo_kib(session, "MemTotal");
+    let free_kib = meminfo_kib(session, "MemFree");
+    assert_eq!(balloon_bytes(session), 128 * MIB);
+    let shrink = qmp::Command::Balloon { value_bytes: 88 * MIB };
+    session.monitor.call(shrink, soon()).unwrap();
+    let limit_kib = free_kib - 36 * 1024;
+    let settled = format!(
+        "while [ $(awk '/^MemFree:/ {{ print $2 }}' /proc/meminfo) -gt {limit_kib} ]; \
+         do usleep 50000; done"
+    );
+    session.sh(&settled, soon()).unwrap();
+    assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
+
+    // More than the balloon has left: it has to shrink for this, and nothing may be killed.
+    let fill_kib = meminfo_kib(session, "MemAvailable") + 16 * 1024;
+    let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=1024 count={fill_kib} 2>&1");
+    session.sh(&fill, soon()).unwrap();
+    let kept_bytes = balloon_bytes(session);
+    assert!(kept_bytes > 88 * MIB, "the guest still keeps {kept_bytes} bytes only");
+    let kills = session.sh("dmesg | grep -ci 'killed process' || :", soon()).unwrap();
+    assert_eq!(kills.trim(), "0");
+    session.sh("rm /dev/shm/fill", soon()).unwrap();
+}
+
+fn quit(mut session: Session) {
+    session.monitor.call(qmp::Command::Quit, soon()).unwrap();
+    let status = session.process.wait(soon()).unwrap().unwrap();
+    assert!(status.success(), "{status}: {}", session.process.stderr());
+}
+
+#[test]
+fn x86_64() {
+    let _alone = e2e::alone();
+    let mut session = boot("x86", Arch::X86_64);
+    check_life(&mut session);
+    check_daemon(&mut session);
+    check_cpu_goes_and_comes(&mut session, 1);
+    check_balloon(&mut session);
+    quit(session);
+}
+
+#[test]
+fn s390x() {
+    let _alone = e2e::alone();
+    let mut session = boot("s390x", Arch::S390x);
+    check_life(&mut session);
+    check_daemon(&mut session);
+    // On this architecture the first CPU can go as well.
+    check_cpu_goes_and_comes(&mut session, 0);
+    check_cpu_goes_and_comes(&mut session, 1);
+
+    let total_kib = meminfo_kib(&mut session, "MemTotal");
+    let free_kib = meminfo_kib(&mut session, "MemFree");
+    let pages = "/proc/sys/vm/cmm_pages";
+    assert_eq!(session.sh(&format!("cat {pages}"), soon()).unwrap().trim(), "0");
+    session
+        .sh(
+            &format!("echo 4096 > {pages}; until grep -qx 4096 {pages}; do usleep 20000; done"),
+            soon(),
+        )
+        .unwrap();
+    assert_eq!(meminfo_kib(&mut session, "MemTotal"), total_kib);
+    let taken_kib = free_kib.saturating_sub(meminfo_kib(&mut session, "MemFree"));
+    assert!((14_000..20_000).contains(&taken_kib), "CMM took {taken_kib} KiB for 16384");
+    session
+        .sh(&format!("echo 0 > {pages}; until grep -qx 0 {pages}; do usleep 20000; done"), soon())
+        .unwrap();
+    check_balloon(&mut session);
+    quit(session);
+}
+
+/// The test runs itself once more; that copy starts a guest and is killed.
+#[test]
+fn a_killed_parent_takes_qemu_with_it() {
+    let _alone = e2e::alone();
+    const COPY: &str = "FARM_TEST_IS_THE_COPY";
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![] };
+    let image = image.build(&cache()).unwrap();
+    if std::env::var_os(COPY).is_some() {
+        let guest = spec("orphan", image).start().unwrap();
+        println!("\nqemu={}", guest.process.id());
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        panic!("the copy was not killed");
+    }
+    let mut copy = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "machine::a_killed_parent_takes_qemu_with_it", "--nocapture"])
+        .env(COPY, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(copy.stdout.take().unwrap()).lines();
+    let pid: u32 = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("qemu=")?.parse().ok())
+        .expect("the copy says its guest's process id");
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    assert!(command_line.starts_with(b"qemu-system-x86_64\0"));
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    assert!(wait_for_exit(pid, PATIENCE).unwrap(), "QEMU {pid} is an orphan");
+}
+
+#[test]
+fn a_qemu_that_ends_at_once_tells_why() {
+    let missing = PathBuf::from("/no/such/kernel");
+    let image = Image { arch: Arch::X86_64, kernel: missing.clone(), initramfs: missing };
+    let error = Session::boot(&spec("broken", image), soon()).unwrap_err();
+    assert!(matches!(error, Error::QemuExited { .. }), "{error:?}");
+    assert!(error.to_string().contains("/no/such/kernel"), "{error}");
+}
+
+#[test]
+fn a_guest_that_does_not_come_up_shows_its_console() {
+    let _alone = e2e::alone();
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![] };
+    let mut spec = spec("mute", image.build(&cache()).unwrap());
+    spec.kernel_args.push("rdinit=/bin/false".to_owned());
+    let error = Session::boot(&spec, soon()).unwrap_err();
+    // The kernel panics, and QEMU ends instead of starting it once more.
+    assert!(matches!(&error, Error::QemuExited { status, .. } if status.success()), "{error:?}");
+}

@@ -1,0 +1,283 @@
+//! `pinhead up` as a person runs it: what it shows, and that nothing is left behind.
+
+use serde_json::Value;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use farm::{Deadline, Monitor, wait_for_exit};
+use hypervisor::Port;
+use pinhead::up::control::{self, Managed};
+use qmp::{Command as Qmp, Reply};
+use wire::{Grant, Message, Sample, Welcome};
+
+const PATIENCE: Duration = Duration::from_secs(180);
+
+struct Up {
+    child: Child,
+    dir: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Starts `pinhead up` with a directory for temporary files of its own.
+fn up(args: &str) -> Up {
+    let alone = e2e::alone();
+    let dir = std::env::temp_dir().join(format!("pinhead-up-test-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory of our own");
+    let mut command = Command::new(e2e::program());
+    command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    Up { child, dir, _alone: alone }
+}
+
+impl Up {
+    /// The QEMUs that it has started.
+    fn qemus(&self) -> Vec<u32> {
+        let all = std::fs::read_dir("/proc").expect("/proc");
+        let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        let ours = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // pid (name) state ppid: the name may hold anything, even parentheses.
+            let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+            let parent = after.split_ascii_whitespace().nth(1);
+            parent.and_then(|p| p.parse().ok()) == Some(self.child.id())
+        };
+        pids.filter(ours).collect()
+    }
+
+    /// Waits until a condition holds, by looking again and again.
+    fn until(&mut self, what: &str, mut so: impl FnMut(&mut Up) -> bool) {
+        let deadline = Deadline::after(PATIENCE);
+        while !so(self) {
+            let ended = self.child.try_wait().expect("its state");
+            assert!(ended.is_none(), "it ended before {what}");
+            assert!(deadline.remaining().is_some(), "never {what}");
+            // Waits for its end, which does not come, instead of sleeping.
+            let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
+        }
+    }
+
+    fn explain(&self) -> std::process::Output {
+        self.explain_guest("g1")
+    }
+
+    fn explain_guest(&self, guest: &str) -> std::process::Output {
+        let mut command = Command::new(e2e::program());
+        command.args(["explain", "default", "--interval", "300", "--guest", guest]);
+        command.env("TMPDIR", &self.dir).output().expect("explain runs")
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
+        assert!(done.success());
+    }
+
+    fn output(&mut self) -> String {
+        let mut text = String::new();
+        let mut out = self.child.stdout.take().expect("its output");
+        out.read_to_string(&mut text).expect("text");
+        text
+    }
+
+    /// Where its guests' sockets are, as the processes that serve them know.
+    fn run_dir(&self) -> PathBuf {
+        let sockets = std::fs::read_to_string("/proc/net/unix").expect("the sockets");
+        let of_ours = format!("/up/{}/g1.qmp", self.child.id());
+        let path = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+        let path = path.into_iter().find(|path| path.ends_with(&of_ours)).expect("a socket");
+        Path::new(path).parent().expect("its directory").to_path_buf()
+    }
+
+    fn processes_are_gone(&self, qemus: &[u32]) {
+        for pid in qemus {
+            assert!(wait_for_exit(*pid, Duration::from_secs(10)).expect("its end"), "{pid} lives");
+        }
+    }
+
+    fn nothing_is_left(&self, qemus: &[u32]) {
+        self.processes_are_gone(qemus);
+        let left: Vec<_> = std::fs::read_dir(&self.dir).expect("the directory").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// One run: both directions within a minute, a guest explained while it runs, another
+/// whose QEMU crashes, and the object at the end.
+#[test]
+fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
+    let mut up = up("--guests 2 --for 60 --format json");
+    up.until("two guests run", |up| up.qemus().len() == 2);
+    let qemus = up.qemus();
+    up.until("a guest can be explained", |up| up.explain().status.success());
+    let explained = String::from_utf8(up.explain().stdout).expect("text");
+    for part in ["guest g1", "HOTPLUG = ", "CP_ActiveAVG = ", "meminfo.MemFree = ", "CPU: "] {
+        assert!(explained.contains(part), "{part} is not in\n{explained}");
+    }
+    // The second QEMU has the higher number: processes are numbered in turn.
+    let second = qemus.iter().max().expect("two of them").to_string();
+    assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
+
+    let text = up.output();
+    assert!(up.child.wait().expect("its end").success());
+    let report: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let guests = report["guests"].as_array().expect("guests");
+    assert_eq!(guests.len(), 2);
+    let (g1, g2) = (&guests[0], &guests[1]);
+    assert_eq!(
+        (&g1["name"], &g1["arch"], &g1["state"]),
+        (&"g1".into(), &"x86_64".into(), &"up".into())
+    );
+    assert_eq!((&g1["cpus_present"], &g1["cpus_online_min"]), (&4.into(), &1.into()));
+    assert!(g1["cpus_online_max"].as_u64() >= Some(3), "{g1}");
+    assert!(g1["cpu_plugs"].as_u64() >= Some(1) && g1["cpu_unplugs"].as_u64() >= Some(4), "{g1}");
+    assert!(g1["pool_grows"].as_u64() >= Some(1) && g1["pool_pages_max"].as_u64() > Some(1000));
+    assert!(g1["pool_shrinks"].is_u64(), "{g1}");
+    assert_eq!(g2["state"], "ended", "{g2}");
+    up.nothing_is_left(&qemus);
+}
+
+/// A signal that can be caught leaves nothing at all. SIGKILL leaves no process, and a
+/// directory of sockets that the next start removes.
+#[test]
+fn whatever_ends_it_nothing_is_left_behind() {
+    let mut of_the_killed: Option<PathBuf> = None;
+    for signal in ["KILL", "TERM", "INT"] {
+        let mut up = up("--guests 2 --idle");
+        up.until("two guests run", |up| up.qemus().len() == 2);
+        let (qemus, run_dir) = (up.qemus(), up.run_dir());
+        if let Some(left) = of_the_killed.take() {
+            assert!(!left.exists(), "{} was not removed", left.display());
+        }
+        up.signal(signal);
+        let status = up.child.wait().expect("its end");
+        assert_eq!(status.success(), signal != "KILL", "{signal}");
+        up.nothing_is_left(&qemus);
+        assert_eq!(run_dir.exists(), signal == "KILL", "{signal}: {}", run_dir.display());
+        if signal == "KILL" {
+            of_the_killed = Some(run_dir);
+        }
+        let shown = up.output();
+        assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
+    }
+}
+
+/// The next message of a port that is wanted.
+fn hear(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&Message) -> bool) -> Message {
+    let mut heard = None;
+    up.until(what, |_| {
+        port.receive().expect("the port");
+        heard = std::iter::from_fn(|| port.next()).find(&is);
+        heard.is_some()
+    });
+    heard.expect("a message")
+}
+
+fn balloon_mib(monitor: &mut Monitor) -> u64 {
+    match monitor.call(Qmp::QueryBalloon, Deadline::after(PATIENCE)) {
+        Ok(Reply::Balloon { actual_bytes }) => actual_bytes >> 20,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who a guest is, by its second monitor.
+fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
+    let stream = UnixStream::connect(dir.join(format!("{guest}.qmp")));
+    let mut monitor = Monitor::new(stream.expect("the second monitor"));
+    match monitor.call(Qmp::QueryUuid, Deadline::after(PATIENCE)) {
+        Ok(Reply::Uuid(uuid)) => uuid,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn manage(up: &Up) -> Result<Managed, String> {
+    control::manage(up.child.id()).expect("the control socket")
+}
+
+/// A host manager has ports and balloons for as long as it lives, and nobody else does.
+#[test]
+fn a_host_manager_takes_the_guests_and_gives_them_back() {
+    // Rules without memory: what moves the balloon here is the manager.
+    let mut up = up("--guests 2 --idle --rules cpu-real-load --format json");
+    up.until("both can be explained", |up| {
+        ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
+    });
+    for turn in 0..2 {
+        let managed = manage(&up).expect("the guests");
+        assert_eq!(managed.guests, ["g1", "g2"]);
+        assert_eq!(managed.dir, up.run_dir());
+        assert!(manage(&up).expect_err("there is one").contains("Another host manager"));
+        let refused = String::from_utf8(up.explain().stderr).expect("text");
+        assert!(refused.contains("g1 is managed by a host manager"), "{refused}");
+
+        let mut port = Port::connect(&managed.dir.join("g1.port"), 0).expect("the port");
+        let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
+        port.say(&Message::Welcome(welcome)).expect("a word");
+        hear(&mut up, &mut port, "a hello", |m| matches!(m, Message::Hello(_)));
+        port.say(&Message::Sample(Sample { sequence: 5 })).expect("a word");
+        let memory = hear(&mut up, &mut port, "its memory", |m| matches!(m, Message::Memory(_)));
+        let Message::Memory(memory) = memory else { panic!("{memory:?}") };
+        assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
+
+        let (first, second) = (uuid(&managed.dir, "g1"), uuid(&managed.dir, "g2"));
+        assert!(first != second && first != [0; 16] && second != [0; 16]);
+
+        let monitor = UnixStream::connect(managed.dir.join("g1.qmp"));
+        let mut monitor = Monitor::new(monitor.expect("the second monitor"));
+        let shrink = Qmp::Balloon { value_bytes: 192 << 20 };
+        monitor.call(shrink, Deadline::after(PATIENCE)).expect("a balloon");
+        up.until("the guest has given memory", |_| balloon_mib(&mut monitor) == 192);
+        let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
+        port.say(&Message::Grant(grant)).expect("a word");
+
+        // However the manager ends, its connections close in some order.
+        if turn == 0 {
+            drop((managed, port));
+        } else {
+            drop((port, managed));
+        }
+        up.until("the guest has its memory", |_| balloon_mib(&mut monitor) == 256);
+        up.until("both are explained again", |up| {
+            ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
+        });
+    }
+    let qemus = up.qemus();
+    up.signal("TERM");
+    let report: Value = serde_json::from_str(&up.output()).expect("its report");
+    for guest in report["guests"].as_array().expect("guests") {
+        assert_eq!(guest["state"], "up", "{guest}");
+        assert!(guest["cpu_unplugs"].as_u64() < Some(20), "counted once: {guest}");
+    }
+    assert!(up.child.wait().expect("its end").success());
+    up.nothing_is_left(&qemus);
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_with_a_reason() {
+    let refused = |args: &str| {
+        let program = e2e::program();
+        let output = Command::new(program).arg("up").args(args.split(' ')).output();
+        let output = output.expect("it runs");
+        assert!(!output.status.success(), "{args}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    assert!(refused("--rules no-such-preset").contains("`pinhead presets` lists them"));
+    assert!(refused("--guests 0").contains("--guests"));
+    assert!(refused("--arch vax").contains("s390x"));
+    let file = std::env::temp_dir().join(format!("pinhead-bad-rules-{}", std::process::id()));
+    std::fs::write(&file, "UPDATE=\"1\"\nHOTPLUG=\"idel > 1\"\n").expect("a file");
+    let text = refused(&format!("--rules {}", file.display()));
+    std::fs::remove_file(&file).expect("its end");
+    assert!(text.contains("did you mean `idle`?"), "{text}");
+}

@@ -1,0 +1,181 @@
+//! What guests, clients and fate do to a manager, and what has to hold all the same.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::scene::{FOUR, GIB, Scene, answer, write_meminfo};
+use counters::Bytes;
+use hypervisor::{Balloon, Event, Id};
+use std::fs;
+
+/// Guests that were shrunk, and a host that lacks nothing any more.
+fn shrunk(scene: &mut Scene) -> Id {
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(10_000);
+    write_meminfo(&scene.dir, 8 * GIB / 5);
+    scene.run(5_000);
+    assert!(scene.actual(guest) < 3500, "{}", scene.actual(guest));
+    assert_eq!(scene.held(), 1);
+    guest
+}
+
+#[test]
+fn one_change_that_nobody_explains_does_not_end_the_lease() {
+    let mut scene = Scene::kept("lease-foreign", "");
+    let guest = shrunk(&mut scene);
+    let size = Bytes::mib(scene.actual(guest) + 200);
+    scene.fake.set_actual(guest, size);
+    scene.run(3_000);
+    assert_eq!(scene.held(), 1, "its kernel may have done that: it lacks memory all the same");
+    for more in [300, 400, 500] {
+        scene.fake.set_actual(guest, size.plus(Bytes::mib(more)));
+        scene.run(4_000);
+    }
+    assert_eq!(scene.held(), 0, "it is another manager's");
+}
+
+#[test]
+fn a_guest_is_held_until_it_has_all_its_memory() {
+    let mut scene = Scene::kept("lease-grow", "");
+    let guest = shrunk(&mut scene);
+    scene.fake.set_balloon(guest, Balloon::Slow(Bytes::mib(20)));
+    let request = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"release"}"#;
+    let mut client = scene.client();
+    write_meminfo(&scene.dir, 8 * GIB);
+    assert!(scene.ask(&mut client, request).is_some());
+    scene.run(2_000);
+    assert!(scene.actual(guest) < 4096);
+    assert_eq!(scene.held(), 1, "it was told to grow, and has not grown");
+    scene.fake.set_balloon(guest, Balloon::Quick);
+    scene.run(15_000);
+    assert_eq!((scene.actual(guest), scene.held()), (4096, 0));
+}
+
+#[test]
+fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
+    let class = |max: &str| {
+        format!("[[class]]\nname = \"web\"\nmatch = [\"web\"]\nmin = \"1 GiB\"\nmax = \"{max}\"\n")
+    };
+    let mut scene = Scene::kept("lease-max", &class("2 GiB"));
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    scene.run(10_000);
+    assert_eq!((scene.actual(guest), scene.held()), (2048, 0), "it has its maximum");
+    fs::write(scene.dir.join("host.toml"), class("4 GiB")).unwrap();
+    scene.manager.reload_and_tell();
+    scene.run(1_000);
+    assert_eq!((scene.actual(guest), scene.held()), (2048, 1));
+}
+
+#[test]
+fn whoever_waits_for_a_reservation_is_told_when_it_is_let_go() {
+    let mut scene = Scene::new("unreserve", "");
+    scene.guest("web", FOUR, Bytes::mib(3900));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(5_000);
+    let mut waits = scene.client();
+    let reserve = r#"{"v":1,"id":7,"do":"reserve","mib":4000,"timeout_ms":600000,"hold_ms":9}"#;
+    assert_eq!(scene.ask(&mut waits, reserve), None);
+    let mut other = scene.client();
+    let let_go = r#"{"v":1,"id":1,"do":"unreserve","reservation":1}"#;
+    assert!(scene.ask(&mut other, let_go).is_some());
+    let told = answer(&mut waits).unwrap();
+    assert_eq!(told["id"], 7);
+    assert!(told["error"].is_object() || told["error"].is_string(), "{told}");
+}
+
+#[test]
+fn nobody_reserves_for_a_client_that_has_left() {
+    let mut scene = Scene::new("reserve-gone", "");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    scene.run(5_000);
+    let mut waits = scene.client();
+    let reserve =
+        r#"{"v":1,"id":7,"do":"reserve","mib":9000,"timeout_ms":600000,"hold_ms":3600000}"#;
+    assert_eq!(scene.ask(&mut waits, reserve), None);
+    drop(waits);
+    scene.run(2_000);
+    let before = scene.actual(guest);
+    scene.run(20_000);
+    assert_eq!(scene.actual(guest), before, "memory is taken for nobody");
+    write_meminfo(&scene.dir, 15 * GIB);
+    scene.run(2_000);
+    let mut other = scene.client();
+    let ps = scene.ask(&mut other, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    assert_eq!(ps["ok"]["host"]["reserved_bytes"], 0, "and held for nobody");
+}
+
+#[test]
+fn a_guest_that_boots_without_end_does_not_fill_the_journal() {
+    let mut scene = Scene::new("boots", "[journal]\nmax_size = \"1 MiB\"\n");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    let other = scene.guest("quiet", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(15_000);
+    let kept = scene.decisions("quiet").len();
+    assert!(scene.actual(other) < 4096 && kept > 0);
+    for _ in 0..2_400 {
+        (0..25).for_each(|_| scene.fake.tell(Event::Rebooted(guest)));
+        scene.run(50);
+    }
+    let size = fs::metadata(scene.dir.join("journal.db")).unwrap().len();
+    assert!(size < 4 << 20, "{size} bytes");
+    assert!(scene.decisions("quiet").len() >= kept, "its neighbour's history is gone");
+}
+
+#[test]
+fn a_rule_that_guards_guests_does_so_before_it_has_seen_enough() {
+    let dir = std::env::temp_dir().join(format!("pinhead-host-{}-guard", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let rules = dir.join("guard.rules");
+    fs::write(&rules, "MAYSHRINK=\"max(guest.swapin, 30) == 0\"\n").unwrap();
+    let settings = format!("[policy]\nrules = \"{}\"\n", rules.display());
+    let mut scene = Scene::new("guarded", &settings);
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(20_000);
+    assert_eq!(scene.actual(guest), 4096, "it was not looked at for thirty passes yet");
+    scene.run(40_000);
+    assert!(scene.actual(guest) < 3500);
+    let before = scene.actual(guest);
+    scene.manager.reload_and_tell();
+    write_meminfo(&scene.dir, GIB / 2);
+    scene.run(5_000);
+    assert_eq!(scene.actual(guest), before, "new rules know nothing yet");
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn without_a_keeper_nothing_is_taken_that_nobody_would_give_back() {
+    let mut scene = Scene::kept_by("keeperless", "", "true");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    for _ in 0..20 {
+        for _ in 0..20 {
+            scene.run(50);
+            wait_for_the_end_of("true");
+        }
+    }
+    assert_eq!(scene.actual(guest), 4096);
+    let said = scene.manager.take_said();
+    let told = said.iter().filter(|text| text.contains("The keeper does not stay")).count();
+    assert_eq!(told, 1, "{said:?}");
+}
+
+/// Waits until no child of this process that has this name runs.
+fn wait_for_the_end_of(name: &str) {
+    let own = std::process::id().to_string();
+    let runs = |stat: String| {
+        let Some((_, rest)) = stat.split_once(&format!("({name}) ")) else { return false };
+        let mut fields = rest.split(' ');
+        fields.next() != Some("Z") && fields.next() == Some(own.as_str())
+    };
+    for _ in 0..100_000 {
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut stats = all.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        if !stats.any(runs) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{name} still runs");
+}

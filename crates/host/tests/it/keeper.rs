@@ -1,0 +1,293 @@
+//! The keeper as a process: a manager that is killed, one that hangs, one that says goodbye.
+//!
+//! Processes, all of this program: two that play QEMUs, a dummy manager that holds a lease, and the
+//! keeper that the lease starts. Each is a test of its own, which does nothing unless it is given
+//! a directory to work in.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use counters::Bytes;
+use host::keeper::{Held, Lease, Limits, Options, Place, run};
+use hypervisor::ProcessId;
+use kernfs::Root;
+use rustix::event::{Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const DIR: &str = "PINHEAD_TEST_DIR";
+/// The name of a QEMU, or the numbers of both.
+const QEMU: &str = "PINHEAD_TEST_QEMU";
+const GUESTS: [&str; 2] = ["a", "b"];
+/// Longer than anything here takes, also on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+const RESTORE: Bytes = Bytes::mib(512);
+const HELD: Bytes = Bytes::mib(200);
+
+/// A guest that answers what every QEMU is asked, and writes down the targets that it is given.
+#[test]
+fn a_qemu() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let name = std::env::var(QEMU).expect("a name");
+    let listener = UnixListener::bind(dir.join(format!("{name}.qmp"))).expect("a socket");
+    println!("listens 0");
+    for stream in listener.incoming() {
+        converse(stream.expect("a client"), &name);
+    }
+}
+
+fn converse(mut stream: UnixStream, name: &str) {
+    let version = json!({ "qemu": { "micro": 0, "minor": 2, "major": 7 }, "package": "" });
+    let greeting = json!({ "QMP": { "version": version, "capabilities": [] } });
+    if writeln!(stream, "{greeting}").is_err() {
+        return;
+    }
+    let lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    for line in lines.map_while(Result::ok) {
+        let command: Value = serde_json::from_str(&line).expect("a command");
+        let value = match command["execute"].as_str().expect("a name") {
+            "query-name" => json!({ "name": name }),
+            "query-uuid" => json!({ "UUID": "00000000-0000-0000-0000-000000000000" }),
+            "query-memory-size-summary" => json!({ "base-memory": RESTORE.0 }),
+            "query-balloon" => json!({ "actual": HELD.0 }),
+            "query-status" => json!({ "status": "running", "running": true, "singlestep": false }),
+            "query-migrate" | "qmp_capabilities" => json!({}),
+            "balloon" => {
+                let value = command["arguments"]["value"].as_u64().expect("a size");
+                println!("target {value}");
+                json!({})
+            }
+            _ => json!([]),
+        };
+        let reply = json!({ "return": value, "id": command["id"] });
+        if writeln!(stream, "{reply}").is_err() {
+            return;
+        }
+    }
+}
+
+struct Scene {
+    dir: PathBuf,
+    qemus: Vec<Child>,
+    manager: Child,
+    keeper: ProcessId,
+    told: Receiver<(&'static str, u64)>,
+}
+
+impl Scene {
+    /// A manager with two guests that have given memory up, and its keeper.
+    fn new(name: &str, available_mib: u64) -> Scene {
+        let dir =
+            std::env::temp_dir().join(format!("pinhead-keeper-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("root/proc")).expect("a directory");
+        fs::create_dir_all(dir.join("root/sys/kernel/mm/ksm")).expect("a directory");
+        fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
+        let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
+        fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
+        let (sender, told) = channel();
+        let mut qemus = Vec::new();
+        for name in GUESTS {
+            let mut qemu = child("a_qemu", &dir, name);
+            let mut numbers = numbers(&mut qemu);
+            assert_eq!(numbers.next(), Some(("listens".to_owned(), 0)));
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for (_, target) in numbers {
+                    if sender.send((name, target)).is_err() {
+                        return;
+                    }
+                }
+            });
+            qemus.push(qemu);
+        }
+        let pids: Vec<_> = qemus.iter().map(|qemu| qemu.id().to_string()).collect();
+        let mut manager = child("a_manager", &dir, &pids.join(" "));
+        let mut numbers = numbers(&mut manager);
+        let (_, pid) = numbers.next().expect("the keeper's number");
+        let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
+        // Whatever else it says is read, so that it never waits.
+        thread::spawn(move || numbers.count());
+        Scene { dir, qemus, manager, keeper, told }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.manager);
+        kill_process(pid, signal).expect("a signal");
+    }
+
+    /// The targets that the guests were given, once both have one.
+    fn targets(&self) -> BTreeMap<&'static str, u64> {
+        let mut targets = BTreeMap::new();
+        while targets.len() < 2 {
+            let (name, target) = self.told.recv_timeout(LONG).expect("a target");
+            targets.insert(name, target);
+        }
+        targets
+    }
+
+    /// Waits until the keeper has ended.
+    fn end(mut self) {
+        let _ = self.manager.kill();
+        self.manager.wait().expect("its end");
+        let mut waited = Duration::ZERO;
+        while self.keeper.is_alive() {
+            assert!(waited < LONG, "the keeper stays");
+            waited += pause(50);
+        }
+    }
+}
+
+impl Drop for Scene {
+    /// Without its manager the keeper ends by itself.
+    fn drop(&mut self) {
+        let _ = self.manager.kill();
+        let _ = self.manager.wait();
+        for qemu in &mut self.qemus {
+            let _ = qemu.kill();
+            let _ = qemu.wait();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Lets other processes run; gives how long.
+fn pause(ms: u32) -> Duration {
+    let time = Timespec { tv_sec: 0, tv_nsec: i64::from(ms) * 1_000_000 };
+    poll(&mut [], Some(&time)).expect("a poll of nothing");
+    Duration::from_millis(ms.into())
+}
+
+/// This program again, in one of its parts.
+fn child(part: &str, dir: &Path, qemu: &str) -> Child {
+    Command::new(std::env::current_exe().expect("a program"))
+        .args(["--exact", &format!("keeper::{part}"), "--nocapture"])
+        .env(DIR, dir)
+        .env(QEMU, qemu)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child")
+}
+
+/// The words with numbers that a child writes, among what the test harness writes.
+fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
+    let output = BufReader::new(child.stdout.take().expect("its output"));
+    output.lines().map_while(Result::ok).filter_map(|line| {
+        // The harness begins a line before it calls the test.
+        let mut words = line.rsplit(' ');
+        let number = words.next()?.parse().ok()?;
+        Some((words.next()?.to_owned(), number))
+    })
+}
+
+/// The dummy manager.
+#[test]
+fn a_manager() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let pids = std::env::var(QEMU).expect("numbers");
+    let pids = pids.split(' ').map(|pid| ProcessId::of(pid.parse().expect("a number")));
+    let qemus = pids.map(|qemu| qemu.expect("a guest"));
+    let program = std::env::current_exe().expect("a program");
+    let arguments = ["--exact", "keeper::a_keeper", "--nocapture"].map(Into::into).into();
+    let mut lease = Lease::start(program, arguments, 0).expect("a keeper");
+    for ((id, name), qemu) in (1..).zip(GUESTS).zip(qemus) {
+        lease.hold(Held {
+            id,
+            name: name.to_owned(),
+            place: Place::Qmp(format!("{}/{name}.qmp", dir.display())),
+            uuid: [0; 16],
+            process: Some((qemu.pid, qemu.start_ticks)),
+            restore: RESTORE.0,
+            held: HELD.0,
+        });
+    }
+    let saved = r#"[["run","0"]]"#;
+    lease.set_ksm(Some(serde_json::from_str(saved).expect("settings")));
+    println!("keeper {}", lease.keeper_pid().expect("a keeper"));
+    let mut now_ms = 0;
+    loop {
+        if let Ok(how) = fs::read(dir.join("finish")) {
+            if how == b"without" {
+                let keeper = lease.keeper_pid().and_then(ProcessId::of).expect("a keeper");
+                let pid = i32::try_from(keeper.pid).ok().and_then(Pid::from_raw);
+                kill_process(pid.expect("a number"), Signal::KILL).expect("a signal");
+                while keeper.is_alive() {
+                    pause(10);
+                }
+            }
+            assert!(lease.finish().expect("an end").success());
+            return;
+        }
+        now_ms += u64::try_from(pause(100).as_millis()).expect("a short time");
+        lease.turn(now_ms);
+    }
+}
+
+/// The keeper.
+#[test]
+fn a_keeper() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let limits = Limits { beat_ms: 5000, rescue_ms: 4000 };
+    let options = Options { limits, root: Root::at(dir.join("root")) };
+    let mut said = Vec::new();
+    run(std::io::stdin(), &options, &mut |text| said.push(text.to_owned())).expect("a run");
+    fs::write(dir.join("said"), said.join("\n")).expect("a file");
+}
+
+#[test]
+fn a_killed_managers_guests_have_their_memory_back() {
+    let scene = Scene::new("kill", 4096);
+    scene.signal(Signal::KILL);
+    let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
+    assert_eq!(scene.targets(), all);
+    let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
+    assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
+    scene.end();
+}
+
+#[test]
+fn a_hanging_manager_is_ended_first() {
+    let mut scene = Scene::new("stop", 4096);
+    scene.signal(Signal::STOP);
+    assert_eq!(scene.targets().len(), 2);
+    let status = scene.manager.wait().expect("its end");
+    assert!(!status.success(), "it was killed: {status}");
+    scene.end();
+}
+
+#[test]
+fn what_the_host_does_not_have_is_divided() {
+    let scene = Scene::new("short", 100);
+    scene.signal(Signal::KILL);
+    let each = HELD.0 + (50 << 20);
+    assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
+    scene.end();
+}
+
+#[test]
+fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
+    let mut scene = Scene::new("finish", 4096);
+    fs::write(scene.dir.join("finish"), "").expect("a file");
+    assert_eq!(scene.targets().len(), 2);
+    assert!(scene.manager.wait().expect("its end").success());
+    let said = fs::read_to_string(scene.dir.join("said")).expect("what it said");
+    assert!(said.contains("has ended") && said.contains("2 guests"), "{said}");
+    scene.end();
+}
+
+#[test]
+fn a_keeper_that_was_killed_with_its_manager_is_replaced_for_the_end() {
+    let mut scene = Scene::new("both", 4096);
+    let how = scene.dir.join("how");
+    fs::write(&how, "without").expect("a file");
+    fs::rename(&how, scene.dir.join("finish")).expect("a name");
+    assert_eq!(scene.targets().len(), 2);
+    assert!(scene.manager.wait().expect("its end").success());
+    scene.end();
+}

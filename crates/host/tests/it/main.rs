@@ -1,0 +1,9 @@
+//! The manager, driven by fake hypervisors, monitors and clients.
+
+mod hostile;
+mod keeper;
+mod manager;
+mod monitor;
+mod scan;
+mod scene;
+mod scrape;

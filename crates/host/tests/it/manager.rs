@@ -1,0 +1,192 @@
+//! The whole manager over guests that are not there, with a clock that is turned by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::scene::{FOUR, GIB, Scene, write_meminfo};
+use counters::Bytes;
+use host::Options;
+use hypervisor::{Balloon, Event, Fake, Id, RunState};
+use std::fs;
+use store::{Fate, Journal, Range, kinds};
+
+#[test]
+fn a_host_below_its_set_point_takes_what_is_idle_and_writes_down_why() {
+    let mut scene = Scene::new("setpoint", "");
+    let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
+    let busy = scene.guest("busy", FOUR, Bytes::mib(3900));
+    scene.run(5_000);
+    assert_eq!((scene.actual(hoarder), scene.actual(busy)), (4096, 4096), "nobody lacks anything");
+    write_meminfo(&scene.dir, GIB);
+    scene.run(10_000);
+    assert!(scene.actual(hoarder) < 3000, "{}", scene.actual(hoarder));
+    assert_eq!(scene.actual(busy), 4096, "it has nothing to spare");
+    let decisions = scene.decisions("hoarder");
+    let shrink = decisions.iter().find(|d| d.decision.action == "shrink").unwrap();
+    assert_eq!(shrink.decision.clause, "setpoint");
+    assert!(shrink.decision.acted);
+    assert_eq!(shrink.outcomes[0].fate, Fate::Reached);
+    let available = shrink.decision.inputs.iter().find(|(name, _)| name == "host_available");
+    assert_eq!(available.unwrap().1, Some(GIB as f64));
+}
+
+#[test]
+fn a_dry_run_decides_and_moves_nothing() {
+    let options = Options { dry_run: true, for_ms: None };
+    let mut scene = Scene::with("dry", "", options);
+    let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(20_000);
+    assert_eq!(scene.fake.targets(), []);
+    assert_eq!(scene.actual(hoarder), 4096);
+    let decisions = scene.decisions("hoarder");
+    assert!(decisions.iter().any(|d| d.decision.action == "shrink"));
+    assert!(decisions.iter().all(|d| !d.decision.acted));
+}
+
+#[test]
+fn whoever_cannot_be_asked_is_held_and_the_others_are_served() {
+    let mut scene = Scene::new("held", "");
+    let paused = scene.guest("paused", FOUR, Bytes::mib(500));
+    let silent = scene.guest("silent", FOUR, Bytes::mib(500));
+    let bare = scene.guest("bare", FOUR, Bytes::mib(500));
+    let good = scene.guest("good", FOUR, Bytes::mib(500));
+    let refuses = scene.guest("refuses", FOUR, Bytes::mib(500));
+    scene.fake.set_state(paused, RunState::Paused);
+    scene.fake.set_balloon(silent, Balloon::Silent);
+    scene.fake.set_balloon(refuses, Balloon::Refuses("no balloon today".into()));
+    scene.guests.retain(|(id, _)| *id != bare);
+    write_meminfo(&scene.dir, GIB);
+    scene.run(30_000);
+    let asked = |id: Id| scene.fake.targets().iter().filter(|(_, to, _)| *to == id).count();
+    assert_eq!((asked(paused), asked(silent), asked(bare)), (0, 0, 0));
+    assert!(scene.actual(good) < 3500, "{}", scene.actual(good));
+    let clauses = |name: &str| scene.clauses(name).join(" ");
+    assert!(clauses("paused").contains("unusable"));
+    assert!(clauses("silent").contains("unusable") || clauses("silent").contains("stale"));
+    assert!(clauses("bare").contains("stale"));
+    let fates: Vec<Fate> =
+        scene.decisions("refuses").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
+    assert!(fates.contains(&Fate::Refused), "{fates:?}");
+    assert!(asked(refuses) < 8, "{} tries of what is refused", asked(refuses));
+}
+
+#[test]
+fn a_stuck_balloon_is_left_out_within_its_time_and_told() {
+    let mut scene = Scene::new("stuck", "");
+    let stuck = scene.guest("stuck", FOUR, Bytes::mib(500));
+    scene.fake.set_balloon(stuck, Balloon::Stuck);
+    write_meminfo(&scene.dir, GIB);
+    scene.run(10_000);
+    assert!(scene.clauses("stuck").contains(&"stuck".to_owned()));
+    let said = scene.manager.take_said().join("\n");
+    assert!(said.contains("The balloon of stuck does not move"), "{said}");
+    let (_, _, last) = *scene.fake.targets().last().unwrap();
+    assert_eq!(last, FOUR, "it is asked for what it has");
+}
+
+#[test]
+fn a_guest_that_goes_in_mid_move_leaves_an_outcome_and_a_new_one_starts_afresh() {
+    let mut scene = Scene::new("gone", "");
+    let first = scene.guest("web", FOUR, Bytes::mib(500));
+    scene.fake.set_balloon(first, Balloon::Slow(Bytes::mib(1)));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(5_000);
+    scene.fake.remove(first, "killed");
+    scene.run(500);
+    let second = scene.guest("web", FOUR, Bytes::mib(3900));
+    scene.run(5_000);
+    assert_ne!(first, second);
+    assert_eq!(scene.actual(second), 4096, "what the first could spare is not asked of it");
+    let fates: Vec<Fate> =
+        scene.decisions("web").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
+    assert!(fates.contains(&Fate::Gone), "{fates:?}");
+}
+
+#[test]
+fn another_manager_of_the_same_balloon_is_noticed_and_left_alone() {
+    let mut scene = Scene::new("foreign", "");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    scene.run(5_000);
+    for size in [3000, 2500, 2000] {
+        scene.fake.set_actual(guest, Bytes::mib(size));
+        scene.run(3_000);
+    }
+    write_meminfo(&scene.dir, GIB);
+    scene.run(30_000);
+    assert_eq!(scene.fake.targets(), [], "it is the other's");
+    let said = scene.manager.take_said().join("\n");
+    assert!(said.contains("Somebody else moves the balloon of web"), "{said}");
+    let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
+    let range = Range { from_ms: 0, to_ms: i64::MAX };
+    let keys: Vec<_> = journal.guests().unwrap().iter().map(|row| row.key).collect();
+    let events = journal.events(&keys, range, 100).unwrap();
+    assert!(events.iter().any(|found| found.event.kind == kinds::FOREIGN));
+}
+
+#[test]
+fn one_process_that_is_found_twice_is_managed_once() {
+    let mut scene = Scene::new("twice", "");
+    let process = Some(hypervisor::ProcessId { pid: 4_000_000, start_ticks: 7 });
+    for source in ["/run/a.qmp", "qemu:///system"] {
+        let found = Fake::found("web", FOUR);
+        scene.fake.add(hypervisor::Found { process, source: source.into(), ..found });
+    }
+    scene.run(1_000);
+    assert_eq!(scene.manager.guests(), 1);
+}
+
+#[test]
+fn settings_are_read_again_all_or_nothing() {
+    let mut scene =
+        Scene::new("reload", "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"3 GiB\"\n");
+    let guest = scene.guest("web1", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(15_000);
+    assert_eq!(scene.actual(guest), 3072, "its class keeps 3 GiB for it");
+    let file = scene.dir.join("host.toml");
+    fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\nmaxx = 1\n")
+        .unwrap();
+    scene.manager.reload_and_tell();
+    scene.run(10_000);
+    assert_eq!(scene.actual(guest), 3072);
+    let said = scene.manager.take_said().join("\n");
+    assert!(said.contains("the old ones hold") && said.contains("maxx"), "{said}");
+    fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\n").unwrap();
+    scene.manager.reload_and_tell();
+    scene.run(15_000);
+    assert_eq!(scene.actual(guest), 2048);
+}
+
+#[test]
+fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
+    let mut scene = Scene::new("need", "");
+    let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
+    let starved = scene.guest("starved", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(20_000);
+    // The host stays at its reserve: nothing is free but what the hoarder still gives.
+    write_meminfo(&scene.dir, 500 << 20);
+    scene.run(5_000);
+    let before = scene.actual(starved);
+    scene.uses(starved, Bytes::mib(before + 200));
+    scene.run(1_000);
+    write_meminfo(&scene.dir, 900 << 20);
+    scene.run(10_000);
+    assert!(scene.actual(starved) > before, "{before} -> {}", scene.actual(starved));
+    assert!(scene.actual(hoarder) >= 614, "its minimum is 15 % of 4 GiB");
+    assert!(scene.clauses("starved").contains(&"need".to_owned()));
+}
+
+#[test]
+fn a_rebooted_guest_is_another_one_in_the_journal() {
+    let mut scene = Scene::new("reboot", "");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(8_000);
+    scene.fake.tell(Event::Rebooted(guest));
+    scene.run(8_000);
+    let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
+    let boots: Vec<String> =
+        journal.guests().unwrap().into_iter().map(|row| row.guest.boot).collect();
+    assert_eq!(boots.len(), 2, "{boots:?}");
+}

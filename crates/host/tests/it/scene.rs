@@ -1,0 +1,200 @@
+//! A host whose meminfo the test writes, a manager of fake guests on it, a client of its socket.
+
+use counters::Bytes;
+use host::config::{Loaded, Place};
+use host::control::Server;
+use host::ksm::Ksm;
+use host::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, keeper};
+use hypervisor::{BalloonStats, Fake, Id, IdSource};
+use std::cell::Cell;
+use std::fs;
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use store::{Decided, Journal, Query, Range, Writer};
+
+pub const GIB: u64 = 1 << 30;
+
+/// A host of 16 GiB whose meminfo the test writes, and a manager of fake guests on it.
+pub struct Scene {
+    pub dir: PathBuf,
+    pub hand: Rc<Cell<u64>>,
+    pub fake: Fake,
+    pub manager: Manager,
+    /// Nothing is ever said through it, and it stays open.
+    stop: (UnixStream, UnixStream),
+    pub guests: Vec<(Id, BalloonStats)>,
+}
+
+impl Scene {
+    pub fn new(name: &str, settings: &str) -> Scene {
+        Scene::with(name, settings, Options::default())
+    }
+
+    pub fn with(name: &str, settings: &str, options: Options) -> Scene {
+        Scene::leased(name, settings, options, Lease::none())
+    }
+
+    /// With a keeper that takes note and does nothing.
+    pub fn kept(name: &str, settings: &str) -> Scene {
+        Scene::kept_by(name, settings, "cat")
+    }
+
+    /// With this program for a keeper.
+    pub fn kept_by(name: &str, settings: &str, program: &str) -> Scene {
+        let keeper = keeper::Lease::start(program.into(), Vec::new(), 0).unwrap();
+        Scene::leased(name, settings, Options::default(), Lease::of(keeper))
+    }
+
+    fn leased(name: &str, settings: &str, options: Options, lease: Lease) -> Scene {
+        let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("proc")).unwrap();
+        let config_path = dir.join("host.toml");
+        fs::write(&config_path, settings).unwrap();
+        write_meminfo(&dir, 8 * GIB);
+        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
+        let place = Place { host_total: Some(Bytes(16 * GIB)), ..Place::default() };
+        let loaded: Loaded = host::config::load(Some(&config_path), &place).unwrap();
+        let hand = Rc::new(Cell::new(0));
+        let fake = Fake::new("fake", IdSource::new());
+        let root = kernfs::Root::at(&dir);
+        let manager = Manager::new(Parts {
+            clock: Clock::by_hand(Rc::clone(&hand)),
+            options,
+            place,
+            config_path: Some(config_path),
+            loaded,
+            sources: vec![Box::new(fake.clone())],
+            reader: MachineReader::open(&root).unwrap(),
+            journal: Writer::new(&dir.join("journal.db")),
+            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            lease,
+            ksm: Ksm::open(&dir, host::config::KsmMode::Leave),
+            monitor: None,
+        })
+        .unwrap();
+        let stop = UnixStream::pair().unwrap();
+        Scene { dir, hand, fake, manager, stop, guests: Vec::new() }
+    }
+
+    /// A guest that uses `used` of its memory, the rest of which is free in it.
+    pub fn guest(&mut self, name: &str, memory: Bytes, used: Bytes) -> Id {
+        let id = self.fake.add(Fake::found(name, memory));
+        let stats = BalloonStats {
+            total: Some(memory),
+            free: Some(memory.less(used)),
+            available: Some(memory.less(used)),
+            caches: Some(Bytes::ZERO),
+            swap_in: Some(Bytes::ZERO),
+            swap_out: Some(Bytes::ZERO),
+            major_faults: Some(0),
+            ..BalloonStats::default()
+        };
+        self.guests.push((id, stats));
+        id
+    }
+
+    /// Lets time pass; each guest's free memory follows its balloon.
+    pub fn run(&mut self, ms: u64) {
+        let end = self.hand.get() + ms;
+        while self.hand.get() < end {
+            let now = self.hand.get() + 50;
+            self.hand.set(now);
+            for (id, stats) in &self.guests {
+                let Some(actual) = self.fake.actual(*id) else { continue };
+                let used = stats.total.unwrap().less(stats.available.unwrap());
+                let free = Some(actual.less(used));
+                let updated_s = now / 1000 + 1;
+                let told = BalloonStats { updated_s, available: free, free, ..*stats };
+                self.fake.set_stats(*id, Some(told));
+            }
+            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
+            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
+        }
+    }
+
+    /// Changes what a guest uses.
+    pub fn uses(&mut self, id: Id, used: Bytes) {
+        for (guest, stats) in &mut self.guests {
+            if *guest == id {
+                stats.available = Some(stats.total.unwrap().less(used));
+            }
+        }
+    }
+
+    pub fn actual(&self, id: Id) -> u64 {
+        self.fake.actual(id).unwrap().as_mib()
+    }
+
+    /// A connection to the control socket.
+    pub fn client(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.dir.join("host.sock")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    }
+
+    /// What the manager answers to this request, if it does within a second.
+    pub fn ask(&mut self, client: &mut UnixStream, request: &str) -> Option<serde_json::Value> {
+        writeln!(client, "{request}").unwrap();
+        self.run(1_000);
+        answer(client)
+    }
+
+    /// How many guests the keeper would restore.
+    pub fn held(&mut self) -> u64 {
+        let status = self.ask(&mut self.client(), r#"{"v":1,"id":1,"do":"status"}"#).unwrap();
+        status["ok"]["lease"]["guests"].as_u64().unwrap()
+    }
+
+    pub fn decisions(&self, name: &str) -> Vec<Decided> {
+        let journal = Journal::read_only(&self.dir.join("journal.db")).unwrap();
+        let guests = journal.guests().unwrap();
+        let of = guests.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
+        let range = Range { from_ms: 0, to_ms: i64::MAX };
+        let mut all = Vec::new();
+        let query = Query { guests: of, range, policy: None };
+        journal
+            .decisions(&query, |decided| {
+                all.push(decided);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        all
+    }
+
+    pub fn clauses(&self, name: &str) -> Vec<String> {
+        self.decisions(name).iter().map(|d| d.decision.clause.to_string()).collect()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+pub fn write_meminfo(dir: &Path, available: u64) {
+    let text = format!(
+        "MemTotal: {} kB\nMemFree: {} kB\nMemAvailable: {} kB\n",
+        16 * GIB / 1024,
+        available / 1024,
+        available / 1024
+    );
+    fs::write(dir.join("proc/meminfo"), text).unwrap();
+}
+
+pub const FOUR: Bytes = Bytes::mib(4096);
+
+/// The next line that has come.
+pub fn answer(client: &mut UnixStream) -> Option<serde_json::Value> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while client.read(&mut byte).is_ok_and(|count| count > 0) && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    (!line.is_empty()).then(|| serde_json::from_slice(&line).unwrap())
+}

@@ -1,0 +1,4 @@
+//! Loads on a web server of our own and on jobs.
+
+mod jobs;
+mod web;

@@ -1,0 +1,4 @@
+//! Documents and pushes, against what is written about them.
+
+mod documents;
+mod push;

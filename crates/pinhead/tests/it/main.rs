@@ -1,0 +1,7 @@
+//! The command line as a person or a script meets it, without a guest.
+
+mod check;
+mod conform;
+mod docs;
+mod host_rules;
+mod why;

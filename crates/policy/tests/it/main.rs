@@ -1,0 +1,5 @@
+//! Decisions: of a guest, and of a host about its guests.
+
+mod arbiter;
+mod arbiter_real;
+mod guest;

@@ -1,0 +1,5 @@
+//! The protocol, from bytes to replies.
+
+mod client;
+mod decoder;
+mod replies;

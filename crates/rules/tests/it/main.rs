@@ -1,0 +1,10 @@
+//! The rule language, from text to values and complaints.
+
+mod additions;
+mod common;
+mod diagnostics;
+mod expressions;
+mod files;
+mod host;
+mod limits;
+mod lint;

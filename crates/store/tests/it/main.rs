@@ -1,0 +1,13 @@
+//! The journal and the recordings: written, read, damaged, killed.
+
+mod common;
+mod crash;
+mod day;
+mod golden;
+mod journal;
+mod recorder_crash;
+mod records;
+mod records_damaged;
+mod records_golden;
+mod records_running;
+mod writer;

@@ -1,0 +1,188 @@
+//! A process that records is killed again and again, and a disk is full: what was there stays,
+//! and what comes afterwards is recorded.
+
+use crate::common::{Dir, START_MS};
+use crate::day::World;
+use counters::series::{HostField, Moment};
+use std::io::{BufRead, BufReader, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use store::{Keep, News, Recorder, Records};
+
+/// Names the directory to write to, in the child.
+const DIR: &str = "PINHEAD_TEST_RECORDS";
+const KILLS: i64 = 200;
+const GUESTS: usize = 3;
+/// Seconds between two moments: minutes and quarters are over soon.
+const STEP_MS: i64 = 5_000;
+
+/// The child: it is this test, run once more with the variable set, and it only ever ends by
+/// being killed. Without the variable there is nothing to do.
+#[test]
+fn child_that_records_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let dir = Path::new(&dir);
+    let mut last_ms = START_MS - STEP_MS;
+    if let Ok(records) = Records::open(dir) {
+        // The last one that is there: the time goes on from it.
+        let (_, to_ms) = records.extent().expect("read").unwrap_or((0, START_MS));
+        let visit = |moment: Moment| {
+            last_ms = last_ms.max(moment.at_ms);
+            ControlFlow::Continue(())
+        };
+        records.raw(to_ms - 120_000, i64::MAX, visit).expect("read");
+    }
+    let mut recorder = Recorder::new(dir, Keep::USUAL);
+    loop {
+        last_ms += STEP_MS;
+        let news = recorder.record(&moment(last_ms));
+        assert!(news.is_none(), "{news:?}");
+        // Not `println`: the harness keeps what a passing test prints.
+        writeln!(std::io::stderr().lock(), "recorded {last_ms}").expect("the parent listens");
+    }
+}
+
+/// A moment that tells its own number.
+fn moment(at_ms: i64) -> Moment {
+    let mut moment = World::new(GUESTS, at_ms - 60_000).at(at_ms);
+    moment.host.set(HostField::User, Some(at_ms.unsigned_abs()));
+    moment
+}
+
+#[test]
+fn what_was_recorded_survives_being_killed() {
+    let dir = Dir::new("recorder-crash");
+    let mut told = START_MS;
+    for round in 0..KILLS {
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args([
+                "--exact",
+                "recorder_crash::child_that_records_until_it_is_killed",
+                "--nocapture",
+            ])
+            .env(DIR, &dir.0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let time = |line: &str| line.strip_prefix("recorded ").and_then(|ms| ms.parse().ok());
+        // Each round another number of moments, so that the kill meets another one.
+        for _ in 0..=round * 7 % 23 {
+            let line = lines.next().expect("it goes on").expect("text");
+            told = time(&line).unwrap_or_else(|| {
+                let rest: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
+                panic!("{line}{}", rest.join("\n"))
+            });
+        }
+        child.kill().expect("killed");
+        child.wait().expect("gone");
+        // The last line may be cut.
+        let rest = lines.map_while(Result::ok).filter_map(|line| time(&line));
+        told = rest.max().unwrap_or(told).max(told);
+        // All that was recorded can be read, as the kill left it: the last second at most,
+        // which nobody was told of, is missing.
+        let records = Records::open(&dir.0).expect("opened");
+        let mut last_ms = 0;
+        let visit = |moment: Moment| {
+            assert!(last_ms == 0 || moment.at_ms == last_ms + STEP_MS, "none is missing");
+            last_ms = moment.at_ms;
+            ControlFlow::Continue(())
+        };
+        records.raw(told - 600_000, i64::MAX, visit).expect("read");
+        assert!(last_ms >= told, "{told} was recorded, and {last_ms} is the last one");
+    }
+    let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
+    assert!(recorder.record(&moment(told + 2 * STEP_MS)).is_none());
+    recorder.close().expect("written");
+    // No minute lacks anything, and nothing is there twice.
+    let records = Records::open(&dir.0).expect("opened");
+    assert_eq!(records.gaps(i64::MIN, i64::MAX).expect("read"), []);
+    let minutes = records.intervals(START_MS, told / 60_000 * 60_000, 60_000).expect("read");
+    assert!(minutes.len() > 100, "{}", minutes.len());
+    for minute in &minutes {
+        assert_eq!(minute.host.covered_ms, 60_000);
+        assert_eq!(minute.host.get(HostField::User), Some(60_000));
+        assert_eq!(minute.guests.len(), GUESTS);
+    }
+    let quarters = records.intervals(START_MS, told / 900_000 * 900_000, 900_000).expect("read");
+    assert!(quarters.iter().all(|quarter| quarter.host.covered_ms == 900_000));
+}
+
+/// A file system of 4 MiB, where the test may have one.
+struct Small(Dir);
+
+impl Small {
+    fn new(name: &str) -> Option<Small> {
+        let dir = Dir::new(name);
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+            .arg(&dir.0)
+            .stderr(Stdio::null())
+            .status();
+        mount.is_ok_and(|status| status.success()).then_some(Small(dir))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // What stays mounted is seen by who looks; there is nobody to tell.
+        let _ = Command::new("umount").arg(&self.0.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_once_and_recording_goes_on() {
+    let Some(small) = Small::new("recorder-full") else {
+        eprintln!("left out: only root can make a small file system");
+        return;
+    };
+    let dir = &small.0.0;
+    std::fs::create_dir(dir.join("here")).expect("made");
+    let here = dir.join("here");
+    let mut recorder = Recorder::new(&here, Keep::USUAL);
+    let mut world = World::new(10, START_MS);
+    let mut at_ms = START_MS;
+    let mut feed = |recorder: &mut Recorder| {
+        at_ms += 5_000;
+        recorder.record(&world.at(at_ms))
+    };
+    for _ in 0..30 {
+        assert!(feed(&mut recorder).is_none());
+    }
+    // Somebody fills the disk to its last byte.
+    let mut file = std::fs::File::create(dir.join("filler")).expect("made");
+    while file.write_all(&[1; 512]).is_ok() {}
+    drop(file);
+    let news: Vec<News> = (0..120).filter_map(|_| feed(&mut recorder)).collect();
+    let [News::Failed(error)] = &news[..] else { panic!("{news:?}") };
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    assert!(text.contains("full") || text.contains("No space"), "{text}");
+    assert!((1..=12).contains(&recorder.waiting()), "{}", recorder.waiting());
+    // What was there can still be read.
+    let records = Records::open(&here).expect("opened");
+    assert!(!records.intervals(START_MS, i64::MAX, 60_000).expect("read").is_empty());
+    // Longer than memory is given for: the oldest minutes go, and are told of.
+    let news: Vec<News> = (0..600).filter_map(|_| feed(&mut recorder)).collect();
+    assert!(news.is_empty(), "{news:?}");
+    assert_eq!(recorder.waiting(), 30);
+    std::fs::remove_file(dir.join("filler")).expect("there");
+    let news: Vec<News> = (0..30).filter_map(|_| feed(&mut recorder)).collect();
+    let [News::Recovered { lost }] = &news[..] else { panic!("{news:?}") };
+    assert!(*lost > 10, "{lost}");
+    assert_eq!(recorder.waiting(), 0);
+    let found = records.intervals(START_MS, i64::MAX, 60_000).expect("read");
+    let lost_minutes = found.iter().filter(|minute| minute.host.covered_ms == 0).count();
+    let whole = found.iter().filter(|minute| minute.host.covered_ms == 60_000).count();
+    assert_eq!(lost_minutes as u64, *lost);
+    assert!(whole >= 30, "{whole} of {}", found.len());
+    let gaps = records.gaps(i64::MIN, i64::MAX).expect("read");
+    assert_eq!(gaps.len() as u64, *lost);
+    assert!(gaps.iter().all(|gap| gap.reason == "lost"));
+}

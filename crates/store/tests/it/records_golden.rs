@@ -1,0 +1,119 @@
+//! Recordings of every version that there ever was are read.
+//!
+//! `tests/data/records-v1` was written by the function below. When a version 2 comes, its
+//! directory is added beside it, and this one stays as it is. Fields that are new since then
+//! are missing in it.
+
+use crate::common::{Dir, START_MS};
+use crate::day;
+use counters::series::{Field, Interval, Moment, ProcessName, Row, Who};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use store::{Gap, Keep, Recorder, Records};
+
+/// Set to write the files of the latest version again.
+const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
+/// Fields of the host, of a guest, of a tier and of a process that version 1 has.
+const FIELDS: [usize; 4] = [62, 56, 13, 10];
+/// The minute before 15:00 is the last of a quarter of an hour.
+const FROM_MS: i64 = START_MS + 59 * 60_000;
+
+fn golden(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/records-v{version}"))
+}
+
+/// A row of what version 1 knew, where each field has another value, and the last is missing.
+fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
+    let mut row = day::numbered::<F>(seed);
+    for field in &F::ALL[fields - 1..] {
+        row.set(*field, None);
+    }
+    row
+}
+
+fn moments() -> Vec<Moment> {
+    let web = Who {
+        uuid: "6b1f0000-0000-4000-8000-000000000001".into(),
+        name: "web1".into(),
+        class: "web".into(),
+        pid: Some(4_242),
+        start_ticks: Some(991),
+        boot: "1".into(),
+    };
+    let other = Who { name: "grüße\u{1b}".into(), ..Who::default() };
+    let [host, guest, tier, process] = FIELDS;
+    let times = (0..26).filter(|number| !(14..18).contains(number)).map(|number| number * 5);
+    times
+        .map(|second| {
+            let seed = second as u64;
+            let name = ProcessName { name: "nginx".into(), pid: 17 };
+            let all = ProcessName { name: "kworker".into(), pid: 0 };
+            let told = [(name, row(process, seed)), (all, row(process, 2 * seed))];
+            Moment {
+                at_ms: FROM_MS + second * 1_000,
+                host: row(host, seed),
+                guests: [(web.clone(), row(guest, seed)), (other.clone(), row(guest, 3 * seed))]
+                    .into(),
+                tiers: [("/dev/zram0".into(), row(tier, seed))].into(),
+                processes: match second % 30 {
+                    0 => [(web.clone(), told.into())].into(),
+                    _ => Default::default(),
+                },
+            }
+        })
+        .collect()
+}
+
+/// Something of everything: two minutes, a quarter of an hour, a gap, blocks and seconds.
+fn write(dir: &Path) {
+    let mut recorder = Recorder::new(dir, Keep::USUAL);
+    for moment in moments() {
+        assert!(recorder.record(&moment).is_none());
+    }
+}
+
+type All = (Vec<Interval>, Vec<Interval>, Vec<Gap>, Vec<Moment>);
+
+fn read(dir: &Path) -> All {
+    let records = Records::open(dir).expect("opened");
+    let mut raw = Vec::new();
+    let visit = |moment| {
+        raw.push(moment);
+        ControlFlow::Continue(())
+    };
+    records.raw(i64::MIN, i64::MAX, visit).expect("read");
+    let minutes = records.intervals(FROM_MS, i64::MAX, 60_000).expect("read");
+    let quarters = records.intervals(START_MS, i64::MAX, 900_000).expect("read");
+    (minutes, quarters, records.gaps(i64::MIN, i64::MAX).expect("read"), raw)
+}
+
+#[test]
+fn version_1_is_read() {
+    let data = golden(1);
+    if std::env::var_os(WRITE).is_some() {
+        let _ = std::fs::remove_dir_all(&data);
+        write(&data);
+    }
+    let dir = Dir::new("records-golden");
+    let (fresh, copy) = (dir.0.join("fresh"), dir.0.join("copy"));
+    write(&fresh);
+    let today = read(&fresh);
+    assert_eq!(today.3, moments());
+    let (minutes, quarters, gaps, _) = &today;
+    // The third minute is the running one, of which there are only samples.
+    assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
+    // A copy, since a reader may make its index beside a file.
+    std::fs::create_dir(&copy).expect("made");
+    for name in ["2026-11-21.db", "2026-11.db", "raw.db"] {
+        std::fs::copy(data.join(name), copy.join(name)).expect("the golden file is there");
+    }
+    assert_eq!(read(&copy), today);
+    // A recorder goes on in them, and what was there stays.
+    let mut recorder = Recorder::new(&copy, Keep::USUAL);
+    let mut next = moments().pop().expect("there");
+    next.at_ms += 60_000;
+    assert!(recorder.record(&next).is_none());
+    let found = read(&copy);
+    assert_eq!(found.0[..2], today.0[..2]);
+    assert_eq!(found.3[..found.3.len() - 1], today.3[..]);
+}

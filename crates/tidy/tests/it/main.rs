@@ -1,0 +1,5 @@
+//! The checks, over the tree.
+
+mod layers;
+mod links;
+mod text;

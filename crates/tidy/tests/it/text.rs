@@ -1,0 +1,12 @@
+//! The tree's text passes the checks.
+
+#[test]
+fn the_text_is_tidy() {
+    let files = tidy::tree::files().unwrap();
+    assert!(
+        files.iter().any(|file| file.path == "crates/tidy/tests/it/text.rs"),
+        "it saw the tree"
+    );
+    let found = tidy::text::complaints(&files);
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
