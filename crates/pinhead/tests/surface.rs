@@ -1,0 +1,89 @@
+//! Nothing that a user can do gets lost unnoticed: commands, options, values, reports, columns,
+//! presets and experiments, as the program lists them, against a list that is kept.
+//!
+//! What is new is added to the list with `SURFACE=write cargo test -p pinhead surface`; what
+//! goes has to be taken out by hand, and into the changelog.
+
+use clap::{Arg, Command, CommandFactory};
+use pinhead::cli::Cli;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+fn kept() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/surface.txt")
+}
+
+/// One line for a command, and one for each thing that can be typed behind it.
+fn command(path: &str, command: &Command, found: &mut BTreeSet<String>) {
+    found.insert(path.to_owned());
+    for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
+        found.extend(argument(arg).into_iter().map(|line| format!("{path} {line}")));
+    }
+    for below in command.get_subcommands() {
+        self::command(&format!("{path} {}", below.get_name()), below, found);
+    }
+}
+
+fn argument(arg: &Arg) -> Vec<String> {
+    let name = match arg.get_long() {
+        Some(long) => format!("--{long}"),
+        None => format!("<{}>", arg.get_id()),
+    };
+    let mut lines = vec![name.clone()];
+    lines.extend(arg.get_short().map(|short| format!("{name} = -{short}")));
+    // A switch has the values true and false, which nobody types.
+    let typed = arg.get_action().takes_values();
+    let values = if typed { arg.get_possible_values() } else { Vec::new() };
+    lines.extend(values.iter().map(|value| format!("{name} {}", value.get_name())));
+    lines
+}
+
+/// The first words of what a command lists, each with a word before it. Below a heading
+/// (`name: what it is`) the lines are its columns.
+fn listed(args: &[&str], what: &str, found: &mut BTreeSet<String>) {
+    let output = process::Command::new(env!("CARGO_BIN_EXE_pinhead"))
+        .args(args)
+        .output()
+        .unwrap_or_else(|e| panic!("pinhead {args:?}: {e}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let mut table = String::new();
+    for line in text.lines().take_while(|line| !line.starts_with("There are no results")) {
+        let indented = line.starts_with(' ');
+        let Some(first) = line.split_whitespace().next() else { continue };
+        match first.strip_suffix(':') {
+            Some(name) if !indented => table = format!("{name}."),
+            _ if indented => _ = found.insert(format!("{what} {table}{first}")),
+            _ => _ = found.insert(format!("{what} {first}")),
+        }
+    }
+}
+
+fn surface() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    command("pinhead", &Cli::command(), &mut found);
+    listed(&["report"], "report", &mut found);
+    listed(&["schema"], "column", &mut found);
+    listed(&["presets"], "preset", &mut found);
+    listed(&["experiment", "list", "--dir", "there-are-none"], "experiment", &mut found);
+    found
+}
+
+#[test]
+fn nothing_that_can_be_asked_for_is_lost() {
+    let real = surface();
+    let kept = kept();
+    let listed = fs::read_to_string(&kept).unwrap_or_default();
+    let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
+    if env::var_os("SURFACE").is_some_and(|value| value == "write") {
+        let all: BTreeSet<&String> = real.union(&listed).collect();
+        let text: String = all.into_iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&kept, text).expect("the list is written");
+        return;
+    }
+    let lost: Vec<_> = listed.difference(&real).collect();
+    let new: Vec<_> = real.difference(&listed).collect();
+    assert!(lost.is_empty(), "no longer there: {lost:#?}");
+    assert!(new.is_empty(), "not in {}: {new:#?}", kept.display());
+}
