@@ -155,12 +155,12 @@ fn has_sections(page: &str, command: &clap::Command, name: &str) {
 
 #[test]
 fn the_page_of_pinhead_has_its_commands_and_options() {
-    let (page, readme) = (page("man/pinhead.1"), read("README.md"));
+    let (page, tour) = (page("man/pinhead.1"), read("docs/commands.md"));
     let mut cli = Cli::command();
     cli.build();
     for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = command.get_name();
-        assert!(readme.contains(&format!("**`pinhead {name}`**")), "README.md: {name}");
+        assert!(tour.contains(&format!("**`pinhead {name}`**")), "docs/commands.md: {name}");
         has_sections(&page, command, &format!("pinhead {name}"));
     }
     let common = page.split("\n.SH OPTIONS\n").nth(1).and_then(|rest| rest.split("\n.SH").next());
@@ -296,8 +296,9 @@ fn the_readme_leads_to_every_document_and_every_packaged_file() {
     for name in names("docs") {
         assert!(readme.contains(&format!("(docs/{name})")), "README.md: docs/{name}");
     }
+    let install = read("docs/install.md");
     for name in names("packaging") {
-        assert!(readme.contains(&format!("`{name}`")), "README.md: packaging/{name}");
+        assert!(install.contains(&format!("`{name}`")), "docs/install.md: packaging/{name}");
     }
 }
 
