@@ -31,6 +31,15 @@ const SOUND_MS: u64 = 5_000;
 /// Passes whose numbers are kept, so that rules that look back can be explained.
 const RECENT: usize = 8;
 
+/// What was said of a guest's memory.
+#[derive(Clone, Debug)]
+pub enum MemorySample {
+    /// Its daemon.
+    Daemon(Box<wire::Memory>),
+    /// The statistics of its balloon.
+    Balloon(Box<BalloonStats>),
+}
+
 /// A guest.
 #[derive(Debug)]
 pub struct Guest {
@@ -56,10 +65,10 @@ pub struct Guest {
     pub inside: Inside,
     /// What of it is in the host's memory.
     pub resident: Option<Bytes>,
-    /// Its newest sample.
+    /// The same as the arbiter takes it, as old as the question.
     pub memory: Option<Memory>,
-    /// What its daemon told last of its memory, as it told it.
-    pub told: Option<Box<wire::Memory>>,
+    /// What was said last of its memory, as it was said: this is what is recorded.
+    pub newest: Option<MemorySample>,
     /// What its virtual CPUs used in the last second.
     pub usage: Option<Usage>,
     /// The size that its own rules are content with.
@@ -127,7 +136,7 @@ impl Guest {
             inside: Inside::new(found.port.clone(), Owner::of(&found), grants),
             resident: None,
             memory: None,
-            told: None,
+            newest: None,
             blocks: None,
             usage: None,
             request: None,
@@ -207,7 +216,7 @@ impl Guest {
     /// Takes what its daemon told of its memory. It is as old as the question: how long the
     /// answer was on its way is not known.
     pub fn told(&mut self, told: &wire::Memory, now_ms: u64) {
-        self.told = Some(Box::new(*told));
+        self.newest = Some(MemorySample::Daemon(Box::new(*told)));
         if let Some(at_ms) = self.inside.asked_ms(told, now_ms) {
             self.sampled(memory_of(told, self.actual, self.found.memory, at_ms));
         }
@@ -216,6 +225,7 @@ impl Guest {
     /// Takes its balloon's statistics, as old as the question.
     pub fn stats(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_ms.unwrap_or(now_ms);
+        self.newest = Some(MemorySample::Balloon(Box::new(*stats)));
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
     }
 
@@ -250,7 +260,7 @@ impl Guest {
         self.boots += 1;
         self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
         (self.memory, self.request, self.asked, self.urgent) = (None, None, None, false);
-        self.told = None;
+        self.newest = None;
         self.samples = 0;
         self.inside.rebooted();
     }

@@ -18,10 +18,8 @@ use crate::control::{Answer, Failure, Passed, Whose};
 use crate::guest::Guest;
 use crate::manager::Manager;
 use crate::scan;
-use collect::{Care, Collector, Known, Sketch};
-use counters::series::{
-    GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, Who,
-};
+use collect::{Care, Collector, Sketch};
+use counters::series::{HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, Who};
 use hypervisor::{Id, RunState};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
@@ -45,10 +43,9 @@ const FILES_LEFT: u64 = 512;
 const SAID_MAX: usize = 20;
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
 const BLOCKS_MS: u64 = 15_000;
-/// Bytes in a KiB, in which daemons tell of memory.
-const KIB: u64 = 1024;
 
 mod recording;
+mod row;
 
 pub use recording::Recording;
 
@@ -325,10 +322,9 @@ impl Manager {
                 monitor.told_ms.insert(guest.id, at_ms);
                 scan::processes(scanned)
             });
-            let mut known = known_of(guest, processes.unwrap_or_default());
+            let mut known = row::known_of(guest, processes.unwrap_or_default());
             if let Some((_, scanned)) = scanned {
-                known.row.set(GuestField::OwnRun, scanned.totals.run_ns);
-                known.row.set(GuestField::RunThen, scanned.host.vcpu_run_ns);
+                row::put_scan(&mut known.row, scanned);
             }
             guests.push(known);
         }
@@ -351,119 +347,6 @@ impl Manager {
         };
         Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
     }
-}
-
-fn known_of(guest: &Guest, processes: Told) -> Known {
-    let who = &guest.who;
-    Known {
-        id: guest.id.0,
-        who: Who {
-            uuid: who.uuid.clone(),
-            name: who.name.clone(),
-            class: who.class.clone(),
-            pid: who.pid,
-            start_ticks: who.start_ticks,
-            boot: who.boot.clone(),
-        },
-        process: guest.found.process,
-        vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
-        row: row_of(guest),
-        processes,
-    }
-}
-
-/// What the manager, the hypervisor and the daemon say of a guest.
-fn row_of(guest: &Guest) -> Row<GuestField> {
-    let mut row = Row::default();
-    let vcpus = guest.found.vcpu_tids.len() as u64;
-    row.set(GuestField::Vcpus, Some(vcpus).filter(|count| *count > 0));
-    row.set(GuestField::Memory, Some(guest.found.memory.0));
-    row.set(GuestField::Actual, Some(guest.actual.0));
-    row.set(GuestField::Target, guest.commanded.map(|size| size.0));
-    row.set(GuestField::Minimum, Some(guest.limits.min.0));
-    let reports = guest.found.can.page_reporting == Some(true);
-    row.set(GuestField::Reported, reports.then_some(guest.reported.0));
-    match (&guest.told, guest.inside.hello()) {
-        (Some(told), Some(_)) => told_row(&mut row, told, guest.found.memory.0),
-        _ => balloon_row(&mut row, guest),
-    }
-    if let Some(blocks) = guest.blocks {
-        row.set(GuestField::BlockReads, Some(blocks.reads));
-        row.set(GuestField::BlockReadBytes, Some(blocks.read.0));
-        row.set(GuestField::BlockWrites, Some(blocks.writes));
-        row.set(GuestField::BlockWriteBytes, Some(blocks.written.0));
-    }
-    if let Some(status) = guest.inside.status() {
-        row.set(GuestField::OwnCpus, Some(u64::from(status.cpus_online)));
-        row.set(GuestField::OwnBusy, Some(status.busy_ticks));
-        row.set(GuestField::OwnIdle, Some(status.idle_ticks));
-        row.set(GuestField::OwnSteal, Some(status.steal_ticks));
-        row.set(GuestField::OwnPool, Some(status.pool_pages));
-        row.set(GuestField::OwnPlugs, Some(u64::from(status.plugs)));
-        row.set(GuestField::OwnUnplugs, Some(u64::from(status.unplugs)));
-        row.set(GuestField::OwnGrows, Some(u64::from(status.grows)));
-        row.set(GuestField::OwnShrinks, Some(u64::from(status.shrinks)));
-    }
-    if let Some(system) = guest.inside.system() {
-        system_row(&mut row, system);
-    }
-    row
-}
-
-/// What its daemon told of its memory. Sizes are held within what the guest can have.
-fn told_row(row: &mut Row<GuestField>, told: &wire::Memory, most: u64) {
-    let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(KIB));
-    let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
-    let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
-    row.set(GuestField::OwnTotal, size(told.total_kib));
-    row.set(GuestField::OwnFree, size(told.free_kib));
-    row.set(GuestField::OwnAvailable, size(told.available_kib));
-    row.set(GuestField::OwnCached, size(told.cached_kib));
-    row.set(GuestField::OwnActiveFile, size(told.active_file_kib));
-    row.set(GuestField::OwnAnonymous, size(told.anon_kib));
-    row.set(GuestField::OwnSwapTotal, bytes(told.swap_total_kib));
-    row.set(GuestField::OwnSwapFree, bytes(told.swap_free_kib));
-    row.set(GuestField::OwnSwapIn, told.swap_in_pages);
-    row.set(GuestField::OwnSwapOut, told.swap_out_pages);
-    row.set(GuestField::OwnRefaultFile, told.refault_file);
-    row.set(GuestField::OwnRefaultAnonymous, told.refault_anon);
-    row.set(GuestField::OwnStalls, told.stalls);
-    row.set(GuestField::OwnOomKills, told.oom_kills);
-    row.set(GuestField::OwnMajorFaults, told.major_faults);
-    let working = told.anon_kib.zip(told.active_file_kib).map(|(a, b)| a.saturating_add(b));
-    row.set(GuestField::OwnWorkingSet, size(working));
-    row.set(GuestField::OwnPsiSome, ns(told.psi_some_us));
-    row.set(GuestField::OwnPsiFull, ns(told.psi_full_us));
-}
-
-/// What its daemon told of it as a whole, when it was asked who runs in it.
-fn system_row(row: &mut Row<GuestField>, system: &wire::System) {
-    row.set(GuestField::OwnLoad, system.load_1_permille);
-    row.set(GuestField::OwnRunning, system.running);
-    row.set(GuestField::OwnBlocked, system.blocked);
-    let root = system.root_total_kib.zip(system.root_available_kib);
-    let used = root.filter(|(total, _)| *total > 0).map(|(total, available)| {
-        let used = u128::from(total.saturating_sub(available)) * 1000 / u128::from(total);
-        u64::try_from(used).unwrap_or(1000)
-    });
-    row.set(GuestField::OwnRootUsed, used);
-    row.set(GuestField::OwnReceived, system.received_bytes);
-    row.set(GuestField::OwnReceivedPackets, system.received_packets);
-    row.set(GuestField::OwnSent, system.sent_bytes);
-    row.set(GuestField::OwnSentPackets, system.sent_packets);
-}
-
-/// Without a daemon, its balloon's statistics say some of the same.
-fn balloon_row(row: &mut Row<GuestField>, guest: &Guest) {
-    let Some(memory) = &guest.memory else { return };
-    row.set(GuestField::OwnFree, memory.free.map(|size| size.0));
-    row.set(GuestField::OwnAvailable, memory.available.map(|size| size.0));
-    row.set(GuestField::OwnCached, memory.cached.map(|size| size.0));
-    row.set(GuestField::OwnSwapIn, memory.swap_in);
-    row.set(GuestField::OwnSwapOut, memory.swap_out);
-    row.set(GuestField::OwnMajorFaults, memory.major_faults);
-    let used = memory.available.map(|available| guest.actual.0.saturating_sub(available.0));
-    row.set(GuestField::OwnWorkingSet, used);
 }
 
 #[cfg(test)]

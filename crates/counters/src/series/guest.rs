@@ -174,5 +174,57 @@ super::fields! {
             "time that tasks ran in it, as it counted when it told of its processes last";
         RunThen = "vcpu_run_then_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "time its virtual CPUs had run on the host then";
+        BalloonTime = "balloon_time_ns", Nanoseconds, Counter, "balloon last-update",
+            "when its balloon's statistics were true, since 1970: to the second";
+        BalloonTotal = "balloon_total_bytes", Bytes, Gauge, "balloon stat-total-memory",
+            "its memory, by its balloon's statistics, as are the next ones";
+        BalloonFree = "balloon_free_bytes", Bytes, Gauge, "balloon stat-free-memory",
+            "memory that it does not use at all";
+        BalloonAvailable = "balloon_available_bytes", Bytes, Gauge,
+            "balloon stat-available-memory", "what it could hand out without swapping";
+        BalloonCached = "balloon_cached_bytes", Bytes, Gauge, "balloon stat-disk-caches",
+            "its cache of files";
+        BalloonSwapIn = "balloon_swap_in_bytes", Bytes, Counter, "balloon stat-swap-in",
+            "what it read from its swap space";
+        BalloonSwapOut = "balloon_swap_out_bytes", Bytes, Counter, "balloon stat-swap-out",
+            "what it wrote to its swap space";
+        BalloonMajorFaults = "balloon_major_faults", Count, Counter,
+            "balloon stat-major-faults", "its faults that had to read";
+        OwnTime = "own_time_ns", Nanoseconds, Counter, "daemon, uptime",
+            "its time since its boot, when it told of its memory last";
+        OwnInactiveFile = "own_inactive_file_bytes", Bytes, Gauge, "daemon, meminfo",
+            "Inactive(file)";
+        OwnCpusPresent = "own_cpus_present", Count, Gauge, "daemon, status",
+            "CPUs that it has, online or not";
+        OwnRulesTotal = "own_rules_total_bytes", Bytes, Gauge, "daemon, status",
+            "MemTotal as its rules see it";
+        OwnRulesFree = "own_rules_free_bytes", Bytes, Gauge, "daemon, status",
+            "MemFree as its rules see it";
+        OwnRulesAvailable = "own_rules_available_bytes", Bytes, Gauge, "daemon, status",
+            "MemAvailable as its rules see it";
+        OwnSettled = "own_settled", Count, Gauge, "daemon, status",
+            "1 while nothing changes and its rules need not look, else 0";
+        OwnLoad5 = "own_load_5_permille", Permille, Gauge, "daemon, loadavg",
+            "its load average of 5 minutes";
+        OwnLoad15 = "own_load_15_permille", Permille, Gauge, "daemon, loadavg",
+            "its load average of 15 minutes";
+        OwnRootTotal = "own_root_total_bytes", Bytes, Gauge, "daemon, statvfs",
+            "the size of its root file system";
+        OwnRootAvailable = "own_root_available_bytes", Bytes, Gauge, "daemon, statvfs",
+            "what of that is available to everybody";
+        OwnDispatches = "own_dispatches", Count, Counter, "daemon, schedstat",
+            "times that its CPUs were given to a task, once a minute as the next ones";
+        OwnContextSwitches = "own_context_switches", Count, Counter, "daemon, stat ctxt",
+            "context switches, those to nothing included";
+        OwnForks = "own_forks", Count, Counter, "daemon, stat processes",
+            "tasks that were started in it";
+        OwnInterrupts = "own_interrupts", Count, Counter, "daemon, stat intr", "interrupts";
+        OwnSoftInterrupts = "own_soft_interrupts", Count, Counter, "daemon, stat softirq",
+            "soft interrupts";
+        OwnTimers = "own_timers", Count, Counter, "daemon, stat softirq",
+            "those of them for timers";
+        OwnInterruptTime = "own_interrupt_ticks", Ticks, Counter, "daemon, stat",
+            "ticks that its CPUs were in interrupts";
+        OwnTasks = "own_tasks", Count, Gauge, "daemon, loadavg", "its tasks";
     }
 }

@@ -1,8 +1,9 @@
 //! Recordings of every version that there ever was are read.
 //!
-//! `tests/data/records-v1` was written by the function below. When a version 2 comes, its
-//! directory is added beside it, and this one stays as it is. Fields that are new since then
-//! are missing in it.
+//! `tests/data/records-v1` and the directories after it were written by the function below, each
+//! with the fields that there were at its time: version 2 is from when all that a balloon and a
+//! daemon say came to be recorded. When the next version comes, its directory is added beside
+//! them, and they stay as they are. Fields that are new since then are missing in them.
 
 use crate::common::{Dir, START_MS};
 use crate::day;
@@ -13,8 +14,10 @@ use store::{Gap, Keep, Recorder, Records};
 
 /// Set to write the files of the latest version again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
-/// Fields of the host, of a guest, of a tier and of a process that version 1 has.
-const FIELDS: [usize; 4] = [62, 56, 13, 10];
+/// How many fields of a host, of a guest, of a tier and of a process a version has.
+type Fields = [usize; 4];
+const VERSION_1: Fields = [62, 56, 13, 10];
+const VERSION_2: Fields = [71, 122, 13, 10];
 /// The minute before 15:00 is the last of a quarter of an hour.
 const FROM_MS: i64 = START_MS + 59 * 60_000;
 
@@ -22,7 +25,7 @@ fn golden(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/records-v{version}"))
 }
 
-/// A row of what version 1 knew, where each field has another value, and the last is missing.
+/// A row of what a version knew, where each field has another value, and the last is missing.
 fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
     let mut row = day::numbered::<F>(seed);
     for field in &F::ALL[fields - 1..] {
@@ -31,7 +34,7 @@ fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
     row
 }
 
-fn moments() -> Vec<Moment> {
+fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
     let web = Who {
         uuid: "6b1f0000-0000-4000-8000-000000000001".into(),
         name: "web1".into(),
@@ -41,7 +44,6 @@ fn moments() -> Vec<Moment> {
         boot: "1".into(),
     };
     let other = Who { name: "grüße\u{1b}".into(), ..Who::default() };
-    let [host, guest, tier, process] = FIELDS;
     let times = (0..26).filter(|number| !(14..18).contains(number)).map(|number| number * 5);
     times
         .map(|second| {
@@ -65,9 +67,9 @@ fn moments() -> Vec<Moment> {
 }
 
 /// Something of everything: two minutes, a quarter of an hour, a gap, blocks and seconds.
-fn write(dir: &Path) {
+fn write(dir: &Path, fields: Fields) {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
-    for moment in moments() {
+    for moment in moments(fields) {
         assert!(recorder.record(&moment).is_none());
     }
 }
@@ -89,16 +91,25 @@ fn read(dir: &Path) -> All {
 
 #[test]
 fn version_1_is_read() {
-    let data = golden(1);
+    is_read(1, VERSION_1);
+}
+
+#[test]
+fn version_2_is_read() {
+    is_read(2, VERSION_2);
+}
+
+fn is_read(version: u32, fields: Fields) {
+    let data = golden(version);
     if std::env::var_os(WRITE).is_some() {
         let _ = std::fs::remove_dir_all(&data);
-        write(&data);
+        write(&data, fields);
     }
-    let dir = Dir::new("records-golden");
+    let dir = Dir::new(&format!("records-golden-{version}"));
     let (fresh, copy) = (dir.0.join("fresh"), dir.0.join("copy"));
-    write(&fresh);
+    write(&fresh, fields);
     let today = read(&fresh);
-    assert_eq!(today.3, moments());
+    assert_eq!(today.3, moments(fields));
     let (minutes, quarters, gaps, _) = &today;
     // The third minute is the running one, of which there are only samples.
     assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
@@ -110,7 +121,7 @@ fn version_1_is_read() {
     assert_eq!(read(&copy), today);
     // A recorder goes on in them, and what was there stays.
     let mut recorder = Recorder::new(&copy, Keep::USUAL);
-    let mut next = moments().pop().expect("there");
+    let mut next = moments(fields).pop().expect("there");
     next.at_ms += 60_000;
     assert!(recorder.record(&next).is_none());
     let found = read(&copy);

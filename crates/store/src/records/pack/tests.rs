@@ -60,11 +60,11 @@ fn numbers_of_either_sign_come_back() {
 
 #[test]
 fn rows_of_another_version_are_read() {
-    // Two fields of the host instead of all, and 100 of a guest.
-    let mut bytes = vec![2, 100, 1, 1, 0, 0b11, 1 + 2 * 5, 0, 1, 0];
+    // Two fields of the host instead of all, and 200 of a guest.
+    let mut bytes = vec![2, 0xc8, 1, 1, 1, 0, 0b11, 1 + 2 * 5, 0, 1, 0];
     bytes.extend([0; 6]);
-    // The first one and the last one: bits 0 and 35 of two masks.
-    bytes.extend([0b1, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 1 + 2 * 7, 1 + 2 * 9, 0, 0]);
+    // The first one and the last one: bits 0 and 7 of four masks.
+    bytes.extend([0b1, 0, 0, 0x80, 1, 1 + 2 * 7, 1 + 2 * 9, 0, 0]);
     let found = decoded(&bytes).expect("read");
     assert_eq!(found[0].host.values()[..3], [Some(5), None, None]);
     let row = found[0].guests.values().next().expect("there");
