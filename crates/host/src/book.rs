@@ -20,7 +20,7 @@ pub fn decision(decision: &Decision, policy: Policy, acted: bool, at_ms: i64) ->
         policy,
         action: Word::Borrowed(action),
         clause: Word::Borrowed(decision.clause.name()),
-        reason: decision.why().to_string(),
+        reason: decision.why(),
         from_bytes: decision.from.0,
         to_bytes: decision.to.0,
         bounds: decision.bounds.iter().map(|bound| Word::Borrowed(bound.name())).collect(),

@@ -38,7 +38,8 @@ pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
     row("counters", Ours::Only(&[]), &[]),
     row("rules", Ours::Only(&["counters"]), &[]),
-    row("policy", Ours::Only(&["counters", "rules"]), &[]),
+    row("model", Ours::Only(&["counters"]), &[]),
+    row("policy", Ours::Only(&["counters", "model", "rules"]), &[]),
     // Layer 1, the system.
     // Itself: its tests are built with its fake kernel tree.
     row("kernfs", Ours::Only(&["counters", "kernfs"]), &[]),

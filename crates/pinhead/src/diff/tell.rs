@@ -2,9 +2,10 @@
 
 use super::track::{Parting, Target, Total};
 use crate::escape::plain;
-use crate::why::when::{Now, rfc3339, show, show_span};
+use crate::why::when::{Now, rfc3339, show};
 use crate::why::who::Chosen;
 use crate::why::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
+use model::quantity::span;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use store::Range;
@@ -67,7 +68,7 @@ impl Answer {
             target(active),
             target(shadow),
             mib(shadow.bytes) - mib(active.bytes),
-            show_span(to_ms - from_ms)
+            span(to_ms - from_ms)
         )
     }
 
@@ -121,7 +122,7 @@ impl Answer {
 fn summary(guest: &Chosen, total: &Total) -> String {
     let name = plain(&guest.label, NAME_WIDTH);
     let moves = format!("moves: active {}, shadow {}", total.active_moves, total.shadow_moves);
-    let known = show_span(total.known_ms);
+    let known = span(total.known_ms);
     if total.count == 0 {
         return format!("{name}: the policies agree over {known}; {moves}");
     }
@@ -131,7 +132,7 @@ fn summary(guest: &Chosen, total: &Total) -> String {
     format!(
         "{name}: apart {times}{unlisted}, for {} of {known}; the shadow's targets come to {:+.1} \
          MiB·h; {moves}",
-        show_span(total.parted_ms),
+        span(total.parted_ms),
         total.mib_hours
     )
 }

@@ -2,10 +2,9 @@
 //!
 //! ```text
 //!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► tell (text, JSON)
-//!              when (which time) ─────────┘              clauses, words ─┘
+//!              when (which time) ─────────┘      words, model::clause ───┘
 //! ```
 
-mod clauses;
 mod clock;
 mod gather;
 mod tell;
@@ -13,7 +12,6 @@ pub mod when;
 pub mod who;
 pub mod words;
 
-pub use clauses::{Clause, clauses, meaning};
 pub use clock::now;
 pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
 pub use tell::{Answer, printed};

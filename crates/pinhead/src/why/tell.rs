@@ -1,11 +1,11 @@
 //! The answer of `pinhead why`, as sentences and as JSON.
 
-use super::clauses::meaning;
 use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
 use super::when::{Now, rfc3339, show};
 use super::who::Chosen;
 use super::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, held, state, why};
 use crate::escape::plain;
+use model::clause::Clause;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};
 
@@ -193,7 +193,7 @@ fn decision(decided: &Decided) -> Value {
         "decision": decided.id.0,
         "action": decision.action,
         "clause": decision.clause,
-        "clause_means": meaning(&decision.clause),
+        "clause_means": Clause::of_name(&decision.clause).map(Clause::meaning),
         "reason": decision.reason,
         "from_bytes": decision.from_bytes,
         "to_bytes": decision.to_bytes,

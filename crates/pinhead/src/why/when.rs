@@ -119,21 +119,6 @@ pub fn rfc3339(ms: i64, now: &Now) -> Option<String> {
     Some(zoned(ms, now)?.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
 }
 
-/// How long, as it is read: `1.2 s`, `4 min 30 s`, `2 h 5 min`.
-pub fn show_span(ms: i64) -> String {
-    let ms = ms.max(0);
-    let (seconds, minutes) = (ms / SECOND, ms / MINUTE);
-    let two = |large: i64, name: &str, small: i64, of: &str| match small {
-        0 => format!("{large} {name}"),
-        small => format!("{large} {name} {small} {of}"),
-    };
-    match seconds {
-        0..60 => format!("{}.{} s", seconds, ms % SECOND / 100),
-        60..3_600 => two(minutes, "min", seconds % 60, "s"),
-        _ => two(minutes / 60, "h", minutes % 60, "min"),
-    }
-}
-
 fn zoned(ms: i64, now: &Now) -> Option<Zoned> {
     Timestamp::from_millisecond(ms).ok().map(|stamp| stamp.to_zoned(now.zone.clone()))
 }
@@ -212,7 +197,5 @@ mod tests {
         assert_eq!(show(now.ms, &now), "14:10:00");
         assert_eq!(show(now.ms - DAY, &now), "2026-11-20 14:10:00");
         assert_eq!(show(i64::MAX, &now), format!("{} ms", i64::MAX));
-        let spans = [0, 1_250, 60_000, 90_000, 7_500_000].map(show_span);
-        assert_eq!(spans, ["0.0 s", "1.2 s", "1 min", "1 min 30 s", "2 h 5 min"]);
     }
 }

@@ -1,12 +1,10 @@
 //! One decision in sentences: what was done, why, how the guest was, and what came of it.
 
-use super::clauses::because;
-use super::when::show_span;
 use crate::escape::plain;
+use model::clause::Clause;
+use model::quantity::{self, short, size, span};
 use store::{Decision, Fate, Outcome};
 
-const MIB: f64 = (1 << 20) as f64;
-const GIB: f64 = (1 << 30) as f64;
 /// Characters of a guest's name that are shown.
 pub const NAME_WIDTH: usize = 64;
 /// Characters of a clause, a bound or another machine name that are shown.
@@ -22,40 +20,8 @@ pub fn input(decision: &Decision, name: &str) -> Option<f64> {
     found.1.filter(|value| *value >= 0.0)
 }
 
-/// An amount of memory.
-pub fn size(bytes: f64) -> String {
-    if bytes >= GIB {
-        format!("{:.1} GiB", bytes / GIB)
-    } else if bytes >= MIB || bytes == 0.0 {
-        format!("{:.0} MiB", bytes / MIB)
-    } else {
-        format!("{:.0} KiB", bytes / 1024.0)
-    }
-}
-
-/// The value of an input in its unit, which the end of its name tells.
-pub fn quantity(name: &str, value: f64) -> String {
-    if name.ends_with("_ms") {
-        show_span(value as i64)
-    } else if name.ends_with("_permille") {
-        format!("{} %", short(value / 10.0))
-    } else if name.ends_with("_pages_s") {
-        format!("{} pages a second", short(value))
-    } else if name.ends_with("_s") {
-        format!("{} a second", short(value))
-    } else {
-        size(value)
-    }
-}
-
-/// A number with one digit behind the point, or none where it is whole.
-fn short(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
 fn mib(bytes: u64) -> i64 {
-    (bytes as f64 / MIB).round() as i64
+    quantity::mib(bytes as f64)
 }
 
 /// What was done with the guest, or would have been.
@@ -98,15 +64,19 @@ pub fn is_hold(decision: &Decision) -> bool {
     decision.action == "hold"
 }
 
-/// Why, with the clause and what the policy itself said.
+/// Why, with the clause, and what the policy itself said where that is more.
 pub fn why(decision: &Decision) -> String {
-    let clause = plain(&decision.clause, WORD_WIDTH);
-    let because = because(decision);
-    if decision.reason.is_empty() {
-        format!("{because} (clause {clause})")
+    let name = plain(&decision.clause, WORD_WIDTH);
+    // The bounds have a sentence of their own.
+    let reason = decision.reason.split(" (bounded by ").next().unwrap_or_default();
+    let (because, is_known) = match Clause::of_name(&decision.clause) {
+        Some(clause) => (clause.past(&|name| input(decision, name)), clause.says(reason)),
+        None => ("a clause decided that this pinhead does not know".into(), false),
+    };
+    if reason.is_empty() || is_known {
+        format!("{because} (clause {name})")
     } else {
-        let reason = plain(&decision.reason, SENTENCE_WIDTH);
-        format!("{because} (clause {clause}: {reason})")
+        format!("{because} (clause {name}: {})", plain(reason, SENTENCE_WIDTH))
     }
 }
 
@@ -142,14 +112,14 @@ pub fn state(name: &str, decision: &Decision) -> String {
     ];
     for (name, says) in rates {
         if let Some(rate) = get(name).filter(|rate| *rate > 0.0) {
-            parts.push(format!("{says} {}", quantity(name, rate)));
+            parts.push(format!("{says} {}", quantity::input(name, rate)));
         }
     }
     if parts.is_empty() {
         return format!("Nothing was known of the inside of {name}.");
     }
     if let Some(age) = get("sample_age_ms").filter(|age| *age > AGE_TOLD_MS) {
-        parts.push(format!("that was known {} before", show_span(age as i64)));
+        parts.push(format!("that was known {} before", span(age as i64)));
     }
     let mut text = parts.join("; ");
     if !text.starts_with(name.as_str())
@@ -182,11 +152,10 @@ pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
     let (before, after) = (mib(decision.from_bytes), mib(outcome.reached_bytes));
     let moved = if shrinks { before - after } else { after - before };
     let asked = (before - mib(decision.to_bytes)).abs();
-    let took = show_span(outcome.at_ms.saturating_sub(decision.at_ms));
+    let took = span(outcome.at_ms.saturating_sub(decision.at_ms));
     let did = if shrinks { "gave back" } else { "got" };
     let text = match outcome.fate {
         Fate::Reached => format!("It {did} {moved} MiB within {took}"),
-        Fate::Partly => format!("It {did} {moved} of {asked} MiB within {took}"),
         Fate::Stuck => {
             format!("Its balloon came to a halt: it {did} {moved} of {asked} MiB within {took}")
         }
@@ -210,25 +179,4 @@ pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
         _ => ".".into(),
     };
     Some(text + &host)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_have_the_unit_of_their_name() {
-        for (name, value, expected) in [
-            ("host_available", 3.1 * GIB, "3.1 GiB"),
-            ("guest_cold", 610.0 * MIB, "610 MiB"),
-            ("guest_cold", 512.0, "0 KiB"),
-            ("need", 0.0, "0 MiB"),
-            ("psi_permille", 125.0, "12.5 %"),
-            ("swap_in_pages_s", 40.0, "40 pages a second"),
-            ("stalls_s", 0.25, "0.2 a second"),
-            ("sample_age_ms", 2_300.0, "2.3 s"),
-        ] {
-            assert_eq!(quantity(name, value), expected, "{name}");
-        }
-    }
 }

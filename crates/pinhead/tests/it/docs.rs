@@ -3,6 +3,7 @@
 
 use clap::CommandFactory;
 use counters::CpuField;
+use model::clause::Clause;
 use pinhead::cli::Cli;
 use rules::{FileKind, Function, PRESETS};
 use std::collections::BTreeSet;
@@ -170,20 +171,20 @@ fn the_page_of_pinhead_has_its_commands_and_options() {
 /// The clauses that decisions are told with, in the page's own section, each with its meaning.
 #[test]
 fn the_page_of_pinhead_has_every_clause_with_its_meaning() {
-    let page = page("man/pinhead.1");
-    let section = page.split("\n.SH CLAUSES\n").nth(1).expect("a section of clauses");
-    let section = section.split("\n.SH ").next().unwrap_or_default();
-    let lines: Vec<&str> = section.lines().collect();
-    let tagged: Vec<(&str, &str)> = lines
-        .windows(3)
-        .filter(|lines| lines[0] == ".TP")
-        .filter_map(|lines| Some((lines[1].strip_prefix(".B ")?, lines[2])))
-        .collect();
-    let real: BTreeSet<&str> = policy::arbiter::Clause::ALL.iter().map(|c| c.name()).collect();
-    let documented = tagged.iter().map(|(name, _)| *name).collect();
-    assert_same("clauses in man/pinhead.1", &documented, &real);
-    for (name, meaning) in tagged {
-        assert_eq!(pinhead::why::meaning(name), Some(meaning), "man/pinhead.1: {name}");
+    let page = read("man/pinhead.1");
+    let (head, rest) = page.split_once("\n.SH CLAUSES\n").expect("a section of clauses");
+    let (intro, rest) = rest.split_once(".TP\n").expect("a list");
+    let (_, tail) = rest.split_once("\n.SH ").expect("a section after it");
+    let row = |clause: &Clause| {
+        format!(".TP\n.B {}\n{}\n", clause.name().replace('-', "\\-"), clause.meaning())
+    };
+    let rows: String = Clause::ALL.iter().map(row).collect();
+    let made = format!("{head}\n.SH CLAUSES\n{intro}{rows}.SH {tail}");
+    if made != page {
+        if std::env::var_os("PINHEAD_WRITE_DOCS").is_none() {
+            panic!("CLAUSES in man/pinhead.1 is stale: run this test with PINHEAD_WRITE_DOCS=1");
+        }
+        std::fs::write(root().join("man/pinhead.1"), made).expect("written");
     }
 }
 

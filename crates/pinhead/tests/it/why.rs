@@ -231,7 +231,6 @@ fn every_fate_and_later_words_have_a_sentence() {
         "web1: compact from 2048 to 1792 MiB (-256): a clause decided that this pinhead does \
          not know (clause moon-phase).",
         "It gave back 100 MiB within 5.0 s; what the host got was not measured.",
-        "It gave back 100 of 256 MiB within 5.0 s.",
         "Its balloon came to a halt: it gave back 100 of 256 MiB within 5.0 s.",
         "It was refused, and has 1948 MiB.",
         "After 5.0 s and at 1948 MiB a later decision took its place.",

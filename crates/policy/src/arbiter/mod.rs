@@ -26,7 +26,6 @@ pub use guest::Way;
 pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Outcome, Pass, Reserved};
 pub use reserve::RESERVATIONS_MAX;
 pub use sample::{Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Usable, Words};
-pub use sentence::Why;
 pub use share::{Part, divide};
 pub use track::STUCK_MS;
 pub use view::View;

@@ -3,75 +3,7 @@
 
 use super::sample::Key;
 use counters::Bytes;
-
-macro_rules! clauses {
-    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal),+ $(,)?) => {
-        /// The part of the policy that decided.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Clause { $($(#[doc = $doc])* $variant),+ }
-
-        impl Clause {
-            /// All of them.
-            pub const ALL: &'static [Clause] = &[$(Clause::$variant),+];
-
-            /// Its name in the journal.
-            pub fn name(self) -> &'static str {
-                match self { $(Clause::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-clauses! {
-    /// Something in the guest waits for memory: it gets more.
-    Need = "need",
-    /// The host has more than it wants, and the guest can use it.
-    Wish = "wish",
-    /// The host has less free memory than it wants.
-    SetPoint = "setpoint",
-    /// The host itself swaps or waits for memory, whatever it says is available.
-    HostPressure = "host-pressure",
-    /// Another guest needs what this one has to spare.
-    Shortage = "shortage",
-    /// The host is below its reserve.
-    Emergency = "emergency",
-    /// Memory is reserved for somebody who is about to come.
-    Reservation = "reservation",
-    /// A rule of the operator's.
-    Rule = "rule",
-    /// The guest's own rules asked for it.
-    Request = "request",
-    /// The guest was outside of its minimum and maximum.
-    Limits = "limits",
-    /// The operator gave it a fixed size.
-    Pinned = "pinned",
-    /// The operator let it go: it has its maximum.
-    Released = "released",
-    /// Something in the guest waits for memory: it is never shrunk.
-    Strained = "strained",
-    /// It changed in the other direction not long ago.
-    Cooling = "cooling",
-    /// What is known of it is too old or not there.
-    Stale = "stale",
-    /// Nothing can be asked of it.
-    Unusable = "unusable",
-    /// Its balloon does not move.
-    Stuck = "stuck",
-    /// Somebody else moves its balloon.
-    Foreign = "foreign",
-    /// What it gave did not reach the host.
-    NoYield = "no-yield",
-    /// Its kernel took memory back.
-    TookBack = "took-back",
-    /// It moves already.
-    Moving = "moving",
-    /// It has nothing to spare.
-    Nothing = "nothing-to-spare",
-    /// Nobody needs anything of it, and it needs nothing.
-    Content = "content",
-    /// What the host has is not known.
-    Blind = "blind",
-}
+pub use model::clause::Clause;
 
 /// A bound that stood in the way of more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

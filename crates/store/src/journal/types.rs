@@ -98,8 +98,6 @@ pub struct Decision {
 pub enum Fate {
     /// The guest has what was decided.
     Reached,
-    /// It came a part of the way.
-    Partly,
     /// Its balloon does not move.
     Stuck,
     /// The hypervisor said no.
@@ -116,9 +114,8 @@ pub enum Fate {
 
 impl Fate {
     /// All of them.
-    pub const ALL: [Fate; 8] = [
+    pub const ALL: [Fate; 7] = [
         Fate::Reached,
-        Fate::Partly,
         Fate::Stuck,
         Fate::Refused,
         Fate::Superseded,
@@ -131,7 +128,6 @@ impl Fate {
     pub fn name(self) -> &'static str {
         match self {
             Fate::Reached => "reached",
-            Fate::Partly => "partly",
             Fate::Stuck => "stuck",
             Fate::Refused => "refused",
             Fate::Superseded => "superseded",
@@ -143,6 +139,8 @@ impl Fate {
 
     /// The fate of that name.
     pub fn of_name(name: &str) -> Option<Fate> {
+        // The first journals had a word of its own for what came to a halt on its way.
+        let name = if name == "partly" { "stuck" } else { name };
         Fate::ALL.into_iter().find(|fate| fate.name() == name)
     }
 }

@@ -11,10 +11,10 @@ use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, P
 /// Set to write the file of the latest version again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// The fates that version 1 began with.
+/// The fates that version 1 began with. The second was "partly", which nothing came to.
 const FATES: [Fate; 8] = [
     Fate::Reached,
-    Fate::Partly,
+    Fate::Stuck,
     Fate::Stuck,
     Fate::Refused,
     Fate::Superseded,

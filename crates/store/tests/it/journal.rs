@@ -17,7 +17,7 @@ fn decisions_come_back_as_they_were_written() {
     let outcomes = [
         Outcome {
             at_ms: START_MS + 500,
-            fate: Fate::Partly,
+            fate: Fate::Stuck,
             reached_bytes: 1900 * MIB,
             host_got_bytes: None,
         },

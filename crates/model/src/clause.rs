@@ -1,0 +1,269 @@
+//! The clauses of the host's policy: one row each, from which the policy's own sentences, those
+//! of `pinhead why`, `pinhead ps` and the man page come.
+//!
+//! A sentence stands behind a colon. What is in brackets is said if all of its numbers are
+//! known: `[{need} more|more memory]`; without them the part behind the bar is, if there is one.
+
+use crate::quantity;
+
+/// What the journal calls the numbers behind a decision, and what they were.
+pub type Inputs<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
+struct Row {
+    name: &'static str,
+    meaning: &'static str,
+    present: &'static str,
+    past: &'static str,
+}
+
+macro_rules! clauses {
+    ($($variant:ident $name:literal $meaning:literal $present:literal $past:literal),+ $(,)?) => {
+        /// The part of the policy that decided.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Clause { $(#[doc = $meaning] $variant),+ }
+
+        impl Clause {
+            /// All of them.
+            pub const ALL: &'static [Clause] = &[$(Clause::$variant),+];
+
+            fn row(self) -> Row {
+                let (name, meaning, present, past) = match self {
+                    $(Clause::$variant => ($name, $meaning, $present, $past)),+
+                };
+                Row { name, meaning, present, past }
+            }
+        }
+    };
+}
+
+clauses! {
+    Need "need"
+        "Something in the guest waits for memory, so it gets more."
+        "it needs [{need} more|more memory]"
+        "[it needed {need} more|something in it waited for memory]",
+    Wish "wish"
+        "The host has more free memory than it wants, and the guest can use it."
+        "the host has [{host_available} free, ]more than it wants, and it can use some"
+        "the host had [{host_available} free and wants {host_set_point}|more free than it wants], \
+         and it can use more",
+    SetPoint "setpoint"
+        "The host has less free memory than it wants, so guests give what they can spare."
+        "the host has [{host_available} free and wants {host_set_point}|less free than it wants]"
+        "the host had [{host_available} free and wants {host_set_point}|less free than it wants]",
+    HostPressure "host-pressure"
+        "The host itself swaps or waits for memory, whatever it says is available."
+        "the host itself waits for memory"
+        "the host itself waited for memory[, with {host_available} said to be free]",
+    Shortage "shortage"
+        "Another guest needs what this one has to spare."
+        "another guest needs what it can spare"
+        "another guest needed what it had to spare[, and the host had {host_available} free]",
+    Emergency "emergency"
+        "The host is below its reserve, so every guest gives, down to its minimum."
+        "the host has [{host_available} free, ]less than its reserve[ of {host_reserve}]"
+        "the host [had {host_available} free, and its reserve is {host_reserve}|was below its \
+         reserve]",
+    Reservation "reservation"
+        "Memory is reserved for a guest that is about to start."
+        "memory is reserved for a guest about to start"
+        "memory is reserved for a guest about to start[, and the host had {host_available} free]",
+    Rule "rule"
+        "A rule of the operator's decided."
+        "a rule of the operator's"
+        "a rule of the operator's said so",
+    Request "request"
+        "The guest's own rules asked for this size."
+        "its own rules asked for it"
+        "its own rules asked for [a size of {guest_request}|it]",
+    Limits "limits"
+        "The guest was below its minimum or above its maximum."
+        "it was outside of its bounds"
+        "it was outside of its minimum and maximum",
+    Pinned "pinned"
+        "The operator gave the guest a fixed size."
+        "pinned by the operator"
+        "the operator fixed its size",
+    Released "released"
+        "The operator let the guest go: it has its maximum, and nothing is asked of it."
+        "released by the operator"
+        "the operator let it go",
+    Strained "strained"
+        "Something in the guest waits for memory: such a guest is never shrunk."
+        "something in it waits for memory"
+        "something in it waited for memory, and such a guest is never shrunk",
+    Cooling "cooling"
+        "The guest was moved in the other direction not long ago, so it rests."
+        "it was moved the other way not long ago"
+        "it was moved in the other direction not long ago",
+    Stale "stale"
+        "What is known of the guest is too old to decide anything, so it is held."
+        "what is known of it is too old"
+        "what was known of it was [{sample_age_ms} old, too old to decide anything|too old, or \
+         not there]",
+    Unusable "unusable"
+        "Nothing can be asked of the guest: it has no balloon, or does not answer."
+        "nothing can be asked of it"
+        "nothing can be asked of it",
+    Stuck "stuck"
+        "The guest's balloon does not move; it is left out and tried again later."
+        "its balloon does not move"
+        "its balloon did not move",
+    Foreign "foreign"
+        "Somebody else moves the guest's balloon, so it was let go."
+        "somebody else moves its balloon"
+        "somebody else moves its balloon",
+    NoYield "no-yield"
+        "What the guest gave did not reach the host, so it is not asked for more."
+        "what it gave did not reach the host"
+        "what it gave did not reach the host",
+    Moving "moving"
+        "The guest is on its way to an earlier target."
+        "it is on its way"
+        "it was on its way to an earlier target",
+    Nothing "nothing-to-spare"
+        "The host lacks memory, and the guest has none to spare."
+        "it has nothing to spare"
+        "it had nothing to spare[ beyond the {guest_comfort} that it is left]",
+    Content "content"
+        "Nobody needs anything of the guest, and it needs nothing."
+        "no demand"
+        "it needed nothing, and nobody needed anything of it",
+    Blind "blind"
+        "What the host has is not known, so every guest is held."
+        "what the host has is not known"
+        "what the host had was not known",
+}
+
+impl Clause {
+    /// Its name in the journal, which is never used for anything else.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The clause of that name. Journals of other versions have names that this one lacks.
+    pub fn of_name(name: &str) -> Option<Clause> {
+        Clause::ALL.iter().copied().find(|clause| clause.name() == name)
+    }
+
+    /// What it means, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
+    /// Why it decides now.
+    pub fn present(self, inputs: Inputs<'_>) -> String {
+        fill(self.row().present, inputs)
+    }
+
+    /// Why it decided then.
+    pub fn past(self, inputs: Inputs<'_>) -> String {
+        fill(self.row().past, inputs)
+    }
+
+    /// Whether a reason is this clause's present sentence, with whatever numbers: it tells
+    /// nothing that the clause does not.
+    pub fn says(self, reason: &str) -> bool {
+        let sentence = self.row().present;
+        match sentence.find('[') {
+            Some(numbers) => reason.starts_with(&sentence[..numbers]),
+            None => reason == sentence,
+        }
+    }
+}
+
+struct Part<'a> {
+    text: &'a str,
+    is_optional: bool,
+}
+
+/// The parts of a sentence: those outside of brackets, and those in them.
+fn parts(sentence: &str) -> impl Iterator<Item = Part<'_>> {
+    let all = sentence.split(['[', ']']).enumerate();
+    all.map(|(at, text)| Part { text, is_optional: at % 2 == 1 })
+}
+
+fn fill(sentence: &str, inputs: Inputs<'_>) -> String {
+    let said = |part: Part<'_>| match part.is_optional {
+        true => {
+            let (with, without) = part.text.split_once('|').unwrap_or((part.text, ""));
+            numbers(with, inputs).unwrap_or_else(|| without.to_owned())
+        }
+        false => part.text.to_owned(),
+    };
+    parts(sentence).map(said).collect()
+}
+
+/// The text with each name in braces replaced by that number; `None` if one is missing.
+fn numbers(text: &str, inputs: Inputs<'_>) -> Option<String> {
+    let mut pieces = text.split(['{', '}']);
+    let mut out = pieces.next()?.to_owned();
+    while let (Some(name), Some(after)) = (pieces.next(), pieces.next()) {
+        out.push_str(&quantity::input(name, inputs(name)?));
+        out.push_str(after);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn known(name: &str) -> Option<f64> {
+        Some(if name.ends_with("_ms") { 2_300.0 } else { 49.6 * f64::from(1 << 20) })
+    }
+
+    #[test]
+    fn every_clause_has_its_row_once_and_is_found_by_its_name() {
+        let names: BTreeSet<&str> = Clause::ALL.iter().map(|clause| clause.name()).collect();
+        assert_eq!(names.len(), Clause::ALL.len());
+        for clause in Clause::ALL {
+            assert_eq!(Clause::of_name(clause.name()), Some(*clause));
+            assert!(clause.meaning().ends_with('.'));
+            for sentence in [clause.row().present, clause.row().past] {
+                let outside = parts(sentence).filter(|part| !part.is_optional);
+                assert!(outside.map(|part| part.text).all(|text| !text.contains(['{', '|'])));
+                assert_eq!(sentence.matches('[').count(), sentence.matches(']').count());
+            }
+        }
+        assert_eq!(Clause::of_name("moon-phase"), None);
+    }
+
+    #[test]
+    fn both_sentences_show_the_same_number() {
+        assert_eq!(Clause::Need.present(&known), "it needs 50 MiB more");
+        assert_eq!(Clause::Need.past(&known), "it needed 50 MiB more");
+        assert_eq!(
+            Clause::Emergency.past(&known),
+            "the host had 50 MiB free, and its reserve is 50 MiB"
+        );
+        assert_eq!(
+            Clause::Stale.past(&known),
+            "what was known of it was 2.3 s old, too old to decide anything"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        let none = |_: &str| None;
+        for clause in Clause::ALL {
+            for sentence in [clause.present(&none), clause.past(&none)] {
+                assert!(!sentence.is_empty() && !sentence.contains(['{', '[', '|', '.']));
+            }
+        }
+        assert_eq!(Clause::Need.present(&none), "it needs more memory");
+        assert_eq!(Clause::Emergency.past(&none), "the host was below its reserve");
+    }
+
+    #[test]
+    fn a_reason_that_says_no_more_than_its_clause_is_known() {
+        for clause in Clause::ALL {
+            assert!(clause.says(&clause.present(&known)), "{clause:?}");
+            assert!(clause.says(&clause.present(&|_| None)), "{clause:?}");
+        }
+        assert!(Clause::Need.says("it needs 49 MiB more"));
+        assert!(!Clause::Need.says("two processes stall"));
+        assert!(!Clause::Stale.says("it has told nothing yet"));
+        assert!(!Clause::Stuck.says("its balloon does not move at all"));
+    }
+}

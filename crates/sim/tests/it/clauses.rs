@@ -1,0 +1,109 @@
+//! Every clause of the policy has a producer: a generated scenario, or a host and a guest that
+//! are made for it.
+
+use counters::Bytes;
+use policy::arbiter::{
+    Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Usable, Words,
+};
+use sim::check::watched;
+use sim::scenario::Scenario;
+use std::collections::BTreeSet;
+
+/// Scenarios that are tried; a few dozen are enough.
+const SCENARIOS: u64 = 500;
+
+struct Case {
+    host: Option<HostSample>,
+    guest: GuestSample,
+    verdicts: Words,
+}
+
+/// A calm host of 64 GiB, and a guest that has half of its 8 GiB.
+fn calm() -> Case {
+    let half = Bytes::mib(4096);
+    let memory = Memory {
+        at_ms: 1000,
+        clock_ms: 1000,
+        actual: half,
+        free: Some(Bytes::mib(1024)),
+        available: Some(Bytes::mib(3072)),
+        ..Memory::default()
+    };
+    let (min, max) = (Bytes::mib(1024), Bytes::mib(8192));
+    Case {
+        host: Some(HostSample {
+            at_ms: 1000,
+            total: Bytes::mib(65_536),
+            available: Bytes::mib(7000),
+            strained: false,
+        }),
+        guest: GuestSample {
+            key: Key(1),
+            limits: Limits { min, max, shares: 1000, mode: Mode::Managed },
+            actual: Some(half),
+            resident: Some(half),
+            memory: Some(memory),
+            asleep: false,
+            usable: Usable::Yes,
+            request: None,
+            asks: false,
+            urgent: false,
+            deflates_on_oom: true,
+        },
+        verdicts: Words::default(),
+    }
+}
+
+/// What the operator does, and what no world of the model has.
+fn by_hand(clause: Clause) -> Option<Case> {
+    let mut case = calm();
+    match clause {
+        Clause::HostPressure => case.host = case.host.map(|h| HostSample { strained: true, ..h }),
+        Clause::Rule => case.verdicts.grow = Some(true),
+        Clause::Request => {
+            case.guest.request = Some(Bytes::mib(6144));
+            case.guest.asks = true;
+        }
+        Clause::Pinned => case.guest.limits.mode = Mode::Pinned(Bytes::mib(2048)),
+        Clause::Released => case.guest.limits.mode = Mode::Released,
+        Clause::Unusable => case.guest.usable = Usable::No("it is paused"),
+        Clause::Blind => case.host = None,
+        _ => return None,
+    }
+    Some(case)
+}
+
+fn decided(case: &Case) -> Option<Clause> {
+    let config = Config::of_host(Bytes::mib(65_536));
+    let mut verdicts = |_, _: &_| case.verdicts;
+    let guests = [case.guest];
+    let pass = Arbiter::new().pass(&config, case.host.as_ref(), &guests, &mut verdicts, 1000);
+    pass.decisions.first().map(|decision| decision.clause)
+}
+
+#[test]
+fn every_clause_has_a_producer() {
+    let mut open = BTreeSet::new();
+    for clause in Clause::ALL {
+        match by_hand(*clause) {
+            Some(case) => assert_eq!(decided(&case), Some(*clause)),
+            None => {
+                open.insert(*clause);
+            }
+        }
+    }
+    for seed in 1..=SCENARIOS {
+        if open.is_empty() {
+            return;
+        }
+        // Whether all that must hold holds is another test's business.
+        let _ = watched(Scenario::new(seed), &mut |_, ours, _| {
+            let refused = ours.last.reserved.iter().filter_map(|one| one.outcome.as_ref().err());
+            let refused = refused.flatten().map(|(_, clause)| clause);
+            for clause in ours.last.decisions.iter().map(|d| &d.clause).chain(refused) {
+                open.remove(clause);
+            }
+        });
+    }
+    panic!("no scenario leads to {open:?}: make one, show it by hand, or take the row away");
+}
