@@ -77,7 +77,8 @@ impl Servers {
     }
 
     fn turn(&mut self, until_ms: u64) -> Result<Vec<Event>, Error> {
-        let (_, events) = self.fleet.turn(&[], until_ms).map_err(|error| failed(&error))?;
+        let (_, events) =
+            self.fleet.turn(reactor::PollSet::new(), until_ms).map_err(|error| failed(&error))?;
         for pid in self.fleet.members().iter().filter_map(|member| member.pid()) {
             if !self.pids.contains(&pid) {
                 self.tier.join(pid).map_err(|error| failed(&error))?;

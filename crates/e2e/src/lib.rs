@@ -14,6 +14,7 @@ pub mod terminal;
 
 use farm::fleet::{Fleet, Floor, State, Tally};
 use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};
+use reactor::PollFlags;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -268,9 +269,11 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
 fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream) {
     loop {
         let until_ms = fleet.now_ms() + 100;
-        let turn = fleet.turn(&[stopped.as_fd()], until_ms);
+        let mut others = reactor::PollSet::new();
+        others.owner(farm::fleet::owner::OTHERS).add(0, stopped.as_fd(), PollFlags::IN);
+        let turn = fleet.turn(others, until_ms);
         let (ready, _) = turn.unwrap_or_else(|e| panic!("{e}"));
-        if ready[0] {
+        if ready.has(farm::fleet::owner::OTHERS) {
             return;
         }
         let mut shared_now = shared.0.lock().unwrap_or_else(PoisonError::into_inner);

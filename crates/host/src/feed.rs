@@ -14,8 +14,7 @@ use crate::monitor::Sink;
 use crate::scrape::Scrape;
 use counters::series::{Moment, Who};
 use metrics::{Latest, Pusher};
-use rustix::event::PollFlags;
-use std::os::fd::BorrowedFd;
+use reactor::{Event, PollSet};
 
 /// The version that the metrics tell.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -53,8 +52,8 @@ impl Feed {
     }
 
     /// Adds what it waits for.
-    pub fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
-        self.scrape.iter().for_each(|scrape| scrape.fds(out));
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        self.scrape.iter().for_each(|scrape| scrape.fds(set));
     }
 
     /// When it wants its next turn, even if nothing can be read.
@@ -62,8 +61,8 @@ impl Feed {
         self.scrape.as_ref().map_or(u64::MAX, Scrape::next_ms)
     }
 
-    /// Takes what has come. `ready` is as in [`Scrape::turn`].
-    pub fn turn(&mut self, ready: &[PollFlags], now_ms: u64) {
+    /// Takes what has come, by which of its descriptors are ready.
+    pub fn turn(&mut self, ready: &[Event], now_ms: u64) {
         self.scrape.iter_mut().for_each(|scrape| scrape.turn(ready, now_ms));
     }
 }

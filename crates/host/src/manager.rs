@@ -26,7 +26,8 @@ use crate::scan::Scans;
 use crate::{Error, book};
 use counters::Bytes;
 use hypervisor::{Hypervisor, Id};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use reactor::{PollSet, Ready};
+use rustix::event::PollFlags;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -144,17 +145,16 @@ pub struct Parts {
     pub monitor: Option<Monitor>,
 }
 
-/// Which descriptors of a poll are whose.
-enum Owner {
-    Source(usize),
-    Port(Id),
-    Attachments,
-    Control,
-    Feed,
+/// Who owns a descriptor in the manager's poll set; sources follow each other from the last.
+mod owner {
+    pub(super) const STOP: u64 = 0;
+    pub(super) const RELOAD: u64 = 1;
+    pub(super) const PORTS: u64 = 2;
+    pub(super) const ATTACHMENTS: u64 = 3;
+    pub(super) const CONTROL: u64 = 4;
+    pub(super) const FEED: u64 = 5;
+    pub(super) const SOURCES: u64 = 6;
 }
-
-/// Descriptors of one owner, and what a poll says of them.
-type Seen = (Owner, Vec<PollFlags>);
 
 impl Manager {
     /// A manager that has looked at its host, and knows no guest yet.
@@ -220,9 +220,14 @@ impl Manager {
             .min();
         let wait_ms = due.unwrap_or(now).saturating_sub(now).min(TICK_MS);
         let wait_ms = if self.clock.is_by_hand() { 0 } else { wait_ms };
-        let (seen, turn) = self.wait(signals, wait_ms)?;
+        let ready = self.wait(signals, wait_ms)?;
+        let turn = match (ready.has(owner::STOP), ready.has(owner::RELOAD)) {
+            (true, _) => Turn::Stop,
+            (_, true) => Turn::Reload,
+            _ => Turn::On,
+        };
         let now = self.clock.ms();
-        self.hear(seen, now);
+        self.hear(&ready, now);
         if now >= self.next_tick_ms {
             self.next_tick_ms = now + TICK_MS;
             self.tick(now);
@@ -239,82 +244,53 @@ impl Manager {
         Ok(turn)
     }
 
-    fn wait(&self, signals: &Signals<'_>, wait_ms: u64) -> Result<(Vec<Seen>, Turn), Error> {
-        let mut waiting: Vec<(BorrowedFd<'_>, PollFlags)> =
-            vec![(signals.stop, PollFlags::IN), (signals.reload, PollFlags::IN)];
-        let mut places = Vec::new();
-        for (index, source) in self.sources.iter().enumerate() {
-            let from = waiting.len();
-            source.fds(&mut waiting);
-            places.push((Owner::Source(index), from..waiting.len()));
-        }
+    fn wait(&self, signals: &Signals<'_>, wait_ms: u64) -> Result<Ready, Error> {
+        let mut set = PollSet::new();
+        set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
+        set.owner(owner::RELOAD).add(0, signals.reload, PollFlags::IN);
+        set.owner(owner::PORTS);
         for guest in self.guests.values() {
-            if let Some(fd) = guest.inside.fd() {
-                places.push((Owner::Port(guest.id), waiting.len()..waiting.len() + 1));
-                waiting.push(fd);
+            if let Some((fd, flags)) = guest.inside.fd() {
+                set.add(guest.id.0, fd, flags);
             }
         }
-        let from = waiting.len();
-        self.attachments.fds(&mut waiting);
-        places.push((Owner::Attachments, from..waiting.len()));
-        let from = waiting.len();
-        self.control.fds(&mut waiting);
-        places.push((Owner::Control, from..waiting.len()));
-        let from = waiting.len();
-        self.feed.fds(&mut waiting);
-        places.push((Owner::Feed, from..waiting.len()));
-        let mut fds: Vec<PollFd<'_>> =
-            waiting.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
-        let timeout = Timespec {
-            tv_sec: (wait_ms / 1000) as i64,
-            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
-        };
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::Poll { source: error.into() }),
+        let mut attachments = Vec::new();
+        self.attachments.fds(&mut attachments);
+        set.owner(owner::ATTACHMENTS);
+        attachments.into_iter().for_each(|(fd, flags)| set.add(0, fd, flags));
+        self.control.fds(set.owner(owner::CONTROL));
+        self.feed.fds(set.owner(owner::FEED));
+        for (at, source) in self.sources.iter().enumerate() {
+            source.fds(set.owner(owner::SOURCES + at as u64));
         }
-        let flags: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        let turn = match (flags[0].is_empty(), flags[1].is_empty()) {
-            (false, _) => Turn::Stop,
-            (_, false) => Turn::Reload,
-            _ => Turn::On,
-        };
-        let seen = places
-            .into_iter()
-            .map(|(place, range)| (place, flags[range].to_vec()))
-            .filter(|(place, flags)| {
-                !matches!(place, Owner::Port(_)) || flags.iter().any(|f| !f.is_empty())
-            })
-            .collect();
-        Ok((seen, turn))
+        set.wait(wait_ms).map_err(|source| Error::Poll { source })
     }
 
-    fn hear(&mut self, seen: Vec<Seen>, now: u64) {
-        for (place, flags) in seen {
-            match place {
-                Owner::Source(index) => {
-                    let idle = flags.iter().all(PollFlags::is_empty);
-                    if idle && now < self.sources[index].next_ms() {
-                        continue;
-                    }
-                    let mut events = Vec::new();
-                    self.sources[index].turn(&flags, now, &mut events);
-                    events.into_iter().for_each(|event| self.take(index, event, now));
-                }
-                Owner::Port(id) => {
-                    let Some(guest) = self.guests.get_mut(&id) else { continue };
-                    let memory = guest.found.memory;
-                    let said = guest.inside.turn(flags[0], memory, now);
-                    said.into_iter().for_each(|said| self.heard(id, said, now));
-                }
-                Owner::Attachments if flags.iter().all(PollFlags::is_empty) => {}
-                Owner::Attachments => {
-                    let complaints = self.attachments.turn();
-                    complaints.into_iter().for_each(|complaint| self.say(complaint));
-                }
-                Owner::Control => self.serve(&flags, now),
-                Owner::Feed => self.feed.turn(&flags, now),
+    fn hear(&mut self, ready: &Ready, now: u64) {
+        for index in 0..self.sources.len() {
+            let own = ready.of(owner::SOURCES + index as u64);
+            if own.is_empty() && now < self.sources[index].next_ms() {
+                continue;
             }
+            let mut events = Vec::new();
+            self.sources[index].turn(Some(own), now, &mut events);
+            events.into_iter().for_each(|event| self.take(index, event, now));
+        }
+        for port in ready.of(owner::PORTS) {
+            let id = Id(port.key);
+            let Some(guest) = self.guests.get_mut(&id) else { continue };
+            let memory = guest.found.memory;
+            let said = guest.inside.turn(port.flags, memory, now);
+            said.into_iter().for_each(|said| self.heard(id, said, now));
+        }
+        if ready.has(owner::ATTACHMENTS) {
+            let complaints = self.attachments.turn();
+            complaints.into_iter().for_each(|complaint| self.say(complaint));
+        }
+        self.serve(ready.of(owner::CONTROL), now);
+        let feed = ready.of(owner::FEED);
+        if !feed.is_empty() || now >= self.feed.next_ms() {
+            self.feed.turn(feed, now);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::rows;
 use counters::Bytes;
 use hypervisor::Id;
 use policy::arbiter::{Clause, Key, Limits, Mode};
-use rustix::event::PollFlags;
+use reactor::Event;
 use std::collections::BTreeMap;
 use store::{News, kinds};
 
@@ -53,12 +53,12 @@ pub(crate) struct Waiting {
 
 impl Manager {
     /// Serves the control socket.
-    pub(crate) fn serve(&mut self, flags: &[PollFlags], now: u64) {
-        if flags.iter().all(PollFlags::is_empty) && now < self.control.next_ms() {
+    pub(crate) fn serve(&mut self, ready: &[Event], now: u64) {
+        if ready.is_empty() && now < self.control.next_ms() {
             return;
         }
         let mut all = Vec::new();
-        self.control.turn(flags, now, &mut all);
+        self.control.turn(ready, now, &mut all);
         self.forget_clients();
         for note in self.control.take_notes() {
             self.note("control", note, None);

@@ -14,8 +14,9 @@ use counters::series::{Moment, Who};
 use metrics::http::{HEAD_MAX, Refusal, Request, answer};
 use metrics::text::{Format, render};
 use metrics::{Latest, Processes};
+use reactor::{Acceptor, Event, Lookup, PollSet, Reply, is_passing};
 use rustix::event::PollFlags;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -24,14 +25,12 @@ use std::rc::Rc;
 
 /// Clients at once: a host has one or two scrapers.
 const CLIENTS_MAX: usize = 16;
-/// Clients taken in one turn, so that guests have theirs.
-const ACCEPTS_A_TURN: usize = 8;
 /// A request must be there after this time,
 const REQUEST_MS: u64 = 5_000;
 /// and its answer be taken after this one: the text of 100 guests has half a megabyte.
 const ANSWER_MS: u64 = 30_000;
-/// After a client could not be taken, for want of descriptors, nobody is for this time.
-const ACCEPT_PAUSE_MS: u64 = 1000;
+/// The listening socket in a poll set. Clients count from 1.
+const LISTENER: u64 = 0;
 
 /// Where scrapers connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,11 +73,11 @@ enum Stream {
 
 #[derive(Debug)]
 struct Client {
+    key: u64,
     stream: Stream,
     heard: Vec<u8>,
-    /// What is to be sent: a head, and a text that all clients share.
-    out: Option<(Vec<u8>, Rc<str>)>,
-    sent: usize,
+    /// What is to be sent; the text is shared by all clients.
+    out: Option<Reply>,
     until_ms: u64,
 }
 
@@ -90,7 +89,9 @@ struct Done;
 pub struct Scrape {
     listener: Listener,
     clients: Vec<Client>,
-    paused_until_ms: Option<u64>,
+    /// Clients so far.
+    given: u64,
+    acceptor: Acceptor,
     text: Text,
 }
 
@@ -122,7 +123,8 @@ impl Scrape {
             }
         };
         let text = Text { latest: Latest::new(processes), host, version, made: [None, None] };
-        Ok(Scrape { listener, clients: Vec::new(), paused_until_ms: None, text })
+        let acceptor = Acceptor::default();
+        Ok(Scrape { listener, clients: Vec::new(), given: 0, acceptor, text })
     }
 
     /// The address that it has got, of those that were asked for.
@@ -141,64 +143,49 @@ impl Scrape {
     }
 
     /// Adds what it waits for.
-    pub fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         let listener = match &self.listener {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix(socket) => socket.listener.as_fd(),
         };
-        let is_open = self.paused_until_ms.is_none();
-        out.push((listener, if is_open { PollFlags::IN } else { PollFlags::empty() }));
-        out.extend(self.clients.iter().map(|client| {
+        set.add(LISTENER, listener, self.acceptor.flags());
+        for client in &self.clients {
             let flags = if client.out.is_some() { PollFlags::OUT } else { PollFlags::IN };
-            (client.stream.fd(), flags)
-        }));
+            set.add(client.key, client.stream.fd(), flags);
+        }
     }
 
     /// When it wants its next turn, even if nothing can be read.
     pub fn next_ms(&self) -> u64 {
         let untils = self.clients.iter().map(|client| client.until_ms);
-        untils.chain(self.paused_until_ms).min().unwrap_or(u64::MAX)
+        untils.chain(self.acceptor.next_ms()).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes what has come and hands over what waits. `ready` has one entry for each descriptor
-    /// that the last call of [`fds`](Self::fds) added, in the same order; it may be empty.
-    pub fn turn(&mut self, ready: &[PollFlags], now_ms: u64) {
+    /// Takes what has come and hands over what waits, by which of its descriptors are ready.
+    pub fn turn(&mut self, ready: &[Event], now_ms: u64) {
         let Scrape { clients, text, .. } = self;
-        let mut flags = ready.iter().skip(1).copied();
+        let mut ready = Lookup::new(ready);
+        // The listening socket's event, if any, comes first; it is tried anyway.
+        ready.flags(LISTENER);
         clients.retain_mut(|client| {
-            let is_ready = flags.next().is_some_and(|flags| !flags.is_empty());
+            let is_ready = !ready.flags(client.key).is_empty();
             if is_ready && client.turn(text, now_ms).is_err() {
                 return false;
             }
             now_ms < client.until_ms || client.expire(now_ms).is_ok()
         });
-        if self.paused_until_ms.is_some_and(|until| now_ms >= until) {
-            self.paused_until_ms = None;
-        }
-        if self.paused_until_ms.is_none() {
-            self.accept(now_ms);
-        }
+        self.accept(now_ms);
     }
 
     fn accept(&mut self, now_ms: u64) {
-        for _ in 0..ACCEPTS_A_TURN {
-            let stream = match self.listener.accept() {
-                Ok(stream) => stream,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    // A client that has left while it waited.
-                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => continue,
-                    _ => {
-                        self.paused_until_ms = Some(now_ms.saturating_add(ACCEPT_PAUSE_MS));
-                        return;
-                    }
-                },
-            };
+        let listener = &self.listener;
+        for stream in self.acceptor.turn(now_ms, || listener.accept()).streams {
+            self.given += 1;
             let mut client = Client {
+                key: self.given,
                 stream,
                 heard: Vec::new(),
                 out: None,
-                sent: 0,
                 until_ms: now_ms.saturating_add(REQUEST_MS),
             };
             // Most have said what they want before they are taken.
@@ -261,13 +248,6 @@ impl Stream {
             Stream::Unix(stream) => stream.read(buffer),
         }
     }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
-    }
 }
 
 impl Client {
@@ -294,30 +274,19 @@ impl Client {
                 }
             };
             self.heard = Vec::new();
-            self.out = Some((head, body));
+            self.out = Some(Reply::new(head, body));
             self.until_ms = now_ms.saturating_add(ANSWER_MS);
         }
         self.send()
     }
 
     fn send(&mut self) -> Result<(), Done> {
-        let Some((head, body)) = &self.out else { return Ok(()) };
-        loop {
-            let rest = match self.sent.checked_sub(head.len()) {
-                None => &head[self.sent..],
-                Some(sent) => &body.as_bytes()[sent..],
-            };
-            if rest.is_empty() {
-                return Err(Done);
-            }
-            match self.stream.write(rest) {
-                Ok(0) => return Err(Done),
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(_) => return Err(Done),
-            }
-        }
+        let Some(reply) = &mut self.out else { return Ok(()) };
+        let sent = match &mut self.stream {
+            Stream::Tcp(stream) => reply.send(stream),
+            Stream::Unix(stream) => reply.send(stream),
+        };
+        if matches!(sent, Ok(false)) { Ok(()) } else { Err(Done) }
     }
 
     /// Its time is over: who has not asked is told so, once.
@@ -325,12 +294,8 @@ impl Client {
         if self.out.is_some() {
             return Err(Done);
         }
-        self.out = Some((Refusal::Timeout.answer(), "".into()));
+        self.out = Some(Reply::new(Refusal::Timeout.answer(), "".into()));
         self.until_ms = now_ms.saturating_add(REQUEST_MS);
         self.send()
     }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -5,11 +5,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use counters::Bytes;
-use rustix::event::PollFlags;
+use reactor::PollSet;
 
 use crate::{BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, RunState};
 
@@ -214,7 +213,7 @@ impl Hypervisor for Fake {
         self.inner.borrow().name.clone()
     }
 
-    fn fds<'a>(&'a self, _out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {}
+    fn fds<'a>(&'a self, _set: &mut PollSet<'a>) {}
 
     fn next_ms(&self) -> u64 {
         let inner = self.inner.borrow();
@@ -224,7 +223,7 @@ impl Hypervisor for Fake {
         if is_busy { 0 } else { u64::MAX }
     }
 
-    fn turn(&mut self, _ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>) {
+    fn turn(&mut self, _ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
         let mut inner = self.inner.borrow_mut();
         events.append(&mut inner.events);
         for (id, guest) in &mut inner.guests {
@@ -276,7 +275,7 @@ mod tests {
 
     fn turn(fake: &mut Fake, now_ms: u64) -> Vec<Event> {
         let mut events = Vec::new();
-        fake.turn(&[], now_ms, &mut events);
+        fake.turn(None, now_ms, &mut events);
         events
     }
 

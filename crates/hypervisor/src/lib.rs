@@ -41,8 +41,7 @@ pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use vcpu::{Usage, Vcpus, parse_schedstat};
 
 use counters::Bytes;
-use rustix::event::PollFlags;
-use std::os::fd::BorrowedFd;
+use reactor::PollSet;
 
 /// One source of guests.
 pub trait Hypervisor {
@@ -50,14 +49,14 @@ pub trait Hypervisor {
     fn name(&self) -> String;
 
     /// Adds what it waits for.
-    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>);
+    fn fds<'a>(&'a self, set: &mut PollSet<'a>);
 
     /// When it wants its next turn, even if nothing can be read.
     fn next_ms(&self) -> u64;
 
-    /// Takes what has come. `ready` has one entry for each descriptor that the last call of
-    /// `fds` added, in the same order; it is empty where nobody has waited yet.
-    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>);
+    /// Takes what has come, by which of the descriptors that `fds` added are ready; `None` where
+    /// nobody has polled, and all are tried.
+    fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>);
 
     /// Asks for a size that the guest keeps. Whether it was taken is a later event.
     fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64);

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use reactor::is_passing;
 use rustix::event::PollFlags;
 use wire::{Decoder, Dropped, Message};
 
@@ -133,11 +134,6 @@ impl Port {
         }
         Ok(())
     }
-}
-
-/// Nothing to read or no room to write, for now.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

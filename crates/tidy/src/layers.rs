@@ -48,10 +48,12 @@ pub const CRATES: &[Crate] = &[
     row("qmp", Ours::Only(&[]), &["serde", "serde_json"]),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
     row("virtrpc", Ours::Only(&[]), &[]),
+    // One poll set, and the pieces of a server that never waits.
+    row("reactor", Ours::Only(&[]), &["rustix"]),
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "policy", "qmp", "virtrpc", "wire"]),
+        Ours::Only(&["counters", "policy", "qmp", "reactor", "virtrpc", "wire"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed.
@@ -68,7 +70,7 @@ pub const CRATES: &[Crate] = &[
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     row(
         "farm",
-        Ours::Only(&["counters", "hypervisor", "policy", "qmp", "settings", "wire"]),
+        Ours::Only(&["counters", "hypervisor", "policy", "qmp", "reactor", "settings", "wire"]),
         &["libc", "lz4_flex", "rustix", "serde_json"],
     ),
     row(
@@ -80,6 +82,7 @@ pub const CRATES: &[Crate] = &[
             "kernfs",
             "metrics",
             "policy",
+            "reactor",
             "rules",
             "settings",
             "store",

@@ -7,7 +7,7 @@ use e2e::PATIENCE;
 use farm::{Arch, Cache, Clock, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Vcpus};
 use qmp::{Command, Reply};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use reactor::PollSet;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,15 +31,11 @@ impl Watch {
 
     /// One turn, as a manager takes it: nobody is asked who has not something to say.
     fn turn(&mut self, wait_ms_max: u64) {
-        let mut waited = Vec::new();
-        self.source.fds(&mut waited);
-        let mut fds: Vec<PollFd<'_>> =
-            waited.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let mut set = PollSet::new();
+        self.source.fds(&mut set);
         let wait_ms = self.source.next_ms().saturating_sub(self.clock.ms()).min(wait_ms_max);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: (wait_ms * 1_000_000) as i64 };
-        poll(&mut fds, Some(&timeout)).unwrap();
-        let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        self.source.turn(&ready, self.clock.ms(), &mut self.events);
+        let ready = set.wait(wait_ms).unwrap();
+        self.source.turn(Some(ready.all()), self.clock.ms(), &mut self.events);
     }
 
     /// Waits for an event and takes it, with all that came before.

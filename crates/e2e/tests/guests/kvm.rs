@@ -32,7 +32,7 @@ fn a_guest_comes_up_whatever_kvm_is_worth() {
     while !is_up(&fleet) {
         let now = fleet.now_ms();
         assert!(now < 180_000, "{:?}", fleet.members()[0].state());
-        fleet.turn(&[], now + 500).expect("a turn");
+        fleet.turn(reactor::PollSet::new(), now + 500).expect("a turn");
     }
     println!("up after {} ms, by {}", fleet.now_ms(), fleet.members()[0].spec().accel);
 }

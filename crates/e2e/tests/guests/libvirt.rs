@@ -9,7 +9,7 @@ use counters::Bytes;
 use e2e::libvirtd::{Daemon, NAME, missing};
 use farm::{Clock, Deadline};
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, ProcessId, RunState};
-use rustix::event::{PollFd, PollFlags};
+use reactor::PollSet;
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -36,15 +36,11 @@ impl Watch {
     /// be no event.
     fn turn(&mut self) {
         const WAIT_MAX_MS: u64 = 50;
-        let mut fds = Vec::new();
-        self.libvirt.fds(&mut fds);
-        let mut polls: Vec<_> =
-            fds.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+        let mut set = PollSet::new();
+        self.libvirt.fds(&mut set);
         let wait_ms = self.libvirt.next_ms().saturating_sub(self.clock.ms()).min(WAIT_MAX_MS);
-        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait_ms as i64 * 1_000_000 };
-        rustix::event::poll(&mut polls, Some(&timeout)).unwrap();
-        let ready: Vec<PollFlags> = polls.iter().map(PollFd::revents).collect();
-        self.libvirt.turn(&ready, self.clock.ms(), &mut self.seen);
+        let ready = set.wait(wait_ms).unwrap();
+        self.libvirt.turn(Some(ready.all()), self.clock.ms(), &mut self.seen);
     }
 
     /// Waits for an event and takes it, with all before it.

@@ -9,7 +9,7 @@ use host::{Listen, Scrape};
 use metrics::read::{Ask, intervals};
 use metrics::text::{Format, render};
 use metrics::{Processes, Pusher};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use reactor::{PollSet, Ready};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -360,7 +360,7 @@ impl Served {
             let clock = farm::Clock::new();
             while !stopped.load(Ordering::Relaxed) {
                 let ready = wait(&scrape);
-                scrape.turn(&ready, clock.ms());
+                scrape.turn(ready.all(), clock.ms());
             }
         });
         let address = receiver.recv().expect("an address");
@@ -368,14 +368,10 @@ impl Served {
     }
 }
 
-fn wait(scrape: &Scrape) -> Vec<PollFlags> {
-    let mut fds = Vec::new();
-    scrape.fds(&mut fds);
-    let mut fds: Vec<_> =
-        fds.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
-    let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    poll(&mut fds, Some(&timeout)).expect("a poll");
-    fds.iter().map(PollFd::revents).collect()
+fn wait(scrape: &Scrape) -> Ready {
+    let mut set = PollSet::new();
+    scrape.fds(&mut set);
+    set.wait(50).expect("a poll")
 }
 
 impl Drop for Served {

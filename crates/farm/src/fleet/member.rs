@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use hypervisor::{Budget, Port, Usage, Vcpus};
 use qmp::{Command, Incoming, Reply, Ticket};
+use reactor::is_passing;
 use wire::{Grant, Hello, Memory, Message, PoolRequest, Status};
 
 use super::Event;
@@ -424,11 +425,6 @@ impl Member {
             events.push(Event::Ended(guest));
         }
     }
-}
-
-/// Nothing to read or no room to write, for now.
-pub(super) fn is_passing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted)
 }
 
 /// Whether a guest runs on a KVM that is there and does not work, as on some nested hosts.

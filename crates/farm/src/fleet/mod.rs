@@ -27,10 +27,10 @@ pub use member::Member;
 pub use seat::{Daemon, Seat};
 pub use state::{State, Tally};
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use reactor::{PollSet, Ready};
 
 use crate::{Clock, Error, GuestSpec};
 
@@ -66,12 +66,13 @@ pub struct Fleet {
     next_tick_ms: u64,
 }
 
-/// Which connection of a guest a poll entry is.
-#[derive(Clone, Copy)]
-enum Channel {
-    Console,
-    Qmp,
-    Port,
+/// Who owns a descriptor in the poll set of a fleet; whoever else adds to it begins at `OTHERS`.
+pub mod owner {
+    pub(super) const CONSOLES: u64 = 0;
+    pub(super) const MONITORS: u64 = 1;
+    pub(super) const PORTS: u64 = 2;
+    /// The first that is not the fleet's.
+    pub const OTHERS: u64 = 3;
 }
 
 impl Fleet {
@@ -135,25 +136,26 @@ impl Fleet {
     }
 
     /// Waits for what comes next, at most until `until_ms`, and deals with it. Returns
-    /// which of `others` can be read, and what happened to the guests.
+    /// what of `others` is ready, and what happened to the guests.
     pub fn turn(
         &mut self,
-        others: &[BorrowedFd<'_>],
+        others: PollSet<'_>,
         until_ms: u64,
-    ) -> Result<(Vec<bool>, Vec<Event>), Error> {
+    ) -> Result<(Ready, Vec<Event>), Error> {
         let mut events = Vec::new();
         self.start_waiting(&mut events);
         let now = self.clock.ms();
         let wait_ms = until_ms.min(self.next_tick_ms).saturating_sub(now);
-        let (ready, seen) = self.wait(others, wait_ms)?;
+        let ready = self.wait(others, wait_ms)?;
         let now = self.clock.ms();
-        for (index, channel, flags) in seen {
-            let member = &mut self.members[index];
-            match channel {
-                Channel::Console => member.read_console(),
-                Channel::Qmp => member.speak_qmp(now),
-                Channel::Port => member.speak_port(flags, now),
-            }
+        for event in ready.of(owner::CONSOLES) {
+            self.members[event.key as usize].read_console();
+        }
+        for event in ready.of(owner::MONITORS) {
+            self.members[event.key as usize].speak_qmp(now);
+        }
+        for event in ready.of(owner::PORTS) {
+            self.members[event.key as usize].speak_port(event.flags, now);
         }
         if now >= self.next_tick_ms {
             self.next_tick_ms = now + TICK_MS;
@@ -178,39 +180,21 @@ impl Fleet {
         }
     }
 
-    #[allow(clippy::type_complexity, reason = "two lists, taken apart at the only call")]
-    fn wait(
-        &self,
-        others: &[BorrowedFd<'_>],
-        wait_ms: u64,
-    ) -> Result<(Vec<bool>, Vec<(usize, Channel, PollFlags)>), Error> {
-        let mut places = Vec::new();
-        let mut fds: Vec<PollFd<'_>> =
-            others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-        for (index, member) in self.members.iter().enumerate() {
-            let Some(open) = member.open() else { continue };
-            let channels = [
-                (open.console.as_fd(), Channel::Console, open.console_flags()),
-                (open.qmp.as_fd(), Channel::Qmp, open.qmp_flags()),
-            ];
-            let port = open.port.as_ref().map(|port| (port.as_fd(), Channel::Port, port.flags()));
-            for (fd, channel, flags) in channels.into_iter().chain(port) {
-                fds.push(PollFd::from_borrowed_fd(fd, flags));
-                places.push((index, channel));
+    fn wait<'a>(&'a self, mut set: PollSet<'a>, wait_ms: u64) -> Result<Ready, Error> {
+        let open = || {
+            let members = self.members.iter().zip(0..);
+            members.filter_map(|(member, key)| Some((key, member.open()?)))
+        };
+        set.owner(owner::CONSOLES);
+        open().for_each(|(key, one)| set.add(key, one.console.as_fd(), one.console_flags()));
+        set.owner(owner::MONITORS);
+        open().for_each(|(key, one)| set.add(key, one.qmp.as_fd(), one.qmp_flags()));
+        set.owner(owner::PORTS);
+        for (key, one) in open() {
+            if let Some(port) = &one.port {
+                set.add(key, port.as_fd(), port.flags());
             }
         }
-        let timeout = Timespec {
-            tv_sec: (wait_ms / 1000) as i64,
-            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
-        };
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::Channel { channel: "poll", source: error.into() }),
-        }
-        let (mine, guests) = fds.split_at(others.len());
-        let ready = mine.iter().map(|fd| !fd.revents().is_empty()).collect();
-        let seen = guests.iter().zip(places).filter(|(fd, _)| !fd.revents().is_empty());
-        let seen = seen.map(|(fd, (index, channel))| (index, channel, fd.revents())).collect();
-        Ok((ready, seen))
+        set.wait(wait_ms).map_err(|source| Error::Channel { channel: "poll", source })
     }
 }

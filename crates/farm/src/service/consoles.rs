@@ -1,10 +1,13 @@
 //! Terminals that are attached to guests' consoles.
 
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use super::{drain_into, is_passing};
+use reactor::{Event, Lookup, PollSet, is_passing};
+use rustix::event::PollFlags;
+
+use super::drain_into;
 use crate::fleet::Fleet;
 
 /// Terminals at the same time: people have few screens.
@@ -18,11 +21,14 @@ const UNTYPED_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Consoles {
     attached: Vec<Attached>,
-    polled: usize,
+    /// Terminals so far.
+    given: u64,
 }
 
 #[derive(Debug)]
 struct Attached {
+    /// Its name in the poll set.
+    key: u64,
     stream: UnixStream,
     guest: usize,
     /// How much of the console it has been given.
@@ -43,34 +49,35 @@ impl Consoles {
         if self.attached.len() >= ATTACHED_MAX {
             return Err(format!("{ATTACHED_MAX} terminals are attached already"));
         }
-        let (unread, untyped) = (Vec::new(), Vec::new());
-        self.attached.push(Attached { stream, guest, seen: from, unread, untyped, is_gone: false });
+        self.given += 1;
+        self.attached.push(Attached {
+            key: self.given,
+            stream,
+            guest,
+            seen: from,
+            unread: Vec::new(),
+            untyped: Vec::new(),
+            is_gone: false,
+        });
         Ok(())
     }
 
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.attached.iter().map(|attached| attached.stream.as_fd())
+    pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for attached in &self.attached {
+            set.add(attached.key, attached.stream.as_fd(), PollFlags::IN);
+        }
     }
 
-    /// How many of the last [`Consoles::fds`] were ours.
-    pub(super) fn polled(&self) -> usize {
-        self.polled
-    }
-
-    /// Moves bytes both ways.
-    pub(super) fn turn(&mut self, ready: &[bool], fleet: &mut Fleet) {
-        for (place, attached) in self.attached.iter_mut().enumerate() {
-            if ready.get(place) == Some(&true) && place < self.polled {
+    /// Moves bytes both ways, and forgets terminals that are gone.
+    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
+        let mut ready = Lookup::new(ready);
+        for attached in &mut self.attached {
+            if !ready.flags(attached.key).is_empty() {
                 attached.read_keys();
             }
             attached.exchange(fleet);
         }
-    }
-
-    /// Forgets who has gone; from here on the list is that of the next poll.
-    pub(super) fn settle(&mut self) {
         self.attached.retain(|attached| !attached.is_gone);
-        self.polled = self.attached.len();
     }
 }
 

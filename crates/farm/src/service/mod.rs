@@ -21,11 +21,13 @@ pub use client::{Exec, ask, exec, quoted};
 pub use mark::{Fed, Mark};
 pub use ready::ReadyState;
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use reactor::{Lookup, PollSet, Ready, is_passing};
+use rustix::event::PollFlags;
 use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 
@@ -69,9 +71,26 @@ pub struct ServedPort {
     pub probe: Probe,
 }
 
-/// Who has connected and not said yet what he wants.
+/// Who owns a descriptor of the service in the fleet's poll set.
+mod owner {
+    use crate::fleet::owner::OTHERS;
+
+    pub(super) const LISTENER: u64 = OTHERS;
+    pub(super) const CALLERS: u64 = OTHERS + 1;
+    pub(super) const CONSOLES: u64 = OTHERS + 2;
+    pub(super) const SHELLS: u64 = OTHERS + 3;
+    pub(super) const PROBES: u64 = OTHERS + 4;
+    pub(super) const END: u64 = OTHERS + 5;
+}
+
+/// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
+pub const OWNERS_END: u64 = owner::END;
+
+/// A client that has connected and not said yet what it wants.
 #[derive(Debug)]
 struct Caller {
+    /// Its name in the poll set.
+    key: u64,
     stream: UnixStream,
     said: Vec<u8>,
     since_ms: u64,
@@ -85,6 +104,8 @@ pub struct Service {
     _file: SocketFile,
     occupants: Vec<Occupant>,
     callers: Vec<Caller>,
+    /// Clients so far.
+    connected: u64,
     consoles: Consoles,
     shells: Shells,
     readiness: Readiness,
@@ -104,6 +125,7 @@ impl Service {
             listener,
             _file: file,
             callers: Vec::new(),
+            connected: 0,
             consoles: Consoles::default(),
             shells: Shells::new(occupants.len()),
             readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
@@ -112,18 +134,20 @@ impl Service {
         })
     }
 
-    /// What has to be waited for. The next [`Service::turn`] takes which of these can be read.
-    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let mut fds = vec![self.listener.as_fd()];
-        fds.extend(self.callers.iter().map(|caller| caller.stream.as_fd()));
-        fds.extend(self.consoles.fds());
-        fds.extend(self.shells.fds());
-        fds.extend(self.readiness.fds());
-        fds
+    /// What has to be waited for.
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        set.owner(owner::LISTENER).add(0, self.listener.as_fd(), PollFlags::IN);
+        set.owner(owner::CALLERS);
+        for caller in &self.callers {
+            set.add(caller.key, caller.stream.as_fd(), PollFlags::IN);
+        }
+        self.consoles.fds(set.owner(owner::CONSOLES));
+        self.shells.fds(set.owner(owner::SHELLS));
+        self.readiness.fds(set.owner(owner::PROBES));
     }
 
     /// Deals with what has come: on the connections, and from the fleet.
-    pub fn turn(&mut self, ready: &[bool], events: &[Event], fleet: &mut Fleet) {
+    pub fn turn(&mut self, ready: &Ready, events: &[Event], fleet: &mut Fleet) {
         let now = fleet.now_ms();
         for event in events {
             match event {
@@ -136,27 +160,21 @@ impl Service {
                 Event::Captured { .. } => {}
             }
         }
-        let is_ready = |place: usize| ready.get(place) == Some(&true);
-        let mut at = 1 + self.callers.len();
-        self.consoles.turn(&ready[at.min(ready.len())..], fleet);
-        at += self.consoles.polled();
-        self.shells.turn(&ready[at.min(ready.len())..], fleet);
-        at += self.shells.polled();
-        for guest in self.readiness.turn(&ready[at.min(ready.len())..], now) {
+        self.consoles.turn(ready.of(owner::CONSOLES), fleet);
+        self.shells.turn(ready.of(owner::SHELLS), fleet);
+        for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
             if let Some(command) = self.occupants.get(guest).and_then(|o| o.command.clone()) {
                 self.shells.run_aside(guest, &command, fleet);
             }
         }
-        let callers = std::mem::take(&mut self.callers);
-        for (place, caller) in callers.into_iter().enumerate() {
-            self.hear(caller, is_ready(1 + place), fleet, now);
+        let mut lookup = Lookup::new(ready.of(owner::CALLERS));
+        for caller in std::mem::take(&mut self.callers) {
+            let is_ready = !lookup.flags(caller.key).is_empty();
+            self.hear(caller, is_ready, fleet, now);
         }
-        if is_ready(0) {
+        if ready.has(owner::LISTENER) {
             self.accept(now);
         }
-        self.consoles.settle();
-        self.shells.settle();
-        self.readiness.settle();
     }
 
     /// When it wants to be turned again, whatever comes.
@@ -183,7 +201,9 @@ impl Service {
         while let Ok((stream, _)) = self.listener.accept() {
             let is_welcome = is_ours(&stream) && self.callers.len() < CLIENTS_MAX;
             if is_welcome && stream.set_nonblocking(true).is_ok() {
-                self.callers.push(Caller { stream, said: Vec::new(), since_ms: now_ms });
+                self.connected += 1;
+                let key = self.connected;
+                self.callers.push(Caller { key, stream, said: Vec::new(), since_ms: now_ms });
             }
         }
     }
@@ -318,11 +338,6 @@ fn say(mut stream: &UnixStream, value: &Value) {
 fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
-}
-
-/// Nothing to read or no room to write, for now.
-fn is_passing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// Writes what a nonblocking stream takes of a buffer. Says whether anybody is still there.

@@ -5,10 +5,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::{ServedPort, is_passing};
+use reactor::{Event, PollSet, is_passing};
+use rustix::event::PollFlags;
+
+use super::ServedPort;
 use crate::config::Probe;
 
 /// Guests that are asked at the same time: more would slow down the answers.
@@ -53,7 +56,6 @@ struct Guest {
 #[derive(Debug)]
 pub(super) struct Readiness {
     guests: Vec<Guest>,
-    polled: Vec<usize>,
     now_ms: u64,
 }
 
@@ -67,7 +69,7 @@ impl Readiness {
             at_ms: 0,
             pause_ms: PAUSE_MS,
         };
-        Readiness { guests: ports.into_iter().map(guest).collect(), polled: vec![], now_ms: 0 }
+        Readiness { guests: ports.into_iter().map(guest).collect(), now_ms: 0 }
     }
 
     pub(super) fn state(&self, guest: usize) -> ReadyState {
@@ -90,9 +92,12 @@ impl Readiness {
         }
     }
 
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let probes = self.polled.iter().filter_map(|guest| self.guests[*guest].probe.as_ref());
-        probes.map(AsFd::as_fd)
+    pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for (guest, key) in self.guests.iter().zip(0..) {
+            if let Some(probe) = &guest.probe {
+                set.add(key, probe.as_fd(), PollFlags::IN);
+            }
+        }
     }
 
     /// When the next question or the end of somebody's patience is due.
@@ -106,12 +111,10 @@ impl Readiness {
     }
 
     /// Takes answers and asks anew. Gives the guests that have become ready.
-    pub(super) fn turn(&mut self, ready: &[bool], now_ms: u64) -> Vec<usize> {
+    pub(super) fn turn(&mut self, ready: &[Event], now_ms: u64) -> Vec<usize> {
         self.now_ms = now_ms;
-        for (place, guest) in self.polled.iter().enumerate() {
-            if ready.get(place) == Some(&true) {
-                self.guests[*guest].hear(now_ms);
-            }
+        for event in ready {
+            self.guests[event.key as usize].hear(now_ms);
         }
         let mut open = self.guests.iter().filter(|guest| guest.probe.is_some()).count();
         let mut became = Vec::new();
@@ -132,12 +135,6 @@ impl Readiness {
             }
         }
         became
-    }
-
-    /// From here on the list is that of the next poll.
-    pub(super) fn settle(&mut self) {
-        let all = self.guests.iter().enumerate();
-        self.polled = all.filter(|(_, guest)| guest.probe.is_some()).map(|(at, _)| at).collect();
     }
 }
 
@@ -181,7 +178,6 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::net::TcpListener;
 
     /// Turns until the state is reached. The clock that is passed stands still while an answer is
@@ -189,15 +185,12 @@ mod tests {
     fn until(readiness: &mut Readiness, state: ReadyState) -> Vec<usize> {
         let mut became = Vec::new();
         for now_ms in (0..100_000).step_by(100) {
-            readiness.settle();
-            let mut fds: Vec<PollFd<'_>> =
-                readiness.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            if !fds.is_empty() {
-                let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
-                assert!(poll(&mut fds, Some(&limit)).unwrap() > 0, "nothing comes");
-            }
-            let ready = vec![true; fds.len()];
-            became.extend(readiness.turn(&ready, now_ms));
+            let mut set = PollSet::new();
+            readiness.fds(&mut set);
+            let limit_ms = if set.is_empty() { 0 } else { 60_000 };
+            let ready = set.wait(limit_ms).unwrap();
+            assert!(limit_ms == 0 || ready.has(0), "nothing comes");
+            became.extend(readiness.turn(ready.all(), now_ms));
             if readiness.state(0) == state {
                 return became;
             }

@@ -5,11 +5,14 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use reactor::{Event, PollSet, is_passing};
+use rustix::event::PollFlags;
+
 use super::mark::Mark;
-use super::{drain_into, is_passing, quoted};
+use super::{drain_into, quoted};
 use crate::fleet::Fleet;
 
 /// Commands that wait for their turn in one guest.
@@ -23,8 +26,6 @@ const UNREAD_MAX: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct Shells {
     shells: Vec<Shell>,
-    /// The guests whose shells were in the last poll.
-    polled: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ struct Job {
 impl Shells {
     pub(super) fn new(guests: usize) -> Shells {
         let shells = std::iter::repeat_with(Shell::default).take(guests).collect();
-        Shells { shells, polled: Vec::new() }
+        Shells { shells }
     }
 
     /// Runs a line, and relays what it says and its end to the client.
@@ -103,37 +104,25 @@ impl Shells {
         }
     }
 
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let streams = self.polled.iter().filter_map(|guest| self.shells[*guest].stream.as_ref());
-        streams.map(AsFd::as_fd)
-    }
-
-    /// How many of the last [`Shells::fds`] were ours.
-    pub(super) fn polled(&self) -> usize {
-        self.polled.len()
+    pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for (shell, guest) in self.shells.iter().zip(0..) {
+            // A command whose client does not read is not listened to.
+            let job = shell.running.as_ref().filter(|job| job.unread.len() < UNREAD_MAX);
+            if let (Some(stream), Some(_)) = (&shell.stream, job) {
+                set.add(guest, stream.as_fd(), PollFlags::IN);
+            }
+        }
     }
 
     /// Takes what commands have said.
-    pub(super) fn turn(&mut self, ready: &[bool], fleet: &mut Fleet) {
-        for (place, guest) in self.polled.iter().enumerate() {
-            if ready.get(place) == Some(&true) {
-                self.shells[*guest].listen();
-            }
+    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
+        for event in ready {
+            self.shells[event.key as usize].listen();
         }
         for (guest, shell) in self.shells.iter_mut().enumerate() {
             shell.relay();
             shell.advance(guest, fleet);
         }
-    }
-
-    /// From here on the list is that of the next poll: of running commands whose clients read.
-    pub(super) fn settle(&mut self) {
-        let is_polled = |shell: &Shell| {
-            let job = shell.running.as_ref();
-            shell.stream.is_some() && job.is_some_and(|job| job.unread.len() < UNREAD_MAX)
-        };
-        let all = self.shells.iter().enumerate();
-        self.polled = all.filter(|(_, shell)| is_polled(shell)).map(|(guest, _)| guest).collect();
     }
 }
 

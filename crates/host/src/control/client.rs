@@ -1,9 +1,9 @@
 //! One client: what it has said, what waits for it, and how long it may stay.
 
-use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use hypervisor::Budget;
+use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 
 use super::Peer;
@@ -59,8 +59,8 @@ impl Gone {
 pub(super) struct Client {
     pub(super) stream: UnixStream,
     pub(super) peer: Peer,
-    heard: Vec<u8>,
-    out: Vec<u8>,
+    heard: Lines,
+    out: Outbox,
     /// Requests without an answer.
     pub(super) open: usize,
     budget: Budget,
@@ -76,8 +76,8 @@ impl Client {
         Client {
             stream,
             peer,
-            heard: Vec::new(),
-            out: Vec::new(),
+            heard: Lines::default(),
+            out: Outbox::default(),
             open: 0,
             budget: Budget::new(REQUESTS_A_SECOND, REQUESTS_BURST, now_ms),
             heard_ms: now_ms,
@@ -123,7 +123,7 @@ impl Client {
         if !self.ended && self.has_room() {
             self.receive(now_ms)?;
         }
-        if self.ended && self.open == 0 && self.out.is_empty() && !self.has_line() {
+        if self.ended && self.open == 0 && self.out.is_empty() && !self.heard.has_line() {
             return Err(Gone::Left);
         }
         if now_ms >= self.until_ms() {
@@ -135,26 +135,18 @@ impl Client {
     fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
         // What is kept stays below two lines, whatever is said at once.
         if self.heard.len() > LINE_MAX {
-            return if self.has_line() { Ok(()) } else { Err(Gone::LongLine) };
+            return if self.heard.has_line() { Ok(()) } else { Err(Gone::LongLine) };
         }
-        let mut buffer = [0; LINE_MAX];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => self.ended = true,
-            Ok(count) => {
-                self.heard_ms = now_ms;
-                self.heard.extend_from_slice(&buffer[..count]);
-            }
-            Err(error) if is_passing(&error) => {}
+        match self.heard.read(&self.stream) {
+            Ok(Received::End) => self.ended = true,
+            Ok(Received::Bytes(_)) => self.heard_ms = now_ms,
+            Ok(Received::Nothing) => {}
             Err(_) => return Err(Gone::Left),
         }
-        if self.heard.len() > LINE_MAX && !self.has_line() {
+        if self.heard.len() > LINE_MAX && !self.heard.has_line() {
             return Err(Gone::LongLine);
         }
         Ok(())
-    }
-
-    fn has_line(&self) -> bool {
-        self.heard.contains(&b'\n')
     }
 
     /// The next line, without its end, if the client may be heard. It is open until it is
@@ -164,10 +156,7 @@ impl Client {
             if !self.has_room() {
                 return Ok(None);
             }
-            let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
-                return Ok(None);
-            };
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
+            let Some(line) = self.heard.next_line() else { return Ok(None) };
             if self.budget.left() == 0 {
                 return Err(Gone::Flood);
             }
@@ -183,7 +172,7 @@ impl Client {
 
     /// Whether there is more to do for it without anything new coming in.
     pub(super) fn has_more(&self) -> bool {
-        self.has_room() && self.has_line()
+        self.has_room() && self.heard.has_line()
     }
 
     /// Queues an answer. It is handed over in this turn or a later one.
@@ -195,31 +184,15 @@ impl Client {
         if self.out.is_empty() {
             self.taken_ms = now_ms;
         }
-        self.out.extend_from_slice(line);
+        self.out.push(line);
         self.heard_ms = self.heard_ms.max(now_ms);
         self.send(now_ms)
     }
 
     fn send(&mut self, now_ms: u64) -> Result<(), Gone> {
-        let mut taken = 0;
-        while taken < self.out.len() {
-            match self.stream.write(&self.out[taken..]) {
-                Ok(0) => return Err(Gone::Left),
-                Ok(count) => taken += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => break,
-                Err(_) => return Err(Gone::Left),
-            }
-        }
-        if taken > 0 {
-            self.out.drain(..taken);
-            self.out.shrink_to(OUT_FULL);
+        if self.out.send(&self.stream).map_err(|_| Gone::Left)? > 0 {
             self.taken_ms = now_ms;
         }
         Ok(())
     }
-}
-
-pub(super) fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -2,26 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use reactor::{Acceptor, Event, Lookup, PollSet};
 use rustix::event::PollFlags;
 use rustix::net::SocketFlags;
 
-use super::client::{Client, Gone, is_passing};
+use super::client::{Client, Gone};
 use super::codec::{decode_request, encode_answer};
 use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
 
 /// Clients at once. When all places are taken, the idlest client that waits for nothing goes.
 pub const CLIENTS_MAX: usize = 32;
-/// Clients taken in one turn, so that guests have theirs.
-const ACCEPTS_A_TURN: usize = 8;
 /// Requests taken of one client in one turn.
 const REQUESTS_A_TURN: usize = 4;
-/// After a client could not be taken, for want of descriptors, the socket rests for this time.
-const ACCEPT_PAUSE_MS: u64 = 1000;
+/// The listening socket in a poll set. Clients count from 1.
+const LISTENER: u64 = 0;
 /// Notes for the operator that are kept; what comes on top is not told.
 const NOTES_MAX: usize = 16;
 
@@ -59,8 +58,7 @@ pub struct Server {
     socket: Socket,
     clients: BTreeMap<ClientId, Client>,
     given: u64,
-    /// The socket takes nobody before this time.
-    paused_until_ms: Option<u64>,
+    acceptor: Acceptor,
     notes: Vec<String>,
 }
 
@@ -72,26 +70,24 @@ impl Server {
             socket: Socket::open(path, group)?,
             clients: BTreeMap::new(),
             given: 0,
-            paused_until_ms: None,
+            acceptor: Acceptor::default(),
             notes: Vec::new(),
         })
     }
 
     /// Adds what it waits for.
-    pub fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
-        let flags = match self.paused_until_ms {
-            Some(_) => PollFlags::empty(),
-            None => PollFlags::IN,
-        };
-        out.push((self.socket.listener.as_fd(), flags));
-        out.extend(self.clients.values().map(|client| (client.stream.as_fd(), client.flags())));
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        set.add(LISTENER, self.socket.listener.as_fd(), self.acceptor.flags());
+        for (id, client) in &self.clients {
+            set.add(id.0, client.stream.as_fd(), client.flags());
+        }
     }
 
     /// When it wants its next turn, even if nothing can be read.
     pub fn next_ms(&self) -> u64 {
         let has_more = self.clients.values().any(Client::has_more);
         let untils = self.clients.values().map(Client::until_ms);
-        let next = untils.chain(self.paused_until_ms).min().unwrap_or(u64::MAX);
+        let next = untils.chain(self.acceptor.next_ms()).min().unwrap_or(u64::MAX);
         if has_more { 0 } else { next }
     }
 
@@ -110,25 +106,21 @@ impl Server {
         std::mem::take(&mut self.notes)
     }
 
-    /// Takes what has come. `ready` has one entry for each descriptor that the last call of
-    /// [`fds`](Self::fds) added, in the same order; it is empty where nobody has waited yet.
-    pub fn turn(&mut self, ready: &[PollFlags], now_ms: u64, asked: &mut Vec<Asked>) {
+    /// Takes what has come, by which of its descriptors are ready.
+    pub fn turn(&mut self, ready: &[Event], now_ms: u64, asked: &mut Vec<Asked>) {
         let mut gone = Vec::new();
-        let flags = ready.iter().skip(1).copied().chain(std::iter::repeat(PollFlags::empty()));
-        for ((id, client), flags) in self.clients.iter_mut().zip(flags) {
-            if let Err(why) = serve(*id, client, flags, now_ms, asked) {
+        let mut ready = Lookup::new(ready);
+        // The listening socket's event, if any, comes first; it is tried anyway.
+        ready.flags(LISTENER);
+        for (id, client) in &mut self.clients {
+            if let Err(why) = serve(*id, client, ready.flags(id.0), now_ms, asked) {
                 gone.push((*id, why));
             }
         }
         for (id, why) in gone {
             self.throw_out(id, why);
         }
-        if self.paused_until_ms.is_some_and(|until| now_ms >= until) {
-            self.paused_until_ms = None;
-        }
-        if self.paused_until_ms.is_none() {
-            self.accept(now_ms, asked);
-        }
+        self.accept(now_ms, asked);
     }
 
     /// Answers a request. A client that has left needs none.
@@ -146,20 +138,15 @@ impl Server {
     }
 
     fn accept(&mut self, now_ms: u64, asked: &mut Vec<Asked>) {
-        for _ in 0..ACCEPTS_A_TURN {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let stream: UnixStream = match rustix::net::accept_with(&self.socket.listener, flags) {
-                Ok(stream) => stream.into(),
-                Err(error) if is_passing(&io::Error::from(error)) => return,
-                // A client that has left while it waited.
-                Err(rustix::io::Errno::CONNABORTED) => continue,
-                Err(error) => {
-                    let why = io::Error::from(error);
-                    self.note(format!("No client of the control socket can be taken: {why}"));
-                    self.paused_until_ms = Some(now_ms.saturating_add(ACCEPT_PAUSE_MS));
-                    return;
-                }
-            };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let listener = &self.socket.listener;
+        let accepted = self.acceptor.turn(now_ms, || {
+            rustix::net::accept_with(listener, flags).map(UnixStream::from).map_err(io::Error::from)
+        });
+        if let Some(why) = accepted.error {
+            self.note(format!("No client of the control socket can be taken: {why}"));
+        }
+        for stream in accepted.streams {
             let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
             let peer = Peer {
                 pid: credentials.pid.as_raw_nonzero().get().cast_unsigned(),

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use counters::{Bytes, Counter};
 use hypervisor::ProcessId;
 use kernfs::{Reader, Root};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use reactor::{PollSet, Ready};
+use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::order::{LINE_MAX, Order, decode};
@@ -75,9 +76,9 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, say: &mut dyn FnMut(&str)) -> io
                 return rescue(&book, options, &clock, say);
             }
             Verdict::Wait { until_ms } => {
-                if wait(&[(line.pipe.as_fd(), PollFlags::IN)], until_ms, &clock)?.first()
-                    != Some(&PollFlags::empty())
-                {
+                let mut set = PollSet::new();
+                set.add(0, line.pipe.as_fd(), PollFlags::IN);
+                if wait(set, until_ms, &clock)?.has(0) {
                     line.read(&mut book, &clock)?;
                 }
             }
@@ -125,7 +126,9 @@ impl<F: AsFd> Line<F> {
         let Some(manager) = &self.manager else { return };
         if pidfd_send_signal(manager, Signal::KILL).is_ok() {
             let clock = Clock::start();
-            let _ = wait(&[(manager.as_fd(), PollFlags::IN)], DEATH_MS, &clock);
+            let mut set = PollSet::new();
+            set.add(0, manager.as_fd(), PollFlags::IN);
+            let _ = wait(set, DEATH_MS, &clock);
         }
     }
 }
@@ -153,21 +156,18 @@ fn rescue(
     let limit_ms = options.limits.rescue_ms;
     let mut rescue = Rescue::new(book.guests(), book.reserve(), limit_ms, clock.ms());
     let mut sources = Sources::of(book);
-    let mut ready = Vec::new();
+    let mut ready = None;
     while !rescue.is_over(clock.ms()) {
         for held in book.guests() {
             if held.process().is_some_and(|process| !process.is_alive()) {
                 rescue.gone(held.id, "its process has ended");
             }
         }
-        sources.turn(&ready, book, &mut rescue, clock.ms());
+        sources.turn(ready.as_ref(), book, &mut rescue, clock.ms());
         let targets = rescue.step(available(&mut memory), clock.ms());
         sources.ask(&targets, clock.ms());
         let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms());
-        let mut fds = Vec::new();
-        let counts = sources.fds(&mut fds);
-        ready = wait(&fds, until_ms, clock)?;
-        sources.counted(counts);
+        ready = Some(wait(sources.poll_set(), until_ms, clock)?);
     }
     Ok(report(&rescue, !failed.is_empty(), say))
 }
@@ -204,22 +204,7 @@ fn report(rescue: &Rescue, is_partly: bool, say: &mut dyn FnMut(&str)) -> Ended 
     ended
 }
 
-/// Waits until one of them is ready or the time is over, and gives what each is ready for.
-fn wait(
-    fds: &[(std::os::fd::BorrowedFd<'_>, PollFlags)],
-    until_ms: u64,
-    clock: &Clock,
-) -> io::Result<Vec<PollFlags>> {
-    let left_ms = until_ms.saturating_sub(clock.ms()).min(60_000);
-    let time = Timespec {
-        tv_sec: i64::try_from(left_ms / 1000).unwrap_or(60),
-        tv_nsec: i64::try_from(left_ms % 1000 * 1_000_000).unwrap_or(0),
-    };
-    let mut polled: Vec<PollFd<'_>> =
-        fds.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
-    match poll(&mut polled, Some(&time)) {
-        Ok(_) => Ok(polled.iter().map(PollFd::revents).collect()),
-        Err(rustix::io::Errno::INTR) => Ok(vec![PollFlags::empty(); fds.len()]),
-        Err(error) => Err(error.into()),
-    }
+/// Waits until one of them is ready or the time is over.
+fn wait(set: PollSet<'_>, until_ms: u64, clock: &Clock) -> io::Result<Ready> {
+    set.wait(until_ms.saturating_sub(clock.ms()).min(60_000))
 }

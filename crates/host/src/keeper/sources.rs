@@ -1,19 +1,16 @@
 //! The keeper's own connections to the guests that it restores.
 
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, QmpSource, RunState};
-use rustix::event::PollFlags;
+use reactor::{PollSet, Ready};
 
 use super::{Book, Held, Place, Rescue};
 
 /// The sources of all guests in the book, and who is who.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// How many descriptors each source added the last time.
-    counts: Vec<usize>,
     /// By the id that a source gives: which source, and which guest in the book.
     known: BTreeMap<Id, (usize, u64)>,
 }
@@ -45,22 +42,16 @@ impl Sources {
             sources.push(Box::new(source));
         }
         sources.extend(libvirts.into_values().map(|source| Box::new(source) as _));
-        Sources { counts: vec![0; sources.len()], sources, known: BTreeMap::new() }
+        Sources { sources, known: BTreeMap::new() }
     }
 
-    /// Adds what is waited for.
-    pub(super) fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) -> Vec<usize> {
-        let mut count = |source: &'a dyn Hypervisor| {
-            let before = out.len();
-            source.fds(out);
-            out.len() - before
-        };
-        self.sources.iter().map(|source| count(source.as_ref())).collect()
-    }
-
-    /// Keeps how many descriptors each source had, for the next turn.
-    pub(super) fn counted(&mut self, counts: Vec<usize>) {
-        self.counts = counts;
+    /// What is waited for; a source's place among the sources is its owner's number.
+    pub(super) fn poll_set(&self) -> PollSet<'_> {
+        let mut set = PollSet::new();
+        for (at, source) in self.sources.iter().enumerate() {
+            source.fds(set.owner(at as u64));
+        }
+        set
     }
 
     /// When a turn is wanted even if nothing comes.
@@ -71,18 +62,14 @@ impl Sources {
     /// Takes what has come, and tells the rescue.
     pub(super) fn turn(
         &mut self,
-        ready: &[PollFlags],
+        ready: Option<&Ready>,
         book: &Book,
         rescue: &mut Rescue,
         now_ms: u64,
     ) {
-        let mut rest = ready;
         for (at, source) in self.sources.iter_mut().enumerate() {
-            let count = self.counts.get(at).copied().unwrap_or(0).min(rest.len());
-            let (own, others) = rest.split_at(count);
-            rest = others;
             let mut events = Vec::new();
-            source.turn(own, now_ms, &mut events);
+            source.turn(ready.map(|ready| ready.of(at as u64)), now_ms, &mut events);
             for event in events {
                 learn(event, at, &mut self.known, book, rescue);
             }

@@ -3,6 +3,7 @@
 use counters::series::{GuestField, Moment, Row, Who};
 use host::{Listen, Scrape};
 use metrics::Processes;
+use reactor::PollSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -33,16 +34,16 @@ fn moment(guests: u64) -> Moment {
 
 /// Turns that find everything ready.
 fn turn(scrape: &mut Scrape, now_ms: u64) {
-    let mut fds = Vec::new();
-    scrape.fds(&mut fds);
-    let ready: Vec<_> = fds.iter().map(|(_, flags)| *flags).collect();
-    scrape.turn(&ready, now_ms);
+    let mut set = PollSet::new();
+    scrape.fds(&mut set);
+    let ready = set.wait(0).expect("a poll");
+    scrape.turn(ready.all(), now_ms);
 }
 
 fn waiting(scrape: &Scrape) -> usize {
-    let mut fds = Vec::new();
-    scrape.fds(&mut fds);
-    fds.len() - 1
+    let mut set = PollSet::new();
+    scrape.fds(&mut set);
+    set.len() - 1
 }
 
 fn client(address: SocketAddr) -> TcpStream {

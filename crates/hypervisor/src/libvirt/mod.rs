@@ -26,11 +26,10 @@ mod session;
 mod tests;
 mod trouble;
 
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-use rustix::event::PollFlags;
+use reactor::PollSet;
 
 use crate::{Event, Hypervisor, Id, IdSource};
 use guests::Guests;
@@ -109,8 +108,11 @@ impl Hypervisor for Libvirt {
         format!("libvirt {}", self.uri)
     }
 
-    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
-        out.extend(self.connection.up().map(|up| up.link.fd()));
+    fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        if let Some(up) = self.connection.up() {
+            let (fd, flags) = up.link.fd();
+            set.add(0, fd, flags);
+        }
     }
 
     fn next_ms(&self) -> u64 {
@@ -126,9 +128,9 @@ impl Hypervisor for Libvirt {
         }
     }
 
-    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>) {
+    fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
         self.connect(now_ms);
-        if ready.first().is_none_or(|flags| !flags.is_empty()) {
+        if ready.is_none_or(|ready| !ready.is_empty()) {
             self.hear(now_ms);
         }
         self.look_at_late(now_ms);

@@ -98,7 +98,7 @@ impl Scene {
     /// Both sides take their turns until nothing moves any more.
     fn settle(&mut self) -> Vec<Event> {
         for _ in 0..60 {
-            self.libvirt.turn(&[], self.now_ms, &mut self.events);
+            self.libvirt.turn(None, self.now_ms, &mut self.events);
             self.serve();
         }
         std::mem::take(&mut self.events)

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use counters::Bytes;
 use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
+use reactor::is_passing;
 use rustix::event::PollFlags;
 
-use crate::port::is_passing;
 use crate::{Budget, ProcessId, connect};
 
 /// Bytes a second that a QEMU may say. Its events come at most once a second a kind, and are

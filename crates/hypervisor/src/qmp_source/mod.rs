@@ -20,10 +20,10 @@ mod stats;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use counters::Bytes;
+use reactor::{Lookup, PollSet};
 use rustix::event::PollFlags;
 
 use crate::{Error, Event, Hypervisor, Id, IdSource};
@@ -52,6 +52,8 @@ pub struct QmpSource {
     /// Told at the next turn.
     untold: Vec<Event>,
     next_scan_ms: u64,
+    /// What the next place is called in a poll set.
+    next_key: u64,
 }
 
 impl QmpSource {
@@ -78,6 +80,7 @@ impl QmpSource {
             guests: BTreeMap::new(),
             untold: Vec::new(),
             next_scan_ms: 0,
+            next_key: 0,
         })
     }
 
@@ -92,7 +95,9 @@ impl QmpSource {
             match self.places.get_mut(&socket.path) {
                 Some(place) => place.seen(socket.inode, now_ms),
                 None => {
-                    let place = Place::new(socket.path.clone(), socket.inode, now_ms);
+                    let place =
+                        Place::new(self.next_key, socket.path.clone(), socket.inode, now_ms);
+                    self.next_key += 1;
                     self.places.insert(socket.path, place);
                 }
             }
@@ -142,9 +147,12 @@ impl Hypervisor for QmpSource {
         "qmp".into()
     }
 
-    fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
-        let links = self.places.values().filter_map(Place::link);
-        out.extend(links.map(|link| (link.as_fd(), link.flags())));
+    fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for place in self.places.values() {
+            if let Some(link) = place.link() {
+                set.add(place.key(), link.as_fd(), link.flags());
+            }
+        }
     }
 
     fn next_ms(&self) -> u64 {
@@ -154,20 +162,21 @@ impl Hypervisor for QmpSource {
         self.places.values().map(Place::next_ms).fold(self.next_scan_ms, u64::min)
     }
 
-    fn turn(&mut self, ready: &[PollFlags], now_ms: u64, events: &mut Vec<Event>) {
+    fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
         events.append(&mut self.untold);
-        // Without word of who can be read, all are tried: none of them waits.
-        let is_known =
-            self.places.values().filter(|place| place.link().is_some()).count() == ready.len();
-        let mut ready = ready.iter().copied();
+        let mut ready = ready.map(Lookup::new);
         let mut notes = Vec::new();
         for (path, place) in &mut self.places {
             if place.link().is_none() {
                 continue;
             }
-            let flags = if is_known { ready.next() } else { Some(PollFlags::IN) };
+            // Without word of who can be read, all are tried: none of them waits.
+            let flags = match &mut ready {
+                Some(ready) => ready.flags(place.key()),
+                None => PollFlags::IN,
+            };
             let before = events.len();
-            place.turn(flags.unwrap_or(PollFlags::empty()), now_ms, &mut self.common, events);
+            place.turn(flags, now_ms, &mut self.common, events);
             if events[before..].iter().any(|e| matches!(e, Event::Found(..) | Event::Gone(..))) {
                 notes.push((path.clone(), before, events.len()));
             }

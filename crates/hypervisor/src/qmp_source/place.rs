@@ -97,6 +97,7 @@ struct Active {
 /// A socket.
 #[derive(Debug)]
 pub(super) struct Place {
+    key: u64,
     path: PathBuf,
     inode: u64,
     active: Option<Active>,
@@ -119,8 +120,21 @@ enum End {
 }
 
 impl Place {
-    pub(super) fn new(path: PathBuf, inode: u64, now_ms: u64) -> Place {
-        Place { path, inode, active: None, failures: 0, next_try_ms: now_ms, is_second_look: false }
+    pub(super) fn new(key: u64, path: PathBuf, inode: u64, now_ms: u64) -> Place {
+        Place {
+            key,
+            path,
+            inode,
+            active: None,
+            failures: 0,
+            next_try_ms: now_ms,
+            is_second_look: false,
+        }
+    }
+
+    /// What its connection is called in a poll set.
+    pub(super) fn key(&self) -> u64 {
+        self.key
     }
 
     pub(super) fn link(&self) -> Option<&Link> {

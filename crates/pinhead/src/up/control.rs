@@ -11,10 +11,12 @@
 
 pub use super::ask::{Managed, capture, manage, running};
 use farm::fleet::{Captured, Fleet, State};
+use reactor::{Event, PollSet, is_passing};
+use rustix::event::PollFlags;
 use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
@@ -29,6 +31,10 @@ const REQUEST_MAX: u64 = 4096;
 pub(super) const ANSWER_MAX: u64 = 4 << 20;
 /// Questions that may wait for their guest at once.
 const WAITING_MAX: usize = 16;
+
+/// The descriptors in a poll set.
+const LISTENER: u64 = 0;
+const MANAGER: u64 = 1;
 
 /// The listening end.
 #[derive(Debug)]
@@ -71,18 +77,22 @@ impl Control {
     }
 
     /// To wait for questions on, and for the end of the manager where there is one.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.listener.as_fd()].into_iter().chain(self.manager.as_ref().map(AsFd::as_fd))
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        set.add(LISTENER, self.listener.as_fd(), PollFlags::IN);
+        if let Some(manager) = &self.manager {
+            set.add(MANAGER, manager.as_fd(), PollFlags::IN);
+        }
     }
 
-    /// Takes what has come, by what of [`Control::fds`] can be read.
-    pub fn turn(&mut self, ready: &[bool], fleet: &mut Fleet) {
+    /// Takes what has come, by which of [`Control::fds`] are ready.
+    pub fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
+        let is_ready = |key| !Event::flags_of(ready, key).is_empty();
         // First who ends, so that the next one may begin.
-        if ready.get(1) == Some(&true) && self.manager_has_ended() {
+        if is_ready(MANAGER) && self.manager_has_ended() {
             self.manager = None;
             fleet.take_back();
         }
-        if ready.first() == Some(&true) {
+        if is_ready(LISTENER) {
             self.accept(fleet);
         }
     }
@@ -91,7 +101,7 @@ impl Control {
         let Some(mut stream) = self.manager.as_ref() else { return false };
         match stream.read(&mut [0; REQUEST_MAX as usize]) {
             Ok(count) => count == 0,
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+            Err(error) => !is_passing(&error),
         }
     }
 

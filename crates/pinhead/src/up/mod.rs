@@ -15,8 +15,11 @@ use crate::cli::{UpArgs, UpFormat};
 use crate::{Error, escape};
 use control::Control;
 use farm::GuestSpec;
+use farm::fleet::owner::OTHERS;
 use farm::fleet::{Event, Fleet, Floor, State};
+use reactor::PollSet;
 use rundir::RunDir;
+use rustix::event::PollFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
@@ -110,14 +113,19 @@ fn signals() -> std::io::Result<UnixStream> {
     Ok(receiver)
 }
 
+/// Who owns a descriptor in the fleet's poll set, beside the fleet.
+const SIGNALS: u64 = OTHERS;
+const CONTROL: u64 = OTHERS + 1;
+
 fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<(), Error> {
     let mut control = Control::open().ok();
     let mut screen = Screen::new(args.format);
     let end_ms = args.seconds.map_or(u64::MAX, |s| s.saturating_mul(1000));
     loop {
-        let mut others = vec![signals.as_fd()];
-        others.extend(control.iter().flat_map(Control::fds));
-        let (ready, events) = fleet.turn(&others, screen.next_ms.min(end_ms))?;
+        let mut others = PollSet::new();
+        others.owner(SIGNALS).add(0, signals.as_fd(), PollFlags::IN);
+        control.iter().for_each(|control| control.fds(others.owner(CONTROL)));
+        let (ready, events) = fleet.turn(others, screen.next_ms.min(end_ms))?;
         for event in events {
             match event {
                 Event::Captured { guest, captured } => {
@@ -129,10 +137,11 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
             }
         }
         if let Some(control) = &mut control {
-            control.turn(&ready[1..], fleet);
+            control.turn(ready.of(CONTROL), fleet);
         }
         let watched = screen.show(fleet);
-        let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
+        let interrupted =
+            ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
         if interrupted || !watched || all_ended(fleet) || fleet.now_ms() >= end_ms {
             return Ok(());
         }

@@ -15,12 +15,19 @@ use crate::cli::UpFormat;
 use crate::{Error, escape};
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
-use farm::service::{ReadyState, Service};
+use farm::service::{OWNERS_END, ReadyState, Service};
 use farm::tiers::Tiers;
+use reactor::PollSet;
+use rustix::event::PollFlags;
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+
+/// Who owns a descriptor in the fleet's poll set, beside the fleet and its service.
+const SIGNALS: u64 = OWNERS_END;
+const STARTER: u64 = OWNERS_END + 1;
+const CONTROL: u64 = OWNERS_END + 2;
 
 /// A start that takes longer is told as it is then.
 const START_MAX_MS: u64 = 600_000;
@@ -155,15 +162,16 @@ struct Running {
 impl Running {
     fn watch(&mut self, mut signals: UnixStream) -> Result<(), Error> {
         loop {
-            let mut others = vec![signals.as_fd()];
-            others.extend(self.starter.as_ref().map(AsFd::as_fd));
-            let to_control = others.len();
-            others.extend(self.control.iter().flat_map(Control::fds));
-            let to_service = others.len();
-            others.extend(self.service.fds());
+            let mut others = PollSet::new();
+            others.owner(SIGNALS).add(0, signals.as_fd(), PollFlags::IN);
+            if let Some(starter) = &self.starter {
+                others.owner(STARTER).add(0, starter.as_fd(), PollFlags::IN);
+            }
+            self.control.iter().for_each(|control| control.fds(others.owner(CONTROL)));
+            self.service.fds(&mut others);
             let until = self.screen.next_ms.min(self.end_ms).min(self.service.next_ms());
-            let (ready, events) = self.fleet.turn(&others, until)?;
-            self.service.turn(&ready[to_service..], &events, &mut self.fleet);
+            let (ready, events) = self.fleet.turn(others, until)?;
+            self.service.turn(&ready, &events, &mut self.fleet);
             for event in events {
                 match event {
                     Event::Captured { guest, captured } => {
@@ -175,13 +183,14 @@ impl Running {
                 }
             }
             if let Some(control) = &mut self.control {
-                control.turn(&ready[to_control..to_service], &mut self.fleet);
+                control.turn(ready.of(CONTROL), &mut self.fleet);
             }
             self.turn_tiers();
             // The only thing that can be read on the writing end is that nobody reads the other.
-            let is_left = self.starter.is_some() && ready.get(1) == Some(&true);
+            let is_left = ready.has(STARTER);
             let is_watched = self.show();
-            let interrupted = ready[0] && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
+            let interrupted =
+                ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
             let is_over = self.service.is_to_end() || self.fleet.now_ms() >= self.end_ms;
             if interrupted || is_over || is_left || !is_watched || all_ended(&self.fleet) {
                 return Ok(());

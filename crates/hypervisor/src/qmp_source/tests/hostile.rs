@@ -187,22 +187,21 @@ fn a_flood_is_heard_in_part_and_told_in_brief() {
         assert!(turns < 1_000, "it is listened to for ever");
     }
     // It is not waited for until its budget has grown again.
-    let mut fds = Vec::new();
-    world.source.fds(&mut fds);
-    assert!(fds.iter().all(|(_, flags)| !flags.contains(PollFlags::IN)));
-    drop(fds);
+    let links = || world.source.places.values().filter_map(|place| place.link());
+    assert!(links().all(|link| !link.flags().contains(PollFlags::IN)));
     assert!(world.source.next_ms() > world.now_ms);
     world.turn(250);
-    let mut fds = Vec::new();
-    world.source.fds(&mut fds);
-    assert_eq!(fds.len(), 1);
+    let mut set = PollSet::new();
+    world.source.fds(&mut set);
+    assert_eq!(set.len(), 1);
     // Its end is noticed all the same.
-    drop(fds);
+    drop(set);
     drop(qemu);
-    let ended = [PollFlags::IN | PollFlags::HUP];
+    let key = world.source.places.values().next().unwrap().key();
+    let ended = [reactor::Event { owner: 0, key, flags: PollFlags::IN | PollFlags::HUP }];
     world.told();
     for _ in 0..200 {
-        world.source.turn(&ended, world.now_ms, &mut world.events);
+        world.source.turn(Some(&ended), world.now_ms, &mut world.events);
     }
     let told = world.told();
     assert!(matches!(told.last(), Some(Event::Gone(gone, _)) if *gone == id), "{told:?}");
@@ -231,8 +230,8 @@ fn patterns_that_mean_nothing_are_refused() {
 fn a_machine_without_guests_is_no_trouble() {
     let mut source = QmpSource::new(&["/nowhere/at/all/*.qmp"], IdSource::new()).unwrap();
     let mut events = Vec::new();
-    source.turn(&[], 0, &mut events);
-    source.turn(&[], 2_000, &mut events);
+    source.turn(None, 0, &mut events);
+    source.turn(None, 2_000, &mut events);
     assert_eq!(events, []);
     assert_eq!(source.next_ms(), 4_000);
 }

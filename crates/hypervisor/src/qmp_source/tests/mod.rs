@@ -44,9 +44,7 @@ impl World {
     /// A turn after so much time. Every connection is tried.
     fn turn(&mut self, passed_ms: u64) {
         self.now_ms += passed_ms;
-        // One too many, so that it is taken for no word at all.
-        let ready = vec![PollFlags::IN; self.source.places.len() + 1];
-        self.source.turn(&ready, self.now_ms, &mut self.events);
+        self.source.turn(None, self.now_ms, &mut self.events);
     }
 
     /// Talks until nobody has anything left to say.

@@ -1,0 +1,92 @@
+//! Clients of a listening socket: some at a turn, and none for a while when descriptors run out.
+
+use std::io;
+
+use rustix::event::PollFlags;
+
+/// Clients taken in one turn, so that everybody else has a turn too.
+pub const ACCEPTS_A_TURN: usize = 8;
+/// After a client could not be accepted, for lack of descriptors, none is for this long: poll
+/// would tell of it again at once.
+const PAUSE_MS: u64 = 1000;
+
+/// Whether a listening socket accepts clients.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acceptor {
+    paused_until_ms: Option<u64>,
+}
+
+/// What one turn has accepted.
+#[derive(Debug)]
+pub struct Accepted<S> {
+    /// New clients.
+    pub streams: Vec<S>,
+    /// Why the socket is paused from now on, if it is.
+    pub error: Option<io::Error>,
+}
+
+impl Acceptor {
+    /// What to poll the listening socket for.
+    pub fn flags(&self) -> PollFlags {
+        match self.paused_until_ms {
+            Some(_) => PollFlags::empty(),
+            None => PollFlags::IN,
+        }
+    }
+
+    /// When a pause ends.
+    pub fn next_ms(&self) -> Option<u64> {
+        self.paused_until_ms
+    }
+
+    /// Accepts clients until there is none left or the turn's share is reached.
+    pub fn turn<S>(
+        &mut self,
+        now_ms: u64,
+        mut accept: impl FnMut() -> io::Result<S>,
+    ) -> Accepted<S> {
+        let mut accepted = Accepted { streams: Vec::new(), error: None };
+        if self.paused_until_ms.is_some_and(|until| now_ms < until) {
+            return accepted;
+        }
+        self.paused_until_ms = None;
+        for _ in 0..ACCEPTS_A_TURN {
+            match accept() {
+                Ok(stream) => accepted.streams.push(stream),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => break,
+                    // A client that has left while it waited.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    _ => {
+                        self.paused_until_ms = Some(now_ms.saturating_add(PAUSE_MS));
+                        accepted.error = Some(error);
+                        break;
+                    }
+                },
+            }
+        }
+        accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_takes_its_share_and_a_failure_pauses() {
+        let mut acceptor = Acceptor::default();
+        assert_eq!(acceptor.turn(0, || Ok(())).streams.len(), ACCEPTS_A_TURN);
+        let none = acceptor.turn(0, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        assert!(none.streams.is_empty() && none.error.is_none());
+        let aborted = acceptor.turn(0, || Err::<(), _>(io::ErrorKind::ConnectionAborted.into()));
+        assert!(aborted.error.is_none());
+        assert_eq!(acceptor.flags(), PollFlags::IN);
+        let failed = acceptor.turn(5, || Err::<(), _>(io::Error::from_raw_os_error(24)));
+        assert!(failed.error.is_some());
+        assert_eq!((acceptor.flags(), acceptor.next_ms()), (PollFlags::empty(), Some(1005)));
+        assert!(acceptor.turn(1004, || Ok(())).streams.is_empty());
+        assert_eq!(acceptor.turn(1005, || Ok(())).streams.len(), ACCEPTS_A_TURN);
+        assert_eq!(acceptor.next_ms(), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! One poll for everything that a single-threaded server waits for.
+//!
+//! ```text
+//!   owners ─► PollSet::add(key, descriptor) ─► wait ─► Ready ─► of(owner) ─► events by key
+//!   listening socket ─► Acceptor: some clients a turn, a pause when descriptors run out
+//!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
+//! ```
+//!
+//! Nothing here blocks but [`PollSet::wait`], and there are no threads and no runtime.
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod lines;
+mod poll;
+mod reply;
+
+pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor};
+pub use lines::{Lines, Outbox, Received};
+pub use poll::{Event, Lookup, PollSet, Ready};
+pub use reply::Reply;
+
+pub use rustix::event::PollFlags;
+
+use std::io;
+
+/// Whether an error only means that there is nothing to read, or no room to write, for now.
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

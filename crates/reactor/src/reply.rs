@@ -1,0 +1,75 @@
+//! An HTTP answer on its way: a head of its own, and a body that many clients may share.
+
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use crate::is_passing;
+
+/// An answer, and how much of it the client has.
+#[derive(Debug)]
+pub struct Reply {
+    head: Vec<u8>,
+    body: Rc<str>,
+    sent: usize,
+}
+
+impl Reply {
+    /// An answer of which nothing is sent yet.
+    pub fn new(head: Vec<u8>, body: Rc<str>) -> Reply {
+        Reply { head, body, sent: 0 }
+    }
+
+    /// Writes what a stream that does not block takes now. True when all of it is sent.
+    pub fn send(&mut self, mut stream: impl Write) -> io::Result<bool> {
+        loop {
+            let rest = match self.sent.checked_sub(self.head.len()) {
+                None => &self.head[self.sent..],
+                Some(sent) => &self.body.as_bytes()[sent..],
+            };
+            if rest.is_empty() {
+                return Ok(true);
+            }
+            match stream.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes three bytes a write, and nothing every second time.
+    struct Slow(Vec<u8>, bool);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if !self.1 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let count = bytes.len().min(3);
+            self.0.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn head_and_body_are_sent_in_pieces() {
+        let mut reply = Reply::new(b"HEAD\r\n".to_vec(), "body".into());
+        let mut slow = Slow(Vec::new(), false);
+        let turns = std::iter::from_fn(|| (!reply.send(&mut slow).unwrap()).then_some(())).count();
+        assert_eq!((slow.0.as_slice(), turns), (&b"HEAD\r\nbody"[..], 3));
+        let mut head = Reply::new(b"HEAD\r\n".to_vec(), "".into());
+        assert!(head.send(Vec::new()).unwrap());
+    }
+}
