@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use wire::{Decoder, Message, Processes, Scan, Welcome};
+use wire::{Decoder, Processes, Scan, ToGuest, ToHost, Welcome};
 
 /// The promise, in microseconds for a hundred tasks.
 const SCAN_US: f64 = 1000.0;
@@ -70,18 +70,18 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     let mut decoder = Decoder::new();
     let silent = |what| Error::Content { path: port.clone(), what };
     let hello = |reply| {
-        move |m: Message| matches!(m, Message::Hello(hello) if hello.reply == reply).then_some(())
+        move |m: ToHost| matches!(m, ToHost::Hello(hello) if hello.reply == reply).then_some(())
     };
     until(&mut host, &mut decoder, hello(false)).ok_or(silent("hello of a daemon"))?;
     let welcome = Welcome { memory_pages: 1 << 18, grants: false, paces: true };
-    say(&mut host, &Message::Welcome(welcome), &port)?;
+    say(&mut host, &ToGuest::Welcome(welcome), &port)?;
     // Before it says so, it has no rules yet, and hears nothing else.
     until(&mut host, &mut decoder, hello(true)).ok_or(silent("answer to a welcome"))?;
     let (mut taken, mut tasks) = (Vec::new(), 0);
     for sequence in 1..=ANSWERS + 1 {
         let (asked, before) = (now(), daemon.used()?);
-        say(&mut host, &Message::Scan(Scan { sequence, top: TOP }), &port)?;
-        let part = |m| if let Message::Processes(part) = m { Some(part) } else { None };
+        say(&mut host, &ToGuest::Scan(Scan { sequence, top: TOP }), &port)?;
+        let part = |m| if let ToHost::Processes(part) = m { Some(part) } else { None };
         let part: Processes =
             until(&mut host, &mut decoder, part).ok_or(silent("answer of the daemon"))?;
         let count = part.totals.tasks.filter(|tasks| *tasks > 0);
@@ -98,7 +98,7 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     Ok((taken, tasks))
 }
 
-fn say(host: &mut File, message: &Message, port: &Path) -> Result<(), Error> {
+fn say(host: &mut File, message: &ToGuest, port: &Path) -> Result<(), Error> {
     let mut frame = Vec::new();
     wire::encode(message, &mut frame);
     host.write_all(&frame).map_err(|e| Error::file(port, e))
@@ -107,8 +107,8 @@ fn say(host: &mut File, message: &Message, port: &Path) -> Result<(), Error> {
 /// The first message that is wanted, if it comes in time.
 fn until<T>(
     host: &mut File,
-    decoder: &mut Decoder,
-    wanted: impl Fn(Message) -> Option<T>,
+    decoder: &mut Decoder<ToHost>,
+    wanted: impl Fn(ToHost) -> Option<T>,
 ) -> Option<T> {
     let deadline = now() + PATIENCE;
     let mut bytes = [0; 4096];

@@ -2,7 +2,7 @@
 
 use crate::Guest;
 use std::time::Duration;
-use wire::{Memory, Message, PoolRequest, Pressure};
+use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 /// Rules that hold whatever they see: what moves is the manager's doing.
 pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
@@ -86,8 +86,8 @@ pub fn nonsense() -> Vec<u8> {
             ..Memory::default()
         };
         let request = PoolRequest { sequence, pages: u64::MAX };
-        let need = Message::Need(Pressure::Memory);
-        for message in [Message::Memory(memory), Message::PoolRequest(request), need] {
+        let need = ToHost::Need(Pressure::Memory);
+        for message in [ToHost::Memory(memory), ToHost::PoolRequest(request), need] {
             wire::encode(&message, &mut bytes);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use qmp::{Command, Reply};
 
-use wire::{Decoder, Identified, Message};
+use wire::{Decoder, Identified, ToGuest, ToHost};
 
 use crate::deadline::read_before;
 use crate::identity::identity;
@@ -124,10 +124,10 @@ impl Session {
     /// Tells its daemon who it is, and waits until it is.
     fn name_it(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
         let taken = |message| match message {
-            Message::Identified(Identified { refusal }) => Some(refusal),
+            ToHost::Identified(Identified { refusal }) => Some(refusal),
             _ => None,
         };
-        let refusal = self.ask_daemon(&Message::Identify(identity), taken, deadline)?;
+        let refusal = self.ask_daemon(&ToGuest::Identify(identity), taken, deadline)?;
         if refusal.is_empty() {
             return Ok(());
         }
@@ -138,8 +138,8 @@ impl Session {
     /// Says something to its daemon, and waits for what answers that.
     pub(crate) fn ask_daemon<T>(
         &mut self,
-        question: &Message,
-        answer: impl Fn(Message) -> Option<T>,
+        question: &ToGuest,
+        answer: impl Fn(ToHost) -> Option<T>,
         deadline: Deadline,
     ) -> Result<T, Error> {
         let mut words = Vec::new();

@@ -26,7 +26,7 @@ use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
 
 use qmp::{Command, Reply};
-use wire::Message;
+use wire::{ToGuest, ToHost};
 
 use crate::apt::create_dir;
 use crate::disk::Writes;
@@ -246,8 +246,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
 /// started drops what it is asked, so it is asked again.
 fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let patience = Deadline::after(DAEMON_PATIENCE);
-    let question = Message::Sample(wire::Sample { sequence: 1 });
-    let told = |message| matches!(message, Message::Memory(_)).then_some(());
+    let question = ToGuest::Sample(wire::Sample { sequence: 1 });
+    let told = |message| matches!(message, ToHost::Memory(_)).then_some(());
     while patience.remaining().is_some() && deadline.remaining().is_some() {
         if guest.ask_daemon(&question, told, Deadline::after(DAEMON_STEP)).is_ok() {
             return Ok(());

@@ -1,23 +1,30 @@
-//! The target for `wire`: what a hostile guest says on its port.
+//! The target for `wire`: what a hostile guest, or host, says on the port.
 
-use wire::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, Message};
+use std::fmt::Debug;
+
+use wire::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, Message, ToGuest, ToHost};
 
 use crate::input::Cut;
 
 /// Any stream, in any pieces: as it is, and as a list of frames that we seal.
 pub(crate) fn frames(data: &[u8]) {
     let cut = Cut::new(data);
-    let (messages, dropped) = decode(&[cut.stream]);
+    heard_by::<ToHost>(&cut);
+    heard_by::<ToGuest>(&cut);
+}
+
+fn heard_by<M: Message + Clone + Debug + PartialEq>(cut: &Cut<'_>) {
+    let (messages, dropped) = decode::<M>(&[cut.stream]);
     assert_eq!(decode(&cut.pieces(cut.stream)), (messages.clone(), dropped), "in pieces");
     for message in &messages {
-        let (again, dropped) = decode(&[&encoded(message)]);
+        let (again, dropped) = decode::<M>(&[&encoded(message)]);
         assert_eq!((again.as_slice(), dropped), (&[message.clone()][..], Dropped::default()));
     }
-    sealed(&cut);
+    sealed::<M>(cut);
 }
 
 /// Everything in a stream. What the decoder holds between two pieces stays below one frame.
-fn decode(pieces: &[&[u8]]) -> (Vec<Message>, Dropped) {
+fn decode<M: Message>(pieces: &[&[u8]]) -> (Vec<M>, Dropped) {
     let mut decoder = Decoder::new();
     let mut messages = Vec::new();
     for piece in pieces {
@@ -30,7 +37,7 @@ fn decode(pieces: &[&[u8]]) -> (Vec<Message>, Dropped) {
     (messages, decoder.dropped())
 }
 
-fn encoded(message: &Message) -> Vec<u8> {
+fn encoded<M: Message>(message: &M) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(message, &mut bytes);
     assert!(bytes.len() <= MAX_FRAME);
@@ -40,7 +47,7 @@ fn encoded(message: &Message) -> Vec<u8> {
 /// The fuzzer cannot guess a checksum, so the input is also read as a list of frames whose
 /// checksums are made here: a byte of flags, a kind, a length and so much body each. Then it
 /// is known to the byte what the decoder has to find and to drop.
-fn sealed(cut: &Cut<'_>) {
+fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;
     let mut stream = Vec::new();
     let mut expected = (Vec::new(), Dropped::default());
@@ -60,7 +67,7 @@ fn sealed(cut: &Cut<'_>) {
             frame[8] ^= 1;
             expected.1.bytes += frame.len() as u64;
         } else {
-            match decode(&[&frame]) {
+            match decode::<M>(&[&frame]) {
                 (messages, dropped) if dropped == Dropped::default() => {
                     assert!(!other_version && messages.len() == 1, "{messages:?}");
                     // There is one way to write a message, so that nothing can hide in it.

@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use wire::{Grant, Hello, Message, PoolKind, Pressure, Sample, Status, Welcome};
+use wire::{Grant, Hello, PoolKind, Pressure, Sample, Status, ToGuest, ToHost, Welcome};
 
 /// How often a port that could not be opened is tried again.
 const RETRY_MS: u64 = 5_000;
@@ -161,7 +161,7 @@ impl Inside {
     fn welcome(&mut self, memory: Bytes) {
         let memory_pages = memory.0 / PAGE_BYTES;
         let grants = self.grants;
-        self.say(&Message::Welcome(Welcome { memory_pages, grants, paces: true }));
+        self.say(&ToGuest::Welcome(Welcome { memory_pages, grants, paces: true }));
     }
 
     /// Takes what the daemon has said.
@@ -194,9 +194,9 @@ impl Inside {
         (self.hello, self.status, self.system, self.unanswered) = (None, None, None, 0);
     }
 
-    fn hear(&mut self, message: Message, memory: Bytes) -> Option<Said> {
+    fn hear(&mut self, message: ToHost, memory: Bytes) -> Option<Said> {
         match message {
-            Message::Hello(hello) => {
+            ToHost::Hello(hello) => {
                 let (boot, reply) = (hello.boot_id, hello.reply);
                 self.unanswered = 0;
                 self.hello = Some(hello);
@@ -206,32 +206,34 @@ impl Inside {
                 }
                 Some(Said::Here(boot))
             }
-            Message::Status(status) => {
+            ToHost::Status(status) => {
                 self.status = Some(status);
                 None
             }
-            Message::Memory(told) => {
+            ToHost::Memory(told) => {
                 self.unanswered = 0;
                 Some(Said::Memory(Box::new(told)))
             }
-            Message::PoolRequest(request) => {
+            ToHost::PoolRequest(request) => {
                 let pool = Bytes(request.pages.saturating_mul(PAGE_BYTES)).min(memory);
                 let keeps = memory.less(pool);
                 Some(Said::Request { sequence: request.sequence, keeps })
             }
-            Message::Processes(part) => {
+            ToHost::Processes(part) => {
                 self.gather.take(part).map(|scan| Said::Scan(Box::new(scan)))
             }
-            Message::System(system) => {
+            ToHost::System(system) => {
                 self.system = Some(system);
                 None
             }
-            Message::Need(Pressure::Memory) => Some(Said::Need),
-            Message::Bye => {
+            ToHost::Need(Pressure::Memory) => Some(Said::Need),
+            ToHost::Bye => {
                 (self.hello, self.status) = (None, None);
                 Some(Said::Bye)
             }
-            _ => None,
+            // A guest that waits for a CPU is served by the host's scheduler; files are not asked
+            // for, and a clone has its name before it is managed.
+            ToHost::Need(Pressure::Cpu) | ToHost::Chunk(_) | ToHost::Identified(_) => None,
         }
     }
 
@@ -242,7 +244,7 @@ impl Inside {
         }
         self.asks.scans += 1;
         let scan = self.gather.begin();
-        self.say(&Message::Scan(scan));
+        self.say(&ToGuest::Scan(scan));
         true
     }
 
@@ -269,7 +271,7 @@ impl Inside {
         self.asked_ms = now_ms;
         self.unanswered = self.unanswered.saturating_add(1);
         self.asks.samples += 1;
-        self.say(&Message::Sample(Sample { sequence: self.sequence }));
+        self.say(&ToGuest::Sample(Sample { sequence: self.sequence }));
         self.unanswered <= UNANSWERED_MAX
     }
 
@@ -278,7 +280,7 @@ impl Inside {
         // A guest whose kernel has a pool of its own has nothing of ours.
         if self.hello.as_ref().is_some_and(|hello| hello.pool != PoolKind::Cmm) {
             let pages = memory.less(keeps).0 / PAGE_BYTES;
-            self.say(&Message::Grant(Grant { sequence, pages, reason }));
+            self.say(&ToGuest::Grant(Grant { sequence, pages, reason }));
         }
     }
 
@@ -289,11 +291,11 @@ impl Inside {
         if settled && now_ms.saturating_sub(self.looked_ms) >= update_ms.max(250) {
             self.looked_ms = now_ms;
             self.asks.looks += 1;
-            self.say(&Message::Look);
+            self.say(&ToGuest::Look);
         }
     }
 
-    fn say(&mut self, message: &Message) {
+    fn say(&mut self, message: &ToGuest) {
         if self.port.as_mut().is_some_and(|port| port.say(message).is_err()) {
             (self.port, self.hello, self.status) = (None, None, None);
         }

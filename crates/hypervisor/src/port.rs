@@ -7,7 +7,7 @@ use std::path::Path;
 
 use reactor::is_passing;
 use rustix::event::PollFlags;
-use wire::{Decoder, Dropped, Message};
+use wire::{Decoder, Dropped, ToGuest, ToHost};
 
 use crate::{Budget, connect};
 
@@ -25,7 +25,7 @@ const TURN: usize = 8 * 1024;
 #[derive(Debug)]
 pub struct Port {
     stream: UnixStream,
-    decoder: Decoder,
+    decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
     /// Messages that were not said because the guest does not read.
@@ -104,7 +104,7 @@ impl Port {
 
     /// The next message that the guest has said.
     #[allow(clippy::should_implement_trait, reason = "`None` is not the end, so it is no iterator")]
-    pub fn next(&mut self) -> Option<Message> {
+    pub fn next(&mut self) -> Option<ToHost> {
         self.decoder.next()
     }
 
@@ -114,7 +114,7 @@ impl Port {
     }
 
     /// Says something to the guest, now or when it reads.
-    pub fn say(&mut self, message: &Message) -> io::Result<()> {
+    pub fn say(&mut self, message: &ToGuest) -> io::Result<()> {
         if self.out.len() >= OUT_MAX {
             self.unsaid += 1;
             return Ok(());
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(connect(), Err(io::ErrorKind::NotFound));
         let listener = UnixListener::bind(&path).unwrap();
         let mut port = Port::connect(&path, 0).unwrap();
-        port.say(&Message::Look).unwrap();
+        port.say(&ToGuest::Look).unwrap();
         let (mut guest, _) = listener.accept().unwrap();
         assert!(guest.read(&mut [0; 64]).unwrap() > 0);
         // Nobody takes these: as many as the queue has room for are kept, the next is refused.
@@ -193,7 +193,7 @@ mod tests {
         let (_guest, host) = UnixStream::pair().unwrap();
         let mut port = Port::new(host, 0).unwrap();
         for _ in 0..1_000_000 {
-            port.say(&Message::Look).unwrap();
+            port.say(&ToGuest::Look).unwrap();
             if port.unsaid > 0 {
                 break;
             }

@@ -5,7 +5,7 @@ use crate::link::Link;
 use kernfs::Root;
 use std::fs::File;
 use std::io::Read;
-use wire::{Capture, Chunk, MAX_CHUNK, Message};
+use wire::{Capture, Chunk, MAX_CHUNK, ToHost};
 
 /// The longest file that is sent.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -33,7 +33,7 @@ pub fn answer(root: &Root, loaded: &Loaded, request: Capture, link: &mut Link) {
         let chunk = Chunk { sequence, file, offset: offset as u32, last, bytes };
         // A host that does not read gets half a file, and sees that the last piece is
         // missing.
-        if link.send(&Message::Chunk(chunk)).is_err() || last {
+        if link.send(&ToHost::Chunk(chunk)).is_err() || last {
             return;
         }
         offset = end;

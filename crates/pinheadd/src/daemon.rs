@@ -22,7 +22,7 @@ use counters::Pages;
 use kernfs::Root;
 use plug::{CmmPool, UndoRecord, boot_id};
 use std::os::fd::AsRawFd;
-use wire::{Grant, Identified, Message, Pressure};
+use wire::{Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
@@ -80,7 +80,7 @@ impl Daemon {
         let loaded = loaded.map_err(|refused| {
             if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
                 // The host has been greeted: it must not take this guest for a managed one.
-                let _ = link.send(&Message::Bye);
+                let _ = link.send(&ToHost::Bye);
             }
             Failed(refused.0.join("\n"))
         })?;
@@ -122,7 +122,7 @@ impl Daemon {
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
             // The first hello came before the rules were known.
             let hello = hello(&self.root, &self.guest, &self.loaded, true);
-            let _ = link.send(&Message::Hello(hello));
+            let _ = link.send(&ToHost::Hello(hello));
         }
         self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.voice);
@@ -224,7 +224,7 @@ impl Daemon {
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
         if seen.is_ok_and(|[seen]| !seen.closed) {
             link.reopened();
-            let _ = link.send(&Message::Hello(hello(&self.root, &self.guest, &self.loaded, false)));
+            let _ = link.send(&ToHost::Hello(hello(&self.root, &self.guest, &self.loaded, false)));
         }
     }
 
@@ -241,13 +241,13 @@ impl Daemon {
     }
 
     fn tell(&mut self) {
-        let status = self.guest.status(self.pacer.is_settled());
-        if let Err(error) = self.status.write(status) {
+        let tally = self.guest.tally(self.pacer.is_settled());
+        if let Err(error) = self.status.write(&tally.summary) {
             self.voice.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
             // What a full port loses, the next status says again.
-            let _ = link.send(&Message::Status(status.clone()));
+            let _ = link.send(&ToHost::Status(tally.status()));
         }
     }
 
@@ -261,58 +261,72 @@ impl Daemon {
         }
     }
 
-    fn obey(&mut self, message: Message) {
-        let now = self.clock.ms();
-        let Some(link) = &mut self.link else { return };
+    fn obey(&mut self, message: ToGuest) {
         match message {
-            Message::Look => self.woken(Wake::Host),
-            Message::Grant(grant) => {
-                link.balloon.granted(&grant);
-                self.granted(grant);
-            }
-            Message::Sample(sample) if self.teller.answers(now) => {
-                self.tell_memory(sample.sequence);
-            }
-            Message::Scan(scan) if self.scanner.answers(now) => {
-                // A part that a full port loses makes the whole of no use: the host asks again.
-                let (system, parts) = self.scanner.scan(&self.root, scan, &self.clock);
-                let _ = link.send(&Message::System(system));
-                let _ = parts.into_iter().try_for_each(|p| link.send(&Message::Processes(p)));
-            }
-            Message::Welcome(welcome) => {
-                self.scanner.forget();
-                let before = link.grants();
-                link.host = Some(welcome);
-                let hello = hello(&self.root, &self.guest, &self.loaded, true);
-                let _ = link.send(&Message::Hello(hello));
-                let regained = link.grants() != before;
-                self.pacer.set_hosted(welcome.paces, now);
-                self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
-                if regained {
-                    // Memory management hangs on it: compile again for what is there now.
-                    self.reload();
+            ToGuest::Look => self.woken(Wake::Host),
+            ToGuest::Grant(grant) => self.granted(grant),
+            ToGuest::Sample(sample) => {
+                if self.teller.answers(self.clock.ms()) {
+                    self.tell_memory(sample.sequence);
                 }
             }
-            Message::Capture(request) => capture::answer(&self.root, &self.loaded, request, link),
-            Message::Identify(identity) => {
-                let taken = identity::take_on(&self.root, &identity);
-                if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
-                    // What was found at the start is this guest's to put back.
-                    let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
-                    moved.unwrap_or_else(|error| self.voice.error(chain(&error)));
+            ToGuest::Scan(scan) => self.tell_tasks(scan),
+            ToGuest::Welcome(welcome) => self.welcomed(welcome),
+            ToGuest::Capture(request) => {
+                if let Some(link) = &mut self.link {
+                    capture::answer(&self.root, &self.loaded, request, link);
                 }
-                let refusal = taken.err().unwrap_or_default();
-                if !refusal.is_empty() {
-                    self.voice.error(format_args!("Cannot become {}: {refusal}", identity.name));
-                }
-                let _ = link.send(&Message::Identified(Identified { refusal }));
             }
-            // The rest is said by guests only.
-            _ => {}
+            ToGuest::Identify(identity) => self.become_this_guest(&identity),
         }
     }
 
+    fn welcomed(&mut self, welcome: Welcome) {
+        let Some(link) = &mut self.link else { return };
+        self.scanner.forget();
+        let before = link.grants();
+        link.host = Some(welcome);
+        let hello = hello(&self.root, &self.guest, &self.loaded, true);
+        let _ = link.send(&ToHost::Hello(hello));
+        let regained = link.grants() != before;
+        self.pacer.set_hosted(welcome.paces, self.clock.ms());
+        self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
+        if regained {
+            // Memory management hangs on it: compile again for what is there now.
+            self.reload();
+        }
+    }
+
+    /// Tells the host who runs here, unless it has asked too often. A part that a full port loses
+    /// makes the whole of no use: the host asks again.
+    fn tell_tasks(&mut self, scan: Scan) {
+        let Some(link) = &mut self.link else { return };
+        if self.scanner.answers(self.clock.ms()) {
+            let (system, parts) = self.scanner.scan(&self.root, scan, &self.clock);
+            let _ = link.send(&ToHost::System(system));
+            let _ = parts.into_iter().try_for_each(|p| link.send(&ToHost::Processes(p)));
+        }
+    }
+
+    fn become_this_guest(&mut self, identity: &Identity) {
+        let Some(link) = &mut self.link else { return };
+        let taken = identity::take_on(&self.root, identity);
+        if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
+            // What was found at the start is this guest's to put back.
+            let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
+            moved.unwrap_or_else(|error| self.voice.error(chain(&error)));
+        }
+        let refusal = taken.err().unwrap_or_default();
+        if !refusal.is_empty() {
+            self.voice.error(format_args!("Cannot become {}: {refusal}", identity.name));
+        }
+        let _ = link.send(&ToHost::Identified(Identified { refusal }));
+    }
+
     fn granted(&mut self, grant: Grant) {
+        if let Some(link) = &mut self.link {
+            link.balloon.granted(&grant);
+        }
         if grant.sequence == 0 {
             self.guest.balloon_is_set(Some(Pages(grant.pages)));
         }
@@ -337,7 +351,7 @@ impl Daemon {
     fn tell_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
         let memory = self.teller.memory(&self.root, sequence, self.clock.uptime_ms());
-        let _ = link.send(&Message::Memory(memory));
+        let _ = link.send(&ToHost::Memory(memory));
     }
 
     fn woken(&mut self, wake: Wake) {
@@ -353,7 +367,7 @@ impl Daemon {
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some())
             && self.needs[pressure as usize].take(now)
         {
-            let _ = link.send(&Message::Need(pressure));
+            let _ = link.send(&ToHost::Need(pressure));
             if pressure == Pressure::Memory {
                 self.tell_memory(0);
             }
@@ -386,7 +400,7 @@ impl Daemon {
                     let Daemon { guest, loaded, link, voice, .. } = self;
                     if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
                         let hello = hello(&self.root, guest, loaded, true);
-                        let _ = link.send(&Message::Hello(hello));
+                        let _ = link.send(&ToHost::Hello(hello));
                     }
                     guest.start(&loaded.program, link.as_mut(), voice);
                 }
@@ -412,7 +426,7 @@ impl Daemon {
             self.put_back(&undo);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
-            let _ = link.send(&Message::Bye);
+            let _ = link.send(&ToHost::Bye);
         }
     }
 
@@ -444,10 +458,4 @@ fn pacer(args: &Args, loaded: &Loaded, link: &Option<Link>, clock: &Clock) -> Pa
     let paces = link.as_ref().and_then(|l| l.host).is_some_and(|h| h.paces);
     pacer.set_hosted(paces && args.pace == Pace::Host, now);
     pacer
-}
-
-/// The size of a pool in words.
-pub fn changing(pages: Pages) -> String {
-    // Scripts look for this line.
-    format!("changing number of pages permanently reserved to {}", pages.0)
 }

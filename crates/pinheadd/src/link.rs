@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use wire::{Decoder, Grant, MAX_FRAME, Message, PORT, PoolRequest, Welcome};
+use wire::{Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHost, Welcome};
 
 /// Ports that are looked at to find the one of our name.
 const MAX_PORTS: usize = 64;
@@ -19,7 +19,7 @@ const MAX_PORTS: usize = 64;
 pub struct Link {
     port: File,
     path: PathBuf,
-    decoder: Decoder,
+    decoder: Decoder<ToGuest>,
     out: Vec<u8>,
     /// What the host said of itself, once it has.
     pub host: Option<Welcome>,
@@ -105,7 +105,7 @@ impl Link {
 
     /// Sends a message. A port that is full loses it: the host is behind, and the
     /// next status says all again.
-    pub fn send(&mut self, message: &Message) -> io::Result<()> {
+    pub fn send(&mut self, message: &ToHost) -> io::Result<()> {
         self.out.clear();
         wire::encode(message, &mut self.out);
         let sent = self.port.write(&self.out)?;
@@ -148,7 +148,7 @@ impl Link {
     }
 
     /// The next message from the host.
-    pub fn next(&mut self) -> Option<Message> {
+    pub fn next(&mut self) -> Option<ToGuest> {
         self.decoder.next()
     }
 
@@ -177,7 +177,7 @@ impl Pool for Link {
         let request = PoolRequest { sequence: self.balloon.sequence, pages: size.0 };
         self.balloon.granted = None;
         self.balloon.asked = size;
-        self.send(&Message::PoolRequest(request)).map_err(|source| Error::Write {
+        self.send(&ToHost::PoolRequest(request)).map_err(|source| Error::Write {
             path: self.path.clone(),
             value: format!("a request for {size}"),
             source,

@@ -1,19 +1,20 @@
 //! One look at the guest: read, decide, act.
 
-use crate::config::{BALLOON, Loaded};
-use crate::daemon::changing;
+use crate::config::Loaded;
 use crate::intervals;
 use crate::link::Link;
 use crate::pace::Outcome;
+use crate::readings::Slots;
 use crate::say::{Topic, Voice, chain};
+use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
-use counters::{Counter, CpuField, History, PAGE_KIB, Pages};
+use counters::{History, PAGE_KIB, Pages};
 use kernfs::{Reader, Root};
 use plug::{CmmPool, CpuSet, Polarization, Pool, guest_balloon};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, World};
 use rules::{Fault, Program};
 use std::error::Error;
-use wire::{PoolKind, Status};
+use wire::PoolKind;
 
 /// The guest that the daemon runs in: what it reads of it and what it changes in it.
 pub struct Guest {
@@ -33,45 +34,11 @@ pub struct Guest {
     history: History,
     slots: Slots,
     dry_run: bool,
-    tally: Status,
+    tally: Tally,
     /// The size that the pool was last asked to have.
     asked: Option<Pages>,
     /// What is to be put back; nothing in a dry run.
     pub undo: Option<Undo>,
-}
-
-/// Where in a row the daemon's own numbers are.
-struct Slots {
-    online: Option<usize>,
-    total: Option<usize>,
-    free: Option<usize>,
-    available: Option<usize>,
-    ticks: Option<[usize; CpuField::ALL.len()]>,
-    balloon: Option<[usize; 2]>,
-}
-
-impl Slots {
-    fn new(counters: &[Counter]) -> Slots {
-        let of = |counter: Counter| counters.iter().position(|c| *c == counter);
-        let mut ticks = [0; CpuField::ALL.len()];
-        let all = CpuField::ALL.iter().zip(&mut ticks);
-        let complete = all.into_iter().all(|(field, slot)| match of(Counter::Cpu(*field)) {
-            Some(found) => {
-                *slot = found;
-                true
-            }
-            None => false,
-        });
-        let [inflated, deflated] = BALLOON.map(|name| of(Counter::vmstat(name)));
-        Slots {
-            online: of(Counter::OnlineCpus),
-            total: of(Counter::meminfo("MemTotal")),
-            free: of(Counter::meminfo("MemFree")),
-            available: of(Counter::meminfo("MemAvailable")),
-            ticks: complete.then_some(ticks),
-            balloon: inflated.zip(deflated).map(|(a, b)| [a, b]),
-        }
-    }
 }
 
 impl Guest {
@@ -103,7 +70,10 @@ impl Guest {
             history: History::new(loaded.counters.len(), loaded.program.intervals),
             slots: Slots::new(&loaded.counters),
             dry_run,
-            tally: Status { cpus_present: present, ..Status::default() },
+            tally: Tally {
+                summary: Summary { cpus_present: present, ..Summary::default() },
+                ..Tally::default()
+            },
             asked: None,
             undo: None,
         })
@@ -228,7 +198,7 @@ impl Guest {
         if !self.history.is_full() {
             return Outcome::Gathering;
         }
-        let online = self.tally.cpus_online;
+        let online = self.tally.summary.cpus_online;
         let world = self.world(&loaded.program, online, pool);
         let decision = guest::step(&loaded.program, &self.history, world);
         if let Some(cpu) = decision.cpu {
@@ -288,15 +258,15 @@ impl Guest {
     /// deflate do before anybody is killed for memory. Says whether it did.
     fn notice_loss(&mut self, pool: Option<Pages>, voice: &Voice) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
-        let before = Pages(self.tally.pool_pages);
+        let before = self.tally.summary.pool;
         // A pool on its way to a smaller size that was asked for is above that size.
         if pool >= before || pool >= asked {
             return false;
         }
         let taken = format!("memory ran out: the kernel took {} pages back", before.0 - pool.0);
         voice.debug(&taken);
-        self.tally.reason = taken;
-        self.tally.shrinks += 1;
+        self.tally.summary.reason = taken;
+        self.tally.summary.actions.shrinks += 1;
         self.asked = Some(pool);
         true
     }
@@ -312,26 +282,14 @@ impl Guest {
 
     /// Keeps what the status tells.
     fn note(&mut self, pool: Option<Pages>) {
-        let kib = |value: Option<f64>| value.unwrap_or_default() as u64;
-        self.tally.sequence = self.tally.sequence.wrapping_add(1);
-        self.tally.mem_total_kib = kib(self.raw(self.slots.total));
-        self.tally.mem_free_kib = kib(self.raw(self.slots.free));
-        self.tally.mem_available_kib = kib(self.raw(self.slots.available));
-        self.tally.pool_pages = pool.unwrap_or_default().0;
-        self.tally.cpus_present = self.present;
-        self.tally.cpus_online = match self.raw(self.slots.online) {
+        self.tally.looks = self.tally.looks.wrapping_add(1);
+        self.tally.summary.pool = pool.unwrap_or_default();
+        self.tally.summary.cpus_present = self.present;
+        self.tally.summary.cpus_online = match self.raw(self.slots.online) {
             Some(online) => online as u32,
-            None => self.cpus.online().map_or(self.tally.cpus_online, |c| c.len() as u32),
+            None => self.cpus.online().map_or(self.tally.summary.cpus_online, |c| c.len() as u32),
         };
-        if let Some(ticks) = self.slots.ticks {
-            use CpuField::{Idle, Iowait, Irq, Nice, Softirq, Steal, System, User};
-            let history = &self.history;
-            let of = |field| kib(history.get(ticks[field as usize], 0));
-            // Guest time is in user and nice already.
-            self.tally.busy_ticks = [User, Nice, System, Irq, Softirq].map(of).iter().sum();
-            self.tally.idle_ticks = of(Idle) + of(Iowait);
-            self.tally.steal_ticks = of(Steal);
-        }
+        self.tally.readings = self.slots.readings(&self.history, self.tally.readings);
     }
 
     fn act_on_cpus(
@@ -354,7 +312,7 @@ impl Guest {
                 return false;
             }
             (_, true) => {
-                let online = self.tally.cpus_online;
+                let online = self.tally.summary.cpus_online;
                 voice.info(format_args!("dry run: {decision} ({online} online)"));
                 return false;
             }
@@ -369,7 +327,7 @@ impl Guest {
                 };
                 voice.debug(format_args!("cpu{cpu} will be {verb}"));
                 voice.works(Topic::Cpu);
-                self.tally.reason = decision.to_string();
+                self.tally.summary.reason = decision.to_string();
                 self.count(decision.action);
                 true
             }
@@ -386,14 +344,15 @@ impl Guest {
     }
 
     fn count(&mut self, action: CpuAction) {
+        let summary = &mut self.tally.summary;
         match action {
             CpuAction::Plug => {
-                self.tally.plugs += 1;
-                self.tally.cpus_online += 1;
+                summary.actions.plugs += 1;
+                summary.cpus_online += 1;
             }
             CpuAction::Unplug => {
-                self.tally.unplugs += 1;
-                self.tally.cpus_online -= 1;
+                summary.actions.unplugs += 1;
+                summary.cpus_online -= 1;
             }
             CpuAction::Hold => {}
         }
@@ -437,7 +396,7 @@ impl Guest {
         }
         let changed = self.set_pool(target, decision.current, link, voice);
         if changed {
-            self.tally.reason = decision.to_string();
+            self.tally.summary.reason = decision.to_string();
         }
         changed
     }
@@ -470,15 +429,15 @@ impl Guest {
         }
         self.asked = Some(wanted);
         match wanted > current {
-            true => self.tally.grows += 1,
-            false => self.tally.shrinks += 1,
+            true => self.tally.summary.actions.grows += 1,
+            false => self.tally.summary.actions.shrinks += 1,
         }
         true
     }
 
     /// What is known and was done so far.
-    pub fn status(&mut self, settled: bool) -> &Status {
-        self.tally.settled = settled;
+    pub fn tally(&mut self, settled: bool) -> &Tally {
+        self.tally.summary.settled = settled;
         &self.tally
     }
 
@@ -492,4 +451,10 @@ impl Guest {
             (None, _) => (record.undo(&self.cpus, None), record.pool.is_some()),
         }
     }
+}
+
+/// The size of a pool in words.
+fn changing(pages: Pages) -> String {
+    // Scripts look for this line.
+    format!("changing number of pages permanently reserved to {}", pages.0)
 }

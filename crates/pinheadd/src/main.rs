@@ -28,11 +28,13 @@ mod pace;
 mod pressure;
 mod procfs;
 mod rate;
+mod readings;
 mod say;
 mod scan;
 mod status;
 mod sys;
 mod system;
+mod tally;
 mod undo;
 
 use args::{Args, Command};

@@ -1,15 +1,15 @@
 //! The status file: what the daemon last saw and did, for scripts in the guest.
 
+use crate::tally::{Actions, Summary};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use wire::Status;
 
-/// A file of `name=value` lines, written anew only when something in it changes.
+/// A file of `name=value` lines, written again only when something in it changes.
 #[derive(Debug)]
 pub struct StatusFile {
     path: PathBuf,
-    last: Option<Status>,
+    last: Option<Summary>,
 }
 
 impl StatusFile {
@@ -18,17 +18,17 @@ impl StatusFile {
         StatusFile { path, last: None }
     }
 
-    /// Writes what changed. Counters that grow by themselves are left out: a file
+    /// Writes what changed. Counters that grow by themselves are not in it: a file
     /// that changes with every look would cost more than it tells.
-    pub fn write(&mut self, status: &Status) -> io::Result<()> {
-        if self.last.as_ref().is_some_and(|last| shown(last) == shown(status)) {
+    pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
+        if self.last.as_ref() == Some(summary) {
             return Ok(());
         }
-        let (online, present, pool, [plugs, unplugs, grows, shrinks], settled, reason) =
-            shown(status);
-        let settled = u8::from(settled);
+        let Summary { cpus_online, cpus_present, pool, actions, settled, reason } = summary;
+        let Actions { plugs, unplugs, grows, shrinks } = actions;
+        let (pool, settled) = (pool.0, u8::from(*settled));
         let text = format!(
-            "cpus_online={online}\ncpus_present={present}\npool_pages={pool}\n\
+            "cpus_online={cpus_online}\ncpus_present={cpus_present}\npool_pages={pool}\n\
              cpu_plugs={plugs}\ncpu_unplugs={unplugs}\npool_grows={grows}\n\
              pool_shrinks={shrinks}\nsettled={settled}\nreason={reason}\n"
         );
@@ -36,7 +36,7 @@ impl StatusFile {
         let beside = self.path.with_extension("status.new");
         fs::write(&beside, &text)?;
         fs::rename(&beside, &self.path)?;
-        self.last = Some(status.clone());
+        self.last = Some(summary.clone());
         Ok(())
     }
 
@@ -44,10 +44,4 @@ impl StatusFile {
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// What the file shows of a status.
-fn shown(s: &Status) -> (u32, u32, u64, [u32; 4], bool, &str) {
-    let counts = [s.plugs, s.unplugs, s.grows, s.shrinks];
-    (s.cpus_online, s.cpus_present, s.pool_pages, counts, s.settled, &s.reason)
 }

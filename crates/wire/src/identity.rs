@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::body::{Reader, Writer};
+use crate::body::{Body, Reader, Writer};
 
 /// A network interface's two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Identity {
     pub clock: Duration,
 }
 
-impl Identity {
-    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+impl Body for Identity {
+    fn write(&self, out: &mut Writer<'_>) {
         out.text(&self.name);
         out.bytes(&self.uuid);
         out.bytes(&self.boot_id);
@@ -47,7 +47,7 @@ impl Identity {
         out.u32(self.clock.subsec_nanos());
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Identity> {
+    fn read(from: &mut Reader<'_>) -> Option<Identity> {
         let name = from.text()?;
         let (uuid, boot_id) = (from.array()?, from.array()?);
         let addresses = match from.flag()? {

@@ -1,6 +1,8 @@
 //! What a guest and its host say to each other over virtio-serial.
 //!
-//! Bytes in, messages out, and back; no I/O. Both ends may start, stop and restart
+//! Bytes in, messages out, and back; no I/O. The messages are rows of one table, which makes the
+//! two enums [`ToHost`] and [`ToGuest`]: a new message does not compile until its receivers deal
+//! with it. Both ends may start, stop and restart
 //! at any time on a port that stays open, so that a stream may begin in the middle
 //! of a frame: the decoder looks for the next whole one and counts what it threw
 //! away. Everything that a guest sends is hostile: lengths are bounded before a byte
@@ -22,24 +24,26 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod file;
 mod frame;
 mod identity;
 mod memory;
-mod message;
 mod processes;
 mod system;
+mod table;
+mod to_guest;
+mod to_host;
 
-pub use frame::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, encode};
+pub use body::{MAX_BODY, MAX_CHUNK, MAX_TEXT};
+pub use file::File;
+pub use frame::{Decoder, Dropped, HEADER, MAX_FRAME, VERSION, encode};
 pub use identity::{Addresses, Identity, uuid_text};
 pub use memory::Memory;
-pub use message::{
-    Capture, Chunk, File, Grant, Hello, Identified, MAX_CHUNK, MAX_TEXT, Message, PoolKind,
-    PoolRequest, Pressure, Sample, Status, Welcome,
-};
 pub use processes::{MAX_NAME, Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
 pub use system::System;
+pub use table::{Message, Row, ToGuest, ToHost};
+pub use to_guest::{Capture, Grant, Sample, Welcome};
+pub use to_host::{Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status};
 
 /// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
 pub const PORT: &str = "org.pinhead.0";
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u8 = 1;

@@ -1,7 +1,6 @@
 //! Who runs in a guest, and how often: the answer to the question who wakes it.
 
-use crate::body::{Reader, Writer};
-use crate::frame::MAX_BODY;
+use crate::body::{Body, MAX_BODY, Reader, Writer, numbers};
 
 /// The longest name of a task, in bytes: the kernel's names have 15, those that it gives its
 /// own workers tell their work besides.
@@ -9,11 +8,9 @@ pub const MAX_NAME: usize = 32;
 /// The tasks in one message; more take more messages.
 pub const TASKS_A_PART: usize = (MAX_BODY - HEAD) / TASK;
 /// The bytes of a body before its tasks.
-const HEAD: usize = 4 + 4 + 1 + 1 + 8 * Totals::FIELDS + 1;
+const HEAD: usize = 4 + 4 + 1 + 1 + 8 * Totals::NUMBERS + 1;
 /// The bytes of the longest task.
-const TASK: usize = 4 + 4 + 1 + 1 + 2 * (1 + MAX_NAME) + 8 * Task::FIELDS;
-/// Stands for what is missing. No counter gets there in the life of a machine.
-const MISSING: u64 = u64::MAX;
+const TASK: usize = 4 + 4 + 1 + 1 + 2 * (1 + MAX_NAME) + 8 * Task::NUMBERS;
 
 /// A host asks who runs in its guest. The answer has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +19,17 @@ pub struct Scan {
     pub sequence: u32,
     /// How many tasks to tell of: so many by their dispatches, and so many by their CPU time.
     pub top: u8,
+}
+
+impl Body for Scan {
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.sequence);
+        out.u8(self.top);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Scan> {
+        Some(Scan { sequence: from.u32()?, top: from.u8()? })
+    }
 }
 
 /// What kind of task it is.
@@ -40,81 +48,87 @@ impl TaskKind {
     const ALL: [TaskKind; 3] = [TaskKind::Process, TaskKind::Thread, TaskKind::Kernel];
 }
 
-/// A task of the guest. Times and counts are since it started; what is not known is `None`.
-/// Children are those of its process that have ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Task {
-    /// Its number.
-    pub tid: u32,
-    /// The number of its process.
-    pub pid: u32,
-    /// What it is.
-    pub kind: TaskKind,
-    /// The letter of its state, such as `S`; 0 if not known.
-    pub state: u8,
-    /// Its name, at most [`MAX_NAME`] bytes: its own choice.
-    pub name: String,
-    /// Where in the kernel it waits; empty if not known.
-    pub wchan: String,
-    /// When it started, in ticks since the boot.
-    pub start_ticks: Option<u64>,
-    /// Ticks in user mode; of a process, those of all its threads.
-    pub user_ticks: Option<u64>,
-    /// The same in the kernel.
-    pub system_ticks: Option<u64>,
-    /// Those of children that have ended, in user mode.
-    pub child_user_ticks: Option<u64>,
-    /// Those of children that have ended, in the kernel.
-    pub child_system_ticks: Option<u64>,
-    /// Nanoseconds that it ran.
-    pub run_ns: Option<u64>,
-    /// Times that it was dispatched.
-    pub dispatches: Option<u64>,
-    /// Nanoseconds that it had run when the previous question was answered.
-    pub run_before_ns: Option<u64>,
-    /// Times that it had been dispatched by then.
-    pub dispatches_before: Option<u64>,
-    /// Its process's memory, in KiB.
-    pub resident_kib: Option<u64>,
-    /// Its faults that had to read.
-    pub major_faults: Option<u64>,
-    /// Threads of its process.
-    pub threads: Option<u64>,
+numbers! {
+    /// A task of the guest. Times and counts are since it started; what is not known is `None`.
+    /// Children are those of its process that have ended.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Task {
+        /// Its number.
+        pub tid: u32,
+        /// The number of its process.
+        pub pid: u32,
+        /// What it is.
+        pub kind: TaskKind,
+        /// The letter of its state, such as `S`; 0 if not known.
+        pub state: u8,
+        /// Its name, at most [`MAX_NAME`] bytes: its own choice.
+        pub name: String,
+        /// Where in the kernel it waits; empty if not known.
+        pub wchan: String,
+        numbers:
+        /// When it started, in ticks since the boot.
+        start_ticks,
+        /// Ticks in user mode; of a process, those of all its threads.
+        user_ticks,
+        /// The same in the kernel.
+        system_ticks,
+        /// Those of children that have ended, in user mode.
+        child_user_ticks,
+        /// Those of children that have ended, in the kernel.
+        child_system_ticks,
+        /// Nanoseconds that it ran.
+        run_ns,
+        /// Times that it was dispatched.
+        dispatches,
+        /// Nanoseconds that it had run when the previous question was answered.
+        run_before_ns,
+        /// Times that it had been dispatched by then.
+        dispatches_before,
+        /// Its process's memory, in KiB.
+        resident_kib,
+        /// Its faults that had to read.
+        major_faults,
+        /// Threads of its process.
+        threads,
+    }
 }
 
-/// What the guest's kernel counts of all tasks together, since its boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Milliseconds since the guest's boot, with those that it was suspended.
-    pub uptime_ms: Option<u64>,
-    /// Times that its CPUs were given to a task, those included that have ended.
-    pub dispatches: Option<u64>,
-    /// Nanoseconds that tasks ran.
-    pub run_ns: Option<u64>,
-    /// Context switches: to tasks, and to nothing.
-    pub context_switches: Option<u64>,
-    /// Tasks that were started.
-    pub forks: Option<u64>,
-    /// Interrupts.
-    pub interrupts: Option<u64>,
-    /// Soft interrupts.
-    pub soft_interrupts: Option<u64>,
-    /// Those of them for timers.
-    pub timers: Option<u64>,
-    /// Ticks in which CPUs were busy, interrupts included.
-    pub busy_ticks: Option<u64>,
-    /// Ticks in interrupts.
-    pub interrupt_ticks: Option<u64>,
-    /// Ticks that were stolen.
-    pub steal_ticks: Option<u64>,
-    /// Tasks that there are.
-    pub tasks: Option<u64>,
-    /// CPUs that the first two are counted of: those that are online.
-    pub cpus: Option<u64>,
-    /// Dispatches since the previous question of those tasks that are not told of.
-    pub rest_dispatches: Option<u64>,
-    /// Microseconds that it took to find out.
-    pub scan_us: Option<u64>,
+numbers! {
+    /// What the guest's kernel counts of all tasks together, since its boot.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Totals {
+        numbers:
+        /// Milliseconds since the guest's boot, with those that it was suspended.
+        uptime_ms,
+        /// Times that its CPUs were given to a task, those included that have ended.
+        dispatches,
+        /// Nanoseconds that tasks ran.
+        run_ns,
+        /// Context switches: to tasks, and to nothing.
+        context_switches,
+        /// Tasks that were started.
+        forks,
+        /// Interrupts.
+        interrupts,
+        /// Soft interrupts.
+        soft_interrupts,
+        /// Those of them for timers.
+        timers,
+        /// Ticks in which CPUs were busy, interrupts included.
+        busy_ticks,
+        /// Ticks in interrupts.
+        interrupt_ticks,
+        /// Ticks that were stolen.
+        steal_ticks,
+        /// Tasks that there are.
+        tasks,
+        /// CPUs that the first two are counted of: those that are online.
+        cpus,
+        /// Dispatches since the previous question of those tasks that are not told of.
+        rest_dispatches,
+        /// Microseconds that it took to find out.
+        scan_us,
+    }
 }
 
 /// A piece of the answer to a [`Scan`]. Each piece has the totals.
@@ -134,51 +148,7 @@ pub struct Processes {
     pub tasks: Vec<Task>,
 }
 
-impl Totals {
-    const FIELDS: usize = 15;
-
-    /// The numbers in the order in which they are sent.
-    fn fields(&mut self) -> [&mut Option<u64>; Totals::FIELDS] {
-        [
-            &mut self.uptime_ms,
-            &mut self.dispatches,
-            &mut self.run_ns,
-            &mut self.context_switches,
-            &mut self.forks,
-            &mut self.interrupts,
-            &mut self.soft_interrupts,
-            &mut self.timers,
-            &mut self.busy_ticks,
-            &mut self.interrupt_ticks,
-            &mut self.steal_ticks,
-            &mut self.tasks,
-            &mut self.cpus,
-            &mut self.rest_dispatches,
-            &mut self.scan_us,
-        ]
-    }
-}
-
-impl Task {
-    const FIELDS: usize = 12;
-
-    fn fields(&mut self) -> [&mut Option<u64>; Task::FIELDS] {
-        [
-            &mut self.start_ticks,
-            &mut self.user_ticks,
-            &mut self.system_ticks,
-            &mut self.child_user_ticks,
-            &mut self.child_system_ticks,
-            &mut self.run_ns,
-            &mut self.dispatches,
-            &mut self.run_before_ns,
-            &mut self.dispatches_before,
-            &mut self.resident_kib,
-            &mut self.major_faults,
-            &mut self.threads,
-        ]
-    }
-
+impl Body for Task {
     fn write(&self, out: &mut Writer<'_>) {
         out.u32(self.tid);
         out.u32(self.pid);
@@ -186,10 +156,7 @@ impl Task {
         out.u8(self.state);
         out.text_within(&self.name, MAX_NAME);
         out.text_within(&self.wchan, MAX_NAME);
-        // The fields are listed for writing into them; a task is small enough to be copied.
-        for field in self.clone().fields() {
-            out.u64(field.unwrap_or(MISSING));
-        }
+        self.write_numbers(out);
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Task> {
@@ -202,34 +169,24 @@ impl Task {
             wchan: from.text_within(MAX_NAME)?,
             ..Task::default()
         };
-        read_fields(from, task.fields())?;
+        task.read_numbers(from)?;
         Some(task)
     }
 }
 
-fn read_fields<const N: usize>(from: &mut Reader<'_>, to: [&mut Option<u64>; N]) -> Option<()> {
-    for field in to {
-        *field = Some(from.u64()?).filter(|value| *value != MISSING);
-    }
-    Some(())
-}
-
-impl Processes {
-    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+impl Body for Processes {
+    fn write(&self, out: &mut Writer<'_>) {
         out.u32(self.sequence);
         out.u32(self.previous);
         out.u8(self.part);
         out.u8(u8::from(self.last));
-        let mut totals = self.totals;
-        for field in totals.fields() {
-            out.u64(field.unwrap_or(MISSING));
-        }
+        self.totals.write_numbers(out);
         let count = self.tasks.len().min(TASKS_A_PART);
         out.u8(count as u8);
         self.tasks[..count].iter().for_each(|task| task.write(out));
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Processes> {
+    fn read(from: &mut Reader<'_>) -> Option<Processes> {
         let mut message = Processes {
             sequence: from.u32()?,
             previous: from.u32()?,
@@ -237,7 +194,7 @@ impl Processes {
             last: from.flag()?,
             ..Processes::default()
         };
-        read_fields(from, message.totals.fields())?;
+        message.totals.read_numbers(from)?;
         let count = usize::from(from.u8()?);
         if count > TASKS_A_PART {
             return None;
@@ -261,7 +218,7 @@ mod tests {
             wchan: "w".repeat(MAX_NAME),
             ..Task::default()
         };
-        for (value, field) in task.fields().into_iter().enumerate() {
+        for (value, field) in task.numbers().into_iter().enumerate() {
             *field = (value % 3 > 0).then_some(value as u64);
         }
         Processes { sequence: 3, last: true, tasks: vec![task; TASKS_A_PART], ..Default::default() }

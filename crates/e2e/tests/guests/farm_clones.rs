@@ -12,7 +12,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-use wire::{Decoder, Hello, Identified, Identity, Message, Welcome};
+use wire::{Decoder, Hello, Identified, Identity, ToGuest, ToHost, Welcome};
 
 const CLONES: usize = 4;
 const MEMORY_MIB: u64 = 128;
@@ -138,8 +138,8 @@ impl Web {
     /// What the daemon says of itself to a host that is new.
     fn hello(&mut self) -> Hello {
         let welcome = Welcome { memory_pages: MEMORY_MIB * 256, grants: true, paces: true };
-        self.ask(Message::Welcome(welcome), |message| match message {
-            Message::Hello(hello) => Some(hello),
+        self.ask(ToGuest::Welcome(welcome), |message| match message {
+            ToHost::Hello(hello) => Some(hello),
             _ => None,
         })
     }
@@ -155,8 +155,8 @@ impl Web {
             seed: [3; 32],
             clock: Duration::from_secs(1),
         };
-        let refusal = self.ask(Message::Identify(identity), |message| match message {
-            Message::Identified(Identified { refusal }) => Some(refusal),
+        let refusal = self.ask(ToGuest::Identify(identity), |message| match message {
+            ToHost::Identified(Identified { refusal }) => Some(refusal),
             _ => None,
         });
         assert!(refusal.contains("is itself"), "{refusal}");
@@ -167,7 +167,7 @@ impl Web {
     }
 
     /// Says something to the daemon, and waits for what answers that.
-    fn ask<T>(&mut self, question: Message, answer: impl Fn(Message) -> Option<T>) -> T {
+    fn ask<T>(&mut self, question: ToGuest, answer: impl Fn(ToHost) -> Option<T>) -> T {
         let mut out = Vec::new();
         wire::encode(&question, &mut out);
         let port = &mut self.guest.port;

@@ -3,7 +3,7 @@
 use e2e::{Guest, Host, PATIENCE, Plan};
 use farm::{Arch, Deadline, GuestFile};
 use std::time::Duration;
-use wire::{Hello, Message, PoolKind, PoolRequest, Status};
+use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
 const PORT: &str = "/dev/virtio-ports/org.pinhead.0";
 /// The share of a core that the host may spend on a flood, in percent.
@@ -31,8 +31,7 @@ fn nonsense() -> Vec<u8> {
             ..Status::default()
         };
         let request = PoolRequest { sequence: n, pages: u64::MAX };
-        for message in
-            [Message::Hello(hello), Message::Status(status), Message::PoolRequest(request)]
+        for message in [ToHost::Hello(hello), ToHost::Status(status), ToHost::PoolRequest(request)]
         {
             wire::encode(&message, &mut bytes);
         }
@@ -97,7 +96,7 @@ fn garbage_floods_and_silence_harm_nobody_else() {
 /// What is sent is well made: a test that sent garbage would show nothing.
 #[test]
 fn the_nonsense_is_well_made() {
-    let mut decoder = wire::Decoder::new();
+    let mut decoder = Decoder::<ToHost>::new();
     decoder.feed(&nonsense());
     assert_eq!(std::iter::from_fn(|| decoder.next()).count(), 600);
 }

@@ -5,7 +5,7 @@ use farm::fleet::State;
 use farm::{Arch, Deadline, wait_for_exit};
 use hypervisor::Port;
 use std::time::Duration;
-use wire::{Grant, Message, Welcome};
+use wire::{Grant, ToGuest, ToHost, Welcome};
 
 /// Rules that hold whatever they see: what moves is not theirs.
 const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
@@ -13,11 +13,7 @@ const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
 /// What the daemon says until something is among it, and how long that took.
-fn hear(
-    port: &mut Port,
-    limit: Duration,
-    is: impl Fn(&Message) -> bool,
-) -> (Vec<Message>, Duration) {
+fn hear(port: &mut Port, limit: Duration, is: impl Fn(&ToHost) -> bool) -> (Vec<ToHost>, Duration) {
     let deadline = Deadline::after(limit);
     let mut heard = Vec::new();
     while !heard.iter().any(&is) {
@@ -33,7 +29,7 @@ fn hear(
 fn greet(dir: &std::path::Path) -> Port {
     let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
     let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
-    port.say(&Message::Welcome(welcome)).expect("a word");
+    port.say(&ToGuest::Welcome(welcome)).expect("a word");
     port
 }
 
@@ -57,7 +53,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     let settled = "grep -c settled=1 /run/pinheadd.status || true";
     guest.until_sh(settled, PATIENCE, |text| text == "1");
     let mut port = greet(&dir);
-    let is_hello = |m: &Message| matches!(m, Message::Hello(_));
+    let is_hello = |m: &ToHost| matches!(m, ToHost::Hello(_));
     let (_, met) = hear(&mut port, Duration::from_secs(1), is_hello);
     println!("a manager was met after {met:?}");
 
@@ -71,13 +67,13 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
         let soon = Deadline::after(PATIENCE);
         monitor.call(qmp::Command::Balloon { value_bytes }, soon).expect("a balloon");
         let grant = Grant { sequence: 0, pages, reason: reason.into() };
-        port.say(&Message::Grant(grant)).expect("a word");
+        port.say(&ToGuest::Grant(grant)).expect("a word");
         guest.until_sh(balloon, PATIENCE, |text| text == pages.to_string());
         let (heard, _) =
-            hear(&mut port, PATIENCE, |m| matches!(m, Message::Status(s) if s.pool_pages == pages));
+            hear(&mut port, PATIENCE, |m| matches!(m, ToHost::Status(s) if s.pool_pages == pages));
         for message in heard {
-            assert!(!matches!(message, Message::PoolRequest(_)), "it fights: {message:?}");
-            if let Message::Status(status) = message {
+            assert!(!matches!(message, ToHost::PoolRequest(_)), "it fights: {message:?}");
+            if let ToHost::Status(status) = message {
                 assert_eq!((status.shrinks, status.reason.as_str()), (0, ""));
             }
         }
@@ -96,7 +92,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     hear(
         &mut port,
         Duration::from_secs(10),
-        |m| matches!(m, Message::Hello(hello) if hello.reply && hello.update_ms == 2000),
+        |m| matches!(m, ToHost::Hello(hello) if hello.reply && hello.update_ms == 2000),
     );
 
     drop(port);

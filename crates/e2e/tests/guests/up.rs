@@ -12,7 +12,7 @@ use farm::{Deadline, Monitor, wait_for_exit};
 use hypervisor::Port;
 use pinhead::up::control::{self, Managed};
 use qmp::{Command as Qmp, Reply};
-use wire::{Grant, Message, Sample, Welcome};
+use wire::{Grant, Sample, ToGuest, ToHost, Welcome};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -174,7 +174,7 @@ fn whatever_ends_it_nothing_is_left_behind() {
 }
 
 /// The next message of a port that is wanted.
-fn hear(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&Message) -> bool) -> Message {
+fn hear(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&ToHost) -> bool) -> ToHost {
     let mut heard = None;
     up.until(what, |_| {
         port.receive().expect("the port");
@@ -223,11 +223,11 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
 
         let mut port = Port::connect(&managed.dir.join("g1.port"), 0).expect("the port");
         let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
-        port.say(&Message::Welcome(welcome)).expect("a word");
-        hear(&mut up, &mut port, "a hello", |m| matches!(m, Message::Hello(_)));
-        port.say(&Message::Sample(Sample { sequence: 5 })).expect("a word");
-        let memory = hear(&mut up, &mut port, "its memory", |m| matches!(m, Message::Memory(_)));
-        let Message::Memory(memory) = memory else { panic!("{memory:?}") };
+        port.say(&ToGuest::Welcome(welcome)).expect("a word");
+        hear(&mut up, &mut port, "a hello", |m| matches!(m, ToHost::Hello(_)));
+        port.say(&ToGuest::Sample(Sample { sequence: 5 })).expect("a word");
+        let memory = hear(&mut up, &mut port, "its memory", |m| matches!(m, ToHost::Memory(_)));
+        let ToHost::Memory(memory) = memory else { panic!("{memory:?}") };
         assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
 
         let (first, second) = (uuid(&managed.dir, "g1"), uuid(&managed.dir, "g2"));
@@ -239,7 +239,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         monitor.call(shrink, Deadline::after(PATIENCE)).expect("a balloon");
         up.until("the guest has given memory", |_| balloon_mib(&mut monitor) == 192);
         let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
-        port.say(&Message::Grant(grant)).expect("a word");
+        port.say(&ToGuest::Grant(grant)).expect("a word");
 
         // However the manager ends, its connections close in some order.
         if turn == 0 {

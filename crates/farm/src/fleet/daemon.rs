@@ -3,7 +3,7 @@
 use hypervisor::Port;
 use qmp::Command;
 use rustix::event::PollFlags;
-use wire::{Grant, Message, PoolKind, PoolRequest, Pressure, Sample, Status, Welcome};
+use wire::{Grant, PoolKind, PoolRequest, Pressure, Sample, Status, ToGuest, ToHost, Welcome};
 
 use super::grant::{decide, kept_bytes};
 use super::member::{Member, Pending};
@@ -20,10 +20,10 @@ impl Member {
 
     pub(super) fn welcome(&mut self) {
         let memory_pages = self.spec.memory_mib * 256;
-        self.say(&Message::Welcome(Welcome { memory_pages, grants: true, paces: true }));
+        self.say(&ToGuest::Welcome(Welcome { memory_pages, grants: true, paces: true }));
     }
 
-    pub(super) fn say(&mut self, message: &Message) {
+    pub(super) fn say(&mut self, message: &ToGuest) {
         if self.port().is_some_and(|port| port.say(message).is_err()) {
             self.closed();
         }
@@ -44,12 +44,12 @@ impl Member {
         }
     }
 
-    fn hear(&mut self, message: Message, now_ms: u64) {
+    fn hear(&mut self, message: ToHost, now_ms: u64) {
         if !self.is_named() {
             return self.hear_name(message);
         }
         match message {
-            Message::Hello(hello) => {
+            ToHost::Hello(hello) => {
                 let reply = hello.reply;
                 self.came_up |= self.state == State::Booting;
                 self.state = State::Up;
@@ -61,18 +61,18 @@ impl Member {
                     self.welcome();
                 }
             }
-            Message::Status(status) => self.take_status(status),
-            Message::PoolRequest(request) => self.grant(request),
-            Message::Chunk(chunk) => self.captured.extend(self.captures.take(&chunk)),
-            Message::Bye => self.state = State::Unmanaged,
+            ToHost::Status(status) => self.take_status(status),
+            ToHost::PoolRequest(request) => self.grant(request),
+            ToHost::Chunk(chunk) => self.captured.extend(self.captures.take(&chunk)),
+            ToHost::Bye => self.state = State::Unmanaged,
             // A need is for a manager of many guests; this one grants what is asked for.
-            Message::Need(pressure) => {
+            ToHost::Need(pressure) => {
                 self.looked_ms = now_ms;
                 self.needs += u64::from(pressure == Pressure::Memory);
             }
-            Message::Memory(memory) => self.memory = Some(memory),
-            // The rest is said by hosts only.
-            _ => {}
+            ToHost::Memory(memory) => self.memory = Some(memory),
+            // Nobody asks for these here, and it has its name.
+            ToHost::Processes(_) | ToHost::System(_) | ToHost::Identified(_) => {}
         }
     }
 
@@ -118,7 +118,7 @@ impl Member {
             None => {
                 let (sequence, pages) = (grant.sequence, self.granted_pages);
                 let reason = "QEMU does not answer".to_owned();
-                self.say(&Message::Grant(Grant { sequence, pages, reason }));
+                self.say(&ToGuest::Grant(Grant { sequence, pages, reason }));
             }
         }
     }
@@ -128,13 +128,13 @@ impl Member {
             return None;
         }
         let sequence = self.captures.begin(file, now_ms)?;
-        self.say(&Message::Capture(wire::Capture { sequence, file }));
+        self.say(&ToGuest::Capture(wire::Capture { sequence, file }));
         Some(sequence)
     }
 
     /// Asks the daemon how the guest's memory is; the answer replaces [`Member::memory`].
     pub(crate) fn sample(&mut self, sequence: u32) {
-        self.say(&Message::Sample(Sample { sequence }));
+        self.say(&ToGuest::Sample(Sample { sequence }));
     }
 
     /// How it gives up memory, as its daemon said.
@@ -188,7 +188,7 @@ impl Member {
         }
         // Before it is done, or the daemon would wonder who has changed its pool.
         let reason = MANAGER_GONE.to_owned();
-        self.say(&Message::Grant(Grant { sequence: 0, pages: 0, reason }));
+        self.say(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
         self.granted_pages = 0;
         // A guest without a balloon has nothing to give back; the answer is nobody's.
         let _ = self.ask(Command::Balloon { value_bytes: kept_bytes(self.spec.memory_mib, 0) });

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use hypervisor::{Budget, Port, Usage, Vcpus};
 use qmp::{Command, Incoming, Reply, Ticket};
 use reactor::is_passing;
-use wire::{Grant, Hello, Memory, Message, PoolRequest, Status};
+use wire::{Grant, Hello, Memory, PoolRequest, Status, ToGuest};
 
 use super::Event;
 use super::capture::{Captured, Captures};
@@ -371,7 +371,7 @@ impl Member {
                 grant.reason = failure.desc;
             }
         }
-        self.say(&Message::Grant(grant));
+        self.say(&ToGuest::Grant(grant));
         if let Some(next) = self.wanted.take() {
             self.grant(next);
         }
@@ -407,7 +407,7 @@ impl Member {
         let due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(super::TICK_MS);
         if settled && due && usage.cpu_percent >= BUSY_PERCENT {
             self.looked_ms = now_ms;
-            self.say(&Message::Look);
+            self.say(&ToGuest::Look);
         }
     }
 

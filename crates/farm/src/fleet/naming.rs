@@ -7,7 +7,7 @@
 //! ```
 
 use qmp::{Command, Reply, Ticket};
-use wire::{Identified, Message};
+use wire::{Identified, ToGuest, ToHost};
 
 use super::member::Member;
 use super::state::State;
@@ -77,14 +77,14 @@ impl Member {
         };
         open.naming = Naming::Told;
         match crate::identity::identity(&self.spec, open.uuid) {
-            Ok(identity) => self.say(&Message::Identify(identity)),
+            Ok(identity) => self.say(&ToGuest::Identify(identity)),
             Err(error) => self.refused(&error.to_string()),
         }
     }
 
     /// Takes its answer. What else it says is still said by the template's guest.
-    pub(super) fn hear_name(&mut self, message: Message) {
-        let Message::Identified(Identified { refusal }) = message else { return };
+    pub(super) fn hear_name(&mut self, message: ToHost) {
+        let ToHost::Identified(Identified { refusal }) = message else { return };
         match self.naming() {
             Naming::Told if refusal.is_empty() => self.named(),
             Naming::Told => self.refused(&refusal),

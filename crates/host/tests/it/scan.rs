@@ -17,7 +17,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 use store::Writer;
-use wire::{Decoder, Hello, Message, PoolKind, Processes, Scan, Task, Totals};
+use wire::{Decoder, Hello, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals};
 
 struct Scene {
     dir: PathBuf,
@@ -25,7 +25,7 @@ struct Scene {
     manager: Manager,
     stop: (UnixStream, UnixStream),
     daemon: UnixStream,
-    decoder: Decoder,
+    decoder: Decoder<ToGuest>,
     client: BufReader<UnixStream>,
 }
 
@@ -77,7 +77,7 @@ impl Scene {
         scene.run(1_000);
         (scene.daemon, _) = listener.accept().unwrap();
         scene.daemon.set_nonblocking(true).unwrap();
-        scene.tell(&Message::Hello(Hello {
+        scene.tell(&ToHost::Hello(Hello {
             boot_id: [1; 16],
             cpus_present: 1,
             update_ms: 1000,
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    fn tell(&mut self, message: &Message) {
+    fn tell(&mut self, message: &ToHost) {
         let mut frame = Vec::new();
         wire::encode(message, &mut frame);
         self.daemon.write_all(&frame).unwrap();
@@ -111,7 +111,7 @@ impl Scene {
             self.decoder.feed(&bytes[..count]);
         }
         let all = std::iter::from_fn(|| self.decoder.next());
-        all.filter_map(|m| if let Message::Scan(scan) = m { Some(scan) } else { None }).collect()
+        all.filter_map(|m| if let ToGuest::Scan(scan) = m { Some(scan) } else { None }).collect()
     }
 
     fn ask(&mut self, id: u64, guest: &str) {
@@ -142,7 +142,7 @@ impl Scene {
         let totals = Totals { uptime_ms: Some(self.hand.get()), ..Totals::default() };
         let tasks = vec![task];
         let part = Processes { sequence, previous: 0, part, last, totals, tasks };
-        self.tell(&Message::Processes(part));
+        self.tell(&ToHost::Processes(part));
         self.run(100);
     }
 }

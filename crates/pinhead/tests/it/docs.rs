@@ -321,53 +321,24 @@ fn make_has_the_targets_that_are_named() {
     assert!(named >= 6, "only {named} targets are named");
 }
 
-/// Numbers of the protocol that the document repeats.
+/// Numbers of the protocol that the document repeats, and its messages.
 #[test]
 fn the_protocol_is_as_described() {
-    use wire::{Capture, Chunk, File, Grant, Hello, Message, PoolKind, PoolRequest, Pressure};
-    let (boot_id, version, bytes) = ([0; 16], String::new(), Vec::new());
-    let (cpus_present, update_ms, reply) = (1, 1000, false);
-    let pool = PoolKind::None;
-    let hello = Hello { boot_id, cpus_present, update_ms, pool, reply, version };
-    let (sequence, pages, offset, last, file) = (0, 0, 0, true, File::Stat);
-    let welcome = wire::Welcome { memory_pages: 0, grants: true, paces: true };
-    let identity = wire::Identity {
-        name: String::new(),
-        uuid: boot_id,
-        boot_id,
-        addresses: None,
-        seed: [0; 32],
-        clock: std::time::Duration::ZERO,
-    };
-    let all = [
-        ("Hello", Message::Hello(hello)),
-        ("Status", Message::Status(wire::Status::default())),
-        ("PoolRequest", Message::PoolRequest(PoolRequest { sequence, pages })),
-        ("Need", Message::Need(Pressure::Cpu)),
-        ("Chunk", Message::Chunk(Chunk { sequence, file, offset, last, bytes })),
-        ("Bye", Message::Bye),
-        ("Welcome", Message::Welcome(welcome)),
-        ("Grant", Message::Grant(Grant { sequence, pages, reason: String::new() })),
-        ("Look", Message::Look),
-        ("Capture", Message::Capture(Capture { sequence, file })),
-        ("Memory", Message::Memory(wire::Memory::default())),
-        ("Sample", Message::Sample(wire::Sample { sequence })),
-        ("Processes", Message::Processes(wire::Processes::default())),
-        ("System", Message::System(wire::System::default())),
-        ("Identified", Message::Identified(wire::Identified::default())),
-        ("Identify", Message::Identify(identity)),
-        ("Scan", Message::Scan(wire::Scan { sequence, top: 1 })),
-    ];
+    use wire::{Message, ToGuest, ToHost};
     let text = read("docs/protocol.md");
-    for (name, message) in all {
-        let mut frame = Vec::new();
-        wire::encode(&message, &mut frame);
-        let from = if frame[2] < 64 { "guest" } else { "host" };
-        let row = format!("| {} | {name} | {from} |", frame[2]);
-        assert!(text.contains(&row), "docs/protocol.md has no row {row}");
-        assert!(frame.starts_with(&[0x9D, 0x1E]) && text.contains("magic, 0x9D1E"));
-        assert!(text.contains(&format!("| version, {} |", frame[3])));
-    }
+    let rows = |from: &'static str, rows: &'static [wire::Row]| {
+        rows.iter()
+            .map(move |row| format!("| {} | {} | {from} | {} |", row.kind, row.name, row.body))
+    };
+    let rows: Vec<String> =
+        rows(ToHost::FROM, ToHost::ROWS).chain(rows(ToGuest::FROM, ToGuest::ROWS)).collect();
+    let table =
+        format!("| kind | message | from | body |\n|---|---|---|---|\n{}\n\n", rows.join("\n"));
+    assert!(text.contains(&table), "docs/protocol.md has not this table:\n{table}");
+    let mut frame = Vec::new();
+    wire::encode(&ToHost::Bye, &mut frame);
+    assert!(frame.starts_with(&[0x9D, 0x1E]) && text.contains("magic, 0x9D1E"));
+    assert!(text.contains(&format!("| version, {} |", frame[3])));
     let thousands = |n: usize| format!("{},{:03}", n / 1000, n % 1000);
     for number in [wire::MAX_BODY, wire::MAX_CHUNK] {
         assert!(text.contains(&thousands(number)), "docs/protocol.md does not say {number}");

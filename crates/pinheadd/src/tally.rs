@@ -1,0 +1,75 @@
+//! What the daemon saw at its last look, and what it did since its start.
+
+use crate::readings::Readings;
+use counters::Pages;
+use wire::Status;
+
+/// How often the daemon changed something, and how often the kernel did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Actions {
+    /// CPUs plugged.
+    pub plugs: u32,
+    /// CPUs unplugged.
+    pub unplugs: u32,
+    /// Times the pool grew.
+    pub grows: u32,
+    /// Times the pool shrank.
+    pub shrinks: u32,
+}
+
+/// What the guest's scripts are shown of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// CPUs online.
+    pub cpus_online: u32,
+    /// CPUs present.
+    pub cpus_present: u32,
+    /// The size of the pool.
+    pub pool: Pages,
+    /// What was done.
+    pub actions: Actions,
+    /// Whether nothing changes any more.
+    pub settled: bool,
+    /// What was done last, and why.
+    pub reason: String,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Looks so far.
+    pub looks: u32,
+    /// What scripts are shown.
+    pub summary: Summary,
+    /// What the host is told besides.
+    pub readings: Readings,
+}
+
+impl Tally {
+    /// What the host is told.
+    pub fn status(&self) -> Status {
+        let Summary { cpus_online, cpus_present, pool, actions, settled, ref reason } =
+            self.summary;
+        let Readings { mem_total_kib, mem_free_kib, mem_available_kib, .. } = self.readings;
+        let Readings { busy_ticks, idle_ticks, steal_ticks, .. } = self.readings;
+        let Actions { plugs, unplugs, grows, shrinks } = actions;
+        Status {
+            sequence: self.looks,
+            cpus_online,
+            cpus_present,
+            pool_pages: pool.0,
+            mem_total_kib,
+            mem_free_kib,
+            mem_available_kib,
+            busy_ticks,
+            idle_ticks,
+            steal_ticks,
+            plugs,
+            unplugs,
+            grows,
+            shrinks,
+            settled,
+            reason: reason.clone(),
+        }
+    }
+}

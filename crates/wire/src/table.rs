@@ -1,0 +1,117 @@
+//! The table of all messages: its rows make the two enums, their kinds on the wire and the list
+//! in `docs/protocol.md`.
+
+use crate::body::{Body, Reader, Writer};
+use crate::identity::Identity;
+use crate::memory::Memory;
+use crate::processes::{Processes, Scan};
+use crate::system::System;
+use crate::to_guest::{Capture, Grant, Sample, Welcome};
+use crate::to_host::{Chunk, Hello, Identified, PoolRequest, Pressure, Status};
+
+/// One end's messages.
+pub trait Message: Sized {
+    /// Which end sends them, as `docs/protocol.md` says it.
+    const FROM: &'static str;
+    /// All of them.
+    const ROWS: &'static [Row];
+
+    /// The number that stands for it in a frame.
+    fn kind(&self) -> u8;
+
+    #[doc(hidden)]
+    fn write(&self, out: &mut Writer<'_>);
+
+    #[doc(hidden)]
+    fn read(kind: u8, from: &mut Reader<'_>) -> Option<Self>;
+}
+
+/// A row of the table of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The number that stands for it in a frame.
+    pub kind: u8,
+    /// Its name.
+    pub name: &'static str,
+    /// What its body has, in this order.
+    pub body: &'static str,
+}
+
+macro_rules! messages {
+    ($(#[$doc:meta])* $Name:ident from $from:literal {
+        $($kind:literal $variant:ident $(($value:ident: $type:ty))? $body:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $Name {
+            $(#[doc = concat!("Its body: ", $body, ".")] $variant $(($type))?,)*
+        }
+
+        impl Message for $Name {
+            const FROM: &'static str = $from;
+            const ROWS: &'static [Row] =
+                &[$(Row { kind: $kind, name: stringify!($variant), body: $body }),*];
+
+            fn kind(&self) -> u8 {
+                match self {
+                    $($Name::$variant { .. } => $kind,)*
+                }
+            }
+
+            fn write(&self, _out: &mut Writer<'_>) {
+                match self {
+                    $($Name::$variant $(($value))? => { $($value.write(_out);)? })*
+                }
+            }
+
+            fn read(kind: u8, from: &mut Reader<'_>) -> Option<$Name> {
+                match kind {
+                    $($kind => Some($Name::$variant $((<$type as Body>::read(from)?))?),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+messages! {
+    /// What a guest's daemon says to its host.
+    ToHost from "guest" {
+        1 Hello(hello: Hello)
+            "boot id (16 bytes), CPUs present, milliseconds between looks, kind of pool (0 \
+             none, 1 CMM, 2 host's), whether it answers a Welcome, version",
+        2 Status(status: Status)
+            "number, CPUs online and present, pool, MemTotal, MemFree, MemAvailable, busy, \
+             idle and stolen ticks, plugs, unplugs, grows, shrinks, settled, reason",
+        3 PoolRequest(request: PoolRequest) "number, pages wanted",
+        4 Need(pressure: Pressure) "0: tasks wait for a CPU; 1: for memory",
+        5 Chunk(chunk: Chunk) "number, file, offset, last, bytes (at most 2,048)",
+        6 Bye "empty: what was taken has been given back",
+        7 Memory(memory: Memory) "number of the question, uptime, and the 18 numbers below",
+        8 Processes(processes: Processes)
+            "number of the question and of the one before, part, last, 15 numbers of all \
+             tasks, tasks",
+        9 System(system: System) "number of the question, and the 11 numbers below",
+        10 Identified(identified: Identified)
+            "why it does not become who it is to be; empty: it has",
+    }
+}
+
+messages! {
+    /// What a host says to a guest's daemon. Kinds begin at 65, so that a number says which way
+    /// it goes. 70 was never given to a message: no daemon knows it, and the next one may have it.
+    ToGuest from "host" {
+        65 Welcome(welcome: Welcome)
+            "the guest's memory in pages, whether requests are granted, whether the host \
+             paces",
+        66 Grant(grant: Grant) "number of the request, pages of the pool, reason",
+        67 Look "empty: the virtual CPUs have run",
+        68 Capture(capture: Capture) "number, file",
+        69 Sample(sample: Sample) "number, not 0: how is your memory now?",
+        71 Scan(scan: Scan)
+            "number, not 0, and how many tasks to tell of at most: who runs in you?",
+        72 Identify(identity: Identity)
+            "name, UUID and boot id (16 bytes each), whether it has addresses, hardware \
+             address and address (10 bytes), seed (32 bytes), time since 1970 (seconds, ns)",
+    }
+}
