@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::error::Error;
 use crate::stats::summary;
 use crate::table::{Figure, Row};
-use policy::arbiter::Words;
+use policy::arbiter::RuleVerdicts;
 use sim::figures::{self, Kept, Moved};
 use sim::policies::{Mom, Nobody, Ours, Policy, Proxmox};
 use std::hint::black_box;
@@ -110,9 +110,9 @@ fn cost(count: u64) -> Result<[Row; 2], Error> {
         let mut arbiter = start.clone();
         let before = now();
         for (now_ms, round) in &rounds {
-            let mut words = |_, _: &_| Words::default();
+            let mut verdicts = |_, _: &_| RuleVerdicts::default();
             let host = Some(&round.host);
-            black_box(arbiter.pass(&world.config, host, &round.samples, &mut words, *now_ms));
+            black_box(arbiter.pass(&world.config, host, &round.samples, &mut verdicts, *now_ms));
         }
         (now() - before).as_secs_f64() * 1e6 / ROUNDS as f64
     });

@@ -80,15 +80,15 @@ impl Manager {
         }
         let (limits, class) = self.settings.limits(&found.name, found.memory);
         let class = class.unwrap_or_default().to_owned();
-        let grants = if self.mind.acts() { Grants::Yes } else { Grants::No };
-        if self.mind.acts() {
+        let grants = if self.engine.acts() { Grants::Yes } else { Grants::No };
+        if self.engine.acts() {
             self.attachments.attach(&found);
         }
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
         let guest = Guest::new(id, source, found, limits, class, grants, now);
         // What an earlier manager took is this one's to give back.
-        if self.mind.acts() && guest.actual < guest.limits.max {
+        if self.engine.acts() && guest.actual < guest.limits.max {
             self.lease.hold(&guest, guest.actual, &self.settings);
         }
         self.guests.insert(id, guest);
@@ -99,7 +99,7 @@ impl Manager {
         let Some(guest) = self.guests.get_mut(&id) else { return };
         guest.rebooted();
         let key = guest.key();
-        self.mind.arbiter.rebooted(key);
+        self.engine.arbiter.rebooted(key);
         if let Some((shadow, _)) = &mut self.shadow {
             shadow.arbiter.rebooted(key);
         }

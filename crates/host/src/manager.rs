@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sources (QMP, libvirt) ─► events ─┐                          ┌─► set_target, Grant
-//!   daemons' ports ─► Memory, Need ───┼─► Guest ─► pass ─► Mind ─┼─► journal, keeper
+//!   daemons' ports ─► Memory, Need ───┼─► Guest ─► pass ─► PolicyEngine ─┼─► journal, keeper
 //!   control socket ─► requests ───────┘    ▲                     └─► answers
 //!   4 times a second: virtual CPUs' run time; once an interval: samples of those that ran
 //! ```
@@ -18,9 +18,9 @@ use crate::guest::Guest;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::{Machine, MachineReader};
-use crate::mind::Mind;
 use crate::monitor::Monitor;
-use crate::pass::{HostRates, minds};
+use crate::pass::{HostRates, engines};
+use crate::policy_engine::PolicyEngine;
 use crate::requests::{Override, Waiting};
 use crate::scan::Scans;
 use crate::{Error, book};
@@ -84,8 +84,8 @@ pub struct Manager {
     pub(crate) settings: Settings,
     pub(crate) sources: Vec<Box<dyn Hypervisor>>,
     pub(crate) guests: BTreeMap<Id, Guest>,
-    pub(crate) mind: Mind,
-    pub(crate) shadow: Option<(Mind, Settings)>,
+    pub(crate) engine: PolicyEngine,
+    pub(crate) shadow: Option<(PolicyEngine, Settings)>,
     pub(crate) overrides: BTreeMap<Id, Override>,
     pub(crate) reader: MachineReader,
     pub(crate) machine: Option<(Machine, u64)>,
@@ -159,7 +159,7 @@ mod owner {
 impl Manager {
     /// A manager that has looked at its host, and knows no guest yet.
     pub fn new(parts: Parts) -> Result<Manager, Error> {
-        let (mind, shadow) = minds(&parts.loaded, parts.options, Bytes::ZERO)?;
+        let (engine, shadow) = engines(&parts.loaded, parts.options, Bytes::ZERO)?;
         let now = parts.clock.ms();
         let (feed, trouble) = Feed::open(&parts.loaded.settings.metrics);
         let mut manager = Manager {
@@ -170,7 +170,7 @@ impl Manager {
             settings: parts.loaded.settings,
             sources: parts.sources,
             guests: BTreeMap::new(),
-            mind,
+            engine,
             shadow,
             overrides: BTreeMap::new(),
             reader: parts.reader,
@@ -305,7 +305,7 @@ impl Manager {
         for guest in self.guests.values_mut() {
             guest.tick(now);
             // A balloon that moves is watched; QEMU tells of it once a second at most.
-            if self.mind.arbiter.target(guest.key()).is_some() {
+            if self.engine.arbiter.target(guest.key()).is_some() {
                 self.sources[guest.source].ask_actual(guest.id, now);
             }
         }
@@ -315,8 +315,8 @@ impl Manager {
     fn ask(&mut self, now: u64) {
         for guest in self.guests.values_mut() {
             let key = guest.key();
-            let moves = self.mind.arbiter.target(key).is_some();
-            let sleeps = guest.is_asleep(now) && !moves && !self.mind.arbiter.is_strained(key);
+            let moves = self.engine.arbiter.target(key).is_some();
+            let sleeps = guest.is_asleep(now) && !moves && !self.engine.arbiter.is_strained(key);
             let stopped = guest.state != hypervisor::RunState::Running || !guest.answers;
             if sleeps || stopped || !guest.found.can.balloon {
                 continue;

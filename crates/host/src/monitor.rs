@@ -298,7 +298,7 @@ impl Manager {
         let mut host = Row::default();
         let known = [
             (HostField::OwnRun, self.clock.cpu_ns()),
-            (HostField::SetPoint, self.mind.config.set_point.0),
+            (HostField::SetPoint, self.engine.config.set_point.0),
             (HostField::MissedMoments, monitor.missed()),
         ];
         known.into_iter().for_each(|(field, value)| host.set(field, Some(value)));
@@ -328,7 +328,7 @@ impl Manager {
             }
             guests.push(known);
         }
-        let reserve = self.mind.config.reserve;
+        let reserve = self.engine.config.reserve;
         let is_short = self.machine.is_some_and(|(machine, _)| machine.available < reserve);
         let at_ms = self.clock.wall_ms();
         monitor.tell(Sketch { at_ms, now_ms: now, is_short, host, guests });

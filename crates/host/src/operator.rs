@@ -2,14 +2,14 @@
 
 use crate::Error;
 use counters::{Bytes, History, HostCounter};
-use policy::arbiter::{Inputs, Key, Words};
+use policy::arbiter::{Inputs, Key, RuleVerdicts};
 use rules::host::HostProgram;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Numbers of a guest and of the host that the arbiter's own inputs do not have.
+/// What rules may ask of a guest and its host beyond the arbiter's own inputs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside {
+pub struct GuestContext {
     /// The guest's bounds and weight.
     pub min: Bytes,
     #[allow(missing_docs, reason = "said above")]
@@ -23,13 +23,13 @@ pub struct Beside {
     /// Its page cache.
     pub cache: Option<Bytes>,
     /// The host.
-    pub host: HostNumbers,
+    pub host: HostMetrics,
 }
 
-/// Numbers of the host, the same for every guest of a pass.
+/// Metrics of the host, the same for every guest of a pass.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "they are the counters of those names")]
-pub struct HostNumbers {
+pub struct HostMetrics {
     pub total: Option<Bytes>,
     pub swap_in_s: Option<f64>,
     pub swap_out_s: Option<f64>,
@@ -73,15 +73,18 @@ impl Operator {
     /// What the rules say of a guest. Until the history is full they say nothing, but where one of
     /// them guards what is taken, nothing is: a rule without a value vetoes what would be taken,
     /// because something is not known.
-    pub fn say(&mut self, key: Key, inputs: &Inputs, beside: &Beside) -> Words {
+    pub fn verdicts(&mut self, key: Key, inputs: &Inputs, context: &GuestContext) -> RuleVerdicts {
         let program = &self.program;
         let history = self.histories.entry(key).or_insert_with(|| program.history());
         let row = history.advance();
         for (slot, counter) in row.iter_mut().zip(&program.counters) {
-            *slot = value(*counter, inputs, beside).unwrap_or(f64::NAN);
+            *slot = value(*counter, inputs, context).unwrap_or(f64::NAN);
         }
         if !history.is_full() {
-            return Words { may_shrink: program.guards().then_some(false), ..Words::default() };
+            return RuleVerdicts {
+                may_shrink: program.guards().then_some(false),
+                ..RuleVerdicts::default()
+            };
         }
         let said = program.evaluate(history);
         let faults = [&said.shrink_guest, &said.grow_guest, &said.may_shrink, &said.may_grow];
@@ -91,7 +94,7 @@ impl Operator {
             let mib = word?.ok()?;
             Some(Bytes::mib(u64::try_from(mib).unwrap_or(0)))
         };
-        Words {
+        RuleVerdicts {
             shrink: truth(said.shrink_guest),
             grow: truth(said.grow_guest),
             may_shrink: if faulty { Some(false) } else { truth(said.may_shrink) },
@@ -108,41 +111,41 @@ impl Operator {
 }
 
 /// A counter's value; `None` where it is not known.
-pub fn value(counter: HostCounter, inputs: &Inputs, beside: &Beside) -> Option<f64> {
+pub fn value(counter: HostCounter, inputs: &Inputs, context: &GuestContext) -> Option<f64> {
     let mib = |size: Option<Bytes>| size.map(|size| size.0 as f64 / f64::from(1 << 20));
     let count = |value: Option<u64>| value.map(|value| value as f64);
     match counter {
         HostCounter::GuestActual => mib(inputs.actual),
-        HostCounter::GuestMin => mib(Some(beside.min)),
-        HostCounter::GuestMax => mib(Some(beside.max)),
+        HostCounter::GuestMin => mib(Some(context.min)),
+        HostCounter::GuestMax => mib(Some(context.max)),
         HostCounter::GuestUsed => mib(inputs.used),
         HostCounter::GuestAvailable => mib(inputs.available),
         HostCounter::GuestFree => mib(inputs.free),
-        HostCounter::GuestCache => mib(beside.cache),
+        HostCounter::GuestCache => mib(context.cache),
         HostCounter::GuestCold => mib(inputs.cold),
         HostCounter::GuestHot => mib(inputs.hot),
-        HostCounter::GuestComfort => mib(inputs.comfort),
+        HostCounter::GuestComfort => mib(inputs.headroom),
         HostCounter::GuestResident => mib(inputs.resident),
-        HostCounter::GuestShares => Some(f64::from(beside.shares)),
+        HostCounter::GuestShares => Some(f64::from(context.shares)),
         HostCounter::GuestRequest => mib(inputs.request),
         HostCounter::GuestSwapin => count(inputs.swap_in_pages_s),
         HostCounter::GuestSwapout => count(inputs.swap_out_pages_s),
         HostCounter::GuestRefault => count(inputs.refault_pages_s),
         HostCounter::GuestStall => count(inputs.stalls_s),
         HostCounter::GuestPressure => count(inputs.psi_permille),
-        HostCounter::GuestCpu => beside.cpu,
-        HostCounter::GuestSteal => beside.steal,
+        HostCounter::GuestCpu => context.cpu,
+        HostCounter::GuestSteal => context.steal,
         HostCounter::GuestAge => count(inputs.sample_age_ms).map(|ms| ms / 1000.0),
         HostCounter::GuestNeed => mib(inputs.need),
         HostCounter::GuestStrained => Some(f64::from(u8::from(inputs.strained))),
-        HostCounter::HostTotal => mib(beside.host.total),
+        HostCounter::HostTotal => mib(context.host.total),
         HostCounter::HostAvailable => mib(inputs.host_available),
         HostCounter::HostSetpoint => mib(inputs.host_set_point),
         HostCounter::HostReserve => mib(inputs.host_reserve),
-        HostCounter::HostSwapin => beside.host.swap_in_s,
-        HostCounter::HostSwapout => beside.host.swap_out_s,
-        HostCounter::HostPressure => beside.host.psi_permille,
-        HostCounter::HostGuests => Some(beside.host.guests as f64),
-        HostCounter::HostKsm => mib(beside.host.ksm),
+        HostCounter::HostSwapin => context.host.swap_in_s,
+        HostCounter::HostSwapout => context.host.swap_out_s,
+        HostCounter::HostPressure => context.host.psi_permille,
+        HostCounter::HostGuests => Some(context.host.guests as f64),
+        HostCounter::HostKsm => mib(context.host.ksm),
     }
 }

@@ -1,12 +1,12 @@
-//! One pass: what is known goes to the mind, what it decides goes to the guests.
+//! One pass: what is known goes to the engine, what it decides goes to the guests.
 
 use crate::book;
 use crate::config::{Loaded, Settings};
 use crate::guest::Guest;
 use crate::machine::Machine;
 use crate::manager::{Manager, Options};
-use crate::mind::Mind;
-use crate::operator::{Beside, HostNumbers, Operator};
+use crate::operator::{GuestContext, HostMetrics, Operator};
+use crate::policy_engine::PolicyEngine;
 use crate::{Error, requests};
 use counters::Bytes;
 use hypervisor::Id;
@@ -39,23 +39,27 @@ impl HostRates {
     }
 }
 
-/// The mind that acts, and the one that looks on, if the settings ask for one.
-pub(crate) fn minds(
+/// The engine that acts, and the shadow, if the settings ask for one.
+pub(crate) fn engines(
     loaded: &Loaded,
     options: Options,
     total: Bytes,
-) -> Result<(Mind, Option<(Mind, Settings)>), Error> {
-    let make = |settings: &Settings, acts: bool| -> Result<Mind, Error> {
+) -> Result<(PolicyEngine, Option<(PolicyEngine, Settings)>), Error> {
+    let make = |settings: &Settings, acts: bool| -> Result<PolicyEngine, Error> {
         let operator = settings.policy.rules.as_deref().map(Operator::load).transpose()?;
         let config = config(settings, total);
-        Ok(if acts { Mind::acting(config, operator) } else { Mind::onlooking(config, operator) })
+        Ok(if acts {
+            PolicyEngine::acting(config, operator)
+        } else {
+            PolicyEngine::shadow(config, operator)
+        })
     };
-    let mind = make(&loaded.settings, !options.dry_run)?;
+    let engine = make(&loaded.settings, !options.dry_run)?;
     let shadow = match &loaded.shadow {
         Some(shadow) => Some((make(shadow, false)?, shadow.clone())),
         None => None,
     };
-    Ok((mind, shadow))
+    Ok((engine, shadow))
 }
 
 /// How a host is kept: parts are parts of what guests may use.
@@ -84,7 +88,7 @@ impl Manager {
     /// Applies the settings to the host's size and to all guests.
     pub(crate) fn configure(&mut self) {
         if let Some((machine, _)) = self.machine {
-            self.mind.config = config(&self.settings, machine.total);
+            self.engine.config = config(&self.settings, machine.total);
             if let Some((shadow, settings)) = &mut self.shadow {
                 shadow.config = config(settings, machine.total);
             }
@@ -102,8 +106,8 @@ impl Manager {
 
     /// Tells the keeper what each guest lacks to the maximum that it has now.
     fn hold_all(&mut self) {
-        self.lease.set_reserve(self.mind.config.reserve);
-        if !self.mind.acts() {
+        self.lease.set_reserve(self.engine.config.reserve);
+        if !self.engine.acts() {
             return;
         }
         for guest in self.guests.values().filter(|guest| !guest.is_let_go) {
@@ -116,7 +120,7 @@ impl Manager {
     pub(crate) fn pass(&mut self, now: u64) {
         self.read_machine(now);
         for guest in self.guests.values_mut() {
-            let moves = self.mind.arbiter.target(guest.key()).is_some();
+            let moves = self.engine.arbiter.target(guest.key()).is_some();
             // One that sleeps may have given pages back since it was looked at last.
             if moves || !guest.is_asleep(now) || guest.is_resident_old(now) {
                 guest.read_resident(now);
@@ -129,18 +133,18 @@ impl Manager {
             machine.sample(self.settings.budget(machine.total), resident, strained, now)
         });
         let mut samples: Vec<GuestSample> = self.guests.values().map(|g| g.sample(now)).collect();
-        if self.mind.acts() && !self.lease.is_kept() {
+        if self.engine.acts() && !self.lease.is_kept() {
             // Nobody would give back what is taken now: everyone keeps at least what it has.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }
         }
-        let numbers = self.numbers(host.map(|host| host.total));
-        let beside = self.beside();
-        let pass = self.mind.think(host.as_ref(), &samples, &beside, numbers, now);
+        let metrics = self.metrics(host.map(|host| host.total));
+        let contexts = self.contexts();
+        let pass = self.engine.decide(host.as_ref(), &samples, &contexts, metrics, now);
         self.apply(&pass, now);
         self.remember(&pass);
-        self.look_on(host.as_ref(), &samples, &beside, numbers, now);
+        self.decide_in_shadow(host.as_ref(), &samples, &contexts, metrics, now);
         self.guests.values_mut().for_each(|guest| guest.urgent = false);
         if let Some(news) = self.journal.flush() {
             self.said.push(requests::journal_news(&news));
@@ -155,7 +159,7 @@ impl Manager {
             }
         }
         let guests = &self.guests;
-        if let Some(operator) = &mut self.mind.operator {
+        if let Some(operator) = &mut self.engine.operator {
             operator.retain(|key| guests.contains_key(&Id(key.0)));
         }
     }
@@ -182,7 +186,7 @@ impl Manager {
     fn let_go(&mut self, now: u64) {
         let mut news = Vec::new();
         for guest in self.guests.values_mut() {
-            let is_let_go = self.mind.arbiter.is_let_go(guest.key(), now);
+            let is_let_go = self.engine.arbiter.is_foreign(guest.key(), now);
             if !std::mem::replace(&mut guest.is_let_go, is_let_go) && is_let_go {
                 news.push((guest.id, guest.found.name.clone()));
             }
@@ -196,12 +200,12 @@ impl Manager {
         }
     }
 
-    fn look_on(
+    fn decide_in_shadow(
         &mut self,
         host: Option<&policy::arbiter::HostSample>,
         samples: &[GuestSample],
-        beside: &BTreeMap<Key, Beside>,
-        numbers: HostNumbers,
+        contexts: &BTreeMap<Key, GuestContext>,
+        metrics: HostMetrics,
         now: u64,
     ) {
         let at_ms = self.clock.wall_ms();
@@ -214,7 +218,7 @@ impl Manager {
                 Some(GuestSample { limits, ..*sample })
             })
             .collect();
-        let pass = shadow.think(host, &samples, beside, numbers, now);
+        let pass = shadow.decide(host, &samples, contexts, metrics, now);
         for decision in &pass.decisions {
             if let Some(guest) = self.guests.get(&Id(decision.key.0)) {
                 let row = book::decision(decision, Policy::Shadow, false, at_ms);
@@ -225,7 +229,7 @@ impl Manager {
 
     fn apply(&mut self, pass: &Pass, now: u64) {
         let at_ms = self.clock.wall_ms();
-        let acts = self.mind.acts();
+        let acts = self.engine.acts();
         for outcome in &pass.outcomes {
             if let Some(guest) = self.guests.get_mut(&Id(outcome.key.0))
                 && let Some(ticket) = guest.ticket.take()
@@ -260,8 +264,8 @@ impl Manager {
         self.reserved(&pass.reserved, now);
     }
 
-    pub(crate) fn numbers(&self, total: Option<Bytes>) -> HostNumbers {
-        HostNumbers {
+    pub(crate) fn metrics(&self, total: Option<Bytes>) -> HostMetrics {
+        HostMetrics {
             total,
             swap_in_s: self.rates.swap_in_s,
             swap_out_s: self.rates.swap_out_s,
@@ -271,12 +275,12 @@ impl Manager {
         }
     }
 
-    fn beside(&self) -> BTreeMap<Key, Beside> {
-        let shadow = self.shadow.as_ref().is_some_and(|(mind, _)| mind.operator.is_some());
-        if self.mind.operator.is_none() && !shadow {
+    fn contexts(&self) -> BTreeMap<Key, GuestContext> {
+        let shadow = self.shadow.as_ref().is_some_and(|(engine, _)| engine.operator.is_some());
+        if self.engine.operator.is_none() && !shadow {
             return BTreeMap::new();
         }
-        self.guests.values().map(|guest| (guest.key(), numbers_beside(guest))).collect()
+        self.guests.values().map(|guest| (guest.key(), context_of(guest))).collect()
     }
 }
 
@@ -291,15 +295,15 @@ fn refuse(guest: &mut Guest) {
     guest.inside.grant(sequence, guest.found.memory, keeps, why);
 }
 
-pub(crate) fn numbers_beside(guest: &Guest) -> Beside {
-    Beside {
+pub(crate) fn context_of(guest: &Guest) -> GuestContext {
+    GuestContext {
         min: guest.limits.min,
         max: guest.limits.max,
         shares: guest.limits.shares,
         cpu: guest.usage.map(|usage| usage.cpu_percent),
         steal: guest.usage.map(|usage| usage.steal_percent),
         cache: guest.memory.and_then(|memory| memory.cached),
-        host: HostNumbers::default(),
+        host: HostMetrics::default(),
     }
 }
 

@@ -73,7 +73,7 @@ impl Manager {
 
     /// Nothing is freed for a client that has left before it was answered.
     fn forget_clients(&mut self) {
-        let (control, arbiter) = (&self.control, &mut self.mind.arbiter);
+        let (control, arbiter) = (&self.control, &mut self.engine.arbiter);
         self.waiting.retain(|reservation, waiting| {
             let is_there = control.has(waiting.client);
             if !is_there {
@@ -101,7 +101,7 @@ impl Manager {
                 }
             }
             Ask::Unreserve { reservation } => {
-                self.mind.arbiter.unreserve(reservation);
+                self.engine.arbiter.unreserve(reservation);
                 if let Some(Waiting { client, asked, .. }) = self.waiting.remove(&reservation) {
                     let failure = Failure::new("The reservation was let go by another client");
                     self.control.answer(client, asked, &Err(failure), now);
@@ -172,12 +172,12 @@ impl Manager {
     }
 
     fn reserve(&mut self, waiting: Waiting, timeout_ms: u64, now: u64) -> Result<(), Failure> {
-        if !self.mind.acts() {
+        if !self.engine.acts() {
             return Err(Failure::new("This manager only looks on (--dry-run) and frees nothing"));
         }
         let total = self.machine.map(|(machine, _)| machine.total);
         let total = total.map(|total| self.settings.budget(total).unwrap_or(total));
-        let most = total.map(|total| total.less(self.mind.config.reserve));
+        let most = total.map(|total| total.less(self.engine.config.reserve));
         if let Some(most) = most.filter(|most| Bytes::mib(waiting.mib) > *most) {
             let message = format!("The host could never free {} MiB for one guest", waiting.mib);
             return Err(Failure::new(message).help(format!("it has {} MiB", most.as_mib())));
@@ -186,7 +186,7 @@ impl Manager {
         let id = self.reservations;
         let deadline_ms = now.saturating_add(timeout_ms);
         let held_ms = deadline_ms.saturating_add(waiting.hold_ms);
-        if !self.mind.arbiter.reserve(id, Bytes::mib(waiting.mib), deadline_ms, held_ms) {
+        if !self.engine.arbiter.reserve(id, Bytes::mib(waiting.mib), deadline_ms, held_ms) {
             return Err(Failure::new("Too many reservations are open").help("unreserve some"));
         }
         self.waiting.insert(id, waiting);

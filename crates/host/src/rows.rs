@@ -26,12 +26,12 @@ impl Manager {
         HostRow {
             total_bytes: machine.map(|m| m.total.0),
             available_bytes: sample.map(|sample| sample.available.0),
-            set_point_bytes: self.mind.config.set_point.0,
-            hysteresis_bytes: self.mind.config.hysteresis.0,
-            reserve_bytes: self.mind.config.reserve.0,
+            set_point_bytes: self.engine.config.set_point.0,
+            hysteresis_bytes: self.engine.config.hysteresis.0,
+            reserve_bytes: self.engine.config.reserve.0,
             budget_bytes: machine.and_then(|m| self.settings.budget(m.total)).map(|b| b.0),
             promised_bytes: newest.and_then(|inputs| inputs.host_promised).map(|size| size.0),
-            reserved_bytes: Some(self.mind.arbiter.held().0),
+            reserved_bytes: Some(self.engine.arbiter.held().0),
             psi_permille: self.rates.psi_permille,
             swap_in_pages_s: self.rates.swap_in_s,
             swap_out_pages_s: self.rates.swap_out_s,
@@ -72,7 +72,7 @@ impl Manager {
             action: guest.last.as_ref().map(|(d, _)| action(d).to_owned()),
             clause: guest.last.as_ref().map(|(d, _)| d.clause.name().to_owned()),
             reason: guest.last.as_ref().map(|(d, _)| d.to_string()),
-            reversals: self.mind.arbiter.reversals(guest.key()),
+            reversals: self.engine.arbiter.reversals(guest.key()),
             asleep: guest.is_asleep(now),
             swapped_bytes: outside.swapped.map(|size| size.0),
             host_major_faults_s: outside.major_faults_s,
@@ -87,12 +87,12 @@ impl Manager {
     /// The numbers of a guest under the names that rules have for them, the newest first.
     pub(crate) fn values(&self, guest: &Guest) -> BTreeMap<String, Vec<Option<f64>>> {
         let total = self.machine.map(|(machine, _)| machine.total);
-        let mut beside = crate::pass::numbers_beside(guest);
-        beside.host = self.numbers(total);
+        let mut context = crate::pass::context_of(guest);
+        context.host = self.metrics(total);
         HostCounter::ALL
             .iter()
             .map(|counter| {
-                let known = guest.recent.iter().map(|inputs| value(*counter, inputs, &beside));
+                let known = guest.recent.iter().map(|inputs| value(*counter, inputs, &context));
                 (counter.name().to_owned(), known.collect())
             })
             .collect()

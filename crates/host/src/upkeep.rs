@@ -6,7 +6,7 @@ use crate::guest::Guest;
 use crate::ksm::Around;
 use crate::manager::Manager;
 use crate::monitor::Monitor;
-use crate::pass::minds;
+use crate::pass::engines;
 use counters::Bytes;
 use policy::arbiter::Limits;
 use std::collections::BTreeMap;
@@ -29,8 +29,8 @@ impl Manager {
             guests: self.guests.len(),
             arrivals: self.arrivals,
             available,
-            set_point: self.mind.config.set_point,
-            hysteresis: self.mind.config.hysteresis,
+            set_point: self.engine.config.set_point,
+            hysteresis: self.engine.config.hysteresis,
         };
         self.ksm.turn(&around, now);
         if let Some(note) = self.ksm.take_note() {
@@ -93,11 +93,11 @@ impl Manager {
         let place = Place { host_total: total, ..self.place.clone() };
         let loaded =
             config::load(self.config_path.as_deref(), &place).map_err(|error| refused(&error))?;
-        let (mut mind, shadow) = minds(&loaded, self.options, total.unwrap_or(Bytes::ZERO))
+        let (mut engine, shadow) = engines(&loaded, self.options, total.unwrap_or(Bytes::ZERO))
             .map_err(|error| refused(&error))?;
         // What is known of the guests stays known: only how it is judged changes.
-        std::mem::swap(&mut mind.arbiter, &mut self.mind.arbiter);
-        self.mind = mind;
+        std::mem::swap(&mut engine.arbiter, &mut self.engine.arbiter);
+        self.engine = engine;
         self.shadow = shadow;
         let notes = needs_restart(&self.settings, &loaded.settings);
         self.settings = loaded.settings;
@@ -134,7 +134,7 @@ impl Manager {
     /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
     /// was taken. Gives what there is to say.
     pub fn finish(mut self) -> Vec<String> {
-        let text = match self.mind.acts() {
+        let text = match self.engine.acts() {
             true => "the manager ends and gives all memory back",
             false => "the manager ends; it had only looked on",
         };

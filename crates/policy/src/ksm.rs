@@ -201,7 +201,7 @@ impl Ksm {
         let scans = grown(since.counters.full_scans, mark.counters.full_scans);
         let is_through = scans.is_some_and(|scans| scans >= SCANS);
         match self.phase {
-            // It is off for want of a need: the need is there now.
+            // It is off because there was no need: the need is there now.
             Phase::Off => Phase::Hard,
             Phase::Hard if is_through || passed_ms >= HARD_MS => Phase::Steady,
             Phase::Rest if passed_ms >= REST_MS || has_lost(&since, mark) => Phase::Steady,
@@ -285,7 +285,7 @@ fn for_share(pages: u64, cost: u64, target: u64) -> u64 {
     pages.saturating_mul(target * (1000 - cost)) / (cost * (1000 - target.min(999)))
 }
 
-/// How far a counter has come. One that went back was set anew.
+/// How far a counter has come. One that went back was set again.
 fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }

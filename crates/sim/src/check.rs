@@ -296,7 +296,7 @@ impl Checker {
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            // It was told, started anew, or may stay as it is.
+            // It was told, started again, or may stay as it is.
             let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
             if told(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;

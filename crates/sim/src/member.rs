@@ -183,7 +183,7 @@ impl Member {
         }
     }
 
-    /// It starts anew, in the same process: its balloon is empty, its memory is as it was to the
+    /// It starts again, in the same process: its balloon is empty, its memory is as it was to the
     /// host only in name.
     pub fn reboot(&mut self, now_ms: u64) {
         let spec = crate::guest::Spec { actual_kib: self.guest.spec.max_kib, ..self.guest.spec };

@@ -3,7 +3,7 @@
 pub use crate::mom::Mom;
 pub use crate::proxmox::Proxmox;
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, Words};
+use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
 
 /// A reservation that is held is kept for so long.
 const HELD_MS: u64 = 30_000;
@@ -44,7 +44,7 @@ pub trait Policy {
     /// Time in which it looks and does nothing.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
-    /// A guest started anew.
+    /// A guest started again.
     fn rebooted(&mut self, _key: Key) {}
 
     /// Memory is asked for somebody who is about to come.
@@ -93,9 +93,10 @@ impl Policy for Ours {
     }
 
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
-        let mut words = |_, _: &_| Words::default();
+        let mut verdicts = |_, _: &_| RuleVerdicts::default();
         let host = Some(&scene.host);
-        self.last = self.arbiter.pass(scene.config, host, scene.samples, &mut words, scene.now_ms);
+        self.last =
+            self.arbiter.pass(scene.config, host, scene.samples, &mut verdicts, scene.now_ms);
         let decisions = self.last.decisions.iter();
         decisions
             .filter_map(|d| {

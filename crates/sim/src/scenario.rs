@@ -51,7 +51,7 @@ options! {
     slow,
     /// Another manager moves a balloon for a time.
     rival,
-    /// Guests start anew.
+    /// Guests start again.
     reboots,
     /// Guests come and go.
     traffic,
@@ -60,7 +60,7 @@ options! {
     /// Samples come late.
     late,
     /// Some balloons give the host nothing.
-    barren,
+    no_yield,
     /// Free pages are reported.
     reports,
     /// The host does not see what it holds of some guests.
@@ -195,7 +195,7 @@ impl Scenario {
                 daemon: !(on.outside && rng.permille(400)),
                 deflates_on_oom: !(on.killers && rng.permille(500)),
                 reports: on.reports && rng.permille(500),
-                yields: !(on.barren && rng.permille(250)),
+                yields: !(on.no_yield && rng.permille(250)),
                 resident_seen: !(on.unseen && rng.permille(300)),
             },
         }

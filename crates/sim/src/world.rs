@@ -19,7 +19,7 @@ pub enum Event {
     Come(Spec, Line),
     /// A guest goes.
     Go(Key),
-    /// A guest starts anew in the process that it had.
+    /// A guest starts again in the process that it had.
     Reboot(Key),
     /// Memory is asked for somebody who is about to come.
     Reserve {

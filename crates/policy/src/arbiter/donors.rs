@@ -1,10 +1,10 @@
 //! Taking: who gives how much, and what speaks against it.
 
-use super::guest::{Standing, Tier};
+use super::guest::{Assessment, Reclaim};
 use super::reason::{Action, Bound, Clause};
 use super::sample::{Config, Key};
 use super::share::{Part, divide};
-use super::{MOVE_MIN, Purse, Seat};
+use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
 /// The least that one pass may take, so that small guests are not asked for crumbs.
@@ -12,7 +12,7 @@ const STEP_MIN: Bytes = Bytes::mib(32);
 
 /// How much it matters that somebody gives.
 #[derive(Clone, Copy)]
-enum Haste {
+enum Urgency {
     None,
     /// The host is half-way to its reserve.
     Low,
@@ -22,14 +22,14 @@ enum Haste {
     Emergency,
 }
 
-impl Haste {
+impl Urgency {
     /// What stands against taking from a guest.
-    fn against(self, at: &Standing) -> Option<Clause> {
+    fn against(self, assessment: &Assessment) -> Option<Clause> {
         match self {
-            Haste::None => at.against,
-            Haste::Low => at.against_low,
-            Haste::Need => at.against_need,
-            Haste::Emergency => at.against_emergency,
+            Urgency::None => assessment.against,
+            Urgency::Low => assessment.against_low,
+            Urgency::Need => assessment.against_need,
+            Urgency::Emergency => assessment.against_emergency,
         }
     }
 }
@@ -37,83 +37,84 @@ impl Haste {
 /// Takes what the host, its guests in need and its reservations lack from those that can
 /// spare it. Returns who gave nothing, by what clause.
 pub(super) fn take(
-    seats: &mut [Seat<'_>],
-    purse: &mut Purse,
+    states: &mut [GuestState<'_>],
+    budget: &mut HostBudget,
     config: &Config,
 ) -> Vec<(Key, Clause)> {
-    by_rule(seats, purse, config);
-    let claim = match (purse.unmet, purse.reserve_lack) {
-        (Bytes::ZERO, Bytes::ZERO) if purse.relieves => Clause::HostPressure,
+    by_rule(states, budget, config);
+    let claim = match (budget.unmet, budget.reserve_lack) {
+        (Bytes::ZERO, Bytes::ZERO) if budget.relieves => Clause::HostPressure,
         (Bytes::ZERO, Bytes::ZERO) => Clause::SetPoint,
         (Bytes::ZERO, _) => Clause::Reservation,
         _ => Clause::Shortage,
     };
-    let clause = if purse.emergency { Clause::Emergency } else { claim };
+    let clause = if budget.emergency { Clause::Emergency } else { claim };
     let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure);
     // What is on its way already is for those who wait for it.
-    let mut demand = purse
+    let mut demand = budget
         .lack
-        .max(purse.unmet.plus(purse.reserve_lack).less(purse.coming))
-        .max(if urgent { purse.lack.plus(purse.unmet).less(purse.coming) } else { Bytes::ZERO });
-    let tiers: &[Tier] = match clause {
-        Clause::Emergency => &[Tier::Cold, Tier::Hot, Tier::Used],
+        .max(budget.unmet.plus(budget.reserve_lack).less(budget.coming))
+        .max(if urgent { budget.lack.plus(budget.unmet).less(budget.coming) } else { Bytes::ZERO });
+    let kinds: &[Reclaim] = match clause {
+        Clause::Emergency => &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ProcessMemory],
         // What is in use is not dropped for a number that is nearly met.
-        Clause::SetPoint | Clause::HostPressure if !purse.low => &[Tier::Cold],
-        _ => &[Tier::Cold, Tier::Hot],
+        Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
+        _ => &[Reclaim::ColdCache, Reclaim::HotCache],
     };
-    let haste = match (urgent, purse.low) {
-        _ if purse.emergency => Haste::Emergency,
-        (true, _) => Haste::Need,
-        (false, true) => Haste::Low,
-        (false, false) => Haste::None,
+    let urgency = match (urgent, budget.low) {
+        _ if budget.emergency => Urgency::Emergency,
+        (true, _) => Urgency::Need,
+        (false, true) => Urgency::Low,
+        (false, false) => Urgency::None,
     };
     if urgent && demand > Bytes::ZERO {
         // Somebody waits for the last crumb too, and each donor's part of it must be worth a move.
-        demand = demand.max(Bytes(MOVE_MIN.0 * seats.len().min(64) as u64));
+        demand = demand.max(Bytes(MOVE_MIN.0 * states.len().min(64) as u64));
     }
-    let mut given = vec![Bytes::ZERO; seats.len()];
-    for tier in tiers {
+    let mut given = vec![Bytes::ZERO; states.len()];
+    for kind in kinds {
         if demand < MOVE_MIN {
             break;
         }
         // Memory in use is pushed out for the reserve alone, not for the set point.
-        let asked = if *tier == Tier::Used { demand.min(purse.deficit) } else { demand };
-        demand = demand.less(tier_gives(seats, &mut given, *tier, asked, haste, config));
+        let asked =
+            if *kind == Reclaim::ProcessMemory { demand.min(budget.deficit) } else { demand };
+        demand = demand.less(given_of(states, &mut given, *kind, asked, urgency, config));
     }
     let mut refused = Vec::new();
-    for (seat, size) in seats.iter_mut().zip(given) {
+    for (state, size) in states.iter_mut().zip(given) {
         if size >= MOVE_MIN {
-            shrink(seat, purse, size, clause, config);
-        } else if seat.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
-            let against = haste.against(&seat.at);
-            refused.push((seat.sample.key, against.unwrap_or(Clause::Nothing)));
+            shrink(state, budget, size, clause, config);
+        } else if state.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
+            let against = urgency.against(&state.assessment);
+            refused.push((state.sample.key, against.unwrap_or(Clause::Nothing)));
         }
     }
     refused
 }
 
-/// One tier's contributions, added to what the tiers before it gave. Returns their sum.
-fn tier_gives(
-    seats: &[Seat<'_>],
+/// One kind's contributions, added to what the kinds before it gave. Returns their sum.
+fn given_of(
+    states: &[GuestState<'_>],
     given: &mut [Bytes],
-    tier: Tier,
+    kind: Reclaim,
     demand: Bytes,
-    haste: Haste,
+    urgency: Urgency,
     config: &Config,
 ) -> Bytes {
-    let donors: Vec<usize> = (0..seats.len())
+    let donors: Vec<usize> = (0..states.len())
         .filter(|i| {
-            let seat = &seats[*i];
-            let against = haste.against(&seat.at);
-            seat.to.is_none() && seat.at.held.is_none() && against.is_none()
+            let state = &states[*i];
+            let against = urgency.against(&state.assessment);
+            state.to.is_none() && state.assessment.held.is_none() && against.is_none()
         })
         .collect();
     let parts: Vec<Part> = donors
         .iter()
         .map(|i| {
-            let seat = &seats[*i];
-            let spare = seat.guest.spare(&seat.at, tier).min(step(seat, config));
-            Part { cap: spare.less(given[*i]), weight: weight(seat, config) }
+            let state = &states[*i];
+            let spare = state.history.spare(&state.assessment, kind).min(step(state, config));
+            Part { cap: spare.less(given[*i]), weight: weight(state, config) }
         })
         .collect();
     let shares = divide(demand, &parts);
@@ -123,56 +124,73 @@ fn tier_gives(
     shares.into_iter().sum()
 }
 
-/// Who gives first: idle memory is dearer to hold than memory in use, and shares make
+/// Who gives first: idle memory costs more to hold than memory in use, and shares make
 /// either cheaper. Who cannot be seen to give gives last: whatever it says that it has given,
 /// others would have to have given.
-fn weight(seat: &Seat<'_>, config: &Config) -> u64 {
-    if seat.sample.resident.is_none() {
+fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
+    if state.sample.resident.is_none() {
         return 1;
     }
-    let touched = seat.at.touched.as_mib().max(1);
-    let idle = seat.guest.spare(&seat.at, Tier::Cold).as_mib().min(touched);
+    let touched = state.assessment.touched.as_mib().max(1);
+    let idle = state.history.spare(&state.assessment, Reclaim::ColdCache).as_mib().min(touched);
     let idle_permille = idle * 1000 / touched;
     let price = 1_000_000 / (1000 - config.idle_tax_permille.min(990));
     let taxed = (1000 - idle_permille) * 1000 + idle_permille * price;
-    touched.saturating_mul(taxed) / u64::from(seat.sample.limits.shares.max(1))
+    touched.saturating_mul(taxed) / u64::from(state.sample.limits.shares.max(1))
 }
 
-fn step(seat: &Seat<'_>, config: &Config) -> Bytes {
-    let plain = seat.at.actual.permille(config.step_permille).max(STEP_MIN);
-    seat.words.shrink_size.unwrap_or(plain).min(Bytes(seat.at.actual.0 / 4).max(STEP_MIN))
+fn step(state: &GuestState<'_>, config: &Config) -> Bytes {
+    let plain = state.assessment.actual.permille(config.step_permille).max(STEP_MIN);
+    state
+        .verdicts
+        .shrink_size
+        .unwrap_or(plain)
+        .min(Bytes(state.assessment.actual.0 / 4).max(STEP_MIN))
 }
 
 /// Guests that the operator's rules shrink, whatever the host has.
-fn by_rule(seats: &mut [Seat<'_>], purse: &mut Purse, config: &Config) {
-    for seat in seats.iter_mut() {
-        let free = seat.to.is_none() && seat.at.held.is_none() && seat.at.against_need.is_none();
-        if seat.words.shrink == Some(true) && free {
-            let most = seat.at.touched.less(seat.at.min);
-            let size = step(seat, config).min(most);
+fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
+    for state in states.iter_mut() {
+        let free = state.to.is_none()
+            && state.assessment.held.is_none()
+            && state.assessment.against_need.is_none();
+        if state.verdicts.shrink == Some(true) && free {
+            let most = state.assessment.touched.less(state.assessment.min);
+            let size = step(state, config).min(most);
             if size >= MOVE_MIN {
-                shrink(seat, purse, size, Clause::Rule, config);
+                shrink(state, budget, size, Clause::Rule, config);
             }
         }
     }
 }
 
-fn shrink(seat: &mut Seat<'_>, purse: &mut Purse, size: Bytes, clause: Clause, config: &Config) {
+fn shrink(
+    state: &mut GuestState<'_>,
+    budget: &mut HostBudget,
+    size: Bytes,
+    clause: Clause,
+    config: &Config,
+) {
     // What it never touched is cut off with it, since the host gains nothing from that part;
     // not all at once, because a guest has to find those pages.
-    let actual = seat.at.actual;
-    let to = seat.at.touched.less(size).max(Bytes(actual.0 - actual.0 / 4)).max(seat.at.min);
+    let actual = state.assessment.actual;
+    let to = state
+        .assessment
+        .touched
+        .less(size)
+        .max(Bytes(actual.0 - actual.0 / 4))
+        .max(state.assessment.min);
     if to >= actual {
         return;
     }
-    if size >= step(seat, config) {
-        seat.bounds.push(Bound::Step);
+    if size >= step(state, config) {
+        state.bounds.push(Bound::Step);
     }
-    if to == seat.at.min {
-        seat.bounds.push(Bound::Min);
+    if to == state.assessment.min {
+        state.bounds.push(Bound::Min);
     }
-    let coming = seat.at.touched.less(to);
-    purse.coming = purse.coming.plus(coming);
-    purse.lack = purse.lack.less(coming);
-    seat.to = Some((to, Action::Shrink, clause));
+    let coming = state.assessment.touched.less(to);
+    budget.coming = budget.coming.plus(coming);
+    budget.lack = budget.lack.less(coming);
+    state.to = Some((to, Action::Shrink, clause));
 }

@@ -1,9 +1,9 @@
 //! One guest over time: what it needs, what it could spare, and what stands against either.
 
+use super::balloon::BalloonTracker;
 use super::reason::{Clause, Inputs};
-use super::sample::{Config, GuestSample, HostSample, Memory, Mode, Usable, Words};
-use super::track::Track;
-use super::view::View;
+use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
+use super::view::MemoryView;
 use counters::Bytes;
 
 /// A guest that was strained keeps what it has for this long.
@@ -21,12 +21,12 @@ const COOL_LOW_MS_MAX: u64 = 120_000;
 const COOL_DOUBLINGS_MAX: u32 = 7;
 /// Two moves further apart than this are no reversal.
 const REVERSAL_MS: u64 = 600_000;
-/// A reversal, or a lesson about comfort, is half forgotten after this.
+/// A reversal, or a lesson about headroom, is half forgotten after this.
 const FORGET_MS: u64 = 1_800_000;
 /// The room that a guest is left to breathe, at least.
-const COMFORT_MIN: Bytes = Bytes::mib(32);
+const HEADROOM_MIN: Bytes = Bytes::mib(32);
 /// And at most, as long as it has not shown that it needs more.
-const COMFORT_MAX: Bytes = Bytes::mib(1024);
+const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 /// How long a grant counts as promised while it is not touched.
 const PROMISE_MS: u64 = 10_000;
 /// The least that a guest in need is given at once.
@@ -42,7 +42,7 @@ struct Promise {
 
 /// Which way it was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// It got memory.
     Up,
     /// It gave memory.
@@ -51,24 +51,24 @@ pub enum Way {
 
 /// What is remembered of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guest {
-    pub(super) track: Track,
+pub struct GuestHistory {
+    pub(super) balloon: BalloonTracker,
     memory: Option<Memory>,
-    pub(super) view: Option<View>,
+    pub(super) view: Option<MemoryView>,
     strained_ms: Option<u64>,
     need_passes: u32,
-    moved: Option<(Way, u64)>,
+    moved: Option<(Direction, u64)>,
     reversals: u32,
     reversed_ms: u64,
     /// How often its room to breathe turned out too small; each time doubles it.
     lessons: u32,
     promise: Option<Promise>,
-    pub(super) said: Option<Clause>,
+    pub(super) last_clause: Option<Clause>,
 }
 
 /// What a guest is to this pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Assessment {
     /// Nothing is decided about it, and why.
     pub held: Option<(Clause, &'static str)>,
     /// What it has.
@@ -84,7 +84,7 @@ pub struct Standing {
     /// The part of the policy that says so.
     pub why: Option<Clause>,
     /// Room that it is left to breathe.
-    pub comfort: Bytes,
+    pub headroom: Bytes,
     /// What stands against taking from it, in an ordinary shortage of the host's.
     pub against: Option<Clause>,
     /// The same while the host is half-way from there to its reserve.
@@ -97,13 +97,13 @@ pub struct Standing {
     pub wishes: bool,
 }
 
-impl Guest {
+impl GuestHistory {
     /// Takes what is new about it.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
         if let Some(memory) = sample.memory {
             let is_new = self.memory.is_none_or(|m| m.at_ms != memory.at_ms);
             if is_new {
-                self.view = View::of(self.memory.as_ref(), &memory, sample.urgent);
+                self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent);
                 self.memory = Some(memory);
             }
         }
@@ -111,7 +111,7 @@ impl Guest {
             view.waits |= sample.urgent;
             // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
             // goes on: that alone is no lack.
-            let is_cold = view.cold() >= Bytes(Guest::plain_comfort(view, sample).0 * 2);
+            let is_cold = view.cold() >= Bytes(GuestHistory::plain_headroom(view, sample).0 * 2);
             view.strained |= view.waits && !is_cold;
         }
         if self.is_strained() {
@@ -126,15 +126,15 @@ impl Guest {
         self.promise = promise.filter(|p| Some(p.resident.plus(p.size)) > sample.resident);
     }
 
-    /// It started anew: nothing that was known of its inside holds.
+    /// It started again: nothing that was known of its inside holds.
     pub fn forget(&mut self) {
         (self.memory, self.view, self.strained_ms) = (None, None, None);
         (self.promise, self.moved) = (None, None);
-        self.track.forget();
+        self.balloon.forget();
     }
 
     /// Its kernel took memory back: it had too little, and is in want.
-    pub fn took_back(&mut self, now_ms: u64) {
+    pub fn guest_deflated(&mut self, now_ms: u64) {
         self.strained_ms = Some(now_ms);
         self.lessons = (self.lessons + 1).min(COOL_DOUBLINGS_MAX);
         self.reversals = (self.reversals + 1).min(COOL_DOUBLINGS_MAX);
@@ -159,12 +159,12 @@ impl Guest {
 
     /// Some of what was granted was taken back on its way.
     pub(super) fn trimmed(&mut self, actual: Bytes) {
-        let going = self.track.going(actual);
+        let going = self.balloon.going(actual);
         self.promise = self.promise.map(|p| Promise { size: p.size.min(going), ..p });
     }
 
     /// Remembers a move.
-    pub fn moved(&mut self, way: Way, by: Bytes, sample: &GuestSample, now_ms: u64) {
+    pub fn moved(&mut self, way: Direction, by: Bytes, sample: &GuestSample, now_ms: u64) {
         if let Some((before, at_ms)) = self.moved
             && before != way
             && now_ms.saturating_sub(at_ms) < REVERSAL_MS
@@ -172,14 +172,14 @@ impl Guest {
             self.reversals = (self.reversals + 1).min(COOL_DOUBLINGS_MAX);
             self.reversed_ms = now_ms;
             // It was shrunk, and soon was in want: it needs more room than it was left.
-            if way == Way::Up && self.is_strained() {
+            if way == Direction::Up && self.is_strained() {
                 self.lessons = (self.lessons + 1).min(COOL_DOUBLINGS_MAX);
             }
         }
         self.moved = Some((way, now_ms));
         match way {
-            Way::Down => self.promise = None,
-            Way::Up => {
+            Direction::Down => self.promise = None,
+            Direction::Up => {
                 let owed = self.promised(sample.resident);
                 self.promise = Some(Promise {
                     size: owed.plus(by),
@@ -194,7 +194,7 @@ impl Guest {
         }
     }
 
-    fn cools(&self, way: Way, base_ms: u64, now_ms: u64) -> bool {
+    fn cools(&self, way: Direction, base_ms: u64, now_ms: u64) -> bool {
         self.moved
             .is_some_and(|(before, at_ms)| before != way && now_ms.saturating_sub(at_ms) < base_ms)
     }
@@ -204,15 +204,15 @@ impl Guest {
     }
 
     /// Room to breathe for any guest of its kind.
-    fn plain_comfort(view: &View, sample: &GuestSample) -> Bytes {
+    fn plain_headroom(view: &MemoryView, sample: &GuestSample) -> Bytes {
         // A guest whose kernel kills before it takes memory back is left more.
         let share = if sample.deflates_on_oom { 8 } else { 4 };
-        Bytes(view.used.0 / share).clamp(COMFORT_MIN, COMFORT_MAX)
+        Bytes(view.used.0 / share).clamp(HEADROOM_MIN, HEADROOM_MAX)
     }
 
     /// And what this one has shown to need.
-    fn comfort(&self, view: &View, sample: &GuestSample) -> Bytes {
-        let plain = Guest::plain_comfort(view, sample);
+    fn headroom(&self, view: &MemoryView, sample: &GuestSample) -> Bytes {
+        let plain = GuestHistory::plain_headroom(view, sample);
         Bytes(plain.0 << self.lessons).min(plain.max(Bytes(view.used.0 / 2)))
     }
 
@@ -235,10 +235,10 @@ impl Guest {
         if sample.actual.is_none() {
             return Some((Clause::Stale, "what it has is not known"));
         }
-        if self.track.is_foreign(now_ms) {
+        if self.balloon.is_disturbed(now_ms) {
             return Some((Clause::Foreign, ""));
         }
-        if self.track.is_stuck(now_ms) {
+        if self.balloon.is_stuck(now_ms) {
             return Some((Clause::Stuck, ""));
         }
         let managed = sample.limits.mode == Mode::Managed;
@@ -252,124 +252,127 @@ impl Guest {
     }
 
     /// Judges it for this pass.
-    pub fn stand(
+    pub fn assess(
         &mut self,
         sample: &GuestSample,
-        words: &Words,
+        verdicts: &RuleVerdicts,
         config: &Config,
         now_ms: u64,
-    ) -> Standing {
+    ) -> Assessment {
         let limits = sample.limits;
         let actual = sample.actual.unwrap_or(Bytes::ZERO);
         let wanted = match sample.request {
             Some(request) => request.max(limits.min).min(limits.max),
             None => limits.max,
         };
-        let mut standing = Standing {
+        let mut assessment = Assessment {
             held: self.held(sample, config, now_ms),
             actual,
             ceiling: wanted,
             min: limits.min.min(limits.max),
             touched: sample.resident.unwrap_or(actual).min(actual),
-            ..Standing::default()
+            ..Assessment::default()
         };
-        let (Some(view), None) = (self.view, standing.held) else {
+        let (Some(view), None) = (self.view, assessment.held) else {
             self.need_passes = 0;
-            standing.against = standing.held.map(|(clause, _)| clause);
-            let against = standing.against;
-            (standing.against_low, standing.against_need) = (against, against);
-            standing.against_emergency = against;
-            return standing;
+            assessment.against = assessment.held.map(|(clause, _)| clause);
+            let against = assessment.against;
+            (assessment.against_low, assessment.against_need) = (against, against);
+            assessment.against_emergency = against;
+            return assessment;
         };
         let strained = self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < STRAIN_MS);
         if strained {
             // What its own rules were content with was too little.
-            standing.ceiling = limits.max;
+            assessment.ceiling = limits.max;
         }
-        standing.comfort = self.comfort(&view, sample);
+        assessment.headroom = self.headroom(&view, sample);
         let (need, why) = match limits.mode {
-            Mode::Managed => self.need(&view, &standing, sample, words),
+            Mode::Managed => self.need(&view, &assessment, sample, verdicts),
             Mode::Pinned(_) | Mode::Released => (Bytes::ZERO, None),
         };
-        let reachable = standing.ceiling.min(actual.plus(self.track.reach()));
-        let going = self.track.going(actual);
+        let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
+        let going = self.balloon.going(actual);
         let mut room = reachable.less(actual.plus(going));
-        if going > Bytes::ZERO && reachable < standing.ceiling && room < Bytes(going.0 / 2) {
+        if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
             // It takes what it can: more is asked of its balloon when that has arrived.
             room = Bytes::ZERO;
         }
         // What is on its way to it is a part of the answer, however soon it asks again.
-        standing.need = need.less(going).min(room);
-        standing.why = why;
+        assessment.need = need.less(going).min(room);
+        assessment.why = why;
         // Each pass in which the need is not met makes the next answer larger.
-        self.need_passes = if standing.need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
-        let always = if strained || standing.need > Bytes::ZERO {
+        self.need_passes = if assessment.need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
+        let always = if strained || assessment.need > Bytes::ZERO {
             Some(Clause::Strained)
-        } else if self.track.is_barren(now_ms) {
+        } else if self.balloon.gives_nothing(now_ms) {
             Some(Clause::NoYield)
-        } else if words.may_shrink == Some(false) || words.shrink == Some(false) {
+        } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)
-        } else if self.track.target().is_some() {
+        } else if self.balloon.target().is_some() {
             Some(Clause::Moving)
         } else {
             None
         };
-        let cooled = |base_ms| self.cools(Way::Down, base_ms, now_ms).then_some(Clause::Cooling);
-        standing.against = always.or_else(|| cooled(self.cool_ms()));
+        let cooled =
+            |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
+        assessment.against = always.or_else(|| cooled(self.cool_ms()));
         let (low_ms, need_ms) = (COOL_LOW_MS_MAX, COOL_NEED_MS_MAX);
         let shortage_ms = COOL_SHORTAGE_MS << self.reversals;
-        standing.against_low = always.or_else(|| cooled(self.cool_ms().min(low_ms)));
-        standing.against_need = always.or_else(|| cooled(shortage_ms.min(need_ms)));
-        standing.against_emergency = always.or_else(|| cooled(COOL_SHORTAGE_MS));
-        let short = view.available < Bytes(standing.comfort.0 * 2);
+        assessment.against_low = always.or_else(|| cooled(self.cool_ms().min(low_ms)));
+        assessment.against_need = always.or_else(|| cooled(shortage_ms.min(need_ms)));
+        assessment.against_emergency = always.or_else(|| cooled(COOL_SHORTAGE_MS));
+        let short = view.available < Bytes(assessment.headroom.0 * 2);
         let warm = view.refaults.is_some_and(|rate| rate >= 16);
-        standing.wishes = !sample.asleep
+        assessment.wishes = !sample.asleep
             && (short || warm)
-            && words.may_grow != Some(false)
-            && words.grow != Some(false)
-            && self.track.target().is_none()
-            && !self.cools(Way::Up, self.cool_ms(), now_ms);
-        standing
+            && verdicts.may_grow != Some(false)
+            && verdicts.grow != Some(false)
+            && self.balloon.target().is_none()
+            && !self.cools(Direction::Up, self.cool_ms(), now_ms);
+        assessment
     }
 
     fn need(
         &self,
-        view: &View,
-        at: &Standing,
+        view: &MemoryView,
+        assessment: &Assessment,
         sample: &GuestSample,
-        words: &Words,
+        verdicts: &RuleVerdicts,
     ) -> (Bytes, Option<Clause>) {
-        let below = at.min.less(at.actual.plus(self.track.going(at.actual)));
+        let below =
+            assessment.min.less(assessment.actual.plus(self.balloon.going(assessment.actual)));
         if below > Bytes::ZERO {
             return (below, Some(Clause::Limits));
         }
-        if words.may_grow == Some(false) || words.grow == Some(false) {
+        if verdicts.may_grow == Some(false) || verdicts.grow == Some(false) {
             return (Bytes::ZERO, None);
         }
-        if words.grow == Some(true) {
-            let size = words.grow_size.unwrap_or(Bytes(at.actual.0 / 8));
+        if verdicts.grow == Some(true) {
+            let size = verdicts.grow_size.unwrap_or(Bytes(assessment.actual.0 / 8));
             return (size, Some(Clause::Rule));
         }
         // What it has learnt to keep is no reason to ask: nobody waits for it.
-        let comfort = Guest::plain_comfort(view, sample);
-        let lack = comfort.less(view.available);
+        let headroom = GuestHistory::plain_headroom(view, sample);
+        let lack = headroom.less(view.available);
         // More memory does not help who has it and waits all the same, behind a limit of its own.
-        let has_room = view.free.unwrap_or(view.available) >= comfort;
+        let has_room = view.free.unwrap_or(view.available) >= headroom;
         if view.strained && !has_room {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)
                 || view.swap_in.is_some_and(|rate| rate > 0)
                 || view.stalls.is_some_and(|rate| rate > 0)
                 || view.psi_permille.is_none();
             let guess = match hard {
-                true => Bytes((at.actual.0 / 4) << self.need_passes.min(2)).min(at.actual),
-                false => Bytes(at.actual.0 / 16),
+                true => Bytes((assessment.actual.0 / 4) << self.need_passes.min(2))
+                    .min(assessment.actual),
+                false => Bytes(assessment.actual.0 / 16),
             };
             let ahead = Bytes(view.growth.0.saturating_mul(2));
             let thrash = Bytes(view.thrash().0.saturating_mul(2));
             let need = lack.max(ahead).max(thrash).max(guess).max(NEED_MIN);
             return (need, Some(Clause::Need));
         }
-        if view.available < Bytes(comfort.0 / 2) {
+        if view.available < Bytes(headroom.0 / 2) {
             let ahead = Bytes(view.growth.0.saturating_mul(2));
             return (lack.max(ahead).max(NEED_MIN), Some(Clause::Need));
         }
@@ -378,29 +381,29 @@ impl Guest {
 
     /// What it could give at most, if `hot` memory counts as in use, and if memory in use may
     /// be pushed to swap.
-    pub fn spare(&self, at: &Standing, tier: Tier) -> Bytes {
+    pub fn spare(&self, assessment: &Assessment, kind: Reclaim) -> Bytes {
         let Some(view) = self.view else { return Bytes::ZERO };
-        let breath = view.used.plus(at.comfort);
-        let keep = match tier {
-            Tier::Cold => breath.plus(view.hot),
-            Tier::Hot => breath,
-            Tier::Used => {
+        let breath = view.used.plus(assessment.headroom);
+        let keep = match kind {
+            Reclaim::ColdCache => breath.plus(view.hot),
+            Reclaim::HotCache => breath,
+            Reclaim::ProcessMemory => {
                 let swap = view.swap_free.unwrap_or(Bytes::ZERO);
-                if swap < COMFORT_MIN {
+                if swap < HEADROOM_MIN {
                     // What cannot be swapped is killed.
-                    return at.touched.less(breath.max(at.min));
+                    return assessment.touched.less(breath.max(assessment.min));
                 }
                 view.used.less(Bytes(view.used.0 / 16).min(Bytes(swap.0 / 2)))
             }
         };
-        at.touched.less(keep.max(at.min))
+        assessment.touched.less(keep.max(assessment.min))
     }
 
     /// The numbers behind a decision about it.
     pub fn inputs(
         &self,
         sample: &GuestSample,
-        at: &Standing,
+        assessment: &Assessment,
         config: &Config,
         host: Option<&HostSample>,
         now_ms: u64,
@@ -414,8 +417,8 @@ impl Guest {
             free: view.and_then(|v| v.free),
             hot: view.map(|v| v.hot),
             cold: view.map(|v| v.cold()),
-            comfort: view.map(|_| at.comfort),
-            need: view.map(|_| at.need),
+            headroom: view.map(|_| assessment.headroom),
+            need: view.map(|_| assessment.need),
             request: sample.request,
             psi_permille: view.and_then(|v| v.psi_permille),
             swap_in_pages_s: view.and_then(|v| v.swap_in),
@@ -432,13 +435,13 @@ impl Guest {
     }
 }
 
-/// What gives way first.
+/// What a guest gives up, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub enum Reclaim {
     /// Free memory and cache that nobody used again.
-    Cold,
+    ColdCache,
     /// Cache that is in use.
-    Hot,
+    HotCache,
     /// Memory of processes, to the guest's swap.
-    Used,
+    ProcessMemory,
 }

@@ -15,8 +15,8 @@ pub struct Config {
     pub hysteresis: Bytes,
     /// The free memory that no grant may touch.
     pub reserve: Bytes,
-    /// How much dearer idle memory is than memory in use, in thousandths of its owner's
-    /// shares, as the idle memory tax of VMware ESX: 750 makes it four times as dear.
+    /// How much more costly idle memory is than memory in use, in thousandths of its owner's
+    /// shares, as the idle memory tax of VMware ESX: 750 makes it four times as costly.
     pub idle_tax_permille: u64,
     /// The largest part of its memory that a guest gives in one pass, in thousandths.
     pub step_permille: u64,
@@ -91,7 +91,7 @@ pub struct Memory {
     pub stalls: Option<u64>,
     /// Faults that had to read.
     pub major_faults: Option<u64>,
-    /// Processes killed for want of memory.
+    /// Processes killed because memory ran out.
     pub oom_kills: Option<u64>,
     /// Microseconds in which some task waited for memory.
     pub psi_some_us: Option<u64>,
@@ -102,7 +102,7 @@ pub struct Memory {
 pub enum Usable {
     /// It runs and has a balloon.
     Yes,
-    /// It does not, and why, in a few words.
+    /// It does not, and why, in a few verdicts.
     No(&'static str),
 }
 
@@ -135,7 +135,7 @@ pub struct GuestSample {
 
 /// What the operator's rules say about a guest. `None` where there is no such rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Words {
+pub struct RuleVerdicts {
     /// Replaces the test whether it gives.
     pub shrink: Option<bool>,
     /// Replaces the test whether it needs.

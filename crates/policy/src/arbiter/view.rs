@@ -21,7 +21,7 @@ const WINDOW_MS_MIN: u64 = 50;
 /// A guest's memory, derived. All of it is taken against what the guest has by its balloon, so
 /// that it means the same whether or not its kernel counts the balloon in MemTotal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct MemoryView {
     /// What cannot be had without swapping.
     pub used: Bytes,
     /// MemAvailable.
@@ -50,22 +50,22 @@ pub struct View {
     pub strained: bool,
 }
 
-impl View {
+impl MemoryView {
     /// The view of a sample, with the one before it for the rates.
-    pub fn of(before: Option<&Memory>, now: &Memory, urgent: bool) -> Option<View> {
+    pub fn of(before: Option<&Memory>, now: &Memory, urgent: bool) -> Option<MemoryView> {
         let available = now.available?.min(now.actual);
         let used = now.actual.less(available);
         // Without the kernel's word half of the cache counts as in use.
         let cached = now.cached.unwrap_or(Bytes::ZERO).min(available);
         let hot = now.active_file.unwrap_or(Bytes(cached.0 / 2)).min(available);
-        let mut view = View {
+        let mut view = MemoryView {
             used,
             available,
             free: now.free,
             hot,
             swap_free: now.swap_free,
             waits: urgent,
-            ..View::default()
+            ..MemoryView::default()
         };
         let window_ms = before.and_then(|b| now.clock_ms.checked_sub(b.clock_ms)).unwrap_or(0);
         let Some(before) = before.filter(|_| window_ms >= WINDOW_MS_MIN) else {

@@ -3,7 +3,7 @@
 use counters::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Arrival, Clause, Config, Decision, GuestSample, HostSample, Key, Limits,
-    Memory, Mode, Pass, Usable, Words,
+    Memory, Mode, Pass, RuleVerdicts, Usable,
 };
 
 const GIB: Bytes = Bytes::mib(1024);
@@ -63,8 +63,8 @@ fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
 }
 
 fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
-    let mut words = |_, _: &_| Words::default();
-    arbiter.pass(&config(), Some(&host(free, now_ms)), guests, &mut words, now_ms)
+    let mut verdicts = |_, _: &_| RuleVerdicts::default();
+    arbiter.pass(&config(), Some(&host(free, now_ms)), guests, &mut verdicts, now_ms)
 }
 
 fn of(pass: &Pass, key: u64) -> Option<&Decision> {
@@ -162,8 +162,8 @@ fn what_is_missing_or_stale_moves_nothing() {
     let asleep = GuestSample { asleep: true, ..idle(3, 1000) };
     assert!(command(&pass(&mut arbiter, short, &[asleep], 6000), 3).is_some());
     // Nothing is done about guests while nothing is known of the host.
-    let mut words = |_, _: &_| Words::default();
-    let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut words, 1000);
+    let mut verdicts = |_, _: &_| RuleVerdicts::default();
+    let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut verdicts, 1000);
     assert_eq!(of(&blind, 1).map(|d| (d.clause, d.command)), Some((Clause::Blind, None)));
 }
 
@@ -224,7 +224,7 @@ fn a_slow_balloon_does_not_keep_what_others_could_use() {
 }
 
 #[test]
-fn a_balloon_that_somebody_else_moves_is_left_to_him() {
+fn a_balloon_that_somebody_else_moves_is_left_alone() {
     let mut arbiter = Arbiter::new();
     let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];
     for (size, now_ms) in sizes.into_iter().zip((1000..).step_by(1000)) {

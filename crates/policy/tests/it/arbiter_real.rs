@@ -4,7 +4,7 @@
 use counters::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Arrival, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode,
-    Pass, Usable, Words,
+    Pass, RuleVerdicts, Usable,
 };
 
 const KEY: Key = Key(1);
@@ -51,7 +51,7 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
 fn pass(arbiter: &mut Arbiter, free_mib: u64, guest: GuestSample, now_ms: u64) -> Pass {
     let (total, available) = (Bytes::mib(1000), Bytes::mib(free_mib));
     let host = HostSample { at_ms: now_ms, total, available, strained: false };
-    arbiter.pass(&config(), Some(&host), &[guest], &mut |_, _: &_| Words::default(), now_ms)
+    arbiter.pass(&config(), Some(&host), &[guest], &mut |_, _: &_| RuleVerdicts::default(), now_ms)
 }
 
 #[test]

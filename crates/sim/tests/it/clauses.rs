@@ -3,7 +3,8 @@
 
 use counters::Bytes;
 use policy::arbiter::{
-    Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Usable, Words,
+    Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts,
+    Usable,
 };
 use sim::check::watched;
 use sim::scenario::Scenario;
@@ -15,7 +16,7 @@ const SCENARIOS: u64 = 500;
 struct Case {
     host: Option<HostSample>,
     guest: GuestSample,
-    verdicts: Words,
+    verdicts: RuleVerdicts,
 }
 
 /// A calm host of 64 GiB, and a guest that has half of its 8 GiB.
@@ -50,7 +51,7 @@ fn calm() -> Case {
             urgent: false,
             deflates_on_oom: true,
         },
-        verdicts: Words::default(),
+        verdicts: RuleVerdicts::default(),
     }
 }
 

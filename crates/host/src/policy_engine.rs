@@ -1,36 +1,36 @@
 //! A policy at work: the arbiter with its settings and the operator's rules.
 //!
-//! The mind that acts sees the guests as they are. One that only looks on (a shadow policy, or
-//! a dry run) sees them as if its own targets had been met: what it would have taken from a
-//! guest is free on its host, and not available in its guest.
+//! The engine that acts sees the guests as they are. A shadow policy, or a dry run, decides but
+//! changes nothing: it sees the guests as if its own targets had been met. What it would have
+//! taken from a guest is free on its host, and not available in its guest.
 
-use crate::operator::{Beside, HostNumbers, Operator};
+use crate::operator::{GuestContext, HostMetrics, Operator};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, Words};
+use policy::arbiter::{Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, RuleVerdicts};
 use std::collections::BTreeMap;
 
 /// A policy.
 #[derive(Debug)]
-pub struct Mind {
+pub struct PolicyEngine {
     /// What remembers and decides.
     pub arbiter: Arbiter,
     /// How it wants its host.
     pub config: Config,
     /// The operator's rules, if there are any.
     pub operator: Option<Operator>,
-    /// What each guest would have, where this mind only looks on.
+    /// What each guest would have, if this engine only shadows.
     imagined: Option<BTreeMap<Key, Bytes>>,
 }
 
-impl Mind {
-    /// A mind that acts.
-    pub fn acting(config: Config, operator: Option<Operator>) -> Mind {
-        Mind { arbiter: Arbiter::new(), config, operator, imagined: None }
+impl PolicyEngine {
+    /// An engine whose decisions are carried out.
+    pub fn acting(config: Config, operator: Option<Operator>) -> PolicyEngine {
+        PolicyEngine { arbiter: Arbiter::new(), config, operator, imagined: None }
     }
 
-    /// A mind that looks on.
-    pub fn onlooking(config: Config, operator: Option<Operator>) -> Mind {
-        Mind { arbiter: Arbiter::new(), config, operator, imagined: Some(BTreeMap::new()) }
+    /// An engine that decides but changes nothing.
+    pub fn shadow(config: Config, operator: Option<Operator>) -> PolicyEngine {
+        PolicyEngine { arbiter: Arbiter::new(), config, operator, imagined: Some(BTreeMap::new()) }
     }
 
     /// Whether its decisions are to be carried out.
@@ -39,39 +39,39 @@ impl Mind {
     }
 
     /// One pass over the host and its guests.
-    pub fn think(
+    pub fn decide(
         &mut self,
         host: Option<&HostSample>,
         samples: &[GuestSample],
-        beside: &BTreeMap<Key, Beside>,
-        numbers: HostNumbers,
+        contexts: &BTreeMap<Key, GuestContext>,
+        metrics: HostMetrics,
         now_ms: u64,
     ) -> Pass {
-        let Mind { arbiter, config, operator, imagined } = self;
-        let mut words = |key: Key, inputs: &Inputs| match operator {
+        let PolicyEngine { arbiter, config, operator, imagined } = self;
+        let mut verdicts = |key: Key, inputs: &Inputs| match operator {
             Some(operator) => {
-                let beside = beside.get(&key).copied().unwrap_or_default();
-                operator.say(key, inputs, &Beside { host: numbers, ..beside })
+                let context = contexts.get(&key).copied().unwrap_or_default();
+                operator.verdicts(key, inputs, &GuestContext { host: metrics, ..context })
             }
-            None => Words::default(),
+            None => RuleVerdicts::default(),
         };
         let Some(imagined) = imagined else {
-            return arbiter.pass(config, host, samples, &mut words, now_ms);
+            return arbiter.pass(config, host, samples, &mut verdicts, now_ms);
         };
         let mut freed = 0i128;
-        let shaded: Vec<GuestSample> = samples
+        let shadowed: Vec<GuestSample> = samples
             .iter()
             .map(|sample| {
-                let (shaded, gain) = shade(sample, imagined.get(&sample.key).copied());
+                let (shadowed, gain) = as_if(sample, imagined.get(&sample.key).copied());
                 freed += gain;
-                shaded
+                shadowed
             })
             .collect();
         let host = host.map(|host| {
             let available = i128::from(host.available.0) + freed;
             HostSample { available: Bytes(available.clamp(0, u64::MAX.into()) as u64), ..*host }
         });
-        let pass = arbiter.pass(config, host.as_ref(), &shaded, &mut words, now_ms);
+        let pass = arbiter.pass(config, host.as_ref(), &shadowed, &mut verdicts, now_ms);
         for decision in &pass.decisions {
             if let Some(size) = decision.command {
                 imagined.insert(decision.key, size);
@@ -83,22 +83,22 @@ impl Mind {
 }
 
 /// A guest as it would be with another size, and what its host would have gained.
-fn shade(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
+fn as_if(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
     let (Some(size), Some(actual)) = (size, sample.actual) else { return (*sample, 0) };
-    let mut shaded = *sample;
-    shaded.actual = Some(size);
+    let mut shadowed = *sample;
+    shadowed.actual = Some(size);
     let moved = |amount: Bytes| amount.plus(size.less(actual)).less(actual.less(size));
-    if let Some(memory) = &mut shaded.memory {
+    if let Some(memory) = &mut shadowed.memory {
         memory.actual = moved(memory.actual);
         memory.available = memory.available.map(moved);
         memory.free = memory.free.map(moved);
     }
-    shaded.resident = sample.resident.map(|resident| resident.min(size));
-    let gain = match (sample.resident, shaded.resident) {
+    shadowed.resident = sample.resident.map(|resident| resident.min(size));
+    let gain = match (sample.resident, shadowed.resident) {
         (Some(before), Some(after)) => i128::from(before.0) - i128::from(after.0),
         _ => 0,
     };
-    (shaded, gain)
+    (shadowed, gain)
 }
 
 #[cfg(test)]
@@ -136,18 +136,18 @@ mod tests {
 
     #[test]
     fn what_would_have_been_taken_is_free_on_the_host_and_gone_from_the_guest() {
-        let (shaded, gain) = shade(&sample(600), Some(Bytes::mib(700)));
-        assert_eq!(shaded.actual, Some(Bytes::mib(700)));
-        assert_eq!(shaded.memory.unwrap().available, Some(Bytes::mib(300)));
+        let (shadowed, gain) = as_if(&sample(600), Some(Bytes::mib(700)));
+        assert_eq!(shadowed.actual, Some(Bytes::mib(700)));
+        assert_eq!(shadowed.memory.unwrap().available, Some(Bytes::mib(300)));
         assert_eq!(gain, 200 << 20);
-        assert_eq!(shade(&sample(600), None), (sample(600), 0));
+        assert_eq!(as_if(&sample(600), None), (sample(600), 0));
     }
 
     #[test]
     fn a_dry_run_comes_to_rest_like_the_real_thing() {
         let config = Config::of_host(Bytes::mib(10_000));
-        let mut mind = Mind::onlooking(config, None);
-        assert!(!mind.acts());
+        let mut engine = PolicyEngine::shadow(config, None);
+        assert!(!engine.acts());
         let mut moves = 0;
         for second in 1..60 {
             let now_ms = second * 1000;
@@ -161,8 +161,13 @@ mod tests {
                 available: Bytes::mib(700),
                 strained: false,
             };
-            let pass =
-                mind.think(Some(&host), &[guest], &BTreeMap::new(), HostNumbers::default(), now_ms);
+            let pass = engine.decide(
+                Some(&host),
+                &[guest],
+                &BTreeMap::new(),
+                HostMetrics::default(),
+                now_ms,
+            );
             moves += pass.decisions.iter().filter(|d| d.command.is_some()).count();
         }
         assert!((1..12).contains(&moves), "{moves} moves for 300 MiB");

@@ -54,9 +54,9 @@ impl Target {
 
 /// One balloon's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Track {
+pub struct BalloonTracker {
     target: Option<Target>,
-    /// What it was on its way to before it was asked anew.
+    /// What it was on its way to before it was asked again.
     before: Option<Target>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
@@ -75,13 +75,13 @@ pub struct Track {
 
 /// What a look at a balloon came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct BalloonCheck {
     /// How an earlier target came out.
     pub outcome: Option<Outcome>,
     /// It is stuck since now: it is to be asked for what it has.
     pub cap: Option<Bytes>,
     /// Its kernel took memory back: it has too little.
-    pub took_back: bool,
+    pub guest_deflated: bool,
 }
 
 /// A difference that means nothing: balloons come to rest a little beside their targets.
@@ -89,7 +89,7 @@ fn slack(size: Bytes) -> Bytes {
     PROGRESS.max(size.permille(4))
 }
 
-impl Track {
+impl BalloonTracker {
     /// Something was asked of it.
     pub fn ask(&mut self, size: Bytes, from: Bytes, resident: Option<Bytes>, now_ms: u64) {
         let touched = resident.map(|r| r.min(from));
@@ -106,7 +106,7 @@ impl Track {
         self.target = Some(target);
     }
 
-    /// It started anew: its balloon is empty, and nobody has moved it.
+    /// It started again: its balloon is empty, and nobody has moved it.
     pub fn forget(&mut self) {
         (self.target, self.before, self.rest) = (None, None, None);
         (self.seen, self.speed) = (None, None);
@@ -166,25 +166,26 @@ impl Track {
     }
 
     /// Whether another manager moves it, and it is left to that one.
-    pub fn is_let_go(&self, now_ms: u64) -> bool {
+    pub fn is_foreign(&self, now_ms: u64) -> bool {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
     }
 
     /// Whether somebody else moves it, or moved it a moment ago.
-    pub fn is_foreign(&self, now_ms: u64) -> bool {
-        self.is_let_go(now_ms) || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
+    pub fn is_disturbed(&self, now_ms: u64) -> bool {
+        self.is_foreign(now_ms)
+            || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
     }
 
     /// Whether the host got nothing of what it gave.
-    pub fn is_barren(&self, now_ms: u64) -> bool {
+    pub fn gives_nothing(&self, now_ms: u64) -> bool {
         self.no_yield_until_ms.is_some_and(|until| now_ms < until)
     }
 
     /// Looks at what it has now.
-    pub fn look(&mut self, sample: &GuestSample, strained: bool, now_ms: u64) -> Seen {
-        let Some(actual) = sample.actual else { return Seen::default() };
+    pub fn check(&mut self, sample: &GuestSample, strained: bool, now_ms: u64) -> BalloonCheck {
+        let Some(actual) = sample.actual else { return BalloonCheck::default() };
         let Some(mut target) = self.target else {
-            return self.look_at_rest(sample, actual, strained, now_ms);
+            return self.check_at_rest(sample, actual, strained, now_ms);
         };
         let outcome =
             |result, host_got| Some(Outcome { key: sample.key, result, reached: actual, host_got });
@@ -195,14 +196,21 @@ impl Track {
             self.tries = 0;
             // It did all that it was asked for: perhaps it could have done more.
             self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
-            return Seen { outcome: outcome(Arrival::Reached, host_got), ..Seen::default() };
+            return BalloonCheck {
+                outcome: outcome(Arrival::Reached, host_got),
+                ..BalloonCheck::default()
+            };
         }
         // More than was granted: its kernel took the rest by itself.
         if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
             self.settle(actual);
             self.tries = 0;
             let cap = Some(actual);
-            return Seen { outcome: outcome(Arrival::TookBack, None), cap, took_back: true };
+            return BalloonCheck {
+                outcome: outcome(Arrival::TookBack, None),
+                cap,
+                guest_deflated: true,
+            };
         }
         // The wrong way: by the guest's kernel if it had too little, else by somebody else.
         let wrong = match target.shrinks() {
@@ -210,15 +218,15 @@ impl Track {
             false => target.nearest > actual.plus(slack(actual)),
         };
         if wrong {
-            let took_back = target.shrinks() && strained && sample.deflates_on_oom;
+            let guest_deflated = target.shrinks() && strained && sample.deflates_on_oom;
             self.settle(actual);
-            if !took_back {
+            if !guest_deflated {
                 self.unexplained(now_ms);
             }
-            let result = if took_back { Arrival::TookBack } else { Arrival::Foreign };
+            let result = if guest_deflated { Arrival::TookBack } else { Arrival::Foreign };
             // What another manager does is not undone.
-            let cap = took_back.then_some(actual);
-            return Seen { outcome: outcome(result, None), cap, took_back };
+            let cap = guest_deflated.then_some(actual);
+            return BalloonCheck { outcome: outcome(result, None), cap, guest_deflated };
         }
         self.measure(actual, now_ms);
         let moves = distance(actual, target.nearest) >= PROGRESS;
@@ -228,15 +236,15 @@ impl Track {
             self.target = Some(target);
         }
         if moves || now_ms.saturating_sub(target.progress_ms) < STUCK_MS {
-            return Seen { cap: self.trim(actual), ..Seen::default() };
+            return BalloonCheck { cap: self.trim(actual), ..BalloonCheck::default() };
         }
         let wait_ms = (RETRY_MS << self.tries.min(10)).min(RETRY_MS_MAX);
         self.tries += 1;
         self.stuck_until_ms = Some(now_ms + wait_ms);
         let host_got = self.yielded(&target, sample.resident, now_ms);
         self.settle(actual);
-        let cap = (!self.is_foreign(now_ms)).then_some(actual);
-        Seen { outcome: outcome(Arrival::Stuck, host_got), cap, took_back: false }
+        let cap = (!self.is_disturbed(now_ms)).then_some(actual);
+        BalloonCheck { outcome: outcome(Arrival::Stuck, host_got), cap, guest_deflated: false }
     }
 
     /// Takes back what was granted and does not arrive soon. Gives the size that is left to reach.
@@ -263,17 +271,17 @@ impl Track {
         self.rest = Some(actual);
     }
 
-    fn look_at_rest(
+    fn check_at_rest(
         &mut self,
         sample: &GuestSample,
         actual: Bytes,
         strained: bool,
         now_ms: u64,
-    ) -> Seen {
+    ) -> BalloonCheck {
         // Small steps add up against where it came to rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
-            return Seen::default();
+            return BalloonCheck::default();
         }
         self.rest = Some(actual);
         if actual > rest && strained && sample.deflates_on_oom {
@@ -283,10 +291,14 @@ impl Track {
                 reached: actual,
                 host_got: None,
             };
-            return Seen { outcome: Some(outcome), cap: Some(actual), took_back: true };
+            return BalloonCheck {
+                outcome: Some(outcome),
+                cap: Some(actual),
+                guest_deflated: true,
+            };
         }
         self.unexplained(now_ms);
-        Seen::default()
+        BalloonCheck::default()
     }
 
     fn unexplained(&mut self, now_ms: u64) {
