@@ -90,14 +90,3 @@ impl std::error::Error for Error {
         }
     }
 }
-
-/// An error with all that it came from, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
-}

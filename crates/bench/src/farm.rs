@@ -9,9 +9,10 @@
 
 use crate::args::Args;
 use crate::clock::now;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::meter::{self, Used};
 use crate::table::{Figure, Row, Table};
+use base::chain;
 use counters::Bytes;
 use farm::config::Limits;
 use farm::fleet::{Event, Fleet, Floor};

@@ -33,7 +33,8 @@ mod table;
 mod top;
 
 use args::{Args, Command, Part};
-use error::{Error, chain};
+use base::chain;
+use error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 use table::Table;

@@ -1,6 +1,7 @@
 //! What is printed: each figure beside its promise.
 
-use crate::error::{Error, chain};
+use crate::error::Error;
+use base::chain;
 
 /// How a figure stands to its promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

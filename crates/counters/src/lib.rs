@@ -12,15 +12,13 @@
 #![forbid(unsafe_code)]
 
 mod counter;
-pub mod glob;
 mod history;
 mod host_counter;
 pub mod series;
 mod tree;
-mod units;
 
+pub use base::{Bytes, Kib, PAGE_KIB, Pages};
 pub use counter::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 pub use history::History;
 pub use host_counter::{HostCounter, HostUnit};
 pub use tree::{KernelNames, Retired, retired};
-pub use units::{Bytes, Kib, PAGE_KIB, Pages};

@@ -1,9 +1,10 @@
 //! Makes what a guest boots from: a Debian kernel and a first file system in memory.
 
 use std::fs::{self, File, FileTimes};
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use base::StableHash;
 
 use crate::apt::{Cache, GuestPackages, create_dir};
 use crate::clock::time_of_day;
@@ -168,10 +169,10 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
 /// Puts an archive into the cache under a name made from its content. The hash only has to tell
 /// apart what one user's own builds make; nobody gains from a collision in his own cache.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(archive);
+    let mut hash = StableHash::default();
+    hash.put(archive);
     let directory = cache.root().join("images").join(arch.name());
-    let path = directory.join(format!("{:016x}-{}.cpio", hasher.finish(), archive.len()));
+    let path = directory.join(format!("{:016x}-{}.cpio", hash.finish(), archive.len()));
     let _lock = cache.lock()?;
     if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
         let file = File::options().write(true).open(&path).file("open", &path)?;

@@ -17,7 +17,6 @@
 //! that are to share nothing get copies: their state has all memory in it and is read whole.
 
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::iter;
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
 
+use base::StableHash;
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
@@ -160,11 +160,8 @@ fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
 
 /// What a state depends on, in a number, but for the rate of the host's time stamp counter.
 fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
-    let mut hasher = DefaultHasher::new();
-    let mut put = |bytes: &[u8]| {
-        hasher.write_usize(bytes.len());
-        hasher.write(bytes);
-    };
+    let mut hash = StableHash::default();
+    let mut put = |bytes: &[u8]| hash.put(bytes);
     put(&PREPARATION.to_le_bytes());
     put(&[clones as u8]);
     let mut version = Tool::new(spec.image.arch.qemu_program());
@@ -181,7 +178,7 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
         put(&data.len().to_le_bytes());
         put(&changed.as_nanos().to_le_bytes());
     }
-    Ok(hasher.finish())
+    Ok(hash.finish())
 }
 
 /// Boots the guest and writes its state into a file, which is there when it is whole.

@@ -5,6 +5,7 @@
 
 use crate::control::Asks;
 use crate::scan::{Gather, Scan};
+use base::PAGE_BYTES;
 use counters::Bytes;
 use hypervisor::{Found, Port};
 use policy::arbiter::Memory;
@@ -18,8 +19,6 @@ use wire::{Grant, Hello, PoolKind, Pressure, Sample, Status, ToGuest, ToHost, We
 const RETRY_MS: u64 = 5_000;
 /// A daemon that has left so many questions unanswered is not counted upon.
 const UNANSWERED_MAX: u32 = 3;
-/// KiB in a page of the pool.
-const PAGE_BYTES: u64 = 4096;
 /// Messages of one guest in one turn; the rest waits for the next.
 const MESSAGES_A_TURN: usize = 64;
 

@@ -157,13 +157,7 @@ impl Manager {
 
 /// An error with its causes, for a client.
 fn refused(error: &dyn std::error::Error) -> Failure {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    Failure::new(text)
+    Failure::new(base::chain(error))
 }
 
 /// What of new settings takes a restart.

@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
         let result = body(&mut measures);
         let (value, failed) = match result {
             Ok(value) => (Some(value), None),
-            Err(error) => (None, Some(chain(&error))),
+            Err(error) => (None, Some(base::chain(&error))),
         };
         let seconds = self.clock.seconds() - began;
         let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.0 };
@@ -149,16 +149,4 @@ impl<'a> Bench<'a> {
         });
         &mut runs[at]
     }
-}
-
-/// An error with everything that it came from.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut out = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        out.push_str(": ");
-        out.push_str(&error.to_string());
-        source = error.source();
-    }
-    out
 }

@@ -4,6 +4,7 @@
 //! `_total` after them where a value only grows. A field's value is a whole number, and what
 //! is written is that number exactly, moved by some decimal places or multiplied by a page.
 
+use base::PAGE_BYTES;
 use counters::series::{
     Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit,
 };
@@ -20,8 +21,6 @@ pub const HOST_INFO: &str = "pinhead_host_info";
 /// takes this time instead of that of the scrape.
 pub const SAMPLED: &str = "pinhead_host_sampled_timestamp_seconds";
 
-/// Bytes of a page, as the tables count them.
-const PAGE_BYTES: u64 = 4096;
 /// Ticks of a guest's kernel in a second.
 const TICKS_A_SECOND: u32 = 100;
 

@@ -145,9 +145,9 @@ fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
                 tell(None);
                 return Fate::Arrived;
             }
-            Err(error) if passes(&error) => tell(Some(chain(&error))),
+            Err(error) if passes(&error) => tell(Some(base::chain(&error))),
             Err(error) => {
-                tell(Some(chain(&error)));
+                tell(Some(base::chain(&error)));
                 return Fate::Refused;
             }
         }
@@ -164,9 +164,4 @@ fn passes(error: &Error) -> bool {
         Error::Io { .. } | Error::Slow { .. } => true,
         _ => false,
     }
-}
-
-fn chain(error: &Error) -> String {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-    format!("{error}{}", cause.unwrap_or_default())
 }

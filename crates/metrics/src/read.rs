@@ -9,6 +9,7 @@
 
 use crate::client::{Call, post};
 use crate::{Error, Url, rebuild};
+use base::duration::MINUTE_MS;
 use counters::series::{Interval, Moment};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,8 +31,6 @@ pub struct Ask {
     pub parts: Parts,
 }
 
-/// The finest that recordings have.
-const MINUTE_MS: i64 = 60_000;
 /// A query's span of time at first: what 100 guests push in it is some 20 MB.
 const WINDOW_MS: i64 = 300_000;
 /// When an answer is too large the span is halved, down to this.

@@ -5,7 +5,6 @@
 //! the readers, the compiler and the step that the daemon itself uses.
 
 use crate::error::Error;
-use crate::escape;
 use counters::{History, Pages};
 use kernfs::{Reader, Texts, names_of};
 use policy::guest::{self, CpuAction, Cpus, World};
@@ -82,7 +81,7 @@ pub fn run(path: &Path) -> Result<Report, Error> {
             Ok(()) => report.agree += 1,
             Err(difference) => {
                 let line = format!("{}: {difference}", scenario.id);
-                report.differences.push(escape::plain(&line, DIFFERENCE_MAX));
+                report.differences.push(base::plain(&line, DIFFERENCE_MAX));
             }
         }
     }

@@ -89,17 +89,6 @@ impl std::error::Error for Error {
     }
 }
 
-/// An error with everything that caused it, in one text.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
-}
-
 impl From<kernfs::Error> for Error {
     fn from(error: kernfs::Error) -> Error {
         Error::Kernel(error)

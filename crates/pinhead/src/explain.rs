@@ -5,7 +5,7 @@ mod host_rules;
 use crate::cli::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
 use crate::up::control;
-use crate::{Error, escape, machine};
+use crate::{Error, machine};
 use counters::{History, HostCounter, Pages};
 use kernfs::{Reader, Root};
 use plug::{CmmPool, Cpus, Pool};
@@ -193,7 +193,7 @@ fn gather(
                 Reader::open(&Root::at(&newest), &program.counters)?
                     .read(epoch_s(), history.advance())?;
             }
-            let name = escape::plain(&name, 64);
+            let name = base::plain(&name, 64);
             (world(&Root::at(&newest)), format!("guest {name}, {looks} looks"))
         }
     };
@@ -241,7 +241,7 @@ impl Explained {
 
     fn piece_text(&self, span: Span) -> String {
         let text = self.rules.text.get(span.start as usize..span.end as usize).unwrap_or_default();
-        escape::plain(&String::from_utf8_lossy(text), 200)
+        base::plain(&String::from_utf8_lossy(text), 200)
     }
 
     fn text(&self) -> String {

@@ -24,4 +24,4 @@ pub mod top;
 pub mod up;
 pub mod why;
 
-pub use error::{Error, chain};
+pub use error::Error;

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("pinhead: {}", pinhead::chain(&error));
+            eprintln!("pinhead: {}", base::chain(&error));
             ExitCode::from(2)
         }
     }

@@ -1,7 +1,7 @@
 //! `pinhead sql`: the user's own questions to recordings, read only.
 
-use crate::escape::plain;
 use crate::{Error, why};
+use base::plain;
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -1,6 +1,7 @@
 //! What the host's balloon in this guest is and why: kept in a file, and shown from it.
 
 use crate::sys::ctime;
+use base::is_plain;
 use counters::Pages;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -108,12 +109,7 @@ fn since(then_s: f64, now_s: f64) -> String {
 
 /// A host's words on one line, with nothing in them that a terminal obeys.
 fn plain(text: &str) -> String {
-    // The format characters of Unicode turn the direction of writing and hide text.
-    let hides = |c| {
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let keep = |c: char| if c.is_control() || hides(c) { '\u{fffd}' } else { c };
+    let keep = |c| if is_plain(c) { c } else { '\u{fffd}' };
     text.trim_end_matches('.').chars().map(keep).collect()
 }
 

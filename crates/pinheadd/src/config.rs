@@ -1,6 +1,7 @@
 //! From a rules file to what the daemon runs.
 
-use crate::say::{Voice, chain};
+use crate::say::Voice;
+use base::chain;
 use counters::{Counter, CpuField, Kib};
 use kernfs::{Reader, Root};
 use plug::Cpus;

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::facts::Added;
-use counters::glob;
+use base::glob;
 use counters::series::{
     Field, GuestField, Interval, Kind, Over, ProcessField, Row, TierField, Who,
 };

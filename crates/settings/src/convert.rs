@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use counters::Bytes;
+use base::duration::parse_ms;
+use base::{Bad, Bytes, parse_size};
 use toml::de::DeValue;
 
-use crate::quantity::{self, Bad, Share};
+use crate::quantity::{self, Share};
 
 /// Entries of a list.
 const LIST_MAX: usize = 100;
@@ -68,7 +69,7 @@ fn quantity<T>(
 
 /// A size, such as `"256 MiB"`.
 pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
-    quantity(value, quantity::size, "\"256 MiB\"")
+    quantity(value, parse_size, "\"256 MiB\"")
 }
 
 /// A text that says something.
@@ -131,5 +132,5 @@ pub fn permille(value: &DeValue<'_>) -> Converted<u64> {
 
 /// A time, such as `"1s"`, in milliseconds.
 pub fn time(value: &DeValue<'_>) -> Converted<u64> {
-    quantity(value, quantity::time_ms, "\"1s\"")
+    quantity(value, parse_ms, "\"1s\"")
 }

@@ -21,7 +21,7 @@ pub use convert::{
 };
 pub use fault::{ERRORS_MAX, Fault};
 pub use keys::{Key, Section, key};
-pub use quantity::{Bad, Kind, Share, percent, size as parse_size, time_ms};
+pub use quantity::{Share, percent};
 pub use read::{Entries, Maybe, Reader, Typed};
 pub use toml::Spanned;
 pub use toml::de::{DeTable, DeValue};

@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         what: &str,
         known: Vec<&str>,
     ) {
-        let near = rules::nearest(name, known.iter().copied());
+        let near = base::nearest(name, known.iter().copied());
         let help = match near.first() {
             Some(near) => format!("is it `{near}`?"),
             None => format!("there are {}", known.join(", ")),

@@ -24,6 +24,5 @@ mod member;
 mod mom;
 pub mod policies;
 mod proxmox;
-pub mod rng;
 pub mod scenario;
 pub mod world;

@@ -6,8 +6,8 @@
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
 use crate::load::{Files, Load};
-use crate::rng::Rng;
 use crate::world::{Event, Line, Rival, World};
+use base::Rng;
 use counters::Bytes;
 use policy::arbiter::{Config, Key};
 

@@ -5,7 +5,7 @@ use crate::load::Load;
 use crate::member::Member;
 pub use crate::member::{Line, Rival};
 use crate::policies::{Order, Policy, Scene};
-use crate::rng::Rng;
+use base::Rng;
 use counters::Bytes;
 use policy::arbiter::{Config, GuestSample, HostSample, Key};
 

@@ -33,9 +33,13 @@ const fn row(name: &'static str, ours: Ours, others: &'static [&'static str]) ->
 /// Crates that are there for tests: any crate's tests may use them.
 const FOR_TESTS: &[&str] = &["testkit"];
 
+/// What any crate may use: it has nothing under it.
+const FOR_ALL: &[&str] = &["base"];
+
 /// All crates, from the bottom to the top.
 pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
+    row("base", Ours::Only(&[]), &[]),
     row("counters", Ours::Only(&[]), &[]),
     row("rules", Ours::Only(&["counters"]), &[]),
     row("model", Ours::Only(&["counters"]), &[]),
@@ -58,8 +62,8 @@ pub const CRATES: &[Crate] = &[
     ),
     // flate2 for raw samples, which are kept compressed.
     row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite"]),
-    // toml for files of settings; rules for the nearest known name.
-    row("settings", Ours::Only(&["counters", "rules"]), &["toml"]),
+    // toml for files of settings.
+    row("settings", Ours::Only(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
     row("reports", Ours::Only(&["counters"]), &[]),
     // snap for remote write, whose requests are compressed so; serde for answers of engines.
@@ -161,7 +165,7 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
 
 fn may_use(ours: Ours, used: &str) -> bool {
     match ours {
-        Ours::Only(names) => names.contains(&used),
+        Ours::Only(names) => FOR_ALL.contains(&used) || names.contains(&used),
         Ours::Any => true,
     }
 }

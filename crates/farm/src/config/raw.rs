@@ -232,7 +232,7 @@ fn swap(value: &DeValue<'_>) -> Converted<Bytes> {
     let Some(amount) = text.strip_prefix("zram:") else {
         return wrong(format!("`{}` is no swap of a guest", shown(&text)), help);
     };
-    settings::parse_size(amount).map_err(|bad| Wrong {
+    base::parse_size(amount).map_err(|bad| Wrong {
         message: format!("`{}`: {}", shown(amount), bad.kind),
         help: help.to_owned(),
     })

@@ -1,9 +1,7 @@
 //! What a guest gets of what it asks for: a pure step.
 
+use base::PAGE_KIB;
 use wire::{Grant, PoolRequest};
-
-/// KiB in a page of the pool.
-const PAGE_KIB: u64 = 4;
 
 /// What a guest keeps whatever it asks for. A guest without a floor could give away
 /// what its kernel needs to answer at all.

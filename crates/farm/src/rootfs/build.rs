@@ -7,10 +7,11 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
+
+use base::StableHash;
 
 use super::{Phase, Progress, Rootfs, Software};
 use crate::apt::{create_dir, remove_dir};
@@ -89,9 +90,13 @@ impl Software {
 
     /// Tells apart what would make different images.
     fn key(self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.packages(), self.services(), FILES, CUSTOMIZE, LEFT_OUT, DISK_SIZE).hash(&mut hasher);
-        hasher.finish()
+        let lists = [self.packages().join(" "), self.services().join(" "), LEFT_OUT.join(" ")];
+        let files = FILES.iter().flat_map(|(name, content)| [*name, content]);
+        let mut hash = StableHash::default();
+        for part in lists.iter().map(String::as_str).chain(files).chain([CUSTOMIZE, DISK_SIZE]) {
+            hash.put(part.as_bytes());
+        }
+        hash.finish()
     }
 
     fn make(

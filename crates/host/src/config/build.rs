@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
-use counters::{Bytes, glob};
+use base::{Bytes, glob};
 use hypervisor::QMP_PATTERNS;
 
 use super::Place;

@@ -14,9 +14,7 @@ mod keys;
 mod raw;
 mod settings;
 
-pub use ::settings::{
-    Bad, Fault as ConfigError, Key, Kind, Section, Share, parse_size as size, percent, time_ms,
-};
+pub use ::settings::{Fault as ConfigError, Section, Share};
 pub use error::LoadError;
 pub use keys::SECTIONS;
 pub use settings::{

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, glob};
+use base::{Bytes, glob};
 use policy::arbiter::{Config, Limits, Mode};
 use store::Keep;
 

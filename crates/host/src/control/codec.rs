@@ -121,7 +121,7 @@ fn change(members: &mut Members) -> Result<Change, Failure> {
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
-    let near = rules::nearest(name, known.iter().copied());
+    let near = base::nearest(name, known.iter().copied());
     let help = match near.first() {
         Some(near) => format!("is it `{near}`?"),
         None => format!("there are {}", known.join(", ")),

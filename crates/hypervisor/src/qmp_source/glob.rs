@@ -137,7 +137,7 @@ fn matches(pattern: &str, entry: &DirEntry) -> bool {
 /// Whether a name fits a pattern: one that hides fits only a pattern that says so.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let hides = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
-    !hides && counters::glob::matches_bytes(pattern, name)
+    !hides && base::glob::matches_bytes(pattern, name)
 }
 
 #[cfg(test)]

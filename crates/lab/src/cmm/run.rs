@@ -194,7 +194,7 @@ fn claim(bench: &mut Bench<'_>, way: &Way, repetition: u32, guests: u64) -> Resu
 
 /// Runs a job in guests, and gives the seconds of each.
 fn job(site: &Site, guests: &[Guest], job: &Job, limit: Duration) -> Result<Vec<f64>, Error> {
-    let failed = |error: &dyn std::error::Error| Error::Failed(crate::bench::chain(error));
+    let failed = |error: &dyn std::error::Error| Error::Failed(base::chain(error));
     let names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
     let reports = load::job::run(site, &names, job, "/tmp", limit);
     let reports = reports.map_err(|error| failed(&error))?;

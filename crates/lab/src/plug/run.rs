@@ -321,12 +321,11 @@ fn steal(bench: &mut Bench<'_>, repetition: u32, site: &Site, pace: Pace) -> Res
         let job = Job::Build { units: pace.units, parallel: 2, rounds: 1 };
         let names = [guest.name.clone()];
         let reports = load::job::run(site, &names, &job, "/tmp", BUILD_MAX)
-            .map_err(|error| Error::Failed(crate::bench::chain(&error)))?;
+            .map_err(|error| Error::Failed(base::chain(&error)))?;
         let to = meter.read(of_it, false);
         note_usage(measures, &from, &to);
         for report in reports {
-            let rounds =
-                report.rounds_s.map_err(|error| Error::Failed(crate::bench::chain(&error)))?;
+            let rounds = report.rounds_s.map_err(|error| Error::Failed(base::chain(&error)))?;
             measures.note("build", "s", rounds.iter().sum());
         }
         if let (Some(before), Some(after)) = (before_mib, site.balloon_bytes(guest)) {

@@ -86,7 +86,7 @@ fn run(plan: Plan) -> Result<Outcome, Error> {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     };
-    load::run(&plan, &mut watch).map_err(|error| Error::Failed(crate::bench::chain(&error)))
+    load::run(&plan, &mut watch).map_err(|error| Error::Failed(base::chain(&error)))
 }
 
 /// Notes a tally: answers, failures, rate, latencies in seconds.

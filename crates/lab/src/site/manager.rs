@@ -74,7 +74,7 @@ impl Manager {
         match ask(&self.socket, &Ask::Ps, ANSWER) {
             Ok(Answer::Ps(ps)) => Ok(ps),
             Ok(_) => Err(Error::Failed("The manager answers something else".into())),
-            Err(error) => Err(Error::Failed(super::chain(&error))),
+            Err(error) => Err(Error::Failed(base::chain(&error))),
         }
     }
 

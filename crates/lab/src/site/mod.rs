@@ -172,7 +172,7 @@ impl Site {
         let mut said = Vec::new();
         let exec = service::Exec { guest, command: line, output_max: OUTPUT_MAX };
         let code = service::exec(&self.socket, &exec, Deadline::after(limit), &mut said);
-        let code = code.map_err(|error| Error::Failed(chain(&error)))?;
+        let code = code.map_err(|error| Error::Failed(base::chain(&error)))?;
         Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
     }
 
@@ -279,8 +279,4 @@ fn end(process: &mut Process) {
 pub fn wait(time: Duration) {
     // Our own end does not come: nothing but the time ends this.
     let _ = wait_for_exit(std::process::id(), time);
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    crate::bench::chain(error)
 }

@@ -101,7 +101,7 @@ fn tar(
     measures.note_some("host pages out", "1/s", usage.rate(|reading| reading.swap_out));
     Inside::read(site, name)?.note_since(&inside, usage.seconds(), measures);
     let worked = worked.map_err(|_| Error::Failed("The tar has ended in a panic".into()))?;
-    let failed = |error: &dyn std::error::Error| Error::Failed(crate::bench::chain(error));
+    let failed = |error: &dyn std::error::Error| Error::Failed(base::chain(error));
     for report in worked.map_err(|error| failed(&error))? {
         let rounds = report.rounds_s.map_err(|error| failed(&error))?;
         measures.note("a tar", "s", rounds.iter().sum::<f64>() / rounds.len().max(1) as f64);

@@ -1,11 +1,11 @@
 //! The answer of `pinhead host diff`, as sentences and as JSON.
 
 use super::track::{Parting, Target, Total};
-use crate::escape::plain;
 use crate::why::when::{Now, rfc3339, show};
 use crate::why::who::Chosen;
 use crate::why::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
-use model::quantity::span;
+use base::duration::show as span;
+use base::plain;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use store::Range;

@@ -2,9 +2,9 @@
 
 mod machine;
 
+use crate::Error;
 use crate::cli::Format;
 use crate::up::rundir;
-use crate::{Error, escape};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lab::site::Tools;
@@ -150,7 +150,7 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
         runs: Vec::new(),
         notes: Vec::new(),
     };
-    let mut say = |line: &str| eprintln!("{}", escape::plain(line, LINE_MAX));
+    let mut say = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
     let mut bench = Bench::new(asked, outcome, &mut say);
     let result = (found.run)(&mut bench);
     // Also after a failure: what was measured until then is worth its page.
@@ -171,7 +171,7 @@ fn list(directory: &Path) -> Result<(), Error> {
     }
     println!("\nResults in {}:", directory.display());
     for (path, outcome) in shelf::list(directory)? {
-        let name = escape::plain(&path.display().to_string(), LINE_MAX);
+        let name = base::plain(&path.display().to_string(), LINE_MAX);
         let about = match outcome {
             Ok(outcome) => {
                 let quick = if outcome.quick { ", quick" } else { "" };
@@ -187,7 +187,7 @@ fn list(directory: &Path) -> Result<(), Error> {
             }
             Err(error) => error.to_string(),
         };
-        println!("  {name}  {}", escape::plain(&about, LINE_MAX));
+        println!("  {name}  {}", base::plain(&about, LINE_MAX));
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
 
 /// A result may be somebody else's: nothing in it may steer the terminal.
 fn shown(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", escape::plain(line, LINE_MAX))).collect()
+    text.lines().map(|line| format!("{}\n", base::plain(line, LINE_MAX))).collect()
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String, Error> {

@@ -9,7 +9,7 @@ use super::Explained;
 use crate::check::{self, Checked};
 use crate::cli::ExplainArgs;
 use crate::rulesfile::RulesText;
-use crate::{Error, escape, manage};
+use crate::{Error, manage};
 use counters::HostCounter;
 use rules::host::{self, HostProgram};
 use rules::{Fault, MAX_HISTORY, Name};
@@ -59,7 +59,7 @@ impl Snapshot {
         };
         let mut readings = BTreeMap::new();
         for (key, value) in &parsed {
-            let shown = escape::plain(key, 40);
+            let shown = base::plain(key, 40);
             let Some(counter) = HostCounter::from_name(key) else {
                 return refuse(format!(
                     "no counter is named `{shown}`; they are named as in the rules, such as \
@@ -101,7 +101,7 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
     if let Some(guest) = &args.guest {
         let inputs = manage::inputs(guest, args.socket.as_deref())?;
         let snapshot = Snapshot::of_manager(inputs.values);
-        let seen = format!("the manager's last passes over {}", escape::plain(guest, 60));
+        let seen = format!("the manager's last passes over {}", base::plain(guest, 60));
         return explain_host(rules, &|counter, age| snapshot.get(counter, age), seen);
     }
     let Some(path) = &args.values else {

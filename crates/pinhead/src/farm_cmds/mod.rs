@@ -12,8 +12,9 @@ pub use console::console;
 pub use down::down;
 pub use ps::ps;
 
+use crate::Error;
 use crate::escape::Lines;
-use crate::{Error, chain};
+use base::chain;
 use clap::Args;
 use farm::Deadline;
 use farm::service::{self, Exec};
@@ -97,7 +98,7 @@ pub fn exec(args: &ExecArgs) -> ExitCode {
         // More than 255 is no status of a process.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
-            eprintln!("pinhead: {}", crate::escape::plain(&chain(&error), 2000));
+            eprintln!("pinhead: {}", base::plain(&chain(&error), 2000));
             ExitCode::from(CANNOT)
         }
     }

@@ -3,7 +3,7 @@
 use super::find;
 use crate::Error;
 use crate::cli::Format;
-use crate::escape::plain;
+use base::plain;
 use farm::service;
 use serde_json::{Value, json};
 use std::fmt::Write as _;

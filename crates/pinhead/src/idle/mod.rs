@@ -13,6 +13,7 @@ pub use wakers::{Kind, Waker, Wakers};
 use crate::Error;
 use crate::cli::Format;
 use crate::manage::{SocketArg, ask_manager, json, unexpected};
+use base::duration;
 use clap::Args;
 use host::control::{Answer, Ask, Scanned};
 use std::time::Duration;
@@ -42,14 +43,9 @@ pub struct IdleArgs {
 
 /// A time as it is typed: seconds, or with a unit.
 fn seconds(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix('m') {
-        Some(number) => (number, 60),
-        None => (text.strip_suffix('s').unwrap_or(text), 1),
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
     let help = || format!("say a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
-    seconds.filter(fits).ok_or_else(help)
+    duration::parse_seconds(text).ok().filter(fits).ok_or_else(help)
 }
 
 /// Watches a guest, and tells who woke it.
@@ -80,7 +76,8 @@ mod tests {
         assert_eq!(seconds("60s"), Ok(60));
         assert_eq!(seconds("60"), Ok(60));
         assert_eq!(seconds("5m"), Ok(300));
-        for wrong in ["10s", "", "m", "1h", "-20s", "99999999999999999999m", "307445734561825861m"]
+        assert_eq!(seconds("1h"), Ok(3600));
+        for wrong in ["10s", "", "m", "25h", "-20s", "99999999999999999999m", "307445734561825861m"]
         {
             assert!(seconds(wrong).unwrap_err().contains("such as 60s"), "{wrong}");
         }

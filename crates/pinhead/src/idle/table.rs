@@ -1,7 +1,7 @@
 //! Who wakes a guest, for people.
 
 use super::{Kind, Waker, Wakers};
-use crate::escape::plain;
+use base::plain;
 use std::fmt::Write as _;
 
 /// Columns for a name: the lines fit 80.

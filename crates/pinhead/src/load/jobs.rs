@@ -2,11 +2,12 @@
 
 use super::farm::Farm;
 use super::{BuildArgs, ClaimArgs, GuestArgs, TarArgs, Told};
+use crate::Error;
 use crate::cli::Format;
-use crate::escape::plain;
-use crate::{Error, chain};
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
+use base::chain;
+use base::plain;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;

@@ -204,7 +204,7 @@ pub struct Told {
 /// A text whose names came from outside, made safe for a terminal line by line.
 fn lines(text: &str) -> String {
     const WIDTH: usize = 400;
-    text.lines().map(|line| crate::escape::plain(line, WIDTH) + "\n").collect()
+    text.lines().map(|line| base::plain(line, WIDTH) + "\n").collect()
 }
 
 /// Puts the load on and waits for its end.

@@ -5,9 +5,9 @@ mod run;
 
 pub use run::{keep, run};
 
+use crate::Error;
 use crate::cli::Format;
 use crate::diff::DiffArgs;
-use crate::{Error, escape};
 use clap::{Args, Subcommand, ValueEnum};
 use host::config::{Place, Share};
 use host::control::{Answer, Ask, Change, Inputs};
@@ -153,7 +153,7 @@ pub fn set(args: &SetArgs) -> Result<String, Error> {
     };
     Ok(format!(
         "{}: {}, min {} MiB, max {} MiB, shares {}\n",
-        escape::plain(&now.guest, 60),
+        base::plain(&now.guest, 60),
         mode,
         mib(now.min_bytes),
         mib(now.max_bytes),
@@ -247,7 +247,7 @@ pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error
     let patience = Duration::from_millis(ANSWER_MS.saturating_add(waits_ms));
     match host::control::ask(&path, ask, patience) {
         Err(host::control::Error::Refused(failure)) => {
-            Err(Error::Message(escape::plain(&failure.to_string(), 2000)))
+            Err(Error::Message(base::plain(&failure.to_string(), 2000)))
         }
         answered => answered.map_err(Error::Control),
     }

@@ -1,6 +1,6 @@
 //! Guests and their manager in a table.
 
-use crate::escape::plain;
+use base::plain;
 use host::control::{GuestRow, HostRow, KsmRow, Ps, Status};
 use std::fmt::Write as _;
 

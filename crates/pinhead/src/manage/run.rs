@@ -1,8 +1,8 @@
 //! The manager's process: signals in, sentences out.
 
 use super::HostArgs;
+use crate::Error;
 use crate::up::rundir;
-use crate::{Error, escape};
 use host::config::LoadError;
 use host::keeper::Ended;
 use host::{Manager, Options, Signals, Turn};
@@ -74,7 +74,7 @@ fn told(error: host::Error) -> Error {
 
 /// What the manager has to say goes to standard error, which a service's log keeps.
 fn say(text: &str) {
-    eprintln!("pinhead host: {}", escape::plain(text, SAID_MAX));
+    eprintln!("pinhead host: {}", base::plain(text, SAID_MAX));
 }
 
 fn signal_pipe(signals: &[i32]) -> Result<UnixStream, Error> {

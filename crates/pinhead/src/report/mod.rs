@@ -11,6 +11,7 @@ pub use source::{Engine, Local, Recorded, Source, Wanted};
 
 use crate::Error;
 use crate::why::when::{self, Now};
+use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -81,11 +82,9 @@ pub enum ReportFormat {
     Html,
 }
 
-/// Milliseconds in a minute.
-const MINUTE: i64 = 60_000;
-const DAY: i64 = 1440 * MINUTE;
+const DAY: i64 = 1440 * MINUTE_MS;
 /// The hour that is shown if nothing else is asked for.
-const USUAL: i64 = 60 * MINUTE;
+const USUAL: i64 = 60 * MINUTE_MS;
 /// Lengths that intervals have by themselves, in minutes.
 const STEPS: [i64; 11] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
 /// Rows that a person reads, and points that make a chart.
@@ -202,7 +201,7 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
         Some(text) => when::span(text)?,
         None => usual_step(to_ms.saturating_sub(from_ms), points),
     };
-    if step_ms < MINUTE {
+    if step_ms < MINUTE_MS {
         return Err(Error::Message(
             "--interval is a minute at least: recordings have no less".into(),
         ));
@@ -223,13 +222,13 @@ pub(crate) fn with_time(text: &str) -> String {
 
 /// The shortest length that makes no more than so many intervals.
 fn usual_step(span_ms: i64, points: i64) -> i64 {
-    let fits = |minutes: &&i64| span_ms / (**minutes * MINUTE) <= points;
-    STEPS.iter().find(fits).map_or(7 * DAY, |minutes| minutes * MINUTE)
+    let fits = |minutes: &&i64| span_ms / (**minutes * MINUTE_MS) <= points;
+    STEPS.iter().find(fits).map_or(7 * DAY, |minutes| minutes * MINUTE_MS)
 }
 
 /// The beginning of the step in which a time is, so that intervals begin on round times.
 fn aligned(from_ms: i64, step_ms: i64, now: &Now) -> i64 {
-    let offset = Place(&now.zone).offset_min(from_ms) * MINUTE;
+    let offset = Place(&now.zone).offset_min(from_ms) * MINUTE_MS;
     let local = from_ms.saturating_add(offset);
     local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset)
 }

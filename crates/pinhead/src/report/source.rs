@@ -3,7 +3,6 @@
 use crate::Error;
 use counters::series::Interval;
 use reports::{Gap, HostData, Needs};
-use std::error::Error as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Parts, Pick, Records, Span};
@@ -181,11 +180,5 @@ fn gaps(all: Vec<store::Gap>, wanted: &Wanted) -> Vec<Gap> {
 
 /// An error with what is below it.
 fn said(error: &metrics::Error) -> Error {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
-        text.push_str(&format!(": {error}"));
-        below = error.source();
-    }
-    Error::Message(text)
+    Error::Message(base::chain(error))
 }

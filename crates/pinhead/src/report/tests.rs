@@ -16,7 +16,7 @@ fn args(words: &str) -> ReportArgs {
 
 /// The evening of the made-up day.
 fn now() -> Now {
-    Now { ms: testing::DAY_MS + 20 * 60 * MINUTE, zone: TimeZone::UTC }
+    Now { ms: testing::DAY_MS + 20 * 60 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
 /// A source that keeps nothing but a made-up day.
@@ -24,7 +24,7 @@ struct Day;
 
 impl Source for Day {
     fn recorded(&self, wanted: &Wanted) -> Result<Recorded, Error> {
-        let minutes = u64::try_from(wanted.step_ms / MINUTE).expect("a step");
+        let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
         let mut day = testing::day(5, minutes);
         day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
         let mut host = HostData { name: day.name, ..HostData::default() };
@@ -65,9 +65,9 @@ fn times_make_whole_intervals() {
     let check = |words: &str, from_min: i64, to_min: i64, step_min: i64| {
         let found = reports::find("PROC").expect("a report");
         let wanted = wanted(&args(words), &now(), &found).expect("a time");
-        let minute = |at: i64| (at - testing::DAY_MS) / MINUTE;
+        let minute = |at: i64| (at - testing::DAY_MS) / MINUTE_MS;
         assert_eq!((minute(wanted.from_ms), minute(wanted.to_ms)), (from_min, to_min), "{words}");
-        assert_eq!(wanted.step_ms, step_min * MINUTE, "{words}");
+        assert_eq!(wanted.step_ms, step_min * MINUTE_MS, "{words}");
         assert!(!wanted.needs.processes.is_empty());
     };
     check("PROC", 1140, 1200, 5);

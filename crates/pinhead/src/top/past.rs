@@ -2,6 +2,7 @@
 
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;
+use base::duration::MINUTE_MS;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -55,9 +56,6 @@ pub(super) fn decisions(
     })?;
     Ok(found)
 }
-
-/// A journal tells when a guest was last seen to within a minute.
-const MINUTE_MS: i64 = 60_000;
 
 /// Opens a journal, if there is one that can be read.
 pub(super) fn open(path: &Path) -> Option<Journal> {

@@ -100,7 +100,7 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     });
     if let Err(error) = &outcome {
         // Nobody may be there any more to hear it.
-        let step = Step::Failed(crate::error::chain(error));
+        let step = Step::Failed(base::chain(error));
         let _ = last.write_all(format!("{}\n", step.to_json()).as_bytes());
     }
     outcome

@@ -11,8 +11,8 @@ pub mod serve;
 pub mod setup;
 mod table;
 
+use crate::Error;
 use crate::cli::{UpArgs, UpFormat};
-use crate::{Error, escape};
 use control::Control;
 use farm::GuestSpec;
 use farm::fleet::owner::OTHERS;
@@ -218,10 +218,10 @@ fn failures(fleet: &Fleet) -> String {
     for member in fleet.members() {
         if let State::Ended(reason) = member.state() {
             let console = String::from_utf8_lossy(member.console());
-            out.push_str(&format!("{}: {}\n", member.spec().name, escape::plain(reason, 400)));
+            out.push_str(&format!("{}: {}\n", member.spec().name, base::plain(reason, 400)));
             let words: Vec<&str> = console.lines().rev().take(5).collect();
             for line in words.iter().rev() {
-                out.push_str(&format!("  console: {}\n", escape::plain(line, 160)));
+                out.push_str(&format!("  console: {}\n", base::plain(line, 160)));
             }
         }
     }

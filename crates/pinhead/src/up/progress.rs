@@ -1,7 +1,6 @@
 //! How far a farm's start is: a bar on a terminal, lines elsewhere, JSON from a farm that was
 //! detached to the command that waits for it.
 
-use crate::escape;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -142,7 +141,7 @@ impl Progress {
         }
         let told = match &mut self.out {
             Out::Terminal => {
-                let line = escape::plain(&step.line(), WIDTH);
+                let line = base::plain(&step.line(), WIDTH);
                 self.is_drawn = true;
                 std::io::stderr().write_all(format!("\r{line}\x1b[K").as_bytes())
             }
@@ -152,7 +151,7 @@ impl Progress {
                     return true;
                 }
                 self.last_ms = now_ms;
-                let line = escape::plain(&step.line(), WIDTH);
+                let line = base::plain(&step.line(), WIDTH);
                 std::io::stderr().write_all(format!("{line}\n").as_bytes())
             }
             Out::Pipe(pipe) => pipe.write_all(format!("{}\n", step.to_json()).as_bytes()),

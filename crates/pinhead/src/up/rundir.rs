@@ -111,10 +111,10 @@ fn restore_host() {
     }
     let told: Vec<String> = match farm::tiers::restore_left() {
         Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
-        Err(error) => vec![crate::chain(&error)],
+        Err(error) => vec![base::chain(&error)],
     };
     for fault in told {
-        eprintln!("pinhead: {}", crate::escape::plain(&fault, 400));
+        eprintln!("pinhead: {}", base::plain(&fault, 400));
     }
 }
 

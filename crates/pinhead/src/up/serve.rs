@@ -11,8 +11,8 @@ use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
 use super::{Screen, all_ended, failures, give_run_dir, json, signals};
+use crate::Error;
 use crate::cli::UpFormat;
-use crate::{Error, escape};
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::service::{OWNERS_END, ReadyState, Service};
@@ -210,7 +210,7 @@ impl Running {
         self.notes.extend(self.tiers.take_notes());
         if self.is_started && self.screen.is_table() && self.starter.is_none() {
             for note in self.notes.drain(..) {
-                eprintln!("pinhead: {}", escape::plain(&note, NOTE_WIDTH));
+                eprintln!("pinhead: {}", base::plain(&note, NOTE_WIDTH));
             }
         }
         self.notes.truncate(NOTES_MAX);
@@ -254,7 +254,7 @@ impl Running {
             format!("{}: {ready} of {of} guests are ready after {seconds:.1} s\n", self.name);
         text.push_str(&self.reach);
         for note in self.notes.drain(..) {
-            text.push_str(&format!("  {}\n", escape::plain(&note, NOTE_WIDTH)));
+            text.push_str(&format!("  {}\n", base::plain(&note, NOTE_WIDTH)));
         }
         let silent: Vec<&str> = (0..of)
             .filter(|guest| self.service.ready_state(*guest) == ReadyState::Asked)
@@ -290,7 +290,7 @@ impl Running {
         fleet.end();
         drop((fleet, service));
         for fault in tiers.close() {
-            eprintln!("pinhead: {}", escape::plain(&fault, NOTE_WIDTH));
+            eprintln!("pinhead: {}", base::plain(&fault, NOTE_WIDTH));
         }
         drop(run_dir);
         eprint!("{told}");

@@ -1,6 +1,6 @@
 //! The live table: one line a guest, 80 columns and more.
 
-use crate::escape::plain;
+use base::plain;
 use farm::fleet::{Member, State};
 use farm::{Accel, WhyEmulation};
 use std::fmt::Write as _;

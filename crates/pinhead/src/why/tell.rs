@@ -4,7 +4,7 @@ use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
 use super::when::{Now, rfc3339, show};
 use super::who::Chosen;
 use super::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, held, state, why};
-use crate::escape::plain;
+use base::plain;
 use model::clause::Clause;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};

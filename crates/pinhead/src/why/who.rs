@@ -2,8 +2,8 @@
 
 use super::words::NAME_WIDTH;
 use crate::Error;
-use crate::escape::plain;
-use counters::glob;
+use base::glob;
+use base::plain;
 use std::collections::BTreeMap;
 use store::{GuestKey, GuestRow};
 
@@ -11,8 +11,6 @@ use store::{GuestKey, GuestRow};
 const NEAREST: usize = 3;
 /// Characters of a UUID that tell guests of the same name apart.
 const UUID_SHOWN: usize = 8;
-/// Characters of a name that are compared with another; longer names are not typed.
-const COMPARED_MAX: usize = 64;
 
 /// A guest with all its boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +83,7 @@ fn unknown(text: &str, all: &[Chosen]) -> String {
     }
     let mut names: Vec<&str> = all.iter().map(|guest| guest.name.as_str()).collect();
     names.dedup();
-    names.sort_by_key(|name| distance(text, name));
+    names.sort_by_key(|name| base::edits(text, name));
     let names: Vec<String> =
         names.iter().take(NEAREST).map(|name| plain(name, NAME_WIDTH)).collect();
     format!(
@@ -93,25 +91,6 @@ fn unknown(text: &str, all: &[Chosen]) -> String {
          text)",
         names.join(", ")
     )
-}
-
-/// How many characters must be changed, added or taken away to make one of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(COMPARED_MAX).collect();
-    let b: Vec<char> = b.chars().take(COMPARED_MAX).collect();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for (row, from) in a.iter().enumerate() {
-        let mut left = row + 1;
-        let mut corner = above[0];
-        above[0] = left;
-        for (column, to) in b.iter().enumerate() {
-            let changed = corner + usize::from(from != to);
-            corner = above[column + 1];
-            left = changed.min(corner + 1).min(left + 1);
-            above[column + 1] = left;
-        }
-    }
-    above[b.len()]
 }
 
 #[cfg(test)]
@@ -178,13 +157,5 @@ mod tests {
         assert!(error.contains(" a\u{fffd}b;"), "{error}");
         let error = choose("x", &[]).expect_err("unknown").to_string();
         assert!(error.ends_with("it knows none yet"), "{error}");
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("web1", "wbe1", 2), ("a", "abc", 2)] {
-            assert_eq!((distance(a, b), distance(b, a)), (expected, expected), "{a} {b}");
-        }
-        assert_eq!(distance(&"a".repeat(100_000), "a"), COMPARED_MAX - 1);
     }
 }

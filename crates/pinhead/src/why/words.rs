@@ -1,8 +1,9 @@
 //! One decision in sentences: what was done, why, how the guest was, and what came of it.
 
-use crate::escape::plain;
+use base::duration::show as span;
+use base::plain;
 use model::clause::Clause;
-use model::quantity::{self, short, size, span};
+use model::quantity::{self, short, size};
 use store::{Decision, Fate, Outcome};
 
 /// Characters of a guest's name that are shown.

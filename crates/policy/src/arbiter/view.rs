@@ -1,10 +1,9 @@
 //! What follows from a guest's last two samples: rates, heat, strain.
 
 use super::sample::Memory;
+use base::PAGE_BYTES;
 use counters::Bytes;
 
-/// The kernel's page, in which its counters count.
-const PAGE_BYTES: u64 = 4096;
 /// Some task waited for memory for more than this part of the time.
 const PSI_STRAINED_PERMILLE: u64 = 10;
 /// Pages a second from swap: one process that comes back now and then is not a strain.

@@ -6,8 +6,8 @@ use super::html::escaped;
 use crate::build::{Line, Report};
 use crate::fields::Derived;
 use crate::number::shown;
-use crate::plain::cut;
 use crate::time::{Zone, clock_text, date_text};
+use base::clip;
 use std::fmt::Write;
 
 /// The size of a chart, and the room for its axes.
@@ -209,7 +209,7 @@ pub(super) fn bars(rows: &[(String, f64)], field: &Derived, title: &str, id: usi
              height=\"{:.1}\"/><text class=\"start\" x=\"{:.1}\" y=\"{:.1}\">{} {}</text>",
             NAMES - 8.0,
             y + 13.0,
-            escaped(&cut(name, 26)),
+            escaped(&clip(name, 26)),
             BAR - 6.0,
             NAMES + length + 6.0,
             y + 13.0,

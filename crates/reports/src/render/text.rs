@@ -5,8 +5,8 @@ use crate::build::{Line, LineKind, Report, Table};
 use crate::fields::Scope;
 use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
-use crate::plain::cut;
 use crate::time::Zone;
+use base::clip;
 use std::fmt::Write;
 
 /// Labels are cut to this.
@@ -99,7 +99,7 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
         heads.extend(host.map(|_| "Host".to_owned()));
         let label = |line: &&Line| {
             let mut row = vec![time_text(line, report, zone)];
-            row.extend(host.map(|at: usize| cut(&line.labels[at], LABEL_MAX)));
+            row.extend(host.map(|at: usize| clip(&line.labels[at], LABEL_MAX)));
             row
         };
         let rows = intervals.iter().map(label).collect();
@@ -109,7 +109,7 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
     if !whole.is_empty() {
         let heads = labels.iter().map(|at| label_title(table.labels[*at]).to_owned()).collect();
         let label = |line: &&Line| {
-            labels.iter().map(|at| cut(&line.labels[*at], LABEL_MAX)).collect::<Vec<_>>()
+            labels.iter().map(|at| clip(&line.labels[*at], LABEL_MAX)).collect::<Vec<_>>()
         };
         let rows = whole
             .iter()

@@ -4,9 +4,9 @@ use super::Compiler;
 use super::emit::Emitter;
 use crate::ast::Keyword;
 use crate::diag::{Diagnostic, Severity, Span};
-use crate::names::nearest;
 use crate::parse::{MAX_HISTORY, quoted};
 use crate::program::Op;
+use base::nearest;
 use counters::{Counter, CpuField, retired};
 
 /// The code of the warning that a counter is gone and what it reads now.

@@ -4,8 +4,8 @@ use super::{
     FileKind, FileReader, MAX_NAME, MAX_VARIABLES, Name, Pending, Setting, Text, Variable,
 };
 use crate::diag::{Diagnostic, Span};
-use crate::names::nearest;
 use crate::parse::quoted;
+use base::nearest;
 
 impl FileReader {
     pub(super) fn rule(&mut self, name: Name, span: Span, value: Text) {

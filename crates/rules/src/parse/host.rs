@@ -3,7 +3,7 @@
 use super::{Parser, quoted};
 use crate::ast::{Expr, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
-use crate::names::nearest;
+use base::nearest;
 use counters::{Counter, HostCounter};
 
 /// What a guest's rules file is told that uses a counter of the manager's.

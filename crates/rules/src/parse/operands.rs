@@ -5,7 +5,7 @@ use super::{MAX_HISTORY, Parser, Visible};
 use crate::ast::{Binding, Expr, ExprKind, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Language};
-use crate::names::nearest;
+use base::nearest;
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 
 impl Parser<'_> {

@@ -4,7 +4,7 @@
 use super::super::model::{Decided, Model};
 use super::super::view::View;
 use super::{Room, name, size_of, time};
-use crate::escape::plain;
+use base::plain;
 
 /// The columns of names on narrow and on wide terminals.
 const NAME_NARROW: usize = 12;

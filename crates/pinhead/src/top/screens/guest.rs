@@ -5,7 +5,7 @@ use super::super::sample::{Process, Sample, Seen};
 use super::super::vcpus::Share;
 use super::super::view::View;
 use super::{Room, decisions, last, name, size_of, wrapped};
-use crate::escape::plain;
+use base::plain;
 use reports::shown;
 
 /// So many lines of virtual CPUs, processes and wakers are shown where there is no room for

@@ -4,7 +4,7 @@ use super::super::model::Model;
 use super::super::sample::Seen;
 use super::super::view::{Column, View};
 use super::{Room, last, name, size};
-use crate::escape::plain;
+use base::plain;
 use reports::shown;
 
 /// Names get half of what a wide terminal has more, up to so much.

@@ -9,7 +9,7 @@ mod overview;
 
 use super::model::Model;
 use super::view::{Shown, View};
-use crate::escape::plain;
+use base::plain;
 use reports::{Zone, clock_text, date_text, shown};
 
 /// How lines are to look.

@@ -19,6 +19,7 @@ use super::past;
 use super::sample::Sample;
 use crate::Error;
 use crate::why::when::{self, Now};
+use base::duration::{MINUTE_MS, SECOND_MS};
 use counters::series::Interval;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -27,8 +28,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Journal, Parts, Range, Records, Span};
 
-const SECOND_MS: i64 = 1_000;
-const MINUTE_MS: i64 = 60 * SECOND_MS;
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
 /// The host alone is enough for the lines of what was before.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };

@@ -5,6 +5,14 @@ use std::fmt;
 /// KiB in one page of the pool. `cmm_pages` counts pages of 4 KiB on every
 /// architecture that has it, and pool requests use the same page.
 pub const PAGE_KIB: u64 = 4;
+/// Bytes in one page of the pool.
+pub const PAGE_BYTES: u64 = PAGE_KIB * KIB;
+/// Bytes in a KiB.
+pub const KIB: u64 = 1 << 10;
+/// Bytes in a MiB.
+pub const MIB: u64 = 1 << 20;
+/// Bytes in a GiB.
+pub const GIB: u64 = 1 << 30;
 
 macro_rules! unit {
     ($(#[$doc:meta])* $name:ident, $suffix:literal) => {
@@ -41,7 +49,7 @@ impl Pages {
 
     /// The same amount in bytes.
     pub fn bytes(self) -> Bytes {
-        Bytes(self.0.saturating_mul(PAGE_KIB * 1024))
+        Bytes(self.0.saturating_mul(PAGE_BYTES))
     }
 }
 
@@ -64,7 +72,7 @@ impl Bytes {
 
     /// So many MiB.
     pub const fn mib(mib: u64) -> Bytes {
-        Bytes(mib.saturating_mul(1 << 20))
+        Bytes(mib.saturating_mul(MIB))
     }
 
     /// The same amount in whole MiB, rounded down.
@@ -93,6 +101,6 @@ impl Bytes {
 
     /// The same amount in whole pages, rounded down.
     pub fn pages(self) -> Pages {
-        Pages(self.0 / (PAGE_KIB * 1024))
+        Pages(self.0 / PAGE_BYTES)
     }
 }

@@ -2,8 +2,8 @@
 
 /// How many names are offered.
 const OFFERED: usize = 3;
-/// Longer words are not compared: no counter has such a name, and the comparison
-/// takes time with the product of the lengths.
+/// Longer words are not compared, and of longer ones only so much: nobody types such a name, and
+/// the comparison takes time with the product of the lengths.
 const LONGEST: usize = 64;
 
 /// The known names nearest to `wanted`, nearest first; none if nothing is near.
@@ -30,7 +30,7 @@ fn closeness(wanted: &str, name: &str) -> usize {
     if wanted.eq_ignore_ascii_case(name) {
         return 0;
     }
-    let edits = edits(wanted.as_bytes(), name.as_bytes());
+    let edits = edits(wanted, name);
     if is_part(wanted, name) { edits.min(2) } else { edits }
 }
 
@@ -38,9 +38,11 @@ fn is_part(wanted: &str, name: &str) -> bool {
     wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name))
 }
 
-/// How many letters must be added, dropped, changed or swapped with their
-/// neighbour (the optimal string alignment distance).
-fn edits(a: &[u8], b: &[u8]) -> usize {
+/// How many characters must be added, dropped, changed or swapped with their neighbour (the
+/// optimal string alignment distance). Case does not count.
+pub fn edits(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(LONGEST).collect();
+    let b: Vec<char> = b.chars().take(LONGEST).collect();
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -72,5 +74,13 @@ mod tests {
         assert_eq!(near("pgscan_dirct"), ["pgscan_direct"]);
         assert_eq!(near("loadavg"), Vec::<&str>::new());
         assert_eq!(near(&"x".repeat(1000)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("web1", "wbe1", 1), ("a", "abc", 2)] {
+            assert_eq!((edits(a, b), edits(b, a)), (expected, expected), "{a} {b}");
+        }
+        assert_eq!(edits(&"a".repeat(100_000), "a"), LONGEST - 1);
     }
 }

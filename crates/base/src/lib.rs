@@ -1,0 +1,30 @@
+//! What every crate writes and reads the same way: units, sizes and durations, patterns of
+//! names, near names, text that is safe for a terminal, tables, and errors with their causes.
+//!
+//! Nothing here does I/O, reads a clock or knows of guests.
+
+#![forbid(unsafe_code)]
+
+pub mod duration;
+mod error;
+pub mod glob;
+mod hash;
+mod names;
+mod plain;
+mod quantity;
+mod rng;
+mod size;
+mod table;
+mod units;
+
+pub use error::chain;
+pub use hash::StableHash;
+pub use names::{edits, nearest};
+pub use plain::{clip, is_plain, plain};
+pub use quantity::{Bad, Kind, thousandths};
+pub use rng::Rng;
+pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
+pub use table::{Column, Table, left, right};
+pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
+
+pub(crate) use quantity::split;

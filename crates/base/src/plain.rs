@@ -1,0 +1,58 @@
+//! Text from outside, made safe for a terminal, a table and a page.
+
+/// Whether a terminal shows a character and does nothing else with it. Control characters move
+/// cursors; the format characters of Unicode turn the direction of writing and hide text.
+pub fn is_plain(c: char) -> bool {
+    let hides = matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    );
+    !c.is_control() && !hides
+}
+
+/// The text with everything that a terminal would obey replaced, clipped to `width`
+/// characters. Guests choose names and reasons; none of them may move a cursor.
+pub fn plain(text: &str, width: usize) -> String {
+    let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
+    // One character more than is shown tells whether there is more.
+    let cleaned: String = text.chars().take(width.saturating_add(1)).map(cleaned).collect();
+    clip(&cleaned, width)
+}
+
+/// The text, clipped to `width` characters with a mark that it was.
+pub fn clip(text: &str, width: usize) -> String {
+    if text.chars().nth(width).is_none() {
+        return text.to_owned();
+    }
+    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_comes_through() {
+        assert_eq!(plain("a\x1b[2Jb\u{9b}c\r\n", 80), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}");
+        assert_eq!(plain("\u{202e}evil", 80), "\u{fffd}evil");
+        assert_eq!(plain("a\x1b[2J\u{202e}b", 64), "a\u{fffd}[2J\u{fffd}b");
+        assert_eq!(plain("so\u{ad}ft\u{61c}", 80), "so\u{fffd}ft\u{fffd}");
+        assert_eq!(plain("Grüße", 80), "Grüße");
+        assert_eq!(plain("long text", 5), "long…");
+        assert_eq!(plain(&"x".repeat(1000), 64).chars().count(), 64);
+    }
+
+    #[test]
+    fn what_fits_is_not_clipped() {
+        assert_eq!(clip("abcd", 4), "abcd");
+        assert_eq!(clip("abcdef", 4), "abc…");
+        assert_eq!(clip("Grüße", 5), "Grüße");
+    }
+}

@@ -1,0 +1,93 @@
+//! Sizes of memory, as people write and read them.
+
+use crate::{Bad, Bytes, GIB, KIB, Kind, MIB, split, thousandths};
+
+/// What a size looks like, for whoever wrote none.
+pub const SIZE_HELP: &str = "write a size with its unit, such as \"256 MiB\" or \"4 GiB\"";
+
+const UNITS: [(&str, u64); 5] =
+    [("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", 1 << 40)];
+
+/// No machine has more memory: 4 PiB, the most that x86-64 can address.
+const LARGEST: u64 = 1 << 52;
+
+/// Reads `4 GiB`.
+pub fn parse_size(text: &str) -> Result<Bytes, Bad> {
+    let bad = |kind| Bad { kind, help: SIZE_HELP.to_owned() };
+    let (number, unit) = split(text);
+    let Some((_, unit)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(unit_help(number, unit).unwrap_or(bad(Kind::Unit)));
+    };
+    let thousandths = thousandths(number, 3).ok_or(bad(Kind::Number))?;
+    let bytes = u128::from(thousandths) * u128::from(*unit) / 1000;
+    let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes <= LARGEST);
+    bytes.map(Bytes).ok_or(bad(Kind::Overflow))
+}
+
+/// `4G` and `4 GB` are told what they could mean.
+fn unit_help(number: &str, unit: &str) -> Option<Bad> {
+    let letter = unit.chars().next()?.to_ascii_uppercase();
+    let is_usual = matches!(unit.len(), 1..=3) && !number.is_empty();
+    let (name, _) = UNITS.iter().skip(1).find(|(name, _)| name.starts_with(letter))?;
+    let help = format!("write \"{number} {name}\": units count in steps of 1024");
+    is_usual.then_some(Bad { kind: Kind::Unit, help })
+}
+
+/// A size as it is set: in the largest unit that shows it exactly, to be read again.
+pub fn exact_size(size: Bytes) -> String {
+    let exact = UNITS.iter().rev().find(|(_, unit)| size.0 > 0 && size.0.is_multiple_of(*unit));
+    match exact {
+        Some((name, unit)) => format!("{} {name}", size.0 / unit),
+        None => format!("{} B", size.0),
+    }
+}
+
+/// A size as it is told: rounded, in the unit that reads best.
+pub fn size_text(size: Bytes) -> String {
+    let of = |unit: u64| size.0 as f64 / unit as f64;
+    match size.0 {
+        GIB.. => format!("{:.1} GiB", of(GIB)),
+        0 | MIB.. => format!("{:.0} MiB", of(MIB)),
+        _ => format!("{:.0} KiB", of(KIB)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_a_unit() {
+        let ok = |text: &str| parse_size(text).unwrap().0;
+        assert_eq!(ok("4 GiB"), 4 << 30);
+        assert_eq!(ok("256MiB"), 256 << 20);
+        assert_eq!(ok("1.5 KiB"), 1536);
+        assert_eq!(ok("0 B"), 0);
+        let bad = |text: &str| parse_size(text).unwrap_err();
+        assert_eq!(bad("4").kind, Kind::Unit);
+        assert!(bad("4G").help.contains("\"4 GiB\""));
+        assert!(bad("4 gb").help.contains("\"4 GiB\""));
+        assert_eq!(bad("-4 GiB").kind, Kind::Unit);
+        assert_eq!(bad(" GiB").kind, Kind::Number);
+        assert_eq!(bad("1.2.3 GiB").kind, Kind::Number);
+        assert_eq!(bad("9000000 TiB").kind, Kind::Overflow);
+        assert_eq!(bad("9999999999999999999999 B").kind, Kind::Number);
+    }
+
+    #[test]
+    fn sizes_are_told_in_the_unit_that_reads_best() {
+        for (bytes, text) in [
+            (0, "0 MiB"),
+            (512, "0 KiB"),
+            (20 * KIB, "20 KiB"),
+            (610 * MIB, "610 MiB"),
+            (50 * MIB - 1, "50 MiB"),
+            (3174 * MIB, "3.1 GiB"),
+        ] {
+            assert_eq!(size_text(Bytes(bytes)), text);
+        }
+        for text in ["256 MiB", "4 GiB", "1537 B", "0 B"] {
+            assert_eq!(exact_size(parse_size(text).unwrap()), text);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Tables for a terminal: columns as wide as their cells, nothing in them that moves a cursor.
+
+use crate::plain;
+
+/// Blanks between two columns, if the column does not say otherwise.
+const GAP: usize = 2;
+
+/// One column: its head, its side and its width.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    head: &'static str,
+    is_right: bool,
+    gap: usize,
+    least: usize,
+    most: usize,
+}
+
+/// A column of texts, which begin below each other.
+pub const fn left(head: &'static str) -> Column {
+    Column { head, is_right: false, gap: GAP, least: 0, most: usize::MAX }
+}
+
+/// A column of numbers, which end below each other.
+pub const fn right(head: &'static str) -> Column {
+    Column { is_right: true, ..left(head) }
+}
+
+impl Column {
+    /// So wide at least: a table that is drawn again and again keeps its shape.
+    pub const fn least(self, least: usize) -> Column {
+        Column { least, ..self }
+    }
+
+    /// So wide at most: longer cells are clipped.
+    pub const fn most(self, most: usize) -> Column {
+        Column { most, ..self }
+    }
+
+    /// Just so wide.
+    pub const fn width(self, width: usize) -> Column {
+        self.least(width).most(width)
+    }
+
+    /// So many blanks before it.
+    pub const fn gap(self, gap: usize) -> Column {
+        Column { gap, ..self }
+    }
+}
+
+/// A table that is filled row by row.
+#[derive(Clone, Debug)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug)]
+enum Row {
+    Cells(Vec<String>),
+    /// A line across the columns.
+    Note(String),
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(columns: &[Column]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row. Cells are escaped, and clipped where their column says so.
+    pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells = cells.into_iter().zip(&self.columns);
+        let cells = cells.map(|(cell, column)| plain(cell.as_ref(), column.most)).collect();
+        self.rows.push(Row::Cells(cells));
+    }
+
+    /// Adds a line across the columns.
+    pub fn note(&mut self, note: &str) {
+        self.rows.push(Row::Note(plain(note, usize::MAX)));
+    }
+
+    /// The table; heads only if a column has one.
+    pub fn text(&self) -> String {
+        self.text_within(usize::MAX)
+    }
+
+    /// The table, with every line clipped to this width.
+    pub fn text_within(&self, width: usize) -> String {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width(at)).collect();
+        let mut lines = Vec::with_capacity(self.rows.len() + 1);
+        if self.columns.iter().any(|column| !column.head.is_empty()) {
+            lines.push(self.line(&widths, self.columns.iter().map(|column| column.head)));
+        }
+        lines.extend(self.rows.iter().map(|row| match row {
+            Row::Cells(cells) => self.line(&widths, cells.iter().map(String::as_str)),
+            Row::Note(note) => note.clone(),
+        }));
+        lines.iter().map(|line| crate::clip(line, width) + "\n").collect()
+    }
+
+    fn width(&self, at: usize) -> usize {
+        let column = &self.columns[at];
+        let cells = self.rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => cells.get(at).map(String::as_str),
+            Row::Note(_) => None,
+        });
+        let cells = cells.chain([column.head]).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(column.least)
+    }
+
+    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
+        let mut line = String::new();
+        for (at, ((cell, column), width)) in cells.zip(&self.columns).zip(widths).enumerate() {
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            line.push_str(&" ".repeat(if at == 0 { 0 } else { column.gap }));
+            let (before, behind) = if column.is_right { (pad.as_str(), "") } else { ("", &*pad) };
+            line.push_str(before);
+            line.push_str(cell);
+            line.push_str(behind);
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let mut table = Table::new(&[left("GUEST").most(6), right("MIB").least(5), left("WHY")]);
+        table.row(["web1", "96", "it has nothing to spare"]);
+        table.note("    a note");
+        table.row(["\u{1b}[2Jmail", "1024", ""]);
+        let lines = [
+            "GUEST     MIB  WHY",
+            "web1       96  it has nothing to spare",
+            "    a note",
+            "\u{fffd}[2Jm…   1024",
+        ];
+        assert_eq!(table.text().lines().collect::<Vec<_>>(), lines);
+        assert_eq!(table.text_within(20).lines().nth(1), Some("web1       96  it h…"));
+    }
+
+    #[test]
+    fn a_table_without_heads_has_no_line_for_them() {
+        let mut table = Table::new(&[left(""), right("").gap(1)]);
+        table.row(["a", "1"]);
+        table.row(["bc", "12"]);
+        assert_eq!(table.text(), "a   1\nbc 12\n");
+    }
+}
