@@ -60,8 +60,8 @@ pub const CRATES: &[Crate] = &[
         Ours::Only(&["counters", "policy", "qmp", "reactor", "virtrpc", "wire"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
-    // flate2 for raw samples, which are kept compressed.
-    row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite"]),
+    // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
+    row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite", "serde", "serde_json"]),
     // toml for files of settings.
     row("settings", Ours::Only(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.

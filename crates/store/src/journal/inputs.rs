@@ -1,70 +1,62 @@
 //! The inputs of a decision as one JSON object, and back: names and numbers, nothing nested.
 //!
 //! The object is JSON so that SQLite's own functions reach into it
-//! (`inputs ->> 'host_available'`). A JSON library would be the only other use of one here.
+//! (`inputs ->> 'host_available'`).
 
 use crate::bound::{INPUT_NAME_MAX, INPUTS_MAX, INPUTS_TEXT_MAX, cut};
 use crate::journal::Word;
-use std::fmt::Write as _;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::Serializer;
+use serde_json::Number;
+use std::fmt;
 
 /// Below this, every whole number can be told from the next: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The object. What is not a number in JSON, such as an infinity, is missing.
 pub fn encode(inputs: &[(Word, Option<f64>)]) -> String {
-    let mut out = String::with_capacity(32 * inputs.len() + 2);
-    out.push('{');
-    for (name, value) in inputs.iter().take(INPUTS_MAX) {
-        if out.len() > 1 {
-            out.push(',');
-        }
-        out.push('"');
-        out.extend(cut(name, INPUT_NAME_MAX).chars().map(|c| if is_plain(c) { c } else { '_' }));
-        out.push_str("\":");
-        // Writing to a string cannot fail.
-        let _ = match value.filter(|value| value.is_finite()) {
-            Some(value) if value.fract() == 0.0 && value.abs() < EXACT => write!(out, "{value:.0}"),
-            // In this form very small numbers have an exponent and not 300 zeroes.
-            Some(value) => write!(out, "{value:?}"),
-            None => write!(out, "null"),
-        };
-    }
-    out.push('}');
-    out
+    let mut out = Vec::with_capacity(32 * inputs.len() + 2);
+    let named = inputs.iter().take(INPUTS_MAX);
+    let named = named.map(|(name, value)| (cut(name, INPUT_NAME_MAX), value.and_then(number)));
+    // Names and numbers can always be written to memory.
+    let _ = serde_json::Serializer::new(&mut out).collect_map(named);
+    String::from_utf8(out).unwrap_or_default()
 }
 
-/// The inputs, or what is wrong with the text.
+/// A whole number is written without a point.
+fn number(value: f64) -> Option<Number> {
+    match value.fract() == 0.0 && value.abs() < EXACT {
+        true => Some(Number::from(value as i64)),
+        false => Number::from_f64(value),
+    }
+}
+
+/// The inputs in their order, or what is wrong with the text.
 pub fn decode(text: &str) -> Result<Vec<(Word, Option<f64>)>, String> {
     if text.len() > INPUTS_TEXT_MAX {
         return Err(format!("its inputs have {} bytes; {INPUTS_TEXT_MAX} fit", text.len()));
     }
-    let wrong = |part: &str| {
-        format!("its inputs are no object of numbers: {:?} is not \"name\":number", cut(part, 40))
-    };
-    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let inner = inner.ok_or_else(|| wrong(text))?.trim();
-    if inner.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Names have no commas, colons or quotes, so the text can be cut at them.
-    let pair = |part: &str| {
-        let (name, value) = part.split_once(':').ok_or_else(|| wrong(part))?;
-        let name = name.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let name = name.filter(|name| name.chars().all(is_plain)).ok_or_else(|| wrong(part))?;
-        let value = match value.trim() {
-            "null" => None,
-            number => {
-                let number = number.parse::<f64>().ok().filter(|number| number.is_finite());
-                Some(number.ok_or_else(|| wrong(part))?)
-            }
-        };
-        Ok((Word::Owned(name.to_owned()), value))
-    };
-    inner.split(',').map(pair).collect()
+    let mut object = serde_json::Deserializer::from_str(text);
+    let inputs = object.deserialize_map(Pairs).and_then(|inputs| object.end().map(|()| inputs));
+    inputs.map_err(|error| format!("its inputs are no object of \"name\":number pairs: {error}"))
 }
 
-fn is_plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
+struct Pairs;
+
+impl<'de> Visitor<'de> for Pairs {
+    type Value = Vec<(Word, Option<f64>)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names with numbers")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Self::Value, A::Error> {
+        let mut inputs = Vec::new();
+        while let Some((name, value)) = pairs.next_entry::<String, Option<f64>>()? {
+            inputs.push((Word::Owned(name), value));
+        }
+        Ok(inputs)
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_no_number_is_missing_and_names_cannot_break_out() {
         let inputs = [(Word::from("a\",b:1}"), Some(f64::NAN)), (Word::from("é"), Some(2.0))];
-        assert_eq!(encode(&inputs), r#"{"a__b_1_":null,"_":2}"#);
+        assert_eq!(encode(&inputs), r#"{"a\",b:1}":null,"é":2}"#);
     }
 
     #[test]
