@@ -12,14 +12,21 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 GUEST := $(abspath $(TARGET))/guest
 X86_64 := x86_64-unknown-linux-musl
 S390X := s390x-unknown-linux-musl
-# rustup has no standard library for static s390x programs that is small: glibc's is 1.3 MB. So the
-# toolchain's own source of it is built, against musl from Debian's package. Building it is not yet
-# a stable feature of cargo; the pinned toolchain is what makes it safe to use.
+# The daemon runs in a hundred guests at once and is copied into root file systems that we do not
+# know, so it is static, and mapped where it was linked: what it leaves resident is mostly its own
+# file, and a position-independent one adds the pages that relocation writes to. The toolchain's own
+# source of std is built for size, for rustup's is built for speed and carries backtraces. That is
+# not yet a stable feature of cargo; the pinned toolchain is what makes it safe to use. Nothing
+# unwinds, so no tables for it; and a page less between what is read and what is run.
+GUEST_FLAGS := -C target-feature=+crt-static -C relocation-model=static \
+	-C force-unwind-tables=no -C link-arg=-Wl,-z,noseparate-code,--build-id=none
+# musl comes with rustup for x86-64, and from Debian's package for s390x.
 SYSROOT := $(abspath $(TARGET))/sysroot/s390x
-S390X_FLAGS := -C target-feature=+crt-static -C relocation-model=static \
-	-C link-self-contained=no -L native=$(SYSROOT) -C link-arg=-nostartfiles \
+S390X_FLAGS := -C link-self-contained=no -L native=$(SYSROOT) -C link-arg=-nostartfiles \
 	-C link-arg=$(SYSROOT)/crt1.o -C link-arg=$(SYSROOT)/crti.o \
 	-C link-arg=-lc -C link-arg=$(SYSROOT)/crtn.o
+BUILD_GUEST := cargo build --locked --profile guest -p pinheadd --target-dir $(TARGET)/build-std \
+	-Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
 
 FUZZ_SECONDS ?= 60
 ARGS ?=
@@ -32,14 +39,12 @@ up: setup-test build ## build, then start guests: make up ARGS="..."
 
 build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
 	cargo build --locked --release -p pinhead
-	cargo build --locked --profile guest -p pinheadd --target $(X86_64)
-	@install -CD $(TARGET)/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS)' $(BUILD_GUEST) --target $(X86_64)
+	@install -CD $(TARGET)/build-std/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
 	cargo run --locked --quiet --release -p farm --example sysroot -- $(SYSROOT)
-	RUSTC_BOOTSTRAP=1 CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \
-	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_RUSTFLAGS='$(S390X_FLAGS)' \
-	cargo build --locked --profile guest -p pinheadd --target $(S390X) \
-		--target-dir $(TARGET)/build-std -Zbuild-std=std,panic_abort \
-		-Zbuild-std-features=optimize_for_size
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS) $(S390X_FLAGS)' \
+	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \
+	$(BUILD_GUEST) --target $(S390X)
 	@install -CD $(TARGET)/build-std/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
 
 test: setup-test build ## all tests, those that boot guests too

@@ -19,7 +19,7 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
         .map(|name| (closeness(wanted, name), name))
         .filter(|(distance, _)| *distance <= limit)
         .collect();
-    found.sort();
+    found.sort_unstable();
     found.dedup();
     found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
 }

@@ -29,6 +29,7 @@ Environment:
   PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
   ORIGINAL           IBM's cpuplugd, built for this machine, to measure beside ours; this
                      needs root, for a mount namespace in which it cannot change anything
+  BEFORE             another pinheadd, to measure beside ours
 
 The exit status is 0 when all could be measured, whether or not a promise is kept.
 ";
@@ -57,6 +58,8 @@ pub struct Args {
     pub guest_dir: PathBuf,
     /// The original daemon, if it is here.
     pub original: Option<PathBuf>,
+    /// Another build of our daemon, to compare with.
+    pub before: Option<PathBuf>,
 }
 
 /// Which figures are wanted.
@@ -150,8 +153,8 @@ fn parse_with(
             "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
         )
     })?;
-    let original = set("ORIGINAL");
-    Ok(Command::Measure(Args { seconds, part, day, guests, guest_dir, original }))
+    let (original, before) = (set("ORIGINAL"), set("BEFORE"));
+    Ok(Command::Measure(Args { seconds, part, day, guests, guest_dir, original, before }))
 }
 
 #[cfg(test)]
@@ -170,7 +173,8 @@ mod tests {
         let guest = ("PINHEAD_GUEST_DIR", "/g");
         let (part, guests, day) = (Part::Usual, 100, None);
         let guest_dir = PathBuf::from("/g");
-        let expected = Args { seconds: 60, part, day, guests, guest_dir, original: None };
+        let (original, before) = (None, None);
+        let expected = Args { seconds: 60, part, day, guests, guest_dir, original, before };
         // A variable that is set to nothing is as good as not set.
         let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
         assert_eq!(found, Command::Measure(expected.clone()));

@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// The promises.
 const PREADS_RATIO: f64 = 1.25;
 const ORIGINAL_RATIO: f64 = 0.5;
-const RESIDENT_KIB: f64 = 1024.0;
+const BEFORE_RATIO: f64 = 1.0;
+const RESIDENT_KIB: f64 = 600.0;
 const WAKE_UPS: f64 = 1.05;
 
 /// One window, in seconds and so in intervals.
@@ -61,26 +62,40 @@ fn elsewhere() -> Vec<Row> {
 fn run(args: &Args, cpu: usize, scene: &Scene) -> Result<Vec<Row>, Error> {
     let program = args.guest_dir.join("x86_64/pinheadd");
     let start = now();
-    let mut daemon = Subject::start("daemon", &mut daemon(&program, scene), &scene.log("daemon"))?;
+    let mut ours = daemon(&program, scene, "run");
+    let mut ours = Subject::start("daemon", &mut ours, &scene.log("daemon"))?;
 
-    // Two of them half a second apart, three of them a third.
-    let apart_ms = if args.original.is_some() { 333 } else { 500 };
-    sleep_until(start + Duration::from_millis(1_000 + apart_ms));
+    // All within a second, as far apart as they can be.
+    let others = 1 + usize::from(args.original.is_some()) + usize::from(args.before.is_some());
+    let apart = Duration::from_secs(1) / (others as u32 + 1);
+    let mut next = start + Duration::from_secs(1);
+    let mut wait = || {
+        next += apart;
+        sleep_until(next);
+    };
+    wait();
     let root = scene.root();
-    let files = daemon.open_files(&[Path::new("/proc"), Path::new("/sys"), &root])?;
+    let files = ours.open_files(&[Path::new("/proc"), Path::new("/sys"), &root])?;
     let preads = &mut preads(&files)?;
     let mut preads = Subject::start("preads", preads, &scene.log("preads"))?;
-
-    sleep_until(start + Duration::from_millis(1_000 + 2 * apart_ms));
     let mut original = args.original.as_deref().map(|program| {
+        wait();
         let mut command = original::command(program, &scene.rules());
         Subject::start("original", &mut command, &scene.log("original"))
     });
+    let mut before = args.before.as_deref().map(|program| {
+        wait();
+        let mut command = daemon(program, scene, "run-before");
+        Subject::start("before", &mut command, &scene.log("before"))
+    });
 
-    let mut all = vec![&mut daemon, &mut preads];
-    if let Some(Ok(original)) = &mut original {
-        all.push(original);
-    }
+    let mut all = vec![&mut ours, &mut preads];
+    let mut place = |subject| {
+        all.push(subject);
+        all.len() - 1
+    };
+    let original_at = original.as_mut().and_then(|o| o.as_mut().ok()).map(&mut place);
+    let before_at = before.as_mut().and_then(|b| b.as_mut().ok()).map(&mut place);
     let windows = watch(&mut all, start + WARM_UP, args.seconds / WINDOW_S)?;
 
     let list = files.iter().map(|f| short(f, &root)).collect::<Vec<_>>().join(" ");
@@ -89,25 +104,33 @@ fn run(args: &Args, cpu: usize, scene: &Scene) -> Result<Vec<Row>, Error> {
         .note(&format!("all on CPU {cpu}, at the same time"));
     let mut rows = vec![row];
     let name = "CPU time against the original";
-    rows.push(match &original {
-        None => Row::skipped(name, "ORIGINAL does not say where IBM's cpuplugd is"),
-        Some(Err(error)) => Row::failed(name, error),
-        Some(Ok(_)) => ratio(name, &windows, 2, ORIGINAL_RATIO)?,
+    rows.push(match (&original, original_at) {
+        (Some(Err(error)), _) => Row::failed(name, error),
+        (_, Some(at)) => ratio(name, &windows, at, ORIGINAL_RATIO)?,
+        _ => Row::skipped(name, "ORIGINAL does not say where IBM's cpuplugd is"),
     });
-    let resident = Figure { value: daemon.resident_kib()? as f64, digits: 0, unit: " KiB" };
+    let name = "CPU time against BEFORE";
+    match (&before, before_at) {
+        (Some(Err(error)), _) => rows.push(Row::failed(name, error)),
+        (_, Some(at)) => rows.push(ratio(name, &windows, at, BEFORE_RATIO)?),
+        _ => {}
+    }
+    let resident = Figure { value: ours.resident_kib()? as f64, digits: 0, unit: " KiB" };
     rows.push(Row::promised("resident memory, x86_64", resident, RESIDENT_KIB));
-    if let Some(Ok(original)) = &mut original {
-        let resident = format!("{} KiB", original.resident_kib()?);
-        rows.push(Row::plain("resident memory of the original", &resident));
+    for (name, subject) in [("the original", &mut original), ("BEFORE", &mut before)] {
+        if let Some(Ok(subject)) = subject {
+            let resident = format!("{} KiB", subject.resident_kib()?);
+            rows.push(Row::plain(&format!("resident memory of {name}"), &resident));
+        }
     }
     rows.push(wake_ups(&windows));
     Ok(rows)
 }
 
-fn daemon(program: &Path, scene: &Scene) -> Command {
+fn daemon(program: &Path, scene: &Scene, run_dir: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["--foreground", "--dry-run", "--pace", "fixed", "--config"]).arg(scene.rules());
-    command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.run_dir());
+    command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.run_dir(run_dir));
     command
 }
 

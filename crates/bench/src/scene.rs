@@ -23,7 +23,8 @@ impl Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
         let scene = Scene { dir };
         let root = scene.root();
-        for new in [root.join("proc/sys/vm"), scene.run_dir()] {
+        let runs = ["run", "run-before"].map(|name| scene.run_dir(name));
+        for new in runs.into_iter().chain([root.join("proc/sys/vm")]) {
             fs::create_dir_all(&new).map_err(|e| Error::file(&new, e))?;
         }
         for name in ["proc/stat", "proc/loadavg", "proc/meminfo", "proc/vmstat", "sys"] {
@@ -40,9 +41,9 @@ impl Scene {
         self.dir.join("root")
     }
 
-    /// For the daemon's lock and status.
-    pub fn run_dir(&self) -> PathBuf {
-        self.dir.join("run")
+    /// For a daemon's lock and status: `run`, or `run-before`.
+    pub fn run_dir(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
     }
 
     /// The rules file.

@@ -5,7 +5,7 @@ use crate::table::{Figure, Row};
 use std::path::Path;
 
 /// The most that one may have.
-const PROMISE_BYTES: f64 = 1_048_576.0;
+const PROMISE_BYTES: f64 = 450_000.0;
 
 /// The size for each architecture.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {

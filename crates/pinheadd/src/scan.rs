@@ -103,7 +103,7 @@ impl Scanner {
         totals.rest_dispatches = Some(all.saturating_sub(told));
         let then_ms = last.as_ref().map(|last| last.uptime_ms);
         let mut order: Vec<usize> = (0..top.len()).collect();
-        order.sort_by_key(|place| std::cmp::Reverse(tasks[top[*place]].run_grown()));
+        order.sort_unstable_by_key(|place| std::cmp::Reverse(tasks[top[*place]].run_grown()));
         let mut rows: Vec<Option<Task>> = vec![None; top.len()];
         for place in order {
             rows[place] = dir.task(&tasks[top[place]], place, then_ms);

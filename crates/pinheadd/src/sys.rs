@@ -297,22 +297,42 @@ pub fn page_kib() -> u64 {
     u64::try_from(bytes).map_or(4, |bytes| bytes / 1024)
 }
 
-/// A time as C's `ctime` writes it, in the local time zone, without the newline.
+/// A time as C's `ctime` writes it, in the local time zone, without the newline. C's own way to
+/// write it would bring all of `printf`.
 pub fn ctime(epoch_s: f64) -> String {
+    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     // Its width is the C library's business, and musl's is about to change.
     let time = epoch_s as i64 as _;
-    let mut text = [0 as libc::c_char; 64];
     let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
-    // SAFETY: localtime_r fills the structure or returns null, strftime writes at
-    // most the given length with a zero at the end, or returns 0.
-    unsafe {
+    // SAFETY: localtime_r fills the structure or returns null; it is read only where it did.
+    let tm = unsafe {
         if libc::localtime_r(&time, parts.as_mut_ptr()).is_null() {
             return String::new();
         }
-        let format = c"%a %b %e %H:%M:%S %Y".as_ptr();
-        if libc::strftime(text.as_mut_ptr(), text.len(), format, parts.as_ptr()) == 0 {
-            return String::new();
-        }
-        CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
+        parts.assume_init()
+    };
+    let name = |names: &[&'static str], at: i32| {
+        usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("???")
+    };
+    let (day, month) = (name(&DAYS, tm.tm_wday), name(&MONTHS, tm.tm_mon));
+    let year = i64::from(tm.tm_year) + 1900;
+    let (hour, minute, second) = (tm.tm_hour, tm.tm_min, tm.tm_sec);
+    format!("{day} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", tm.tm_mday)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ctime;
+
+    #[test]
+    fn a_time_is_written_as_ctime_writes_it() {
+        // Which zone this machine is in is not ours to say.
+        let text = ctime(1_000_000_000.0);
+        let fields: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+        assert!(matches!(fields[..], ["Sat" | "Sun", "Sep", "8" | "9", _, "2001"]), "{text}");
+        assert!(text.contains("Sep  "), "{text}");
+        assert_eq!((text.len(), fields[3].len()), (24, 8), "{text}");
     }
 }

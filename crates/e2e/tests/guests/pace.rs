@@ -70,10 +70,10 @@ fn resident_kib(arch: Arch) -> u64 {
 
 #[test]
 fn x86_64_the_daemon_is_small() {
-    assert!(resident_kib(Arch::X86_64) <= 1024);
+    assert!(resident_kib(Arch::X86_64) <= 600);
 }
 
 #[test]
 fn s390x_the_daemon_is_small() {
-    assert!(resident_kib(Arch::S390x) <= 1024);
+    assert!(resident_kib(Arch::S390x) <= 550);
 }
