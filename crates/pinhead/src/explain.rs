@@ -2,7 +2,7 @@
 
 mod host_rules;
 
-use crate::cli::{ExplainArgs, Format};
+use crate::args::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
 use crate::up::control;
 use crate::{Error, machine};

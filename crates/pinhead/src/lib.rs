@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod args;
 pub mod check;
 pub mod cli;
 pub mod conform;

@@ -1,8 +1,9 @@
 //! `pinhead`: parses the command line, runs the command, maps errors to exit codes.
 
 use clap::Parser;
+use pinhead::args::{CheckArgs, ConformArgs, Format};
 use pinhead::check::{self, Against};
-use pinhead::cli::{CheckArgs, Cli, Command, ConformArgs, Format};
+use pinhead::cli::{Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{

@@ -1,6 +1,6 @@
 //! `pinhead schema`: the tables of recordings, column by column.
 
-use crate::cli::Format;
+use crate::args::Format;
 use clap::Args;
 use serde_json::json;
 use std::fmt::Write as _;

@@ -39,10 +39,16 @@ impl Modules {
     /// The modules among `files` that belong to the crate in the directory `crates/NAME`.
     pub fn of(name: &str, files: &[File]) -> Self {
         let start = format!("crates/{name}/src/");
+        let has_library = files.iter().any(|file| file.path == format!("{start}lib.rs"));
         let mut all = Vec::new();
         for file in files {
             let Some(inside) = file.path.strip_prefix(&start) else { continue };
-            let Some(path) = module_path(inside) else { continue };
+            // Beside a library, a program is a crate of its own, from which nobody takes anything.
+            let path = match inside {
+                "main.rs" if has_library => Some(vec![inside.to_owned()]),
+                _ => module_path(inside),
+            };
+            let Some(path) = path else { continue };
             let code = without_tests(&code_only(&file.text));
             let uses = uses::of(&code);
             all.push(Module { file: file.path.clone(), code, path, uses });

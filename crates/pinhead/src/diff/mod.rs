@@ -11,7 +11,7 @@ pub use tell::Answer;
 pub use track::{Parting, Total};
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use crate::why::when::{self, Now};
 use crate::why::who::{self, Chosen};
 use clap::Args;

@@ -3,7 +3,7 @@
 mod machine;
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use crate::up::rundir;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;

@@ -6,8 +6,8 @@
 //! ```
 
 use super::Explained;
+use crate::args::ExplainArgs;
 use crate::check::{self, Checked};
-use crate::cli::ExplainArgs;
 use crate::rulesfile::RulesText;
 use crate::{Error, manage};
 use counters::HostCounter;

@@ -2,7 +2,7 @@
 
 use super::find;
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use base::plain;
 use farm::service;
 use serde_json::{Value, json};

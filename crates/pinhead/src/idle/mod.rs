@@ -11,7 +11,7 @@ mod wakers;
 pub use wakers::{Kind, Waker, Wakers};
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use crate::manage::{SocketArg, ask_manager, json, unexpected};
 use base::duration;
 use clap::Args;

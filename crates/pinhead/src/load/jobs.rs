@@ -3,7 +3,7 @@
 use super::farm::Farm;
 use super::{BuildArgs, ClaimArgs, GuestArgs, TarArgs, Told};
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
 use base::chain;

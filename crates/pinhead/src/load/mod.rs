@@ -10,7 +10,7 @@ mod jobs;
 mod web;
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use clap::{Args, Subcommand};
 
 /// `pinhead load`

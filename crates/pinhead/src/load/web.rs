@@ -2,7 +2,7 @@
 
 use super::{TargetArgs, Told, WebArgs, WipeArgs, farm};
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};

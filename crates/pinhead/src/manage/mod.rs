@@ -6,7 +6,7 @@ mod run;
 pub use run::{keep, run};
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use crate::diff::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use host::config::{Place, Share};

@@ -11,7 +11,7 @@
 use super::progress::{Progress, Step};
 use super::serve::{self, Run, Watcher};
 use crate::Error;
-use crate::cli::ServiceArgs;
+use crate::args::ServiceArgs;
 use farm::Clock;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};

@@ -12,7 +12,7 @@ pub mod setup;
 mod table;
 
 use crate::Error;
-use crate::cli::{UpArgs, UpFormat};
+use crate::args::{UpArgs, UpFormat};
 use control::Control;
 use farm::GuestSpec;
 use farm::fleet::owner::OTHERS;

@@ -12,7 +12,7 @@ use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
 use super::{Screen, all_ended, failures, give_run_dir, json, signals};
 use crate::Error;
-use crate::cli::UpFormat;
+use crate::args::UpFormat;
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::service::{OWNERS_END, ReadyState, Service};

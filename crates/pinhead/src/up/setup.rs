@@ -2,7 +2,7 @@
 
 use super::plan::checked_rules;
 use crate::Error;
-use crate::cli::{ArchArg, PaceArg, UpArgs};
+use crate::args::{ArchArg, PaceArg, UpArgs};
 use farm::fleet::{Load, load_script};
 use farm::{Accel, Arch, Cache, GuestFile, GuestSpec, Image, ImageSpec, probe_kvm};
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
 pub use tell::{Answer, printed};
 
 use crate::Error;
-use crate::cli::Format;
+use crate::args::Format;
 use clap::{Args, ValueEnum};
 use gather::{History, gather};
 use std::path::PathBuf;

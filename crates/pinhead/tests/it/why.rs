@@ -2,7 +2,7 @@
 //! and what they do with hostile names, unknown guests and times without decisions.
 
 use jiff::tz;
-use pinhead::cli::Format;
+use pinhead::args::Format;
 use pinhead::diff::{self, DiffArgs};
 use pinhead::why::when::Now;
 use pinhead::why::{self, PolicyArg, WhyArgs};
