@@ -2,8 +2,8 @@
 # The second half of a guest's first process: brings up what the daemon and the tests need, then
 # only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
 #
-# The first half says in `name`, `ctl`, `ip` and `template` what stands on the kernel's command
-# line. Where the root is Debian's, busybox's commands come last in the PATH.
+# The first half says in `name`, `ctl`, `ip`, `template` and `cpus` what stands on the kernel's
+# command line. Where the root is Debian's, busybox's commands come last in the PATH.
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
 
@@ -41,6 +41,17 @@ if [ "${ctl:-0}" = 1 ]; then
     link_port org.pinhead.ctl.0
     # The loop ends when the host's end was not there yet; then it starts again.
     while :; do ctl_loop 3<> /dev/virtio-ports/org.pinhead.ctl.0; usleep 100000; done &
+fi
+
+# Under an emulation that does not bear code that is patched while another CPU runs it, all that
+# patches the kernel in a boot comes before this, and what finds and counts CPUs after it.
+if [ "${cpus:-}" = later ]; then
+    # A kernel patches itself at its first connection.
+    [ -z "${ip:-}" ] || wget -q -O /dev/null http://127.0.0.1:1/ 2> /dev/null
+    for file in /sys/devices/system/cpu/cpu[0-9]*/online; do
+        read -r online < "$file"
+        [ "$online" = 1 ] || echo 1 > "$file" || echo "pinhead: $file: it does not start"
+    done
 fi
 
 # What the image is for. Each ends when its service is ready.

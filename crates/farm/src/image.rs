@@ -46,6 +46,17 @@ pub struct Image {
     pub kernel: PathBuf,
     /// The archive with the first file system.
     pub initramfs: PathBuf,
+    /// Whose the first process in it is.
+    pub first_process: FirstProcess,
+}
+
+/// Whose a guest's first process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstProcess {
+    /// Ours, which does what our words on the kernel's command line say.
+    Ours,
+    /// The user's, which knows nothing of them.
+    Users,
 }
 
 /// The commands that a guest has. Those that its busybox does not know are left out.
@@ -76,7 +87,7 @@ impl ImageSpec {
             }
             Arch::S390x => packages.kernel,
         };
-        Ok(Image { arch: self.arch, kernel, initramfs })
+        Ok(Image { arch: self.arch, kernel, initramfs, first_process: FirstProcess::Ours })
     }
 
     fn archive(&self, packages: &GuestPackages) -> Result<Archive, Error> {

@@ -10,10 +10,13 @@ use std::path::Path;
 
 use crate::qemu::DAEMON_PORT;
 use crate::tsc::{self, Rate};
-use crate::{Accel, Arch, GuestSpec};
+use crate::{Accel, Arch, FirstProcess, GuestSpec, emulator};
 
 /// Ports of a guest's serial device: the kernel's console, which is not there, ours, and one more.
 const PORTS: u32 = 4;
+
+/// How often Debian's kernels tick.
+const TICKS_A_SECOND: u64 = 250;
 
 /// Where a guest's memory is.
 #[derive(Clone, Copy, Debug)]
@@ -47,23 +50,47 @@ impl Ram<'_> {
     }
 }
 
+/// What a guest's command line depends on besides the guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Host {
+    /// The rate of the host's time stamp counter, if the guest is to be told.
+    pub(crate) tsc_rate: Option<Rate>,
+    /// When the guest's CPUs may start.
+    pub(crate) cpus: CpuStart,
+}
+
+/// When a guest's CPUs but the first start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuStart {
+    /// While its kernel boots, as everywhere.
+    InBoot,
+    /// When its kernel has patched itself: see [`emulator::keeps_stale_code`].
+    Later,
+}
+
 impl GuestSpec {
     /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
     /// and its clones have the same devices in the same order: a state fits no other machine.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
-        self.arguments_at(self.tsc_rate())
+        self.arguments_at(self.host())
     }
 
-    /// The rate of the host's time stamp counter, if the guest is to be told.
-    pub(crate) fn tsc_rate(&self) -> Option<Rate> {
+    /// What this guest is to know of the host.
+    pub(crate) fn host(&self) -> Host {
         match (self.image.arch, self.accel) {
-            (Arch::X86_64, Accel::Emulation(_)) => tsc::host_rate(),
-            _ => None,
+            (Arch::X86_64, Accel::Emulation(_)) => Host {
+                tsc_rate: tsc::host_rate(),
+                cpus: match emulator::keeps_stale_code(self.image.arch) {
+                    true => CpuStart::Later,
+                    false => CpuStart::InBoot,
+                },
+            },
+            _ => Host { tsc_rate: None, cpus: CpuStart::InBoot },
         }
     }
 
-    /// The arguments on a host whose time stamp counter has this rate.
-    pub(crate) fn arguments_at(&self, tsc_rate: Option<Rate>) -> Vec<OsString> {
+    /// The arguments on this host.
+    pub(crate) fn arguments_at(&self, host: Host) -> Vec<OsString> {
         let arch = self.image.arch;
         let machine = match arch {
             Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
@@ -90,7 +117,7 @@ impl GuestSpec {
         option("-display", "none".into());
         option("-kernel", self.image.kernel.clone().into());
         option("-initrd", self.image.initramfs.clone().into());
-        option("-append", self.kernel_command_line(tsc_rate).into());
+        option("-append", self.kernel_command_line(host).into());
         option("-mon", "chardev=qmp,mode=control".into());
         // A guest of the ccw transport waits for ever for the acknowledgement of a page report
         // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
@@ -139,8 +166,9 @@ impl GuestSpec {
         list
     }
 
-    fn kernel_command_line(&self, tsc_rate: Option<Rate>) -> String {
+    fn kernel_command_line(&self, host: Host) -> String {
         let arch = self.image.arch;
+        let ours = self.image.first_process == FirstProcess::Ours;
         let mut line = match arch {
             // A guest that boots beside many others may miss the ticks by which its kernel tries
             // the timer, and would panic: there is nothing broken to be found.
@@ -160,10 +188,21 @@ impl GuestSpec {
             line.push_str(" mitigations=off skew_tick=1");
         }
         // Writing to a string cannot fail.
-        if let Some(rate) = tsc_rate {
+        if let Some(rate) = host.tsc_rate {
             // Its kernel believes what it is told, and else measures: on a busy host it measures
             // how QEMU was kept from running, and its clock goes wrong for good.
             let _ = write!(line, " tsc_early_khz={}", rate.khz());
+            if ours {
+                // Else each CPU measures the same again, for a tenth of a second and more.
+                let _ = write!(line, " lpj={}", rate.khz() * 1000 / TICKS_A_SECOND);
+            }
+        }
+        if ours && self.cpus > 1 && host.cpus == CpuStart::Later {
+            // Code that no other CPU runs is patched without harm: the kernel boots with one, and
+            // our first process starts the others. The words between keep the kernel from patching
+            // itself for a single CPU and back, and for interrupts to all CPUs at once, which it
+            // does whenever they become more than one.
+            line.push_str(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later");
         }
         let _ = write!(line, " pinhead.name={}", self.name);
         if self.ctl {

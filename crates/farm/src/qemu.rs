@@ -283,11 +283,13 @@ impl Guest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::{CpuStart, Host};
     use crate::tsc::{self, Rate};
-    use crate::{Arch, Forward, WhyEmulation};
+    use crate::{Arch, FirstProcess, Forward, WhyEmulation};
 
     fn spec(arch: Arch) -> GuestSpec {
-        let image = Image { arch, kernel: "/k,1".into(), initramfs: "/i".into() };
+        let (kernel, initramfs) = ("/k,1".into(), "/i".into());
+        let image = Image { arch, kernel, initramfs, first_process: FirstProcess::Ours };
         GuestSpec {
             name: "g1".into(),
             accel: Accel::Emulation(WhyEmulation::Asked),
@@ -309,8 +311,8 @@ mod tests {
     #[test]
     fn command_lines() {
         let words = |arch| {
-            let rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
-            let words = spec(arch).arguments_at(rate);
+            let tsc_rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
+            let words = spec(arch).arguments_at(Host { tsc_rate, cpus: CpuStart::InBoot });
             words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let x86 = words(Arch::X86_64).join(" ");
@@ -319,8 +321,8 @@ mod tests {
             "-smp 2 -m 96M",
             "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
             "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
-            "panic=-1 mitigations=off skew_tick=1 tsc_early_khz=2596000 ",
-            "tsc_early_khz=2596000 pinhead.name=g1 pinhead.ctl=1",
+            "panic=-1 mitigations=off skew_tick=1 tsc_early_khz=2596000 lpj=10384000 ",
+            "lpj=10384000 pinhead.name=g1 pinhead.ctl=1",
             "pinhead.args=-f,/etc/rules -mon",
         ] {
             assert!(x86.contains(part), "{part} not in {x86}");
@@ -334,12 +336,33 @@ mod tests {
 
     #[test]
     fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
-        assert_eq!(spec(Arch::S390x).tsc_rate(), None);
+        assert_eq!(spec(Arch::S390x).host().tsc_rate, None);
         let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
-        assert_eq!(kvm.tsc_rate(), None);
-        let unknown = spec(Arch::X86_64).arguments_at(None);
+        assert_eq!(kvm.host().tsc_rate, None);
+        let unknown = Host { tsc_rate: None, cpus: CpuStart::InBoot };
+        let unknown = spec(Arch::X86_64).arguments_at(unknown);
         assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
-        assert_eq!(spec(Arch::X86_64).tsc_rate(), tsc::host_rate());
+        assert_eq!(spec(Arch::X86_64).host().tsc_rate, tsc::host_rate());
+    }
+
+    #[test]
+    fn cpus_start_later_where_qemu_keeps_stale_code() {
+        let is_told = |spec: &GuestSpec, cpus| {
+            let words = spec.arguments_at(Host { tsc_rate: None, cpus });
+            words.iter().any(|word| {
+                let word = word.to_str().unwrap();
+                word.contains(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later ")
+            })
+        };
+        let pc = spec(Arch::X86_64);
+        assert!(is_told(&pc, CpuStart::Later) && !is_told(&pc, CpuStart::InBoot));
+        let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
+        assert_eq!(kvm.host().cpus, CpuStart::InBoot, "nothing is translated");
+        let single = GuestSpec { cpus: 1, ..pc.clone() };
+        assert!(!is_told(&single, CpuStart::Later));
+        let mut users = pc;
+        users.image.first_process = FirstProcess::Users;
+        assert!(!is_told(&users, CpuStart::Later), "nobody there would start them");
     }
 
     #[test]

@@ -21,7 +21,6 @@ use std::io;
 use std::iter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command as Tool;
 use std::time::{Duration, SystemTime};
 
 use base::StableHash;
@@ -31,11 +30,11 @@ use wire::{ToGuest, ToHost};
 use crate::apt::create_dir;
 use crate::disk::Writes;
 use crate::error::FileContext;
+use crate::machine::Host;
 use crate::shelf::{Held, clear, found, memory_of, remove_old};
-use crate::sys;
-use crate::tool::run;
 use crate::tsc::Rate;
 use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
+use crate::{emulator, sys};
 
 /// What a template is called while it runs.
 const NAME: &str = "template";
@@ -102,7 +101,7 @@ impl Template {
         let spec = template_spec(spec)?;
         let directory = cache.root().join("templates").join(spec.image.arch.name());
         let state_at = state_paths(&directory, key(&spec, clones)?);
-        let rate = spec.tsc_rate();
+        let rate = spec.host().tsc_rate;
         let state = state_at(rate);
         let alike = rate.into_iter().flat_map(Rate::alike).map(|rate| state_at(Some(rate)));
         let alike: Vec<PathBuf> = alike.collect();
@@ -164,10 +163,8 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     let mut put = |bytes: &[u8]| hash.put(bytes);
     put(&PREPARATION.to_le_bytes());
     put(&[clones as u8]);
-    let mut version = Tool::new(spec.image.arch.qemu_program());
-    let hint = format!("install {}", spec.image.arch.qemu_package());
-    put(run(version.arg("--version"), &hint)?.stdout.as_bytes());
-    for word in spec.arguments_at(None) {
+    put(emulator::version_text(spec.image.arch)?.as_bytes());
+    for word in spec.arguments_at(Host { tsc_rate: None, ..spec.host() }) {
         put(word.as_encoded_bytes());
     }
     let disk = spec.disk.as_ref().map(|disk| &disk.path);

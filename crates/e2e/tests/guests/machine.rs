@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use farm::{
-    Accel, Arch, Cache, Deadline, Error, GuestFile, GuestSpec, Image, ImageSpec, Session,
-    WhyEmulation, wait_for_exit,
+    Accel, Arch, Cache, Deadline, Error, FirstProcess, GuestFile, GuestSpec, Image, ImageSpec,
+    Session, WhyEmulation, wait_for_exit,
 };
 use qmp::Reply;
 
@@ -231,7 +231,12 @@ fn a_killed_parent_takes_qemu_with_it() {
 #[test]
 fn a_qemu_that_ends_at_once_tells_why() {
     let missing = PathBuf::from("/no/such/kernel");
-    let image = Image { arch: Arch::X86_64, kernel: missing.clone(), initramfs: missing };
+    let image = Image {
+        arch: Arch::X86_64,
+        kernel: missing.clone(),
+        initramfs: missing,
+        first_process: FirstProcess::Ours,
+    };
     let error = Session::boot(&spec("broken", image), soon()).unwrap_err();
     assert!(matches!(error, Error::QemuExited { .. }), "{error:?}");
     assert!(error.to_string().contains("/no/such/kernel"), "{error}");

@@ -9,8 +9,8 @@ use farm::fleet::{Daemon, Floor, Seat};
 use farm::rootfs::Software;
 use farm::service::{Occupant, ServedPort};
 use farm::{
-    Accel, Arch, Cache, Clock, Clones, Deadline, Disk, DiskFormat, Forward, GuestFile, GuestSpec,
-    Image, ImageSpec, Net, Template, Writes, probe_kvm, web_files,
+    Accel, Arch, Cache, Clock, Clones, Deadline, Disk, DiskFormat, FirstProcess, Forward,
+    GuestFile, GuestSpec, Image, ImageSpec, Net, Template, Writes, probe_kvm, web_files,
 };
 use rules::{Machine, Severity};
 use std::path::{Path, PathBuf};
@@ -204,7 +204,8 @@ fn files(
         serial: None,
     });
     let (kernel, initramfs) = (kernel.to_path_buf(), initramfs.to_path_buf());
-    Ok(Root { image: Image { arch: class.arch, kernel, initramfs }, disk, words: Vec::new() })
+    let image = Image { arch: class.arch, kernel, initramfs, first_process: FirstProcess::Users };
+    Ok(Root { image, disk, words: Vec::new() })
 }
 
 fn floor(class: &Class) -> Floor {
