@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build test bench lint fuzz clean setup-%
+.PHONY: help up build test bench soak lint fuzz clean setup-%
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -53,6 +53,9 @@ test: setup-test build ## all tests, those that boot guests too
 
 bench: build ## the measurements behind our figures
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)
+
+soak: build ## boot 1,300 guests, some at a time, and count those that hang
+	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- --soak
 
 lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check

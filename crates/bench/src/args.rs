@@ -10,11 +10,13 @@ Usage: bench [--seconds N] [--only idle|farm] [--guests N]
        bench --only day [--dir DIR]
        bench --only scan|top
        bench --collect
+       bench --soak
 
 Measures the guest daemon on this machine and prints each figure beside its promise.
 
   --seconds N  how long the daemon is watched, 10 at least (default 60)
   --collect    measure only what collecting costs the host; it needs no daemon
+  --soak       boots guests, one after the other, and counts those that hang
   --only idle  instead: the host manager beside idle guests of 128 MiB, which takes some
                ten minutes and 150 MiB of memory a guest
   --only farm  instead: web servers from one template, of 96 MiB each; it sets up a memory
@@ -26,6 +28,15 @@ Measures the guest daemon on this machine and prints each figure beside its prom
   --dir DIR    where the day is left, and used the next time
 
 Environment:
+  SOAK_COUNT, SOAK_S390X_COUNT
+                     guests that --soak boots (default 1000 and 300)
+  SOAK_AT_ONCE       of them at the same time (default 4)
+  SOAK_CPUS          CPUs of each (default 4)
+  SOAK_LIMIT         seconds after which a boot counts as a hang (default 300)
+  SOAK_KERNEL        more words for their kernels: maxcpus=64 lets all CPUs start in the boot,
+                     as without the remedy for QEMU before 8.1
+  SOAK_FLIPS         instead of a boot alone, so many changes of the kernel's code while all
+                     CPUs run it: on QEMU before 8.1 most guests hang
   PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
   ORIGINAL           IBM's cpuplugd, built for this machine, to measure beside ours; this
                      needs root, for a mount namespace in which it cannot change anything
@@ -90,6 +101,8 @@ pub enum Command {
     Threads(usize),
     /// Measure only what collecting costs.
     Collect,
+    /// Boot guests, one after the other.
+    Soak,
     /// Measure.
     Measure(Args),
 }
@@ -107,6 +120,7 @@ fn parse_with(
     while let Some(word) = words.next() {
         match word.to_str() {
             Some("-h" | "--help") => return Ok(Command::Help),
+            Some("--soak") => return Ok(Command::Soak),
             Some("--collect") => return Ok(Command::Collect),
             Some(PREADS) => return Ok(Command::Preads(words.map(PathBuf::from).collect())),
             Some(THREADS) => {

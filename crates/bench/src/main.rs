@@ -26,6 +26,7 @@ mod rivals;
 mod scan;
 mod scene;
 mod sizes;
+mod soak;
 mod stats;
 mod subject;
 mod sys;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Ok(Command::Preads(files)) => baseline::run(&files).map(|()| ExitCode::SUCCESS),
         Ok(Command::Collect) => only_collecting(),
         Ok(Command::Threads(count)) => collect::be_guest(count).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Soak) => soak::run(),
         Ok(Command::Measure(args)) => measure(&args),
         Err(error) => Err(error),
     };

@@ -29,6 +29,7 @@ mod deadline;
 mod disk;
 mod emulator;
 mod error;
+mod evidence;
 pub mod fleet;
 mod identity;
 mod image;

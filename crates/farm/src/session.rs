@@ -10,6 +10,7 @@ use qmp::{Command, Reply};
 use wire::{Decoder, Identified, ToGuest, ToHost};
 
 use crate::deadline::read_before;
+use crate::evidence::{self, Hung};
 use crate::identity::identity;
 use crate::{Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, Process, SocketFile};
 
@@ -70,11 +71,22 @@ impl Session {
                 let _ = guest.process.wait(Deadline::after(END_GRACE));
             }
             guest.check()?;
-            return Err(Error::NotUp {
-                guest: guest.name,
-                console: console.text(),
-                source: Box::new(source),
-            });
+            let mut text = console.text();
+            if matches!(source, Error::Deadline { .. }) {
+                let hung = Hung {
+                    name: guest.name.clone(),
+                    pid: guest.process.id(),
+                    memory_mib: spec.memory_mib,
+                    console: text.clone(),
+                    said: guest.process.stderr(),
+                };
+                text.push_str(&match evidence::keep(&hung, &mut Monitor::new(guest.qmp)) {
+                    Ok(directory) => format!("\nWhat it does is in {}", directory.display()),
+                    Err(error) => format!("\nWhat it does is not kept: {error}"),
+                });
+            }
+            let source = Box::new(source);
+            return Err(Error::NotUp { guest: guest.name, console: text, source });
         }
         Ok(Session {
             name: guest.name,

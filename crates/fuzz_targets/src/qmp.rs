@@ -37,6 +37,7 @@ fn converse(pieces: &[&[u8]]) {
         Command::Balloon { value_bytes: u64::MAX },
         Command::SetStatsInterval { device_path: "/\"\n".into(), interval_seconds: 1 },
         Command::SystemPowerdown,
+        Command::Human { line: String::new() },
         Command::Quit,
         Command::QueryName,
         Command::QueryUuid,

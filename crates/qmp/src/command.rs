@@ -72,6 +72,11 @@ pub enum Command {
         /// Where from, in QEMU's words.
         uri: String,
     },
+    /// `human-monitor-command`: a line of the monitor for people. What it answers is for them too.
+    Human {
+        /// The line.
+        line: String,
+    },
     /// `quit`: ends QEMU without asking the guest.
     Quit,
 }
@@ -101,6 +106,7 @@ impl Command {
             Command::Migrate { .. } => "migrate",
             Command::LeaveFilesOut => "migrate-set-capabilities",
             Command::MigrateIncoming { .. } => "migrate-incoming",
+            Command::Human { .. } => "human-monitor-command",
             Command::Quit => "quit",
         }
     }
@@ -127,6 +133,7 @@ impl Command {
             Command::Migrate { uri } | Command::MigrateIncoming { uri } => {
                 Some(json!({ "uri": uri }))
             }
+            Command::Human { line } => Some(json!({ "command-line": line })),
             Command::LeaveFilesOut => {
                 let capability = json!({ "capability": "x-ignore-shared", "state": true });
                 Some(json!({ "capabilities": [capability] }))

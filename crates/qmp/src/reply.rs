@@ -102,6 +102,8 @@ pub enum Reply {
     Value(Value),
     /// The answer to [`Command::QueryStatus`].
     Status(RunState),
+    /// The answer to [`Command::Human`]. Its shape is nobody's promise.
+    Text(String),
 }
 
 impl Command {
@@ -172,6 +174,10 @@ impl Command {
                 })?))
             }
             Command::QomGet { .. } => Ok(Reply::Value(value.clone())),
+            Command::Human { .. } => {
+                let text = value.as_str().ok_or(reader.wrong("(text)"))?;
+                Ok(Reply::Text(text.to_owned()))
+            }
             Command::QueryStatus => {
                 let running = value.get("running").and_then(Value::as_bool);
                 Ok(Reply::Status(RunState {
