@@ -9,7 +9,6 @@
 //! What goes wrong on the far side is told once, and holds nobody up.
 
 use crate::config::MetricsSettings;
-use crate::manager::Manager;
 use crate::monitor::Sink;
 use crate::scrape::Scrape;
 use counters::series::{Moment, Who};
@@ -64,27 +63,6 @@ impl Feed {
     /// Takes what has come, by which of its descriptors are ready.
     pub fn turn(&mut self, ready: &[Event], now_ms: u64) {
         self.scrape.iter_mut().for_each(|scrape| scrape.turn(ready, now_ms));
-    }
-}
-
-impl Manager {
-    /// Publishes the monitor's newest moment, if there is one and somebody could see it.
-    pub(crate) fn publish(&mut self) {
-        if !self.feed.is_open() {
-            return;
-        }
-        let Some(moment) = self.monitor.as_mut().and_then(|monitor| monitor.newest()) else {
-            return;
-        };
-        let guests = &self.guests;
-        let is_present = |who: &Who| {
-            guests.values().any(|guest| {
-                let known = &guest.who;
-                (&known.uuid, &known.name, known.pid, known.start_ticks, &known.boot)
-                    == (&who.uuid, &who.name, who.pid, who.start_ticks, &who.boot)
-            })
-        };
-        self.feed.publish(&moment, &is_present);
     }
 }
 

@@ -4,8 +4,7 @@ use crate::inside::{Grants, Inside, Owner, memory_of, memory_of_stats};
 use crate::outside::Outside;
 use counters::Bytes;
 use hypervisor::{BalloonStats, Budget, Found, Id, RunState, Usage, Vcpus};
-use policy::arbiter::{Decision, GuestSample, Inputs, Key, Limits, Memory, Usable};
-use std::collections::VecDeque;
+use policy::arbiter::{GuestSample, Key, Limits, Memory, Usable};
 use std::sync::Arc;
 
 /// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
@@ -28,8 +27,6 @@ const BOOT_NOTE_MS: u64 = 2_000;
 const RESIDENT_MS: u64 = 5_000;
 /// A guest that has slept for so long is looked at every other tick.
 const SOUND_MS: u64 = 5_000;
-/// Passes whose numbers are kept, so that rules that look back can be explained.
-const RECENT: usize = 8;
 
 /// What was said of a guest's memory.
 #[derive(Clone, Debug)]
@@ -85,14 +82,6 @@ pub struct Guest {
     pub open_ms: Option<u64>,
     /// The last size that its balloon was told, by this manager.
     pub commanded: Option<Bytes>,
-    /// Another manager moves its balloon.
-    pub is_let_go: bool,
-    /// What was decided last about it, and when by the wall clock.
-    pub last: Option<(Decision, i64)>,
-    /// The last decision whose outcome is still to come.
-    pub ticket: Option<store::Ticket>,
-    /// The numbers of the last passes, the newest first.
-    pub recent: VecDeque<Inputs>,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
     boot: Option<[u8; 16]>,
@@ -145,10 +134,6 @@ impl Guest {
             stats_ms: None,
             open_ms: None,
             commanded: None,
-            is_let_go: false,
-            last: None,
-            ticket: None,
-            recent: VecDeque::with_capacity(RECENT),
             reported: Bytes::ZERO,
             boot: None,
             boots: 0,
@@ -290,12 +275,6 @@ impl Guest {
         }
         self.who = Arc::new(identity(&self.found, &self.class, self.boot, self.boots));
         before.is_some()
-    }
-
-    /// Keeps the numbers of a pass.
-    pub fn remember(&mut self, inputs: Inputs) {
-        self.recent.truncate(RECENT - 1);
-        self.recent.push_front(inputs);
     }
 
     /// What the arbiter is told of it.

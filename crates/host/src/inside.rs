@@ -4,7 +4,7 @@
 //! are bounded by the wire, and a flood is read within a budget.
 
 use crate::control::Asks;
-use crate::scan::{Gather, Scan};
+use crate::gather::{Gather, Scan};
 use base::PAGE_BYTES;
 use counters::Bytes;
 use hypervisor::{Found, Port};

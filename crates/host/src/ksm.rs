@@ -164,9 +164,14 @@ impl Ksm {
         self.told = Some(settings);
     }
 
+    /// Memory that needs no place of its own any more.
+    pub(crate) fn gain(&self) -> Option<Bytes> {
+        self.counters.pages_sharing.map(Pages::bytes)
+    }
+
     /// Gain beside cost.
     pub fn status(&self) -> Status {
-        let gain = self.counters.pages_sharing.map(Pages::bytes);
+        let gain = self.gain();
         Status {
             is_driven: self.is_driven,
             phase: self.is_driven.then(|| self.step.phase()),

@@ -13,38 +13,42 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod attach;
-mod book;
 mod clock;
 pub mod config;
 pub mod control;
+mod effect;
 mod error;
-mod events;
 mod feed;
+mod gather;
 mod guest;
+mod guests;
 mod inside;
+mod journal;
 pub mod keeper;
 pub mod ksm;
 mod lease;
+mod listen;
 mod machine;
-mod manager;
+mod memory;
 mod monitor;
-mod operator;
 mod outside;
-mod pass;
-mod policy_engine;
+mod recorder;
 mod requests;
-mod rows;
+mod run;
 mod scan;
 mod scrape;
+mod sources;
 mod start;
-mod upkeep;
+mod world;
 
 pub use clock::Clock;
 pub use error::Error;
 pub use feed::Feed;
 pub use lease::Lease;
+pub use listen::Listen;
 pub use machine::{Machine, MachineReader};
-pub use manager::{Manager, Options, Parts, Signals, Turn};
 pub use monitor::{Live, Monitor, Sink};
-pub use scrape::{Listen, Scrape};
+pub use run::{Manager, Options, Parts, Signals, Turn};
+pub use scrape::Scrape;

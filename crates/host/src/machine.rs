@@ -1,5 +1,6 @@
-//! The host itself: what it has, and whether it is in want.
+//! The host itself: what it has, and whether it is short of memory.
 
+use crate::config::Settings;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
 use kernfs::{Reader, Root};
 use policy::arbiter::HostSample;
@@ -74,6 +75,96 @@ impl Machine {
             None => (self.total, self.available),
         };
         HostSample { at_ms, total, available, strained }
+    }
+}
+
+/// Pages a second that a host writes to swap before it counts as short of memory: 4 MiB.
+const HOST_SWAP_OUT: f64 = 1024.0;
+/// Pages a second that it reads from swap while something waits for memory.
+const HOST_SWAP_IN: f64 = 256.0;
+/// Time in which some task waits for memory, in thousandths. Alone it says little: a container
+/// at its own limit waits too, and no guest can help it.
+const HOST_PSI: f64 = 100.0;
+
+/// Rates of the host's counters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostRates {
+    pub swap_in_s: Option<f64>,
+    pub swap_out_s: Option<f64>,
+    pub psi_permille: Option<f64>,
+}
+
+impl HostRates {
+    fn between(before: &Machine, now: &Machine, window_ms: u64) -> HostRates {
+        let per_s = |now: u64, before: u64| {
+            let grown = now.checked_sub(before)?;
+            (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
+        };
+        let psi = now.psi_some_us.zip(before.psi_some_us);
+        HostRates {
+            swap_in_s: per_s(now.swap_in, before.swap_in),
+            swap_out_s: per_s(now.swap_out, before.swap_out),
+            psi_permille: psi.and_then(|(now, before)| per_s(now, before)).map(|us| us / 1000.0),
+        }
+    }
+
+    /// Whether the host itself is short of memory: it swaps, or its tasks wait for memory.
+    fn is_strained(&self) -> bool {
+        let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
+        over(self.swap_out_s, HOST_SWAP_OUT)
+            || (over(self.psi_permille, HOST_PSI) && over(self.swap_in_s, HOST_SWAP_IN))
+    }
+}
+
+/// The last reading of the host, and its rates since the one before.
+#[derive(Debug, Default)]
+pub(crate) struct HostMeter {
+    last: Option<(Machine, u64)>,
+    rates: HostRates,
+}
+
+impl HostMeter {
+    /// Takes a reading. What cannot be read is not known: the arbiter then moves nothing. Gives
+    /// what there is to say about that, once.
+    pub(crate) fn observe(
+        &mut self,
+        read: Result<Machine, kernfs::Error>,
+        now_ms: u64,
+    ) -> Option<String> {
+        match read {
+            Ok(machine) => {
+                if let Some((before, at)) = self.last {
+                    self.rates = HostRates::between(&before, &machine, now_ms.saturating_sub(at));
+                }
+                self.last = Some((machine, now_ms));
+                None
+            }
+            Err(error) => {
+                let was_known = self.last.take().is_some();
+                was_known.then(|| format!("The host's memory cannot be read, all hold: {error}"))
+            }
+        }
+    }
+
+    /// What the host had when it was read last.
+    pub(crate) fn machine(&self) -> Option<Machine> {
+        self.last.map(|(machine, _)| machine)
+    }
+
+    pub(crate) fn rates(&self) -> HostRates {
+        self.rates
+    }
+
+    /// What the arbiter is told, if the host was read now.
+    pub(crate) fn sample(
+        &self,
+        settings: &Settings,
+        resident: Bytes,
+        now_ms: u64,
+    ) -> Option<HostSample> {
+        let (machine, _) = self.last.filter(|(_, at)| *at == now_ms)?;
+        let budget = settings.budget(machine.total);
+        Some(machine.sample(budget, resident, self.rates.is_strained(), now_ms))
     }
 }
 

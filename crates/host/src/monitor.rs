@@ -2,8 +2,8 @@
 //! its way.
 //!
 //! ```text
-//!   Manager ─► Sketch ─► a queue of two ─► the monitor's thread: Collector ─► Moment ─┬─► Sink
-//!    (what it knows)       (never waits)     (what the kernel counts)                 └─► Live
+//!   Recorder ─► Sketch ─► a queue of two ─► the monitor's thread: Collector ─► Moment ─┬─► Sink
+//!    (what is known)       (never waits)     (what the kernel counts)                 └─► Live
 //! ```
 //!
 //! The manager only says what it knows. Reading files of a hundred processes and writing to a
@@ -15,12 +15,8 @@
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
-use crate::guest::Guest;
-use crate::manager::Manager;
-use crate::scan;
 use collect::{Care, Collector, Sketch};
-use counters::series::{HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, Who};
-use hypervisor::{Id, RunState};
+use counters::series::{Interval, Moment, Over, ProcessField, ProcessName, Row, Who};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -41,11 +37,8 @@ const FILES_WANTED: u64 = 65_536;
 const FILES_LEFT: u64 = 512;
 /// Messages that nobody has taken yet.
 const SAID_MAX: usize = 20;
-/// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
-const BLOCKS_MS: u64 = 15_000;
 
 mod recording;
-mod row;
 
 pub use recording::Recording;
 
@@ -83,8 +76,6 @@ pub struct Monitor {
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
     missed: u64,
-    told_ms: BTreeMap<Id, u64>,
-    blocks_ms: BTreeMap<Id, u64>,
     records: bool,
     /// The moment that [`newest`](Monitor::newest) gave last.
     given_ms: i64,
@@ -108,8 +99,6 @@ impl Monitor {
             thread: Some(thread),
             shared,
             missed: 0,
-            told_ms: BTreeMap::new(),
-            blocks_ms: BTreeMap::new(),
             records,
             given_ms: i64::MIN,
         })
@@ -144,6 +133,15 @@ impl Monitor {
         let is_new = moment.at_ms != self.given_ms;
         self.given_ms = moment.at_ms;
         is_new.then_some(moment)
+    }
+
+    /// What happened in the last second.
+    pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
+        let Some(Live { interval, round_us, .. }) = self.live() else {
+            return Err(Failure::new("Nothing was looked at twice yet")
+                .help("ask again in a second or two"));
+        };
+        Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
     }
 
     /// What there is to say, once.
@@ -288,64 +286,6 @@ impl Worker {
         }
         self.told.retain(|who, _| moment.guests.contains_key(who));
         self.processes.retain(|who, _| moment.guests.contains_key(who));
-    }
-}
-
-impl Manager {
-    /// Tells the monitor what is known now, and takes what it has to say.
-    pub(crate) fn observe(&mut self, now: u64) {
-        let Some(mut monitor) = self.monitor.take() else { return };
-        let mut host = Row::default();
-        let known = [
-            (HostField::OwnRun, self.clock.cpu_ns()),
-            (HostField::SetPoint, self.engine.config.set_point.0),
-            (HostField::MissedMoments, monitor.missed()),
-        ];
-        known.into_iter().for_each(|(field, value)| host.set(field, Some(value)));
-        monitor.told_ms.retain(|id, _| self.guests.contains_key(id));
-        monitor.blocks_ms.retain(|id, _| self.guests.contains_key(id));
-        let runs = |guest: &&Guest| {
-            guest.state == RunState::Running && guest.answers && !guest.is_asleep(now)
-        };
-        for guest in self.guests.values().filter(runs) {
-            let due = monitor.blocks_ms.get(&guest.id).is_none_or(|at| now >= at + BLOCKS_MS);
-            if due {
-                monitor.blocks_ms.insert(guest.id, now);
-                self.sources[guest.source].ask_blocks(guest.id, now);
-            }
-        }
-        let mut guests = Vec::with_capacity(self.guests.len());
-        for guest in self.guests.values() {
-            let scanned = self.scans.last(guest.id);
-            let news = scanned.filter(|(at_ms, _)| monitor.told_ms.get(&guest.id) != Some(at_ms));
-            let processes = news.map(|(at_ms, scanned)| {
-                monitor.told_ms.insert(guest.id, at_ms);
-                scan::processes(scanned)
-            });
-            let mut known = row::known_of(guest, processes.unwrap_or_default());
-            if let Some((_, scanned)) = scanned {
-                row::put_scan(&mut known.row, scanned);
-            }
-            guests.push(known);
-        }
-        let reserve = self.engine.config.reserve;
-        let is_short = self.machine.is_some_and(|(machine, _)| machine.available < reserve);
-        let at_ms = self.clock.wall_ms();
-        monitor.tell(Sketch { at_ms, now_ms: now, is_short, host, guests });
-        monitor.take_said().into_iter().for_each(|text| self.say(text));
-        self.monitor = Some(monitor);
-    }
-
-    /// The answer to `interval`.
-    pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
-        let Some(monitor) = &self.monitor else {
-            return Err(Failure::new("This manager has no monitor"));
-        };
-        let Some(Live { interval, round_us, .. }) = monitor.live() else {
-            return Err(Failure::new("Nothing was looked at twice yet")
-                .help("ask again in a second or two"));
-        };
-        Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
     }
 }
 

@@ -10,12 +10,13 @@
 //! A guest that sleeps is asked only when a person wants to know.
 
 use crate::control::{Answer, ClientId, Failure, HostSide, Scanned, TaskRow};
-use crate::manager::Manager;
+use crate::effect::{Effect, Now};
+use crate::gather::Scan;
+use crate::world::World;
 use counters::series::{ProcessField, ProcessName, Row};
 use hypervisor::{Id, ProcessId, RunState};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use wire::{Processes, Task, Totals};
 
 /// A daemon answers one question in 10 s; whoever asks sooner gets the last answer.
 const APART_MS: u64 = 10_500;
@@ -23,10 +24,6 @@ const APART_MS: u64 = 10_500;
 const PATIENCE_MS: u64 = 5_000;
 /// How often guests that run are asked, where that is recorded.
 const MINUTE_MS: u64 = 60_000;
-/// Tasks that are asked for, by dispatches and by CPU time: more than an idle guest has awake.
-const TOP: u8 = 100;
-/// No daemon tells of more, whatever it was asked for.
-const TASKS_MAX: usize = 512;
 /// Threads of a guest's process that are looked at.
 const THREADS_MAX: usize = 2048;
 /// Clients that wait for one guest's answer.
@@ -34,59 +31,21 @@ const CLIENTS_MAX: usize = 32;
 /// Nanoseconds in a tick of a guest's /proc.
 const TICK_NS: u64 = 10_000_000;
 
-/// A whole answer of a daemon.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// The question.
-    pub sequence: u32,
-    /// The question before.
-    pub previous: u32,
-    /// Counts of all tasks.
-    pub totals: Totals,
-    /// Tasks.
-    pub tasks: Vec<Task>,
-}
-
-/// The parts of an answer, as they come.
-#[derive(Debug, Default)]
-pub struct Gather {
-    sequence: u32,
-    next_part: u8,
-    open: Option<Scan>,
-}
-
-impl Gather {
-    /// The number of the next question. An answer to an older one is not waited for any more.
-    pub fn begin(&mut self) -> wire::Scan {
-        self.sequence = self.sequence.wrapping_add(1).max(1);
-        self.next_part = 0;
-        self.open = Some(Scan { sequence: self.sequence, ..Scan::default() });
-        wire::Scan { sequence: self.sequence, top: TOP }
-    }
-
-    /// Takes a part; gives the whole with the last one. What nobody asked for, what is out of
-    /// order or too much is dropped, and the question with it.
-    pub fn take(&mut self, part: Processes) -> Option<Scan> {
-        let mut open = self.open.take().filter(|open| open.sequence == part.sequence)?;
-        if part.part != self.next_part || open.tasks.len() + part.tasks.len() > TASKS_MAX {
-            return None;
-        }
-        self.next_part = self.next_part.saturating_add(1);
-        (open.previous, open.totals) = (part.previous, part.totals);
-        open.tasks.extend(part.tasks);
-        if part.last {
-            return Some(open);
-        }
-        self.open = Some(open);
-        None
-    }
+/// What the owner of scans is told.
+pub(crate) enum ScanEvent {
+    /// A client wants to know who runs in a guest.
+    Asked { client: ClientId, id: u64, guest: String },
+    /// A daemon has answered, and this is what its process has used on the host.
+    Answered { guest: Id, scan: Box<Scan>, host: HostSide },
+    /// Once a second.
+    Second,
 }
 
 /// Questions that are open, and the last answers.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
     /// Whether guests that run are asked once a minute, for what is recorded.
-    pub(crate) minutely: bool,
+    is_minutely: bool,
     open: BTreeMap<Id, Open>,
     last: BTreeMap<Id, (u64, Rc<Scanned>)>,
 }
@@ -98,6 +57,11 @@ struct Open {
 }
 
 impl Scans {
+    /// Guests that run are asked once a minute if that is recorded.
+    pub(crate) fn new(is_recorded: bool) -> Scans {
+        Scans { is_minutely: is_recorded, ..Scans::default() }
+    }
+
     /// The last answer of a guest, and when it came on the manager's clock.
     pub(crate) fn last(&self, id: Id) -> Option<(u64, &Rc<Scanned>)> {
         self.last.get(&id).map(|(at_ms, scanned)| (*at_ms, scanned))
@@ -108,97 +72,120 @@ impl Scans {
         let open = self.open.get(&id).map(|open| open.asked_ms);
         open.or_else(|| self.last.get(&id).map(|(at_ms, _)| *at_ms))
     }
-}
 
-impl Manager {
-    /// A client wants to know who runs in a guest. `None` if the answer comes later.
-    pub(crate) fn scan(
+    pub(crate) fn step(&mut self, world: &World<'_>, event: ScanEvent, now: Now) -> Vec<Effect> {
+        match event {
+            ScanEvent::Asked { client, id, guest } => {
+                match self.asked(world, client, id, &guest, now) {
+                    Ok(effects) => effects,
+                    Err(failure) => vec![Effect::answer(client, id, Err(failure))],
+                }
+            }
+            ScanEvent::Answered { guest, scan, host } => {
+                self.answered(world, guest, *scan, host, now)
+            }
+            ScanEvent::Second => self.second(world, now),
+        }
+    }
+
+    fn asked(
         &mut self,
+        world: &World<'_>,
         client: ClientId,
         asked: u64,
         name: &str,
-        now: u64,
-    ) -> Option<Result<Answer, Failure>> {
-        let id = match self.find(name) {
-            Ok(id) => id,
-            Err(failure) => return Some(Err(failure)),
-        };
-        if let Some(open) = self.scans.open.get_mut(&id) {
+        now: Now,
+    ) -> Result<Vec<Effect>, Failure> {
+        let guest = world.guests.find(name)?;
+        let id = guest.id;
+        if let Some(open) = self.open.get_mut(&id) {
             if open.clients.len() >= CLIENTS_MAX {
-                return Some(Err(Failure::new("Too many wait for this guest's answer already")));
+                return Err(Failure::new("Too many wait for this guest's answer already"));
             }
             open.clients.push((client, asked));
-            return None;
+            return Ok(Vec::new());
         }
-        if let Some((at_ms, last)) = self.scans.last.get(&id)
-            && now < at_ms + APART_MS
+        if let Some((at_ms, last)) = self.last.get(&id)
+            && now.ms < at_ms + APART_MS
         {
-            return Some(Ok(Answer::Scan(Box::new(Scanned::clone(last)))));
+            let answer = Answer::Scan(Box::new(Scanned::clone(last)));
+            return Ok(vec![Effect::answer(client, asked, Ok(answer))]);
         }
-        let guest = self.guests.get_mut(&id)?;
-        if !guest.inside.scan() {
+        if guest.inside.hello().is_none() {
             let failure = Failure::new(format!("No daemon in {name} speaks to this manager"));
-            let help = "start pinheadd in it; see pinheadd(8)";
-            return Some(Err(failure.help(help)));
+            return Err(failure.help("start pinheadd in it; see pinheadd(8)"));
         }
-        self.scans.open.insert(id, Open { asked_ms: now, clients: vec![(client, asked)] });
-        None
+        self.open.insert(id, Open { asked_ms: now.ms, clients: vec![(client, asked)] });
+        Ok(vec![Effect::AskScan(id)])
     }
 
     /// A daemon has answered: so do we.
-    pub(crate) fn scanned(&mut self, id: Id, scan: Scan, now: u64) {
-        let at_ms = self.clock.wall_ms();
-        let Some(guest) = self.guests.get(&id) else { return };
+    fn answered(
+        &mut self,
+        world: &World<'_>,
+        id: Id,
+        scan: Scan,
+        host: HostSide,
+        now: Now,
+    ) -> Vec<Effect> {
+        let Some(guest) = world.guests.get(id) else { return Vec::new() };
         let mut tasks: Vec<TaskRow> = scan.tasks.into_iter().map(TaskRow::from).collect();
         tasks.sort_by_key(|task| std::cmp::Reverse(task.dispatches));
         let scanned = Rc::new(Scanned {
             guest: guest.found.name.clone(),
-            at_ms,
+            at_ms: now.wall_ms,
             sequence: scan.sequence,
             previous: scan.previous,
-            host: host_side(guest.found.process, &guest.found.vcpu_tids),
+            host,
             asked: guest.inside.asks(),
             totals: scan.totals.into(),
             tasks,
         });
-        let clients = self.scans.open.remove(&id).map_or_else(Vec::new, |open| open.clients);
-        for (client, asked) in clients {
-            let answer = Ok(Answer::Scan(Box::new(Scanned::clone(&scanned))));
-            self.control.answer(client, asked, &answer, now);
-        }
-        self.scans.last.insert(id, (now, scanned));
+        let clients = self.open.remove(&id).map_or_else(Vec::new, |open| open.clients);
+        let answer = |(client, asked)| {
+            let answer = Answer::Scan(Box::new(Scanned::clone(&scanned)));
+            Effect::answer(client, asked, Ok(answer))
+        };
+        let effects = clients.into_iter().map(answer).collect();
+        self.last.insert(id, (now.ms, scanned));
+        effects
     }
 
-    /// Once a second: who does not answer is not waited for, and guests that run are asked once
-    /// a minute, where that is recorded.
-    pub(crate) fn scan_turn(&mut self, now: u64) {
-        let late = |open: &Open| now >= open.asked_ms + PATIENCE_MS;
-        let ids: Vec<Id> =
-            self.scans.open.iter().filter(|(_, open)| late(open)).map(|(id, _)| *id).collect();
-        for id in ids {
-            let Some(open) = self.scans.open.remove(&id) else { continue };
-            let failure = Failure::new(format!("Its daemon has not answered for {PATIENCE_MS} ms"))
-                .help("it may be of another version, or be asked by another manager");
-            for (client, asked) in open.clients {
-                self.control.answer(client, asked, &Err(failure.clone()), now);
+    /// Who does not answer is not waited for, and guests that run are asked once a minute, where
+    /// that is recorded.
+    fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.open.retain(|_, open| {
+            let is_late = now.ms >= open.asked_ms + PATIENCE_MS;
+            if is_late {
+                let text = format!("Its daemon has not answered for {PATIENCE_MS} ms");
+                let failure = Failure::new(text)
+                    .help("it may be of another version, or be asked by another manager");
+                let refuse = |(client, asked): &(ClientId, u64)| {
+                    Effect::answer(*client, *asked, Err(failure.clone()))
+                };
+                effects.extend(open.clients.iter().map(refuse));
+            }
+            !is_late
+        });
+        self.last.retain(|id, _| world.guests.get(*id).is_some());
+        if !self.is_minutely {
+            return effects;
+        }
+        for guest in world.guests.iter() {
+            let is_due = self.asked_ms(guest.id).is_none_or(|then| now.ms >= then + MINUTE_MS);
+            let runs = guest.state == RunState::Running && !guest.is_asleep(now.ms);
+            if is_due && runs && guest.inside.hello().is_some() {
+                self.open.insert(guest.id, Open { asked_ms: now.ms, clients: Vec::new() });
+                effects.push(Effect::AskScan(guest.id));
             }
         }
-        self.scans.last.retain(|id, _| self.guests.contains_key(id));
-        if !self.scans.minutely {
-            return;
-        }
-        for (id, guest) in &mut self.guests {
-            let is_due = self.scans.asked_ms(*id).is_none_or(|then| now >= then + MINUTE_MS);
-            let runs = guest.state == RunState::Running && !guest.is_asleep(now);
-            if is_due && runs && guest.inside.scan() {
-                self.scans.open.insert(*id, Open { asked_ms: now, clients: Vec::new() });
-            }
-        }
+        effects
     }
 }
 
 /// What the threads of a guest's process have used. Nothing is kept open: it is asked seldom.
-fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSide {
+pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSide {
     let mut side = HostSide::default();
     let Some(process) = process else { return side };
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", process.pid)) else { return side };
@@ -267,40 +254,7 @@ pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::TaskKind;
-
-    fn part(sequence: u32, part: u8, tids: &[u32], last: bool) -> Processes {
-        let tasks = tids.iter().map(|tid| Task { tid: *tid, pid: *tid, ..Task::default() });
-        Processes { sequence, part, last, tasks: tasks.collect(), ..Processes::default() }
-    }
-
-    #[test]
-    fn parts_make_a_whole_and_what_is_out_of_order_makes_none() {
-        let mut gather = Gather::default();
-        assert_eq!(gather.take(part(0, 0, &[1], true)), None, "nobody asked");
-        assert_eq!(gather.begin().sequence, 1);
-        assert_eq!(gather.take(part(1, 0, &[1, 2], false)), None);
-        let whole = gather.take(part(1, 1, &[3], true)).unwrap();
-        assert_eq!(whole.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(gather.take(part(1, 1, &[3], true)), None, "it is answered");
-
-        assert_eq!(gather.begin().sequence, 2);
-        assert_eq!(gather.take(part(2, 1, &[3], true)), None, "the first part is lost");
-        assert_eq!(gather.take(part(2, 0, &[3], true)), None);
-        gather.begin();
-        assert_eq!(gather.take(part(2, 0, &[3], true)), None, "an older question's");
-    }
-
-    #[test]
-    fn a_guest_that_tells_without_end_is_not_listened_to() {
-        let mut gather = Gather::default();
-        let sequence = gather.begin().sequence;
-        let many: Vec<u32> = (0..15).collect();
-        for number in 0..=255 {
-            assert_eq!(gather.take(part(sequence, number, &many, false)), None);
-        }
-        assert!(gather.open.is_none());
-    }
+    use wire::{Task, TaskKind};
 
     #[test]
     fn threads_are_summed_into_their_process() {

@@ -10,6 +10,7 @@
 //! is sent away; whoever asks often is given the same text again.
 
 use crate::control::socket::Socket;
+use crate::listen::Listen;
 use counters::series::{Moment, Who};
 use metrics::http::{HEAD_MAX, Refusal, Request, answer};
 use metrics::text::{Format, render};
@@ -20,7 +21,6 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// Clients at once: a host has one or two scrapers.
@@ -31,33 +31,6 @@ const REQUEST_MS: u64 = 5_000;
 const ANSWER_MS: u64 = 30_000;
 /// The listening socket in a poll set. Clients count from 1.
 const LISTENER: u64 = 0;
-
-/// Where scrapers connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// An address of this host.
-    Tcp(SocketAddr),
-    /// A socket in the file system, open to its owner.
-    Unix(PathBuf),
-}
-
-impl Listen {
-    /// As it is written.
-    pub fn shown(&self) -> String {
-        match self {
-            Listen::Tcp(address) => address.to_string(),
-            Listen::Unix(path) => path.display().to_string(),
-        }
-    }
-
-    /// Reads `127.0.0.1:9177`, `[::1]:9177` or `/a/path`.
-    pub fn parse(text: &str) -> Option<Listen> {
-        match text.starts_with('/') {
-            true => Some(Listen::Unix(text.into())),
-            false => text.parse().ok().map(Listen::Tcp),
-        }
-    }
-}
 
 #[derive(Debug)]
 enum Listener {

@@ -8,8 +8,8 @@ use crate::feed::pushing;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
-use crate::manager::{Manager, Options, Parts};
 use crate::monitor::{Monitor, Recording, Sink};
+use crate::run::{Options, Parts};
 use hypervisor::{Hypervisor, IdSource, QmpSource};
 use kernfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,47 +19,63 @@ use store::{Journal, Writer};
 /// Where libvirt's system socket is; one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
-impl Manager {
-    /// Starts a manager by a file of settings, or by the usual one.
-    pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
-        let clock = Clock::start();
-        take_descriptors();
-        let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
-        let total = reader.read().map_err(Error::Machine)?.total;
-        let place = Place::of_this_process(Some(total));
-        let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
-        let settings = &loaded.settings;
-        let control = control(settings)?;
-        let (sources, mut said) = sources(settings, &place);
-        let (journal, trouble) = journal(settings);
-        said.extend(trouble);
-        let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
-        let ksm = Ksm::open(Path::new("/"), mode);
-        let reserve = settings.arbiter(total).reserve;
-        let lease = match options.dry_run {
-            true => Lease::none(),
-            false => Lease::start(reserve, ksm.saved(), clock.ms())
-                .map_err(|source| Error::Keeper { source })?,
-        };
-        // After the keeper, which is a process of its own and has no use for threads.
-        let monitor = monitor(settings, &mut said);
-        let mut manager = Manager::new(Parts {
-            clock,
-            options,
-            place,
-            config_path,
-            loaded,
-            sources,
-            reader,
-            journal,
-            control,
-            lease,
-            ksm,
-            monitor,
-        })?;
-        manager.said.append(&mut said);
-        Ok(manager)
-    }
+/// The parts of a manager, by a file of settings or by the usual one, and what there is to say.
+pub(crate) fn parts(
+    config_path: Option<PathBuf>,
+    options: Options,
+) -> Result<(Parts, Vec<String>), Error> {
+    let clock = Clock::start();
+    take_descriptors();
+    let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
+    let total = reader.read().map_err(Error::Machine)?.total;
+    let place = Place::of_this_process(Some(total));
+    let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
+    let settings = &loaded.settings;
+    let control = control(settings)?;
+    let (sources, mut said) = sources(settings, &place);
+    let (journal, trouble) = journal(settings);
+    said.extend(trouble);
+    let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
+    let ksm = Ksm::open(Path::new("/"), mode);
+    let reserve = settings.arbiter(total).reserve;
+    let lease = match options.dry_run {
+        true => Lease::none(),
+        false => Lease::start(reserve, ksm.saved(), clock.ms())
+            .map_err(|source| Error::Keeper { source })?,
+    };
+    // After the keeper, which is a process of its own and has no use for threads.
+    let monitor = monitor(settings, &mut said);
+    let parts = Parts {
+        clock,
+        options,
+        place,
+        config_path,
+        loaded,
+        sources,
+        reader,
+        journal,
+        control,
+        lease,
+        ksm,
+        monitor,
+    };
+    Ok((parts, said))
+}
+
+/// What of new settings takes effect only with a restart.
+pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |changed: bool, what: &str| {
+        if changed {
+            notes.push(format!("{what} takes effect when the manager starts again"));
+        }
+    };
+    note(old.sources != new.sources, "[sources]");
+    note(old.control != new.control, "[control]");
+    note(old.ksm != new.ksm, "[ksm]");
+    note(old.journal.path != new.journal.path, "[journal] path");
+    note(old.monitor != new.monitor, "[monitor]");
+    notes
 }
 
 /// Takes as many descriptors as may be had. A guest costs its monitor, its port, four files of its

@@ -7,7 +7,7 @@ use policy::arbiter::{Config, Limits, Mode};
 use store::Keep;
 
 use super::Share;
-use crate::scrape::Listen;
+use crate::listen::Listen;
 use metrics::{Processes, Url};
 
 /// A sample older than this decides nothing.

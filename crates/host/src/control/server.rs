@@ -59,6 +59,7 @@ pub struct Server {
     clients: BTreeMap<ClientId, Client>,
     given: u64,
     acceptor: Acceptor,
+    left: Vec<ClientId>,
     notes: Vec<String>,
 }
 
@@ -71,6 +72,7 @@ impl Server {
             clients: BTreeMap::new(),
             given: 0,
             acceptor: Acceptor::default(),
+            left: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -96,9 +98,9 @@ impl Server {
         self.clients.len()
     }
 
-    /// Whether a client is still there.
-    pub fn has(&self, client: ClientId) -> bool {
-        self.clients.contains_key(&client)
+    /// Clients that have left, or were disconnected, since this was asked last.
+    pub fn take_left(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.left)
     }
 
     /// What there is to tell the operator: clients that were thrown out, and why.
@@ -181,6 +183,7 @@ impl Server {
 
     fn throw_out(&mut self, id: ClientId, why: Gone) {
         if let Some(client) = self.clients.remove(&id) {
+            self.left.push(id);
             self.tell(client.peer, why);
         }
     }

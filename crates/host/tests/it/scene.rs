@@ -1,5 +1,7 @@
 //! A host whose meminfo the test writes, a manager of fake guests on it, a client of its socket.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use counters::Bytes;
 use host::config::{Loaded, Place};
 use host::control::Server;

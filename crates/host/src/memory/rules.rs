@@ -1,4 +1,4 @@
-//! The operator's rules: what they say about each guest in a pass.
+//! The operator's rules: what they come to for each guest in a pass.
 
 use crate::Error;
 use counters::{Bytes, History, HostCounter};
@@ -7,29 +7,23 @@ use rules::host::HostProgram;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What rules may ask of a guest and its host beyond the arbiter's own inputs.
+/// Numbers of a guest and of the host that rules can ask for and the arbiter does not need.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GuestContext {
-    /// The guest's bounds and weight.
+pub(crate) struct GuestContext {
     pub min: Bytes,
-    #[allow(missing_docs, reason = "said above")]
     pub max: Bytes,
-    #[allow(missing_docs, reason = "said above")]
     pub shares: u32,
-    /// Percent of one CPU that its virtual CPUs ran, and waited.
+    /// Percent of one CPU that its virtual CPUs ran.
     pub cpu: Option<f64>,
-    #[allow(missing_docs, reason = "said above")]
+    /// Percent of one CPU that they waited for one.
     pub steal: Option<f64>,
-    /// Its page cache.
     pub cache: Option<Bytes>,
-    /// The host.
     pub host: HostMetrics,
 }
 
-/// Metrics of the host, the same for every guest of a pass.
+/// Numbers of the host, the same for every guest of a pass.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "they are the counters of those names")]
-pub struct HostMetrics {
+pub(crate) struct HostMetrics {
     pub total: Option<Bytes>,
     pub swap_in_s: Option<f64>,
     pub swap_out_s: Option<f64>,
@@ -40,24 +34,24 @@ pub struct HostMetrics {
 
 /// A compiled file of rules and what it remembers of each guest.
 #[derive(Debug)]
-pub struct Operator {
+pub(crate) struct OperatorRules {
     program: HostProgram,
     histories: BTreeMap<Key, History>,
 }
 
-impl Operator {
+impl OperatorRules {
     /// Rules that know nothing yet.
-    pub fn new(program: HostProgram) -> Operator {
-        Operator { program, histories: BTreeMap::new() }
+    pub fn new(program: HostProgram) -> OperatorRules {
+        OperatorRules { program, histories: BTreeMap::new() }
     }
 
     /// Reads and compiles a file.
-    pub fn load(path: &Path) -> Result<Operator, Error> {
+    pub fn load(path: &Path) -> Result<OperatorRules, Error> {
         let text = std::fs::read(path)
             .map_err(|source| Error::Rules { path: path.to_path_buf(), source })?;
         let (program, found) = rules::host::load(&text);
         match program {
-            Some(program) if !rules::has_errors(&found) => Ok(Operator::new(program)),
+            Some(program) if !rules::has_errors(&found) => Ok(OperatorRules::new(program)),
             _ => {
                 let wrong = found.iter().filter(|d| d.severity == rules::Severity::Error);
                 let first = wrong.clone().next().map_or_else(String::new, |fault| {
@@ -111,7 +105,7 @@ impl Operator {
 }
 
 /// A counter's value; `None` where it is not known.
-pub fn value(counter: HostCounter, inputs: &Inputs, context: &GuestContext) -> Option<f64> {
+pub(crate) fn value(counter: HostCounter, inputs: &Inputs, context: &GuestContext) -> Option<f64> {
     let mib = |size: Option<Bytes>| size.map(|size| size.0 as f64 / f64::from(1 << 20));
     let count = |value: Option<u64>| value.map(|value| value as f64);
     match counter {

@@ -1,40 +1,71 @@
 //! A policy at work: the arbiter with its settings and the operator's rules.
 //!
-//! The engine that acts sees the guests as they are. A shadow policy, or a dry run, decides but
-//! changes nothing: it sees the guests as if its own targets had been met. What it would have
+//! An acting engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
+//! but changes nothing; it sees the guests as if its own targets had been met: what it would have
 //! taken from a guest is free on its host, and not available in its guest.
 
-use crate::operator::{GuestContext, HostMetrics, Operator};
+use super::rules::{GuestContext, OperatorRules};
+use crate::Error;
+use crate::config::{Loaded, Settings};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, RuleVerdicts};
 use std::collections::BTreeMap;
 
 /// A policy.
 #[derive(Debug)]
-pub struct PolicyEngine {
+pub(crate) struct PolicyEngine {
     /// What remembers and decides.
     pub arbiter: Arbiter,
     /// How it wants its host.
     pub config: Config,
     /// The operator's rules, if there are any.
-    pub operator: Option<Operator>,
-    /// What each guest would have, if this engine only shadows.
+    pub rules: Option<OperatorRules>,
+    /// What each guest would have, in a shadow.
     imagined: Option<BTreeMap<Key, Bytes>>,
 }
 
+/// The engine that acts, unless this is a dry run, and a shadow with its settings, if the settings
+/// ask for one.
+pub(crate) fn engines(
+    loaded: &Loaded,
+    acts: bool,
+    total: Bytes,
+) -> Result<(PolicyEngine, Option<(PolicyEngine, Settings)>), Error> {
+    let make = |settings: &Settings, acts: bool| -> Result<PolicyEngine, Error> {
+        let rules = settings.policy.rules.as_deref().map(OperatorRules::load).transpose()?;
+        let config = plan(settings, total);
+        Ok(match acts {
+            true => PolicyEngine::acting(config, rules),
+            false => PolicyEngine::shadow(config, rules),
+        })
+    };
+    let engine = make(&loaded.settings, acts)?;
+    let shadow = match &loaded.shadow {
+        Some(shadow) => Some((make(shadow, false)?, shadow.clone())),
+        None => None,
+    };
+    Ok((engine, shadow))
+}
+
+/// How a host of this size is kept: parts are parts of what guests may use.
+pub(crate) fn plan(settings: &Settings, total: Bytes) -> Config {
+    settings.arbiter(settings.budget(total).unwrap_or(total))
+}
+
 impl PolicyEngine {
-    /// An engine whose decisions are carried out.
-    pub fn acting(config: Config, operator: Option<Operator>) -> PolicyEngine {
-        PolicyEngine { arbiter: Arbiter::new(), config, operator, imagined: None }
+    /// One whose decisions are carried out.
+    pub fn acting(config: Config, rules: Option<OperatorRules>) -> PolicyEngine {
+        PolicyEngine { arbiter: Arbiter::new(), config, rules, imagined: None }
     }
 
-    /// An engine that decides but changes nothing.
-    pub fn shadow(config: Config, operator: Option<Operator>) -> PolicyEngine {
-        PolicyEngine { arbiter: Arbiter::new(), config, operator, imagined: Some(BTreeMap::new()) }
+    /// One whose decisions are only written down.
+    pub fn shadow(config: Config, rules: Option<OperatorRules>) -> PolicyEngine {
+        PolicyEngine { arbiter: Arbiter::new(), config, rules, imagined: Some(BTreeMap::new()) }
     }
 
     /// Whether its decisions are to be carried out.
-    pub fn acts(&self) -> bool {
+    #[cfg(test)]
+    fn acts(&self) -> bool {
         self.imagined.is_none()
     }
 
@@ -44,14 +75,13 @@ impl PolicyEngine {
         host: Option<&HostSample>,
         samples: &[GuestSample],
         contexts: &BTreeMap<Key, GuestContext>,
-        metrics: HostMetrics,
         now_ms: u64,
     ) -> Pass {
-        let PolicyEngine { arbiter, config, operator, imagined } = self;
-        let mut verdicts = |key: Key, inputs: &Inputs| match operator {
-            Some(operator) => {
+        let PolicyEngine { arbiter, config, rules, imagined } = self;
+        let mut verdicts = |key: Key, inputs: &Inputs| match rules {
+            Some(rules) => {
                 let context = contexts.get(&key).copied().unwrap_or_default();
-                operator.verdicts(key, inputs, &GuestContext { host: metrics, ..context })
+                rules.verdicts(key, inputs, &context)
             }
             None => RuleVerdicts::default(),
         };
@@ -161,13 +191,7 @@ mod tests {
                 available: Bytes::mib(700),
                 strained: false,
             };
-            let pass = engine.decide(
-                Some(&host),
-                &[guest],
-                &BTreeMap::new(),
-                HostMetrics::default(),
-                now_ms,
-            );
+            let pass = engine.decide(Some(&host), &[guest], &BTreeMap::new(), now_ms);
             moves += pass.decisions.iter().filter(|d| d.command.is_some()).count();
         }
         assert!((1..12).contains(&moves), "{moves} moves for 300 MiB");

@@ -1,11 +1,16 @@
 //! From what was decided to what the journal keeps.
 
-use crate::guest::Guest;
+use counters::Bytes;
 use policy::arbiter::{Action, Arrival, Clause, Decision, Outcome};
 use store::{Fate, Policy, Word};
 
 /// A decision as the journal keeps it.
-pub fn decision(decision: &Decision, policy: Policy, acted: bool, at_ms: i64) -> store::Decision {
+pub(crate) fn decision(
+    decision: &Decision,
+    policy: Policy,
+    acted: bool,
+    at_ms: i64,
+) -> store::Decision {
     let action = match (decision.action, decision.clause) {
         (Action::Hold, Clause::Stuck) => "stuck",
         (Action::Hold, Clause::Foreign) => "let-go",
@@ -33,7 +38,7 @@ pub fn decision(decision: &Decision, policy: Policy, acted: bool, at_ms: i64) ->
 }
 
 /// What came of a decision, as the journal keeps it.
-pub fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
+pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     store::Outcome {
         at_ms,
         fate: match outcome.result {
@@ -49,11 +54,6 @@ pub fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
 }
 
 /// The end of a decision whose guest said no, or went.
-pub fn ended(fate: Fate, guest: &Guest, at_ms: i64) -> store::Outcome {
-    store::Outcome { at_ms, fate, reached_bytes: guest.actual.0, host_got_bytes: None }
-}
-
-/// Something that happened, for the journal.
-pub fn event(kind: &'static str, text: impl Into<String>, at_ms: i64) -> store::Event {
-    store::Event { at_ms, kind: Word::Borrowed(kind), text: text.into() }
+pub(crate) fn ended(fate: Fate, actual: Bytes, at_ms: i64) -> store::Outcome {
+    store::Outcome { at_ms, fate, reached_bytes: actual.0, host_got_bytes: None }
 }

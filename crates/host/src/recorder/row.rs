@@ -5,12 +5,12 @@
 //! statistics stand under the daemon's fields too, as far as they say the same: who asks for
 //! `own_available_bytes` need not know which of the two a guest has.
 
-use super::Told;
 use crate::control::Scanned;
 use crate::guest::{Guest, MemorySample};
 use collect::Known;
-use counters::series::{GuestField as G, Row, Who};
+use counters::series::{GuestField as G, ProcessField, ProcessName, Row, Who};
 use hypervisor::BalloonStats;
+use std::collections::BTreeMap;
 
 /// Bytes in a KiB, in which daemons tell of memory.
 const KIB: u64 = 1024;
@@ -19,7 +19,10 @@ const PAGE_BYTES: u64 = 4096;
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
-pub(super) fn known_of(guest: &Guest, processes: Told) -> Known {
+pub(super) fn known_of(
+    guest: &Guest,
+    processes: BTreeMap<ProcessName, Row<ProcessField>>,
+) -> Known {
     let who = &guest.who;
     Known {
         id: guest.id.0,

@@ -1,0 +1,229 @@
+//! The manager and its guests as the control socket shows them.
+
+use crate::control::{
+    Failure, GuestRow, HostRow, Inputs, JournalRow, LeaseRow, Ps, SourceRow, Status,
+};
+use crate::effect::Now;
+use crate::guest::Guest;
+use crate::ksm;
+use crate::memory::{Memory, context_of, value};
+use crate::world::World;
+use counters::HostCounter;
+use hypervisor::{ProcessId, ProcessView, RunState};
+use policy::arbiter::{Action, Decision, Mode, Usable};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is shown.
+pub(crate) struct View<'a> {
+    pub world: World<'a>,
+    pub memory: &'a Memory,
+    pub ksm: ksm::Status,
+    pub now: Now,
+}
+
+/// The manager's own figures.
+pub(crate) struct OwnFigures<'a> {
+    pub is_dry_run: bool,
+    pub uptime_ms: u64,
+    pub cpu_ms: u64,
+    pub config: Option<&'a Path>,
+    pub sources: Vec<SourceRow>,
+    pub troubles: Vec<String>,
+    pub lease: LeaseRow,
+    /// Entries of the journal that wait, and that were lost.
+    pub journal: (u64, u64),
+    /// Passes so far, and what the last one took.
+    pub passes: (u64, Option<u64>),
+    pub clients: usize,
+}
+
+/// All guests.
+pub(crate) fn ps(view: &View<'_>) -> Ps {
+    let mut guests: Vec<GuestRow> =
+        view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
+    guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    Ps { host: host_row(view), ksm: view.ksm.into(), guests }
+}
+
+fn host_row(view: &View<'_>) -> HostRow {
+    let World { settings, guests, host, plan, .. } = view.world;
+    let machine = host.machine();
+    let resident = guests.iter().filter_map(|guest| guest.resident).sum();
+    // What there is to hand out: within the budget, like all that is decided.
+    let sample = machine.map(|m| m.sample(settings.budget(m.total), resident, false, 0));
+    let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
+    let rates = host.rates();
+    HostRow {
+        total_bytes: machine.map(|m| m.total.0),
+        available_bytes: sample.map(|sample| sample.available.0),
+        set_point_bytes: plan.set_point.0,
+        hysteresis_bytes: plan.hysteresis.0,
+        reserve_bytes: plan.reserve.0,
+        budget_bytes: machine.and_then(|m| settings.budget(m.total)).map(|b| b.0),
+        promised_bytes: promised.map(|size| size.0),
+        reserved_bytes: Some(view.memory.engine().arbiter.held().0),
+        psi_permille: rates.psi_permille,
+        swap_in_pages_s: rates.swap_in_s,
+        swap_out_pages_s: rates.swap_out_s,
+    }
+}
+
+fn guest_row(view: &View<'_>, guest: &Guest) -> GuestRow {
+    let record = view.memory.record(guest.id);
+    let last = record.and_then(|record| record.last.as_ref());
+    let inputs = record.and_then(|record| record.recent.front().copied());
+    let sample = guest.sample(view.now.ms);
+    let outside = guest.outside.seen();
+    GuestRow {
+        id: guest.id.0,
+        name: guest.found.name.clone(),
+        uuid: guest.who.uuid.clone(),
+        pid: guest.found.process.map(|process| process.pid),
+        source: guest.found.source.clone(),
+        class: class(guest),
+        mode: mode(guest.limits.mode).to_owned(),
+        state: state(guest).to_owned(),
+        unusable: match sample.usable {
+            Usable::No(why) => Some(why.to_owned()),
+            Usable::Yes => None,
+        },
+        daemon: guest.inside.is_up(),
+        memory_bytes: guest.found.memory.0,
+        actual_bytes: sample.actual.map(|size| size.0),
+        target_bytes: guest.commanded.map(|size| size.0),
+        min_bytes: guest.limits.min.0,
+        max_bytes: guest.limits.max.0,
+        shares: guest.limits.shares,
+        resident_bytes: guest.resident.map(|size| size.0),
+        available_bytes: guest.memory.and_then(|m| m.available).map(|size| size.0),
+        need_bytes: inputs.and_then(|inputs| inputs.need).map(|size| size.0),
+        cpu_percent: guest.usage.map(|usage| usage.cpu_percent),
+        steal_percent: guest.usage.map(|usage| usage.steal_percent),
+        psi_permille: inputs.and_then(|i| i.psi_permille).map(|psi| psi as f64),
+        age_ms: guest.memory.map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
+        action: last.map(|(d, _)| action(d).to_owned()),
+        clause: last.map(|(d, _)| d.clause.name().to_owned()),
+        reason: last.map(|(d, _)| d.to_string()),
+        reversals: view.memory.engine().arbiter.reversals(guest.key()),
+        asleep: guest.is_asleep(view.now.ms),
+        swapped_bytes: outside.swapped.map(|size| size.0),
+        host_major_faults_s: outside.major_faults_s,
+        host_psi_permille: outside.psi_permille,
+        reported_bytes: guest.reported.0,
+        page_reporting: guest.found.can.page_reporting,
+        deflate_on_oom: guest.found.can.deflate_on_oom,
+        vcpu_tids: guest.found.vcpu_tids.clone(),
+    }
+}
+
+/// The last decision about a guest, with the numbers that it came from.
+pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
+    let guest = view.world.guests.find(name)?;
+    let undecided = || {
+        Failure::new(format!("Nothing was decided about {name} yet"))
+            .help("the first decision comes some seconds after a guest was found")
+    };
+    let record = view.memory.record(guest.id).ok_or_else(undecided)?;
+    let (decision, at_ms) = record.last.as_ref().ok_or_else(undecided)?;
+    let named = record.recent.front().unwrap_or(&decision.inputs).named();
+    Ok(Inputs {
+        guest: guest.found.name.clone(),
+        at_ms: *at_ms,
+        values: values(view, guest),
+        inputs: named
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.map(|value| value as f64)))
+            .collect(),
+        action: Some(action(decision).to_owned()),
+        clause: Some(decision.clause.name().to_owned()),
+        reason: Some(decision.to_string()),
+        bounds: decision.bounds.iter().map(|bound| bound.name().to_owned()).collect(),
+    })
+}
+
+/// The numbers of a guest under the names that rules have for them, the newest first.
+fn values(view: &View<'_>, guest: &Guest) -> BTreeMap<String, Vec<Option<f64>>> {
+    let total = view.world.host.machine().map(|machine| machine.total);
+    let context = context_of(guest, &view.world, total);
+    let recent = view.memory.record(guest.id).map(|record| &record.recent);
+    let known = |counter: &HostCounter| {
+        let recent = recent.into_iter().flatten();
+        recent.map(|inputs| value(*counter, inputs, &context)).collect()
+    };
+    HostCounter::ALL.iter().map(|counter| (counter.name().to_owned(), known(counter))).collect()
+}
+
+/// The manager itself.
+pub(crate) fn status(view: &View<'_>, own: OwnFigures<'_>) -> Status {
+    let World { settings, guests, .. } = view.world;
+    let shown = |path: &Path| path.display().to_string();
+    let (waiting, lost) = own.journal;
+    let (passes, pass_us) = own.passes;
+    let cpu_percent = own.cpu_ms as f64 / own.uptime_ms.max(1) as f64 * 100.0;
+    Status {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_ms: own.uptime_ms,
+        dry_run: own.is_dry_run,
+        config: own.config.map(shown),
+        rules: settings.policy.rules.as_deref().map(shown),
+        shadow: settings.policy.shadow.as_deref().map(shown),
+        host: host_row(view),
+        ksm: view.ksm.into(),
+        sources: own.sources,
+        lease: own.lease,
+        journal: JournalRow {
+            path: settings.journal.path.as_deref().map(shown),
+            waiting,
+            lost,
+            trouble: None,
+        },
+        guests: guests.len(),
+        managed: guests.iter().filter(|guest| guest.limits.mode == Mode::Managed).count(),
+        passes,
+        pass_us,
+        cpu_percent: Some(cpu_percent),
+        resident_bytes: own_resident(),
+        clients: own.clients,
+        troubles: own.troubles,
+    }
+}
+
+fn own_resident() -> Option<u64> {
+    let own = ProcessId::of(std::process::id()).and_then(ProcessView::open)?;
+    own.resident().map(|size| size.0)
+}
+
+/// What was done, in one word.
+pub(crate) fn action(decision: &Decision) -> &'static str {
+    match decision.action {
+        Action::Hold => "hold",
+        Action::Grow => "grow",
+        Action::Shrink => "shrink",
+    }
+}
+
+/// A guest's class, if it is in one.
+pub(crate) fn class(guest: &Guest) -> Option<String> {
+    (!guest.class.is_empty()).then(|| guest.class.clone())
+}
+
+/// Who decides about a guest, in one word.
+pub(crate) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Managed => "managed",
+        Mode::Pinned(_) => "pinned",
+        Mode::Released => "released",
+    }
+}
+
+fn state(guest: &Guest) -> &'static str {
+    match guest.state {
+        _ if !guest.answers => "silent",
+        RunState::Running => "running",
+        RunState::Paused => "paused",
+        RunState::Migrating => "migrating",
+        RunState::Dead => "dead",
+    }
+}

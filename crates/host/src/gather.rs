@@ -1,0 +1,94 @@
+//! The answer of a guest's daemon to who runs in it, put together from its parts.
+
+use wire::{Processes, Task, Totals};
+
+/// Tasks that are asked for, by dispatches and by CPU time: more than an idle guest has awake.
+const TOP: u8 = 100;
+/// No daemon tells of more, whatever it was asked for.
+const TASKS_MAX: usize = 512;
+
+/// A whole answer of a daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// The question.
+    pub sequence: u32,
+    /// The question before.
+    pub previous: u32,
+    /// Counts of all tasks.
+    pub totals: Totals,
+    /// Tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// The parts of an answer, as they come.
+#[derive(Debug, Default)]
+pub struct Gather {
+    sequence: u32,
+    next_part: u8,
+    open: Option<Scan>,
+}
+
+impl Gather {
+    /// The number of the next question. An answer to an older one is not waited for any more.
+    pub fn begin(&mut self) -> wire::Scan {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.next_part = 0;
+        self.open = Some(Scan { sequence: self.sequence, ..Scan::default() });
+        wire::Scan { sequence: self.sequence, top: TOP }
+    }
+
+    /// Takes a part; gives the whole with the last one. What nobody asked for, what is out of
+    /// order or too much is dropped, and the question with it.
+    pub fn take(&mut self, part: Processes) -> Option<Scan> {
+        let mut open = self.open.take().filter(|open| open.sequence == part.sequence)?;
+        if part.part != self.next_part || open.tasks.len() + part.tasks.len() > TASKS_MAX {
+            return None;
+        }
+        self.next_part = self.next_part.saturating_add(1);
+        (open.previous, open.totals) = (part.previous, part.totals);
+        open.tasks.extend(part.tasks);
+        if part.last {
+            return Some(open);
+        }
+        self.open = Some(open);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(sequence: u32, part: u8, tids: &[u32], last: bool) -> Processes {
+        let tasks = tids.iter().map(|tid| Task { tid: *tid, pid: *tid, ..Task::default() });
+        Processes { sequence, part, last, tasks: tasks.collect(), ..Processes::default() }
+    }
+
+    #[test]
+    fn parts_make_a_whole_and_what_is_out_of_order_makes_none() {
+        let mut gather = Gather::default();
+        assert_eq!(gather.take(part(0, 0, &[1], true)), None, "nobody asked");
+        assert_eq!(gather.begin().sequence, 1);
+        assert_eq!(gather.take(part(1, 0, &[1, 2], false)), None);
+        let whole = gather.take(part(1, 1, &[3], true)).unwrap();
+        assert_eq!(whole.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(gather.take(part(1, 1, &[3], true)), None, "it is answered");
+
+        assert_eq!(gather.begin().sequence, 2);
+        assert_eq!(gather.take(part(2, 1, &[3], true)), None, "the first part is lost");
+        assert_eq!(gather.take(part(2, 0, &[3], true)), None);
+        gather.begin();
+        assert_eq!(gather.take(part(2, 0, &[3], true)), None, "an older question's");
+    }
+
+    #[test]
+    fn a_guest_that_tells_without_end_is_not_listened_to() {
+        let mut gather = Gather::default();
+        let sequence = gather.begin().sequence;
+        let many: Vec<u32> = (0..15).collect();
+        for number in 0..=255 {
+            assert_eq!(gather.take(part(sequence, number, &many, false)), None);
+        }
+        assert!(gather.open.is_none());
+    }
+}

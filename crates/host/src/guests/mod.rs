@@ -1,0 +1,394 @@
+//! The guests: who is there, what they said, and what is asked of them.
+//!
+//! ```text
+//!   hypervisors' events ─┐
+//!   daemons' ports ──────┼─► Guests ─► Effects: questions, notes, "a pass is needed"
+//!   time ────────────────┘
+//! ```
+
+use crate::config::Settings;
+use crate::control::Failure;
+use crate::effect::{Attention, Effect, Now, Override};
+use crate::guest::Guest;
+use crate::inside::{Grants, Said};
+use crate::journal;
+use counters::Bytes;
+use counters::series::Who;
+use hypervisor::{Event, Found, Id, RunState};
+use policy::arbiter::Limits;
+use reactor::{PollFlags, PollSet};
+use std::collections::BTreeMap;
+use store::{Fate, kinds};
+
+/// Names that an error message lists at most.
+const NAMES_MAX: usize = 12;
+
+/// What guests are judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Entitlement<'a> {
+    /// The settings that hold.
+    pub settings: &'a Settings,
+    /// Whether decisions are carried out.
+    pub acts: bool,
+}
+
+/// What the owner of the guests is told.
+pub(crate) enum GuestEvent {
+    /// By the hypervisors of this source.
+    Source(usize, Event),
+    /// A daemon's port is ready.
+    Port(Id, PollFlags),
+    /// Four times a second.
+    Tick,
+    /// Guests that have run are to be asked.
+    Ask,
+    /// A pass begins: what the host has of each guest is to be known.
+    PassBegins,
+    /// A pass has ended.
+    PassEnded,
+    /// The processes of guests that run are to be looked at.
+    LookAtProcesses,
+    /// The settings may give other limits than before.
+    Settings,
+    /// The operator has set something by hand.
+    Override(Id, Override),
+    /// A guest is to be watched closely, or no longer.
+    Attend(Id, Attention),
+    /// A guest's daemon is asked who runs in it.
+    AskScan(Id),
+    /// A guest's daemon is told what the guest has, and why.
+    Grant { guest: Id, keeps: Bytes, reason: String },
+    /// A guest's hypervisor is told to give it this much.
+    Target { guest: Id, size: Bytes },
+}
+
+/// All guests.
+#[derive(Default)]
+pub(crate) struct Guests {
+    guests: BTreeMap<Id, Guest>,
+    overrides: BTreeMap<Id, Override>,
+    /// Guests that are watched closely.
+    attended: BTreeMap<Id, Attention>,
+    /// Guests that have ever come.
+    arrivals: u64,
+}
+
+impl Guests {
+    pub(crate) fn get(&self, guest: Id) -> Option<&Guest> {
+        self.guests.get(&guest)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Guest> {
+        self.guests.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// Guests that have ever come.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// What the operator has set by hand for a guest.
+    pub(crate) fn override_of(&self, guest: Id) -> Override {
+        self.overrides.get(&guest).copied().unwrap_or_default()
+    }
+
+    /// What each guest is entitled to.
+    pub(crate) fn limits(&self) -> BTreeMap<Id, Limits> {
+        self.iter().map(|guest| (guest.id, guest.limits)).collect()
+    }
+
+    /// Whether an answer about some guest's memory, asked for now, is still to come.
+    pub(crate) fn has_open_question(&self, now: Now) -> bool {
+        self.iter().any(|guest| guest.open_ms == Some(now.ms))
+    }
+
+    /// Whether this is one of the guests, in this boot.
+    pub(crate) fn is_present(&self, who: &Who) -> bool {
+        self.iter().any(|guest| {
+            let known = &guest.who;
+            (&known.uuid, &known.name, known.pid, known.start_ticks, &known.boot)
+                == (&who.uuid, &who.name, who.pid, who.start_ticks, &who.boot)
+        })
+    }
+
+    /// The guest of a name or a UUID.
+    pub(crate) fn find(&self, name: &str) -> Result<&Guest, Failure> {
+        let fits = |guest: &&Guest| guest.found.name == name || guest.who.uuid == name;
+        let mut found = self.iter().filter(fits);
+        match (found.next(), found.next()) {
+            (Some(guest), None) => Ok(guest),
+            (Some(_), Some(_)) => {
+                Err(Failure::new(format!("More than one guest is called {name}"))
+                    .help("name it by its UUID, which `pinhead ps --format json` shows"))
+            }
+            (None, _) => {
+                let names: Vec<&str> =
+                    self.iter().take(NAMES_MAX).map(|guest| guest.found.name.as_str()).collect();
+                let failure = Failure::new(format!("There is no guest {name}"));
+                Err(match names.is_empty() {
+                    true => failure.help("there is no guest at all"),
+                    false => failure.help(format!("there are {}", names.join(", "))),
+                })
+            }
+        }
+    }
+
+    /// Adds the ports of daemons to what is waited for.
+    pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for guest in self.iter() {
+            if let Some((fd, flags)) = guest.inside.fd() {
+                set.add(guest.id.0, fd, flags);
+            }
+        }
+    }
+
+    pub(crate) fn step(&mut self, by: Entitlement<'_>, event: GuestEvent, now: Now) -> Vec<Effect> {
+        match event {
+            GuestEvent::Source(source, event) => return self.hypervisor(source, event, by, now),
+            GuestEvent::Port(id, flags) => {
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+                let memory = guest.found.memory;
+                let said = guest.inside.turn(flags, memory, now.ms);
+                return said.into_iter().flat_map(|said| self.heard(id, said, now)).collect();
+            }
+            GuestEvent::Tick => return self.tick(now),
+            GuestEvent::Ask => return self.ask(now),
+            GuestEvent::PassBegins => self.read_resident(now),
+            GuestEvent::PassEnded => {
+                for guest in self.guests.values_mut() {
+                    (guest.urgent, guest.open_ms) = (false, None);
+                }
+            }
+            GuestEvent::LookAtProcesses => {
+                let awake = self.guests.values_mut().filter(|guest| !guest.is_asleep(now.ms));
+                awake.for_each(|guest| guest.outside.look(now.ms));
+            }
+            GuestEvent::Settings => {
+                for guest in self.guests.values_mut() {
+                    entitle(guest, by.settings, self.overrides.get(&guest.id));
+                }
+                return vec![Effect::LimitsChanged];
+            }
+            GuestEvent::Override(id, over) => {
+                self.overrides.insert(id, over);
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+                entitle(guest, by.settings, Some(&over));
+                return vec![Effect::LimitsChanged];
+            }
+            GuestEvent::Attend(id, Attention { moves: false, strained: false }) => {
+                self.attended.remove(&id);
+            }
+            GuestEvent::Attend(id, attention) => {
+                self.attended.insert(id, attention);
+            }
+            GuestEvent::AskScan(id) => self.with(id, |guest| {
+                // Whether a daemon is there was looked at; one that has just gone does not answer.
+                let _ = guest.inside.scan();
+            }),
+            GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
+                let sequence = guest.asked.take().unwrap_or(0);
+                guest.inside.grant(sequence, guest.found.memory, keeps, reason);
+            }),
+            GuestEvent::Target { guest, size } => {
+                self.with(guest, |guest| guest.commanded = Some(size));
+            }
+        }
+        Vec::new()
+    }
+
+    fn with(&mut self, guest: Id, change: impl FnOnce(&mut Guest)) {
+        if let Some(guest) = self.guests.get_mut(&guest) {
+            change(guest);
+        }
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Effect> {
+        self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
+        // A balloon that moves is watched; QEMU tells of it once a second at most.
+        let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
+        moving.map(|(id, _)| Effect::AskActual(*id)).collect()
+    }
+
+    /// Asks guests that have run since they were asked last.
+    fn ask(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (id, guest) in &mut self.guests {
+            let attention = self.attended.get(id).copied().unwrap_or_default();
+            let sleeps = guest.is_asleep(now.ms) && !attention.moves && !attention.strained;
+            let stopped = guest.state != RunState::Running || !guest.answers;
+            if sleeps || stopped || !guest.found.can.balloon {
+                continue;
+            }
+            guest.open_ms = Some(now.ms);
+            effects.push(Effect::AskActual(*id));
+            if !guest.inside.ask(now.ms) && guest.found.can.statistics {
+                guest.stats_ms = Some(now.ms);
+                effects.push(Effect::AskStats(*id));
+            }
+        }
+        effects
+    }
+
+    fn read_resident(&mut self, now: Now) {
+        for (id, guest) in &mut self.guests {
+            let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
+            // One that sleeps may have given pages back since it was looked at last.
+            if moves || !guest.is_asleep(now.ms) || guest.is_resident_old(now.ms) {
+                guest.read_resident(now.ms);
+            }
+        }
+    }
+
+    fn hypervisor(
+        &mut self,
+        source: usize,
+        event: Event,
+        by: Entitlement<'_>,
+        now: Now,
+    ) -> Vec<Effect> {
+        match event {
+            Event::Found(id, found) => return self.found(source, id, found, by, now),
+            Event::Rebooted(id) => return self.rebooted(id, now),
+            Event::State(id, state) => self.with(id, |guest| guest.state = state),
+            Event::Actual(id, actual) => return self.sized(id, actual),
+            Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now.ms)),
+            Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
+            Event::Taken(..) => {}
+            Event::Refused(id, why) => {
+                let Some(guest) = self.guests.get(&id) else { return Vec::new() };
+                let row = journal::ended(Fate::Refused, guest.actual, now.wall_ms);
+                let text = format!("its hypervisor refused: {why}");
+                return vec![
+                    Effect::Outcome { guest: id, row },
+                    Effect::note("refused", text, Some(&guest.who)),
+                ];
+            }
+            Event::Answers(id, answers) => {
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+                if std::mem::replace(&mut guest.answers, answers) != answers {
+                    let text = if answers { "it answers again" } else { "it does not answer" };
+                    return vec![Effect::note("answers", text, Some(&guest.who))];
+                }
+            }
+            Event::Gone(id, why) => {
+                self.overrides.remove(&id);
+                self.attended.remove(&id);
+                let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
+                let row = journal::ended(Fate::Gone, guest.actual, now.wall_ms);
+                return vec![
+                    Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(&guest.who)),
+                    Effect::Release(id),
+                    Effect::Outcome { guest: id, row },
+                ];
+            }
+            // The loop tells of it: it is no guest's.
+            Event::Trouble(_) => {}
+        }
+        Vec::new()
+    }
+
+    /// A guest has this much now. One that has all that it may have is no longer held.
+    fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        guest.actual = actual.min(guest.found.memory);
+        let target = guest.commanded.unwrap_or(guest.actual);
+        match guest.actual.min(target) >= guest.limits.max {
+            true => vec![Effect::Release(id)],
+            false => Vec::new(),
+        }
+    }
+
+    fn found(
+        &mut self,
+        source: usize,
+        id: Id,
+        found: Box<Found>,
+        by: Entitlement<'_>,
+        now: Now,
+    ) -> Vec<Effect> {
+        let is_twin =
+            |guest: &&Guest| found.process.is_some() && guest.found.process == found.process;
+        if let Some(twin) = self.iter().find(is_twin) {
+            let text = format!(
+                "{} was found a second time, at {}; it is managed through {}",
+                found.name, found.source, twin.found.source
+            );
+            return vec![Effect::note("guest-twice", text, None)];
+        }
+        let mut effects = Vec::new();
+        let (limits, class) = by.settings.limits(&found.name, found.memory);
+        let class = class.unwrap_or_default().to_owned();
+        let grants = if by.acts { Grants::Yes } else { Grants::No };
+        if by.acts {
+            effects.push(Effect::Attach(found.clone()));
+        }
+        self.arrivals += 1;
+        let text = format!("it was found at {}", found.source);
+        let guest = Guest::new(id, source, *found, limits, class, grants, now.ms);
+        // What an earlier manager took is this one's to give back.
+        if by.acts && guest.actual < guest.limits.max {
+            effects.push(Effect::Hold { guest: id, size: guest.actual });
+        }
+        effects.push(Effect::note(kinds::FOUND, text, Some(&guest.who)));
+        self.guests.insert(id, guest);
+        effects
+    }
+
+    fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        guest.rebooted();
+        let mut effects = vec![Effect::Rebooted(id)];
+        // It may say so a hundred times a second: the journal is for the others too.
+        if guest.is_worth_a_note(now.ms) {
+            effects.push(Effect::note(kinds::REBOOTED, "it has started anew", Some(&guest.who)));
+        }
+        effects
+    }
+
+    /// Takes what a daemon said.
+    fn heard(&mut self, id: Id, said: Said, now: Now) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        match said {
+            Said::Here(boot) => match guest.is_new_boot(boot) {
+                true => return self.rebooted(id, now),
+                false => return Vec::new(),
+            },
+            Said::Memory(told) => {
+                guest.told(&told, now.ms);
+                if !guest.urgent {
+                    let is_open = self.iter().any(|guest| guest.open_ms.is_some());
+                    return if is_open { Vec::new() } else { vec![Effect::AllAnswered] };
+                }
+            }
+            Said::Request { sequence, keeps } => {
+                guest.request = (keeps < guest.found.memory).then_some(keeps);
+                guest.asked = Some(sequence);
+            }
+            Said::Scan(scan) => return vec![Effect::Scanned(id, scan)],
+            Said::Need => {
+                guest.urgent = true;
+                // Its numbers come with the need; if they do not, this brings them.
+                guest.inside.ask(now.ms);
+            }
+            Said::Bye => (guest.request, guest.asked) = (None, None),
+        }
+        self.hurry_for(id, now)
+    }
+
+    /// Brings the next pass forward for a guest, unless it wants that all the time.
+    fn hurry_for(&mut self, id: Id, now: Now) -> Vec<Effect> {
+        let may = self.guests.get_mut(&id).is_some_and(|guest| guest.may_hurry(now.ms));
+        if may { vec![Effect::Hurry] } else { Vec::new() }
+    }
+}
+
+/// What a guest is entitled to by the settings, and by what was set by hand.
+fn entitle(guest: &mut Guest, settings: &Settings, over: Option<&Override>) {
+    let (limits, class) = settings.limits(&guest.found.name, guest.found.memory);
+    guest.class = class.unwrap_or_default().to_owned();
+    guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
+}

@@ -1,0 +1,348 @@
+//! The memory of all guests: when to decide, what was decided, and what each guest is told.
+//!
+//! ```text
+//!   World (guests' samples, the host's reading) ─► PolicyEngine ─► Pass ─► Effects: targets,
+//!                                    └─► shadow: only the journal            grants, the lease
+//! ```
+
+mod engine;
+mod record;
+mod rules;
+mod schedule;
+
+pub(crate) use engine::engines;
+pub(crate) use rules::value;
+pub(crate) use schedule::Schedule;
+
+use crate::config::Settings;
+use crate::effect::{Attention, Effect, Now};
+use crate::guest::Guest;
+use crate::journal;
+use crate::world::World;
+use counters::Bytes;
+use engine::{PolicyEngine, plan};
+use hypervisor::Id;
+use policy::arbiter::{Clause, Decision, GuestSample, HostSample, Key, Pass};
+use record::Record;
+use rules::{GuestContext, HostMetrics};
+use std::collections::BTreeMap;
+use store::{Policy, kinds};
+
+/// What the memory's owner is told.
+pub(crate) enum MemoryEvent {
+    /// A pass over all guests.
+    Pass,
+    /// Guests may have other limits than before, or the host another size.
+    LimitsChanged,
+    /// A guest has started from scratch.
+    Rebooted(Id),
+    /// Memory is to be freed and held.
+    Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
+    /// A reservation is not wanted any more.
+    Unreserve(u64),
+}
+
+/// The policy that acts, its shadow, and what was decided about each guest.
+pub(crate) struct Memory {
+    engine: PolicyEngine,
+    shadow: Option<(PolicyEngine, Settings)>,
+    records: BTreeMap<Id, Record>,
+}
+
+impl Memory {
+    pub(crate) fn new(engine: PolicyEngine, shadow: Option<(PolicyEngine, Settings)>) -> Memory {
+        Memory { engine, shadow, records: BTreeMap::new() }
+    }
+
+    /// The engine that acts, or would.
+    pub(crate) fn engine(&self) -> &PolicyEngine {
+        &self.engine
+    }
+
+    /// What was decided about a guest.
+    pub(crate) fn record(&self, guest: Id) -> Option<&Record> {
+        self.records.get(&guest)
+    }
+
+    /// The numbers of some guest's last pass, for those in it that are the host's.
+    pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
+        self.records.values().find_map(|record| record.recent.front())
+    }
+
+    /// Takes other policies. What is known of the guests stays known: only how it is judged
+    /// changes.
+    pub(crate) fn replace(
+        &mut self,
+        mut engine: PolicyEngine,
+        shadow: Option<(PolicyEngine, Settings)>,
+    ) {
+        std::mem::swap(&mut engine.arbiter, &mut self.engine.arbiter);
+        (self.engine, self.shadow) = (engine, shadow);
+    }
+
+    /// Takes the host's size, which parts of it depend on.
+    pub(crate) fn resize(&mut self, settings: &Settings, total: Bytes) {
+        self.engine.config = plan(settings, total);
+        if let Some((shadow, settings)) = &mut self.shadow {
+            shadow.config = plan(settings, total);
+        }
+    }
+
+    pub(crate) fn step(&mut self, world: &World<'_>, event: MemoryEvent, now: Now) -> Vec<Effect> {
+        match event {
+            MemoryEvent::Pass => self.pass(world, now),
+            MemoryEvent::LimitsChanged => self.hold_all(world),
+            MemoryEvent::Rebooted(guest) => {
+                let key = Key(guest.0);
+                self.engine.arbiter.rebooted(key);
+                if let Some((shadow, _)) = &mut self.shadow {
+                    shadow.arbiter.rebooted(key);
+                }
+                let mut effects = Vec::new();
+                self.attend(guest, &mut effects);
+                effects
+            }
+            MemoryEvent::Reserve { reservation, size, deadline_ms, held_ms } => {
+                let arbiter = &mut self.engine.arbiter;
+                match arbiter.reserve(reservation, size, deadline_ms, held_ms) {
+                    true => vec![Effect::Hurry],
+                    false => vec![Effect::ReservationRefused(reservation)],
+                }
+            }
+            MemoryEvent::Unreserve(reservation) => {
+                self.engine.arbiter.unreserve(reservation);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Tells the keeper what each guest lacks to the maximum that it has now.
+    fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
+        let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
+        if world.acts {
+            let is_foreign = |guest: &&Guest| {
+                self.records.get(&guest.id).is_some_and(|record| record.is_foreign)
+            };
+            let ours = world.guests.iter().filter(|guest| !is_foreign(guest));
+            effects.extend(ours.map(|guest| Effect::Hold {
+                guest: guest.id,
+                size: guest.commanded.unwrap_or(guest.actual).min(guest.actual),
+            }));
+        }
+        effects
+    }
+
+    fn pass(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
+        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.resident).sum();
+        let host = world.host.sample(world.settings, resident, now.ms);
+        let mut samples: Vec<GuestSample> =
+            world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
+        if world.acts && !world.is_leased {
+            // Nobody would give back what is taken now: every guest keeps at least what it has.
+            for sample in &mut samples {
+                sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
+            }
+        }
+        let contexts = self.contexts(world, host.as_ref());
+        let pass = self.engine.decide(host.as_ref(), &samples, &contexts, now.ms);
+        self.records.retain(|id, _| world.guests.get(*id).is_some());
+        let mut effects = Vec::new();
+        self.apply(&pass, world, now, &mut effects);
+        self.remember(&pass, world, &mut effects);
+        if !pass.reserved.is_empty() {
+            effects.push(Effect::Reserved(pass.reserved));
+        }
+        self.shadow_pass(host.as_ref(), samples, &contexts, world, now, &mut effects);
+        effects
+    }
+
+    fn apply(&mut self, pass: &Pass, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
+        for outcome in &pass.outcomes {
+            let row = journal::outcome(outcome, now.wall_ms);
+            effects.push(Effect::Outcome { guest: Id(outcome.key.0), row });
+        }
+        for decision in &pass.decisions {
+            let id = Id(decision.key.0);
+            let Some(guest) = world.guests.get(id) else { continue };
+            let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
+            let command = decision.command.filter(|_| world.acts);
+            effects.push(Effect::Decided {
+                guest: id,
+                who: guest.who.clone(),
+                row: Box::new(row),
+                moves: command.is_some(),
+            });
+            let record = self.records.entry(id).or_default();
+            record.last = Some((decision.clone(), now.wall_ms));
+            if let Some(size) = command {
+                // The lease first: a manager that dies between the two has promised too much, and
+                // not taken what nobody would give back. What is given back counts when it is
+                // there.
+                effects.push(Effect::Hold { guest: id, size: size.min(guest.actual) });
+                // Its daemon first, which would take the change for its kernel's doing.
+                let reason = decision.to_string();
+                effects.push(Effect::Grant { guest: id, keeps: size, reason });
+                effects.push(Effect::SetTarget { guest: id, size });
+            }
+            effects.extend(news(decision, guest));
+        }
+        self.refuse(pass, world, effects);
+        self.leave_to_others(world, now, effects);
+    }
+
+    /// A request that the pass gave nothing for is answered with what there is, and why.
+    fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
+        for guest in world.guests.iter().filter(|guest| guest.asked.is_some()) {
+            let is_granted = |decision: &Decision| {
+                decision.key == guest.key() && decision.command.is_some() && world.acts
+            };
+            if pass.decisions.iter().any(is_granted) {
+                continue;
+            }
+            let last = self.records.get(&guest.id).and_then(|record| record.last.as_ref());
+            let reason = last.map_or_else(
+                || "nothing is known of this guest yet".to_owned(),
+                |(decision, _)| decision.to_string(),
+            );
+            let keeps = guest.commanded.unwrap_or(guest.actual);
+            effects.push(Effect::Grant { guest: guest.id, keeps, reason });
+        }
+    }
+
+    /// Leaves guests to another manager that moves them, and tells of it.
+    fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
+        for guest in world.guests.iter() {
+            let is_foreign = self.engine.arbiter.is_foreign(guest.key(), now.ms);
+            let Some(record) = known(&mut self.records, guest.id, is_foreign) else { continue };
+            if std::mem::replace(&mut record.is_foreign, is_foreign) || !is_foreign {
+                continue;
+            }
+            let name = &guest.found.name;
+            let text =
+                format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
+            effects.push(Effect::Release(guest.id));
+            effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(&guest.who)));
+            effects.push(Effect::Say(text));
+        }
+    }
+
+    /// Keeps the numbers of this pass, and has guests watched that move or wait for memory.
+    fn remember(&mut self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
+        for (key, inputs) in &pass.inputs {
+            let id = Id(key.0);
+            if world.guests.get(id).is_some() {
+                self.records.entry(id).or_default().remember(*inputs);
+                self.attend(id, effects);
+            }
+        }
+        if let Some(rules) = &mut self.engine.rules {
+            rules.retain(|key| world.guests.get(Id(key.0)).is_some());
+        }
+    }
+
+    /// Has a guest watched closely if it is to be, and that is news.
+    fn attend(&mut self, guest: Id, effects: &mut Vec<Effect>) {
+        let arbiter = &self.engine.arbiter;
+        let key = Key(guest.0);
+        let attention =
+            Attention { moves: arbiter.target(key).is_some(), strained: arbiter.is_strained(key) };
+        if let Some(record) = self.records.get_mut(&guest)
+            && std::mem::replace(&mut record.attention, attention) != attention
+        {
+            effects.push(Effect::Attend(guest, attention));
+        }
+    }
+
+    /// The shadow decides over the same samples, with its own limits.
+    fn shadow_pass(
+        &mut self,
+        host: Option<&HostSample>,
+        mut samples: Vec<GuestSample>,
+        contexts: &BTreeMap<Key, GuestContext>,
+        world: &World<'_>,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some((shadow, settings)) = &mut self.shadow else { return };
+        for sample in &mut samples {
+            if let Some(guest) = world.guests.get(Id(sample.key.0)) {
+                (sample.limits, _) = settings.limits(&guest.found.name, guest.found.memory);
+            }
+        }
+        let pass = shadow.decide(host, &samples, contexts, now.ms);
+        for decision in &pass.decisions {
+            let id = Id(decision.key.0);
+            if let Some(guest) = world.guests.get(id) {
+                let row = journal::decision(decision, Policy::Shadow, false, now.wall_ms);
+                effects.push(Effect::Decided {
+                    guest: id,
+                    who: guest.who.clone(),
+                    row: Box::new(row),
+                    moves: false,
+                });
+            }
+        }
+    }
+
+    /// What rules can ask for beside the arbiter's numbers; nothing where there are no rules.
+    fn contexts(
+        &self,
+        world: &World<'_>,
+        host: Option<&HostSample>,
+    ) -> BTreeMap<Key, GuestContext> {
+        let shadow = self.shadow.as_ref().is_some_and(|(shadow, _)| shadow.rules.is_some());
+        if self.engine.rules.is_none() && !shadow {
+            return BTreeMap::new();
+        }
+        let total = host.map(|host| host.total);
+        let context = |guest: &Guest| (guest.key(), context_of(guest, world, total));
+        world.guests.iter().map(context).collect()
+    }
+}
+
+/// The record of a guest; made only where there is something to keep.
+fn known(records: &mut BTreeMap<Id, Record>, guest: Id, is_needed: bool) -> Option<&mut Record> {
+    match is_needed {
+        true => Some(records.entry(guest).or_default()),
+        false => records.get_mut(&guest),
+    }
+}
+
+/// What the operator should not have to look for.
+fn news(decision: &Decision, guest: &Guest) -> Option<Effect> {
+    let name = &guest.found.name;
+    match decision.clause {
+        Clause::Stuck => Some(Effect::Say(format!(
+            "The balloon of {name} does not move: it is left out, and tried again later"
+        ))),
+        Clause::NoYield => Some(Effect::Say(format!(
+            "What {name} gave did not reach the host: nothing is asked of it for a while"
+        ))),
+        _ => None,
+    }
+}
+
+/// What rules can ask for of a guest and its host, beside the arbiter's numbers.
+pub(crate) fn context_of(
+    guest: &Guest,
+    world: &World<'_>,
+    host_total: Option<Bytes>,
+) -> GuestContext {
+    let rates = world.host.rates();
+    GuestContext {
+        min: guest.limits.min,
+        max: guest.limits.max,
+        shares: guest.limits.shares,
+        cpu: guest.usage.map(|usage| usage.cpu_percent),
+        steal: guest.usage.map(|usage| usage.steal_percent),
+        cache: guest.memory.and_then(|memory| memory.cached),
+        host: HostMetrics {
+            total: host_total,
+            swap_in_s: rates.swap_in_s,
+            swap_out_s: rates.swap_out_s,
+            psi_permille: rates.psi_permille,
+            guests: world.guests.len(),
+            ksm: world.ksm_gain,
+        },
+    }
+}

@@ -1,0 +1,115 @@
+//! When the next pass is.
+
+/// How long a pass waits for samples that were asked for.
+const PATIENCE_MS: u64 = 200;
+/// Passes that a need calls for are at least this far apart.
+const URGENT_MS: u64 = 100;
+/// Nothing is moved before the guests were looked at for this long: the state of the world
+/// comes first.
+const SETTLE_MS: u64 = 2_000;
+
+/// When guests are asked, and when a pass begins.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    start_ms: u64,
+    next_ask_ms: u64,
+    pass_ms: Option<u64>,
+    last_pass_ms: u64,
+    /// Passes so far.
+    passes: u64,
+    /// What the last one took.
+    pass_us: Option<u64>,
+}
+
+impl Schedule {
+    pub(crate) fn new(now_ms: u64) -> Schedule {
+        Schedule {
+            start_ms: now_ms,
+            next_ask_ms: now_ms,
+            pass_ms: None,
+            last_pass_ms: now_ms,
+            passes: 0,
+            pass_us: None,
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_ms(&self) -> u64 {
+        self.next_ask_ms.min(self.pass_ms.unwrap_or(u64::MAX))
+    }
+
+    /// Whether guests are to be asked now; then the next time is an interval later.
+    pub(crate) fn is_time_to_ask(&mut self, interval_ms: u64, now_ms: u64) -> bool {
+        let is_time = now_ms >= self.next_ask_ms;
+        if is_time {
+            self.next_ask_ms = now_ms + interval_ms;
+        }
+        is_time
+    }
+
+    /// Guests were asked: a pass follows, after a while if answers are to come.
+    pub(crate) fn asked(&mut self, are_answers_open: bool, now_ms: u64) {
+        let at = if are_answers_open { now_ms + PATIENCE_MS } else { now_ms };
+        self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
+    }
+
+    /// A pass is to come as soon as one may.
+    pub(crate) fn hurry(&mut self, now_ms: u64) {
+        let at = (self.last_pass_ms + URGENT_MS).max(now_ms);
+        self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
+    }
+
+    /// Nobody's answer is waited for any more.
+    pub(crate) fn all_answered(&mut self, now_ms: u64) {
+        self.pass_ms = self.pass_ms.map(|_| now_ms);
+    }
+
+    /// Whether a pass is to begin now. One that comes before the guests are known is left out.
+    pub(crate) fn is_time_to_pass(&mut self, now_ms: u64) -> bool {
+        if self.pass_ms.is_none_or(|due| now_ms < due) {
+            return false;
+        }
+        self.pass_ms = None;
+        self.last_pass_ms = now_ms;
+        now_ms.saturating_sub(self.start_ms) >= SETTLE_MS
+    }
+
+    /// A pass was made.
+    pub(crate) fn passed(&mut self, took_us: u64) {
+        self.passes += 1;
+        self.pass_us = Some(took_us);
+    }
+
+    /// Passes so far, and what the last one took.
+    pub(crate) fn count_and_cost(&self) -> (u64, Option<u64>) {
+        (self.passes, self.pass_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_waits_for_answers_and_for_needs_a_little() {
+        let mut schedule = Schedule::new(0);
+        assert!(schedule.is_time_to_ask(1_000, 0) && !schedule.is_time_to_ask(1_000, 999));
+        schedule.asked(true, 5_000);
+        assert!(!schedule.is_time_to_pass(5_199));
+        schedule.all_answered(5_100);
+        assert!(schedule.is_time_to_pass(5_100));
+        schedule.hurry(5_120);
+        assert!(!schedule.is_time_to_pass(5_199));
+        assert!(schedule.is_time_to_pass(5_200));
+        assert!(!schedule.is_time_to_pass(9_000), "nobody asked for it");
+    }
+
+    #[test]
+    fn nothing_is_decided_before_the_guests_are_known() {
+        let mut schedule = Schedule::new(0);
+        schedule.asked(false, 0);
+        assert!(!schedule.is_time_to_pass(1_999));
+        schedule.asked(false, 2_000);
+        assert!(schedule.is_time_to_pass(2_000));
+    }
+}

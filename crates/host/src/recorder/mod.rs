@@ -1,0 +1,78 @@
+//! What the manager knows, handed to the monitor once a second.
+
+mod row;
+#[cfg(test)]
+mod tests;
+
+use crate::effect::{Effect, Now};
+use crate::guest::Guest;
+use crate::scan::{self, Scans};
+use crate::world::World;
+use collect::Sketch;
+use counters::series::{HostField, Row};
+use hypervisor::{Id, RunState};
+use std::collections::BTreeMap;
+
+/// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
+const BLOCKS_MS: u64 = 15_000;
+
+/// What the recorder is told once a second.
+pub(crate) struct Second<'a> {
+    /// CPU time that the manager has used.
+    pub own_run_ns: u64,
+    /// Moments that the monitor had to leave out.
+    pub missed: u64,
+    /// What daemons have told of who runs in their guests.
+    pub scans: &'a Scans,
+}
+
+/// When things were told last, so that each is told once.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    scans_ms: BTreeMap<Id, u64>,
+    blocks_ms: BTreeMap<Id, u64>,
+}
+
+impl Recorder {
+    pub(crate) fn step(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> Vec<Effect> {
+        self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
+        self.blocks_ms.retain(|id, _| world.guests.get(*id).is_some());
+        let mut effects = Vec::new();
+        let runs = |guest: &&Guest| {
+            guest.state == RunState::Running && guest.answers && !guest.is_asleep(now.ms)
+        };
+        for guest in world.guests.iter().filter(runs) {
+            let is_due = self.blocks_ms.get(&guest.id).is_none_or(|at| now.ms >= at + BLOCKS_MS);
+            if is_due {
+                self.blocks_ms.insert(guest.id, now.ms);
+                effects.push(Effect::AskBlocks(guest.id));
+            }
+        }
+        effects.push(Effect::Record(Box::new(self.sketch(world, event, now))));
+        effects
+    }
+
+    fn sketch(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> Sketch {
+        let mut host = Row::default();
+        host.set(HostField::OwnRun, Some(event.own_run_ns));
+        host.set(HostField::SetPoint, Some(world.plan.set_point.0));
+        host.set(HostField::MissedMoments, Some(event.missed));
+        let mut guests = Vec::with_capacity(world.guests.len());
+        for guest in world.guests.iter() {
+            let scanned = event.scans.last(guest.id);
+            let news = scanned.filter(|(at_ms, _)| self.scans_ms.get(&guest.id) != Some(at_ms));
+            let processes = news.map(|(at_ms, scanned)| {
+                self.scans_ms.insert(guest.id, at_ms);
+                scan::processes(scanned)
+            });
+            let mut known = row::known_of(guest, processes.unwrap_or_default());
+            if let Some((_, scanned)) = scanned {
+                row::put_scan(&mut known.row, scanned);
+            }
+            guests.push(known);
+        }
+        let machine = world.host.machine();
+        let is_short = machine.is_some_and(|machine| machine.available < world.plan.reserve);
+        Sketch { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests }
+    }
+}

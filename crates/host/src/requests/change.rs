@@ -1,0 +1,79 @@
+//! A change that the operator asks for: whether it can be, and what it comes to.
+
+use crate::config::Share;
+use crate::control::{Change, Failure};
+use crate::effect::Override;
+use crate::guest::Guest;
+use counters::Bytes;
+use policy::arbiter::Mode;
+
+/// No guest lives in less.
+const SIZE_MIN: Bytes = Bytes::mib(16);
+
+/// Takes a change into what was set by hand, if the guest can have it.
+pub(super) fn changed(over: &mut Override, change: Change, guest: &Guest) -> Result<(), Failure> {
+    let (memory, limits) = (guest.found.memory, guest.limits);
+    let name = &guest.found.name;
+    let size_of = |share: Share, word: &str| {
+        let size = share.of(memory);
+        if size > memory {
+            return Err(Failure::new(format!("{word} is more than {name} was started with"))
+                .help(format!("it has {} MiB", memory.as_mib())));
+        }
+        if size < SIZE_MIN {
+            return Err(Failure::new(format!("{word} is less than any guest can live in"))
+                .help(format!("say at least {} MiB", SIZE_MIN.as_mib())));
+        }
+        Ok(size)
+    };
+    let beyond = |word: &str, bound: &str, size: Bytes| {
+        Failure::new(format!("{word} is beyond the {bound} of {name}"))
+            .help(format!("its {bound} is {} MiB", size.as_mib()))
+    };
+    match change {
+        Change::Min(share) => {
+            let size = size_of(share, "min")?;
+            if size > limits.max {
+                return Err(beyond("min", "max", limits.max));
+            }
+            over.min = Some(size);
+        }
+        Change::Max(share) => {
+            let size = size_of(share, "max")?;
+            if size < limits.min {
+                return Err(beyond("max", "min", limits.min));
+            }
+            over.max = Some(size);
+        }
+        Change::Shares(shares) => over.shares = Some(shares.max(1)),
+        Change::Pin(share) => {
+            let size = size_of(share, "pin")?;
+            if size < limits.min {
+                return Err(beyond("pin", "min", limits.min));
+            }
+            if size > limits.max {
+                return Err(beyond("pin", "max", limits.max));
+            }
+            over.mode = Some(Mode::Pinned(size));
+        }
+        Change::Release => over.mode = Some(Mode::Released),
+        Change::Manage => over.mode = Some(Mode::Managed),
+    }
+    Ok(())
+}
+
+/// What is changed, in words.
+pub(super) fn in_words(change: Change) -> String {
+    let share = |share: Share| match share {
+        Share::Permille(permille) => format!("{} %", permille as f64 / 10.0),
+        Share::Bytes(size) => format!("{} MiB", size.as_mib()),
+    };
+    match change {
+        Change::Min(size) => format!("min to {}", share(size)),
+        Change::Max(size) => format!("max to {}", share(size)),
+        Change::Shares(shares) => format!("shares to {shares}"),
+        Change::Pin(size) => format!("pin to {}", share(size)),
+        Change::Release => "it free: it is not managed any more".into(),
+        Change::Manage => "it to be managed".into(),
+    }
+}

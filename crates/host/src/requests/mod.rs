@@ -1,0 +1,226 @@
+//! What clients of the control socket ask to be changed: limits by hand, and reservations.
+
+mod change;
+
+use crate::answers;
+use crate::control::{Answer, Change, ClientId, Entitled, Failure, Peer, Reserved};
+use crate::effect::{Effect, Now};
+use crate::world::World;
+use change::{changed, in_words};
+use counters::Bytes;
+use hypervisor::Id;
+use policy::arbiter::{self, Clause, Key, Mode};
+use std::collections::BTreeMap;
+use store::kinds;
+
+/// Names that an error message lists at most.
+const NAMES_MAX: usize = 12;
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Return {
+    /// The connection.
+    pub client: ClientId,
+    /// The client's own number of its request.
+    pub id: u64,
+}
+
+/// What the owner of requests is told.
+pub(crate) enum RequestEvent {
+    /// A change of what a guest is entitled to.
+    Set { to: Return, peer: Peer, guest: String, change: Change },
+    /// Memory is to be freed and held.
+    Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
+    /// A reservation is not wanted any more.
+    Unreserve { to: Return, reservation: u64 },
+    /// There are too many reservations for this one.
+    Refused(u64),
+    /// What came of reservations.
+    Settled(Vec<arbiter::Reserved>),
+    /// A client has left.
+    Left(ClientId),
+}
+
+/// A reservation whose client waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    to: Return,
+    mib: u64,
+    hold_ms: u64,
+}
+
+/// Requests that change something, and those that wait for their answer.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    waiting: BTreeMap<u64, Waiting>,
+    /// Reservations so far.
+    reservations: u64,
+}
+
+impl Requests {
+    pub(crate) fn step(&mut self, world: &World<'_>, event: RequestEvent, now: Now) -> Vec<Effect> {
+        match event {
+            RequestEvent::Set { to, peer, guest, change } => {
+                match set(world, &guest, change, peer) {
+                    Ok((mut effects, entitled)) => {
+                        effects.push(to.answer(Ok(Answer::Set(entitled))));
+                        effects
+                    }
+                    Err(failure) => vec![to.answer(Err(failure))],
+                }
+            }
+            RequestEvent::Reserve { to, mib, timeout_ms, hold_ms } => {
+                let waiting = Waiting { to, mib, hold_ms };
+                match self.reserve(world, waiting, timeout_ms, now) {
+                    Ok(effect) => vec![effect],
+                    Err(failure) => vec![to.answer(Err(failure))],
+                }
+            }
+            RequestEvent::Unreserve { to, reservation } => {
+                let mut effects = vec![Effect::Unreserve(reservation)];
+                if let Some(waiting) = self.waiting.remove(&reservation) {
+                    let failure = Failure::new("The reservation was let go by another client");
+                    effects.push(waiting.to.answer(Err(failure)));
+                }
+                effects.push(to.answer(Ok(Answer::Unreserve {})));
+                effects
+            }
+            RequestEvent::Refused(reservation) => {
+                let failure = Failure::new("Too many reservations are open").help("unreserve some");
+                let waiting = self.waiting.remove(&reservation);
+                waiting.into_iter().map(|one| one.to.answer(Err(failure.clone()))).collect()
+            }
+            RequestEvent::Settled(reserved) => {
+                reserved.iter().flat_map(|one| self.settled(world, one)).collect()
+            }
+            RequestEvent::Left(client) => self.left(client),
+        }
+    }
+
+    /// Nothing is freed for a client that has left before it was answered.
+    fn left(&mut self, client: ClientId) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.waiting.retain(|reservation, waiting| {
+            let is_there = waiting.to.client != client;
+            if !is_there {
+                effects.push(Effect::Unreserve(*reservation));
+            }
+            is_there
+        });
+        effects
+    }
+
+    fn reserve(
+        &mut self,
+        world: &World<'_>,
+        waiting: Waiting,
+        timeout_ms: u64,
+        now: Now,
+    ) -> Result<Effect, Failure> {
+        if !world.acts {
+            return Err(Failure::new("This manager only looks on (--dry-run) and frees nothing"));
+        }
+        let total = world.host.machine().map(|machine| machine.total);
+        let total = total.map(|total| world.settings.budget(total).unwrap_or(total));
+        let most = total.map(|total| total.less(world.plan.reserve));
+        if let Some(most) = most.filter(|most| Bytes::mib(waiting.mib) > *most) {
+            let message = format!("The host could never free {} MiB for one guest", waiting.mib);
+            return Err(Failure::new(message).help(format!("it has {} MiB", most.as_mib())));
+        }
+        self.reservations += 1;
+        let reservation = self.reservations;
+        self.waiting.insert(reservation, waiting);
+        let deadline_ms = now.ms.saturating_add(timeout_ms);
+        Ok(Effect::Reserve {
+            reservation,
+            size: Bytes::mib(waiting.mib),
+            deadline_ms,
+            held_ms: deadline_ms.saturating_add(waiting.hold_ms),
+        })
+    }
+
+    /// Tells what came of a reservation.
+    fn settled(&mut self, world: &World<'_>, one: &arbiter::Reserved) -> Vec<Effect> {
+        let Some(Waiting { to, mib, hold_ms }) = self.waiting.remove(&one.id) else {
+            return Vec::new();
+        };
+        let (kind, text, answer) = match &one.outcome {
+            Ok(()) => {
+                let held = Reserved { reservation: one.id, mib, hold_ms };
+                let text = format!("{mib} MiB are free and held");
+                (kinds::RESERVED, text, Ok(Answer::Reserve(held)))
+            }
+            Err(refused) => {
+                let text = format!("{mib} MiB could not be freed in time");
+                let failure = Failure::new(text.as_str()).help(refusals(world, refused));
+                (kinds::NOT_RESERVED, text, Err(failure))
+            }
+        };
+        vec![Effect::note(kind, text, None), to.answer(answer)]
+    }
+}
+
+impl Return {
+    fn answer(self, answer: Result<Answer, Failure>) -> Effect {
+        Effect::answer(self.client, self.id, answer)
+    }
+}
+
+/// Changes what a guest is entitled to, and tells what that is from now on.
+fn set(
+    world: &World<'_>,
+    name: &str,
+    change: Change,
+    peer: Peer,
+) -> Result<(Vec<Effect>, Entitled), Failure> {
+    let guest = world.guests.find(name)?;
+    let mut over = world.guests.override_of(guest.id);
+    changed(&mut over, change, guest)?;
+    let (limits, class) = world.settings.limits(&guest.found.name, guest.found.memory);
+    let limits = over.applied(limits, guest.found.memory);
+    let by = format!("user {}, process {}", peer.uid, peer.pid);
+    let text = format!("the operator ({by}) set {}", in_words(change));
+    let effects = vec![
+        Effect::Override(guest.id, over),
+        Effect::note("set", text, Some(&guest.who)),
+        Effect::Hurry,
+    ];
+    let entitled = Entitled {
+        guest: guest.found.name.clone(),
+        class: class.map(str::to_owned),
+        mode: answers::mode(limits.mode).to_owned(),
+        pin_bytes: match limits.mode {
+            Mode::Pinned(size) => Some(size.0),
+            Mode::Managed | Mode::Released => None,
+        },
+        min_bytes: limits.min.0,
+        max_bytes: limits.max.0,
+        shares: limits.shares,
+    };
+    Ok((effects, entitled))
+}
+
+/// Who would not give, by the clause that stood against it.
+fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
+    let mut by_clause: BTreeMap<Clause, Vec<&str>> = BTreeMap::new();
+    for (key, clause) in refused {
+        if let Some(guest) = world.guests.get(Id(key.0)) {
+            by_clause.entry(*clause).or_default().push(&guest.found.name);
+        }
+    }
+    let told: Vec<String> = by_clause
+        .into_iter()
+        .map(|(clause, names)| {
+            let shown = names.len().min(NAMES_MAX);
+            let more = match names.len() - shown {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{}{more} ({})", names[..shown].join(", "), clause.name())
+        })
+        .collect();
+    match told.is_empty() {
+        true => "there is no guest that could give anything".into(),
+        false => format!("nothing more came from {}", told.join("; ")),
+    }
+}

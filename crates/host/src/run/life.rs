@@ -1,0 +1,139 @@
+//! A manager's beginning, new settings, and its end.
+
+use super::parts::{Options, Parts};
+use super::{Devices, Manager, Run, Timers};
+use crate::attach::Attachments;
+use crate::config::{self, Place};
+use crate::control::{Failure, Reloaded};
+use crate::effect::{Effect, Now};
+use crate::feed::Feed;
+use crate::guests::Guests;
+use crate::journal::JournalWriter;
+use crate::machine::HostMeter;
+use crate::memory::{Memory, Schedule, engines};
+use crate::monitor::Monitor;
+use crate::recorder::Recorder;
+use crate::requests::Requests;
+use crate::scan::Scans;
+use crate::sources::Sources;
+use crate::{Error, start};
+use counters::Bytes;
+use std::path::PathBuf;
+use store::kinds;
+
+impl Manager {
+    /// Starts a manager by a file of settings, or by the usual one.
+    pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
+        let (parts, mut said) = start::parts(config_path, options)?;
+        let mut manager = Manager::new(parts)?;
+        manager.said.append(&mut said);
+        Ok(manager)
+    }
+
+    /// A manager that has looked at its host, and knows no guest yet.
+    pub fn new(parts: Parts) -> Result<Manager, Error> {
+        let Parts { clock, options, place, config_path, loaded, .. } = parts;
+        let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
+        let now_ms = clock.ms();
+        let (feed, trouble) = Feed::open(&loaded.settings.metrics);
+        let is_recorded = parts.monitor.as_ref().is_some_and(Monitor::records);
+        let mut manager = Manager {
+            run: Run { clock, options, place, config_path, start_ms: now_ms },
+            settings: loaded.settings,
+            devices: Devices {
+                sources: Sources::new(parts.sources),
+                attachments: Attachments::default(),
+                reader: parts.reader,
+                control: parts.control,
+                feed,
+                journal: JournalWriter::new(parts.journal, now_ms),
+                lease: parts.lease,
+                ksm: parts.ksm,
+                monitor: parts.monitor,
+            },
+            host: HostMeter::default(),
+            guests: Guests::default(),
+            memory: Memory::new(engine, shadow),
+            schedule: Schedule::new(now_ms),
+            requests: Requests::default(),
+            scans: Scans::new(is_recorded),
+            recorder: Recorder::default(),
+            timers: Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false },
+            said: trouble.into_iter().collect(),
+        };
+        let now = manager.now();
+        manager.read_host(now);
+        manager.configure(now);
+        let started = Effect::note(kinds::MANAGER_START, "the manager has started", None);
+        manager.perform(vec![started], now);
+        Ok(manager)
+    }
+
+    /// Reads the settings again: all of them are taken, or none.
+    pub(super) fn reload(&mut self, now: Now) -> Result<Reloaded, Failure> {
+        let total = self.host.machine().map(|machine| machine.total);
+        let place = Place { host_total: total, ..self.run.place.clone() };
+        let path = self.run.config_path.as_deref();
+        let loaded = config::load(path, &place).map_err(|error| refused(&error))?;
+        let acts = !self.run.options.dry_run;
+        let (engine, shadow) = engines(&loaded, acts, total.unwrap_or(Bytes::ZERO))
+            .map_err(|error| refused(&error))?;
+        self.memory.replace(engine, shadow);
+        let notes = start::needs_restart(&self.settings, &loaded.settings);
+        self.settings = loaded.settings;
+        let before = self.guests.limits();
+        self.configure(now);
+        let after = self.guests.limits();
+        let changed_guests = after.iter().filter(|(id, now)| before.get(id) != Some(now)).count();
+        let note = Effect::note(kinds::RELOAD, "the settings were read again", None);
+        self.perform(vec![note, Effect::Hurry], now);
+        let config = self.run.config_path.as_ref().map(|path| path.display().to_string());
+        Ok(Reloaded { config, changed_guests, notes })
+    }
+
+    /// Reads the settings again because a signal said so, and tells of the outcome.
+    pub fn reload_and_tell(&mut self) {
+        let now = self.now();
+        match self.reload(now) {
+            Ok(reloaded) => {
+                self.said.push(format!(
+                    "The settings were read again; {} guests have other limits",
+                    reloaded.changed_guests
+                ));
+                self.said.extend(reloaded.notes);
+            }
+            Err(failure) => {
+                let text = format!("The settings were not taken, the old ones hold: {failure}");
+                self.perform(vec![Effect::Complain(text)], now);
+            }
+        }
+    }
+
+    /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
+    /// was taken. Gives what there is to say.
+    pub fn finish(mut self) -> Vec<String> {
+        let text = match self.run.options.dry_run {
+            false => "the manager ends and gives all memory back",
+            true => "the manager ends; it had only looked on",
+        };
+        let now = self.now();
+        self.perform(vec![Effect::note(kinds::MANAGER_STOP, text, None)], now);
+        for (path, error) in self.devices.ksm.restore() {
+            self.said.push(format!("{} could not be put back: {error}", path.display()));
+        }
+        self.said.extend(self.devices.journal.flush());
+        let Manager { devices, guests, mut said, .. } = self;
+        let Devices { lease, sources, attachments, control, monitor, .. } = devices;
+        // A monitor serves one client: the keeper needs ours to be closed.
+        drop((sources, guests, attachments, control));
+        said.extend(lease.finish());
+        // Last, for a disk may be slow.
+        said.extend(monitor.into_iter().flat_map(Monitor::finish));
+        said
+    }
+}
+
+/// An error with its causes, for a client.
+fn refused(error: &dyn std::error::Error) -> Failure {
+    Failure::new(base::chain(error))
+}

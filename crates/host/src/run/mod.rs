@@ -1,0 +1,413 @@
+//! The loop: it waits for what comes next, tells the owners, and carries out what they want done.
+//!
+//! ```text
+//!   poll ─► events ─► owner.step(&World, event, now) ─► effects ─► perform
+//!             │         guests, memory, requests, scans, recorder      │
+//!             └──────────────── time, control socket ◄─────────────────┘
+//! ```
+//!
+//! Nothing here waits but the poll. A guest that hangs, floods or lies is one guest's trouble.
+
+mod life;
+mod parts;
+mod perform;
+
+pub use parts::{Options, Parts, Signals, Turn};
+
+use crate::Error;
+use crate::answers::{self, OwnFigures, View};
+use crate::attach::Attachments;
+use crate::clock::Clock;
+use crate::config::{Place, Settings};
+use crate::control::{Answer, Ask, Asked, Failure, Server};
+use crate::effect::{Effect, Now};
+use crate::feed::Feed;
+use crate::guests::{Entitlement, GuestEvent, Guests};
+use crate::journal::JournalWriter;
+use crate::ksm::{Around, Ksm};
+use crate::lease::Lease;
+use crate::machine::{HostMeter, MachineReader};
+use crate::memory::{Memory, MemoryEvent, Schedule};
+use crate::monitor::Monitor;
+use crate::recorder::{self, Recorder};
+use crate::requests::{RequestEvent, Requests, Return};
+use crate::scan::{ScanEvent, Scans};
+use crate::sources::Sources;
+use crate::world::World;
+use counters::Bytes;
+use hypervisor::{Event, Id};
+use reactor::{PollFlags, PollSet, Ready};
+use std::path::PathBuf;
+
+/// How often virtual CPUs' run time is looked at.
+const TICK_MS: u64 = 250;
+/// KSM, the lease's beat and the journal's age are looked at this often.
+const SLOW_MS: u64 = 1_000;
+/// How often the processes of guests that run are looked at, beyond what decisions need.
+const LOOK_MS: u64 = 5_000;
+/// After this time the operator is told how many guests were found.
+const GREETING_MS: u64 = 3_000;
+
+/// How this manager runs.
+struct Run {
+    clock: Clock,
+    options: Options,
+    place: Place,
+    config_path: Option<PathBuf>,
+    start_ms: u64,
+}
+
+/// What the loop reads and writes; no owner has any of it.
+struct Devices {
+    sources: Sources,
+    attachments: Attachments,
+    reader: MachineReader,
+    control: Server,
+    feed: Feed,
+    journal: JournalWriter,
+    lease: Lease,
+    ksm: Ksm,
+    monitor: Option<Monitor>,
+}
+
+/// When things are due that come by the clock alone.
+struct Timers {
+    tick_ms: u64,
+    slow_ms: u64,
+    look_ms: u64,
+    is_greeted: bool,
+}
+
+/// The manager of all guests of a host: its owners, and the loop around them.
+pub struct Manager {
+    run: Run,
+    settings: Settings,
+    devices: Devices,
+    host: HostMeter,
+    guests: Guests,
+    memory: Memory,
+    schedule: Schedule,
+    requests: Requests,
+    scans: Scans,
+    recorder: Recorder,
+    timers: Timers,
+    /// What is to be said on the terminal or to the log, once.
+    said: Vec<String>,
+}
+
+/// Who owns a descriptor in the manager's poll set; sources follow each other from the last.
+mod owner {
+    pub(super) const STOP: u64 = 0;
+    pub(super) const RELOAD: u64 = 1;
+    pub(super) const PORTS: u64 = 2;
+    pub(super) const ATTACHMENTS: u64 = 3;
+    pub(super) const CONTROL: u64 = 4;
+    pub(super) const FEED: u64 = 5;
+    pub(super) const SOURCES: u64 = 6;
+}
+
+/// What is known, beside the owner that is told of it.
+macro_rules! world {
+    ($manager:expr) => {
+        World {
+            settings: &$manager.settings,
+            guests: &$manager.guests,
+            host: &$manager.host,
+            plan: $manager.memory.engine().config,
+            acts: !$manager.run.options.dry_run,
+            is_leased: $manager.devices.lease.is_kept(),
+            ksm_gain: $manager.devices.ksm.gain(),
+        }
+    };
+}
+
+impl Manager {
+    /// One turn: waits for what comes next, at most until something is due, and deals with it.
+    pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
+        let ready = self.wait(signals)?;
+        let now = self.now();
+        self.hear(&ready, now);
+        if now.ms >= self.timers.tick_ms {
+            self.timers.tick_ms = now.ms + TICK_MS;
+            self.publish();
+            self.tell_guests(GuestEvent::Tick, now);
+        }
+        if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
+            self.tell_guests(GuestEvent::Ask, now);
+            self.schedule.asked(self.guests.has_open_question(now), now.ms);
+        }
+        if self.schedule.is_time_to_pass(now.ms) {
+            self.pass(now);
+        }
+        if now.ms >= self.timers.slow_ms {
+            self.timers.slow_ms = now.ms + SLOW_MS;
+            self.slow(now);
+        }
+        Ok(match (ready.has(owner::STOP), ready.has(owner::RELOAD)) {
+            (true, _) => Turn::Stop,
+            (_, true) => Turn::Reload,
+            _ => Turn::On,
+        })
+    }
+
+    fn now(&self) -> Now {
+        Now { ms: self.run.clock.ms(), wall_ms: self.run.clock.wall_ms() }
+    }
+
+    fn wait(&self, signals: &Signals<'_>) -> Result<Ready, Error> {
+        let Devices { sources, attachments, control, feed, .. } = &self.devices;
+        let mut set = PollSet::new();
+        set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
+        set.owner(owner::RELOAD).add(0, signals.reload, PollFlags::IN);
+        self.guests.fds(set.owner(owner::PORTS));
+        let mut attached = Vec::new();
+        attachments.fds(&mut attached);
+        set.owner(owner::ATTACHMENTS);
+        attached.into_iter().for_each(|(fd, flags)| set.add(0, fd, flags));
+        control.fds(set.owner(owner::CONTROL));
+        feed.fds(set.owner(owner::FEED));
+        sources.fds(owner::SOURCES, &mut set);
+        let due = [self.timers.tick_ms, self.schedule.next_ms(), sources.next_ms()];
+        let due = due.into_iter().chain([control.next_ms(), feed.next_ms()]).min();
+        let now_ms = self.run.clock.ms();
+        let wait_ms = match self.run.clock.is_by_hand() {
+            true => 0,
+            false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(TICK_MS),
+        };
+        set.wait(wait_ms).map_err(|source| Error::Poll { source })
+    }
+
+    fn hear(&mut self, ready: &Ready, now: Now) {
+        for source in 0..self.devices.sources.len() {
+            let events = self.devices.sources.turn(source, owner::SOURCES, ready, now.ms);
+            for event in events {
+                if let Event::Trouble(text) = &event {
+                    self.devices.sources.has_trouble(source, text.clone());
+                    self.perform(vec![Effect::Complain(text.clone())], now);
+                }
+                self.tell_guests(GuestEvent::Source(source, event), now);
+            }
+        }
+        for port in ready.of(owner::PORTS) {
+            self.tell_guests(GuestEvent::Port(Id(port.key), port.flags), now);
+        }
+        if ready.has(owner::ATTACHMENTS) {
+            let complaints = self.devices.attachments.turn();
+            self.perform(complaints.into_iter().map(Effect::Complain).collect(), now);
+        }
+        self.serve(ready, now);
+        let feed = ready.of(owner::FEED);
+        if !feed.is_empty() || now.ms >= self.devices.feed.next_ms() {
+            self.devices.feed.turn(feed, now.ms);
+        }
+    }
+
+    /// Serves the control socket.
+    fn serve(&mut self, ready: &Ready, now: Now) {
+        let control = &mut self.devices.control;
+        let own = ready.of(owner::CONTROL);
+        if own.is_empty() && now.ms < control.next_ms() {
+            return;
+        }
+        let mut all = Vec::new();
+        control.turn(own, now.ms, &mut all);
+        let (left, notes) = (control.take_left(), control.take_notes());
+        for client in left {
+            self.tell_requests(RequestEvent::Left(client), now);
+        }
+        let notes = notes.into_iter().map(|note| Effect::note("control", note, None));
+        self.perform(notes.collect(), now);
+        for asked in all {
+            self.serve_request(asked, now);
+        }
+    }
+
+    fn serve_request(&mut self, asked: Asked, now: Now) {
+        let Asked { client, id, peer, ask } = asked;
+        let to = Return { client, id };
+        let answer = match ask {
+            Ask::Ps => Ok(Answer::Ps(answers::ps(&self.view(now)))),
+            Ask::Status => {
+                let status = answers::status(&self.view(now), self.own_figures(now));
+                Ok(Answer::Status(Box::new(status)))
+            }
+            Ask::Inputs { guest } => answers::inputs(&self.view(now), &guest).map(Answer::Inputs),
+            Ask::Interval { processes } => match &self.devices.monitor {
+                Some(monitor) => monitor.passed(&processes),
+                None => Err(Failure::new("This manager has no monitor")),
+            },
+            Ask::Reload => self.reload(now).map(Answer::Reload),
+            Ask::Scan { guest } => {
+                return self.tell_scans(ScanEvent::Asked { client, id, guest }, now);
+            }
+            Ask::Set { guest, change } => {
+                return self.tell_requests(RequestEvent::Set { to, peer, guest, change }, now);
+            }
+            Ask::Reserve { mib, timeout_ms, hold_ms } => {
+                let reserve = RequestEvent::Reserve { to, mib, timeout_ms, hold_ms };
+                return self.tell_requests(reserve, now);
+            }
+            Ask::Unreserve { reservation } => {
+                return self.tell_requests(RequestEvent::Unreserve { to, reservation }, now);
+            }
+        };
+        self.devices.control.answer(client, id, &answer, now.ms);
+    }
+
+    fn view(&self, now: Now) -> View<'_> {
+        View { world: world!(self), memory: &self.memory, ksm: self.devices.ksm.status(), now }
+    }
+
+    fn own_figures(&self, now: Now) -> OwnFigures<'_> {
+        let Devices { sources, control, journal, lease, .. } = &self.devices;
+        let of = |source: usize| self.guests.iter().filter(|g| g.source == source).count();
+        OwnFigures {
+            is_dry_run: self.run.options.dry_run,
+            uptime_ms: now.ms.saturating_sub(self.run.start_ms),
+            cpu_ms: self.run.clock.cpu_ms(),
+            config: self.run.config_path.as_deref(),
+            sources: sources.rows(of),
+            troubles: sources.troubles(),
+            lease: lease.row(),
+            journal: journal.waiting_and_lost(),
+            passes: self.schedule.count_and_cost(),
+            clients: control.clients(),
+        }
+    }
+
+    fn tell_guests(&mut self, event: GuestEvent, now: Now) {
+        let by = Entitlement { settings: &self.settings, acts: !self.run.options.dry_run };
+        let effects = self.guests.step(by, event, now);
+        self.perform(effects, now);
+    }
+
+    fn tell_memory(&mut self, event: MemoryEvent, now: Now) {
+        let world = world!(self);
+        let effects = self.memory.step(&world, event, now);
+        self.perform(effects, now);
+    }
+
+    fn tell_requests(&mut self, event: RequestEvent, now: Now) {
+        let world = world!(self);
+        let effects = self.requests.step(&world, event, now);
+        self.perform(effects, now);
+    }
+
+    fn tell_scans(&mut self, event: ScanEvent, now: Now) {
+        let world = world!(self);
+        let effects = self.scans.step(&world, event, now);
+        self.perform(effects, now);
+    }
+
+    fn tell_recorder(&mut self, missed: u64, now: Now) {
+        let world = world!(self);
+        let own_run_ns = self.run.clock.cpu_ns();
+        let second = recorder::Second { own_run_ns, missed, scans: &self.scans };
+        let effects = self.recorder.step(&world, &second, now);
+        self.perform(effects, now);
+    }
+
+    /// Publishes the monitor's newest moment, if there is one and somebody could see it.
+    fn publish(&mut self) {
+        let Devices { feed, monitor, .. } = &mut self.devices;
+        if !feed.is_open() {
+            return;
+        }
+        if let Some(moment) = monitor.as_mut().and_then(Monitor::newest) {
+            feed.publish(&moment, &|who| self.guests.is_present(who));
+        }
+    }
+
+    fn read_host(&mut self, now: Now) {
+        let read = self.devices.reader.read();
+        self.said.extend(self.host.observe(read, now.ms));
+    }
+
+    /// Applies the settings to the host's size and to all guests.
+    fn configure(&mut self, now: Now) {
+        if let Some(machine) = self.host.machine() {
+            self.memory.resize(&self.settings, machine.total);
+        }
+        self.tell_guests(GuestEvent::Settings, now);
+    }
+
+    /// One pass over all guests.
+    fn pass(&mut self, now: Now) {
+        let before_us = self.run.clock.us();
+        self.read_host(now);
+        self.tell_guests(GuestEvent::PassBegins, now);
+        self.tell_memory(MemoryEvent::Pass, now);
+        self.tell_guests(GuestEvent::PassEnded, now);
+        self.said.extend(self.devices.journal.flush());
+        self.schedule.passed(self.run.clock.us() - before_us);
+    }
+
+    /// What is done once a second.
+    fn slow(&mut self, now: Now) {
+        let around = self.around();
+        let Devices { lease, ksm, .. } = &mut self.devices;
+        lease.beat(now.ms);
+        ksm.turn(&around, now.ms);
+        let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
+        let complaints = complaints.map(Effect::Complain).collect();
+        self.perform(complaints, now);
+        self.tell_scans(ScanEvent::Second, now);
+        self.greet(now);
+        if let Some(monitor) = &self.devices.monitor {
+            let (missed, said) = (monitor.missed(), monitor.take_said());
+            self.tell_recorder(missed, now);
+            self.perform(said.into_iter().map(Effect::Complain).collect(), now);
+        }
+        if now.ms >= self.timers.look_ms {
+            self.timers.look_ms = now.ms + LOOK_MS;
+            self.tell_guests(GuestEvent::LookAtProcesses, now);
+        }
+        let keep = &self.settings.journal;
+        let trouble = self.devices.journal.prune(keep.keep_ms, keep.max_size.0, now);
+        self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
+    }
+
+    /// What a decision about KSM depends on.
+    fn around(&self) -> Around {
+        let plan = self.memory.engine().config;
+        Around {
+            guests: self.guests.len(),
+            arrivals: self.guests.arrivals(),
+            available: self.host.machine().map_or(Bytes::ZERO, |machine| machine.available),
+            set_point: plan.set_point,
+            hysteresis: plan.hysteresis,
+        }
+    }
+
+    /// Says, once, how many guests there are, or where was looked for them.
+    fn greet(&mut self, now: Now) {
+        let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
+        if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
+            return;
+        }
+        self.said.push(match self.guests.len() {
+            0 => {
+                let places = self.devices.sources.places(&self.settings.sources.qmp);
+                format!("No guest is there yet; looked at {places}. Guests are taken as they come")
+            }
+            1 => "Managing 1 guest".to_owned(),
+            count => format!("Managing {count} guests"),
+        });
+    }
+
+    /// What is to be said on the terminal or to the log, once.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Whether the time that it was given is over.
+    pub fn is_over(&self) -> bool {
+        let ran_ms = self.run.clock.ms().saturating_sub(self.run.start_ms);
+        self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
+    }
+
+    /// How many guests there are.
+    pub fn guests(&self) -> usize {
+        self.guests.len()
+    }
+}

@@ -1,0 +1,86 @@
+//! What owners want done, done: questions to hypervisors, the lease, the journal, answers to
+//! clients, and what one owner has for another.
+
+use super::Manager;
+use crate::effect::{Effect, Now};
+use crate::guests::GuestEvent;
+use crate::memory::MemoryEvent;
+use crate::requests::RequestEvent;
+use crate::scan::{self, ScanEvent};
+use hypervisor::{Hypervisor, Id};
+
+impl Manager {
+    /// Carries out effects in their order.
+    pub(super) fn perform(&mut self, effects: Vec<Effect>, now: Now) {
+        effects.into_iter().for_each(|effect| self.carry_out(effect, now));
+    }
+
+    fn carry_out(&mut self, effect: Effect, now: Now) {
+        match effect {
+            Effect::SetTarget { guest, size } => {
+                self.tell_guests(GuestEvent::Target { guest, size }, now);
+                self.ask_source(guest, |source| source.set_target(guest, size, now.ms));
+            }
+            Effect::AskActual(id) => self.ask_source(id, |source| source.ask_actual(id, now.ms)),
+            Effect::AskStats(id) => self.ask_source(id, |source| source.ask_stats(id, now.ms)),
+            Effect::AskBlocks(id) => self.ask_source(id, |source| source.ask_blocks(id, now.ms)),
+            Effect::Attach(found) => self.devices.attachments.attach(&found),
+            Effect::AskScan(id) => self.tell_guests(GuestEvent::AskScan(id), now),
+            Effect::Scanned(id, scan) => {
+                let Some(guest) = self.guests.get(id) else { return };
+                let host = scan::host_side(guest.found.process, &guest.found.vcpu_tids);
+                self.tell_scans(ScanEvent::Answered { guest: id, scan, host }, now);
+            }
+            Effect::Grant { guest, keeps, reason } => {
+                self.tell_guests(GuestEvent::Grant { guest, keeps, reason }, now);
+            }
+            Effect::Hold { guest, size } => {
+                if let Some(guest) = self.guests.get(guest) {
+                    self.devices.lease.hold(guest, size, &self.settings);
+                }
+            }
+            Effect::Release(id) => self.devices.lease.drop_guest(id),
+            Effect::SetReserve(reserve) => self.devices.lease.set_reserve(reserve),
+            Effect::Note { kind, text, guest } => {
+                self.devices.journal.note(kind, text, guest.as_ref(), now);
+            }
+            Effect::Decided { guest, who, row, moves } => {
+                self.devices.journal.decided(guest, &who, *row, moves);
+            }
+            Effect::Outcome { guest, row } => self.devices.journal.outcome(guest, row),
+            Effect::Say(text) => self.said.push(text),
+            Effect::Complain(text) => {
+                self.devices.journal.note("trouble", text.clone(), None, now);
+                self.said.push(text);
+            }
+            Effect::Answer { client, id, answer } => {
+                self.devices.control.answer(client, id, &answer, now.ms);
+            }
+            Effect::Record(sketch) => {
+                if let Some(monitor) = &mut self.devices.monitor {
+                    monitor.tell(*sketch);
+                }
+            }
+            Effect::Hurry => self.schedule.hurry(now.ms),
+            Effect::AllAnswered => self.schedule.all_answered(now.ms),
+            Effect::Rebooted(id) => self.tell_memory(MemoryEvent::Rebooted(id), now),
+            Effect::Attend(id, how) => self.tell_guests(GuestEvent::Attend(id, how), now),
+            Effect::Override(id, over) => self.tell_guests(GuestEvent::Override(id, over), now),
+            Effect::LimitsChanged => self.tell_memory(MemoryEvent::LimitsChanged, now),
+            Effect::Reserve { reservation, size, deadline_ms, held_ms } => {
+                let reserve = MemoryEvent::Reserve { reservation, size, deadline_ms, held_ms };
+                self.tell_memory(reserve, now);
+            }
+            Effect::Unreserve(id) => self.tell_memory(MemoryEvent::Unreserve(id), now),
+            Effect::ReservationRefused(id) => self.tell_requests(RequestEvent::Refused(id), now),
+            Effect::Reserved(all) => self.tell_requests(RequestEvent::Settled(all), now),
+        }
+    }
+
+    fn ask_source(&mut self, guest: Id, ask: impl FnOnce(&mut dyn Hypervisor)) {
+        let source = self.guests.get(guest).map(|guest| guest.source);
+        if let Some(source) = source.and_then(|source| self.devices.sources.get(source)) {
+            ask(source);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The sources of guests, and what is wrong with each.
+
+use crate::control::SourceRow;
+use hypervisor::{Event, Hypervisor};
+use reactor::{PollSet, Ready};
+use std::collections::BTreeMap;
+
+/// Where guests come from.
+pub(crate) struct Sources {
+    sources: Vec<Box<dyn Hypervisor>>,
+    /// What each has complained about last.
+    troubles: BTreeMap<usize, String>,
+}
+
+impl Sources {
+    pub(crate) fn new(sources: Vec<Box<dyn Hypervisor>>) -> Sources {
+        Sources { sources, troubles: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// A source by its place.
+    pub(crate) fn get(&mut self, source: usize) -> Option<&mut (dyn Hypervisor + 'static)> {
+        self.sources.get_mut(source).map(Box::as_mut)
+    }
+
+    /// When one of them wants a turn even if nothing comes.
+    pub(crate) fn next_ms(&self) -> u64 {
+        self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Adds what they wait for; each is an owner of its own, counted from the first.
+    pub(crate) fn fds<'a>(&'a self, first: u64, set: &mut PollSet<'a>) {
+        for (source, owner) in self.sources.iter().zip(first..) {
+            source.fds(set.owner(owner));
+        }
+    }
+
+    /// What a source has to say, if it is ready or its time has come.
+    pub(crate) fn turn(
+        &mut self,
+        source: usize,
+        first: u64,
+        ready: &Ready,
+        now_ms: u64,
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        let own = ready.of(first + source as u64);
+        if let Some(source) = self.sources.get_mut(source)
+            && (!own.is_empty() || now_ms >= source.next_ms())
+        {
+            source.turn(Some(own), now_ms, &mut events);
+        }
+        events
+    }
+
+    /// Keeps what a source complains about.
+    pub(crate) fn has_trouble(&mut self, source: usize, trouble: String) {
+        self.troubles.insert(source, trouble);
+    }
+
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.troubles.values().cloned().collect()
+    }
+
+    /// The sources as they are shown, with how many guests are of each.
+    pub(crate) fn rows(&self, guests_of: impl Fn(usize) -> usize) -> Vec<SourceRow> {
+        let rows = self.sources.iter().enumerate().map(|(at, source)| SourceRow {
+            name: source.name(),
+            guests: guests_of(at),
+            trouble: self.troubles.get(&at).cloned(),
+        });
+        rows.collect()
+    }
+
+    /// Where guests are looked for.
+    pub(crate) fn places(&self, qmp_patterns: &[String]) -> String {
+        let place = |name: String| if name == "qmp" { qmp_patterns.join(", ") } else { name };
+        let places: Vec<String> = self.sources.iter().map(|s| place(s.name())).collect();
+        match places.is_empty() {
+            true => "nowhere: [sources] names nothing".to_owned(),
+            false => places.join(", "),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What is known, for owners that decide. It is read and never changed through this.
+
+use crate::config::Settings;
+use crate::guests::Guests;
+use crate::machine::HostMeter;
+use counters::Bytes;
+use policy::arbiter::Config;
+
+/// The state of the host and of its guests, as of now.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    /// The settings that hold.
+    pub settings: &'a Settings,
+    /// The guests.
+    pub guests: &'a Guests,
+    /// What was read of the host last.
+    pub host: &'a HostMeter,
+    /// How the host's memory is kept: set point, reserve.
+    pub plan: Config,
+    /// Whether decisions are carried out.
+    pub acts: bool,
+    /// Whether somebody would give back what is taken, if this process ended.
+    pub is_leased: bool,
+    /// Memory that page sharing saves.
+    pub ksm_gain: Option<Bytes>,
+}
