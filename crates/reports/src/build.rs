@@ -337,7 +337,12 @@ impl Work<'_> {
                 let (interval, host) = (turn.interval, &turn.sums.host);
                 let facts = facts_of(host, &turn.sums.guests);
                 let labels = self.labels_saying(at, "all", width);
-                lines.push(self.line(LineKind::Interval, Some(interval), at, labels, &facts));
+                let mut line = self.line(LineKind::Interval, Some(interval), at, labels, &facts);
+                // The host is recorded before its first guest is found: nothing is known of guests
+                // then, however much is known of the host.
+                let longest = turn.guests.values().map(|guest| guest.over.covered_ms).max();
+                line.covered_ms = line.covered_ms.min(longest.unwrap_or(0));
+                lines.push(line);
                 if self.options.detail == Detail::Sums {
                     continue;
                 }

@@ -235,3 +235,17 @@ fn nothing_recorded_is_said_and_not_shown_as_nothing() {
         assert!(text.contains("recorded") || text.contains("No rule"), "{text}");
     }
 }
+
+/// The host is recorded as soon as its manager is there, and its guests once they are found.
+#[test]
+fn an_interval_before_the_first_guest_tells_nothing_of_guests() {
+    let mut day = testing::day(3, 4);
+    day.intervals[0].guests.clear();
+    for name in ["STATE", "GUEST1"] {
+        let report = report(name, std::slice::from_ref(&day), By::Guest);
+        let of_all = report.tables[0].lines.iter().filter(|line| line.kind == LineKind::Interval);
+        let covered: Vec<u64> = of_all.map(|line| line.covered_ms).collect();
+        assert_eq!(covered[0], 0, "{name}: {covered:?}");
+        assert!(covered[1..].iter().all(|covered_ms| *covered_ms > 0), "{name}: {covered:?}");
+    }
+}

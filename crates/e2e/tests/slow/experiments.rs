@@ -1,0 +1,108 @@
+//! The quick forms of the experiments: that everything works, not what it measures.
+
+use lab::{Outcome, shelf};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A directory for the result, which goes with the test.
+struct Out(PathBuf);
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Runs an experiment's quick form and gives its result, which must have no failed phase.
+fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
+    if !is_root() {
+        eprintln!("skipped: limits of memory and Debian's images need root");
+        return None;
+    }
+    let _alone = e2e::alone();
+    let out = Out(std::env::temp_dir().join(format!("e2e-{name}-{}", std::process::id())));
+    let run = Command::new(e2e::program())
+        .args(["experiment", name, "--quick", "--out"])
+        .arg(&out.0)
+        .args(more)
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "{name}: {said}");
+    let found = shelf::list(&out.0).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let [(path, Ok(outcome))] = found.as_slice() else { panic!("{name}: {found:?}") };
+    assert!(outcome.quick && outcome.failures().is_empty(), "{name}: {said}");
+    has_page(path, outcome);
+    Some(outcome.clone())
+}
+
+/// The page beside the result has every table of it, with figures in them.
+fn has_page(path: &Path, outcome: &Outcome) {
+    let page = std::fs::read_to_string(path.with_extension("html"));
+    let page = page.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let view = shelf::view(outcome);
+    assert!(!view.tables.is_empty() && !view.charts.is_empty());
+    for title in view.tables.iter().map(|table| &table.title) {
+        assert!(page.contains(title.as_str()), "no table {title:?}");
+    }
+    assert!(page.contains("<svg"), "no chart");
+}
+
+/// A measure of a phase is there in every repetition of a case.
+fn has(outcome: &Outcome, case: &str, phase: &str, measure: &str) {
+    let values = outcome.values(case, phase, measure);
+    assert!(!values.is_empty(), "{case}, {phase}: no {measure:?}");
+}
+
+#[test]
+fn penguins() {
+    let more = ["--guests", "3", "--case", "no limit", "--case", "limited, managed"];
+    let Some(outcome) = quick("penguins", &more) else { return };
+    for case in ["no limit", "limited, managed"] {
+        for phase in ["first wipe", "second wipe", "third wipe"] {
+            assert_eq!(outcome.values(case, phase, "answered"), [(1, 3.0)], "{case}, {phase}");
+            assert_eq!(outcome.values(case, phase, "failed"), [(1, 0.0)], "{case}, {phase}");
+        }
+        has(&outcome, case, "idle", "CPU a guest");
+        has(&outcome, case, "idle", "memory a guest, shared");
+    }
+    has(&outcome, "no limit", "reboot", "CPU");
+}
+
+#[test]
+fn swap() {
+    let more = ["--case", "small guest, swap in memory"];
+    let Some(outcome) = quick("swap", &more) else { return };
+    let case = "small guest, swap in memory";
+    for measure in ["average", "under 0.2 s", "its CPU", "its wait for memory", "a tar"] {
+        has(&outcome, case, "the tar runs", measure);
+    }
+}
+
+#[test]
+fn cmm() {
+    let Some(outcome) = quick("cmm", &["--case", "OLTP: both", "--case", "claim: both"]) else {
+        return;
+    };
+    has(&outcome, "OLTP: both", "transactions", "transactions");
+    has(&outcome, "OLTP: both", "transactions", "left by the balloon, a guest");
+    for size in ["small claim", "medium claim", "large claim"] {
+        has(&outcome, "claim: both", size, "claim");
+    }
+}
+
+#[test]
+fn plug() {
+    let more = ["--case", "memory 4", "--case", "pinhead"];
+    let Some(outcome) = quick("plug", &more) else { return };
+    for case in ["hand-sized", "memory 4", "pinhead"] {
+        for measure in ["throughput", "CPU", "size, Linux view", "size, hypervisor view"] {
+            has(&outcome, case, "load", measure);
+        }
+        assert_eq!(outcome.values(case, "load", "failed"), [(1, 0.0)], "{case}");
+    }
+}

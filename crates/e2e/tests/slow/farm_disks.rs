@@ -1,0 +1,220 @@
+//! Guests with Debian's servers on disks of one shared image: a page's way through all of them,
+//! and whose writes are whose.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::{PATIENCE, alone, daemon_dir};
+use farm::rootfs::{Settings, Software};
+use farm::{
+    Arch, Cache, Deadline, Disk, DiskFormat, Forward, GATEWAY, GuestFile, GuestSpec, ImageSpec,
+    Net, Session, Writes, probe_kvm,
+};
+use rustix::fs::{SeekFrom, seek};
+
+/// How long making an image may take on a busy machine with a slow network.
+const BUILD: Duration = Duration::from_secs(900);
+
+fn soon() -> Deadline {
+    Deadline::after(PATIENCE)
+}
+
+/// Ports of the loopback that nobody has at this moment.
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let held = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// A page as a browser gets it: status and body.
+fn get(port: u16, path: &str) -> (u16, Vec<u8>) {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: guest\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| {
+        panic!("no answer to {path}: {:?}", String::from_utf8_lossy(&answer));
+    });
+    let status = String::from_utf8_lossy(&answer[..end]).into_owned();
+    let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.split_off(end + 4))
+}
+
+/// A checksum of what the file holds and where. Its holes, most of it, are not read; and zeroes
+/// count like holes, which the file system may make of them at any time.
+fn checksum(path: &Path) -> u64 {
+    const BLOCK: u64 = 4096;
+    let file = File::open(path).unwrap();
+    let mut hasher = DefaultHasher::new();
+    let mut block = [0; BLOCK as usize];
+    let mut end = 0;
+    // Past the last data there is no next one, which is an error.
+    while let Ok(start) = seek(&file, SeekFrom::Data(end)) {
+        end = seek(&file, SeekFrom::Hole(start)).unwrap();
+        for at in (start / BLOCK * BLOCK..end).step_by(BLOCK as usize) {
+            file.read_exact_at(&mut block, at).unwrap();
+            if block.iter().any(|byte| *byte != 0) {
+                hasher.write_u64(at);
+                hasher.write(&block);
+            }
+        }
+    }
+    hasher.finish()
+}
+
+/// What a guest of the image is beside its name.
+struct Role {
+    memory_mib: u64,
+    number: u32,
+    forward: Forward,
+    settings: Settings,
+    disk: Disk,
+}
+
+fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
+    let arch = Arch::X86_64;
+    let daemon = daemon_dir().join(arch.name()).join("pinheadd");
+    let file = |path: &str, text: &str| GuestFile {
+        path: path.into(),
+        mode: 0o644,
+        bytes: text.as_bytes().to_vec(),
+    };
+    let rules = rules::preset("default").map(|preset| preset.text()).unwrap();
+    let files = vec![
+        file("/etc/pinhead.conf", &rules),
+        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf"),
+    ];
+    let image = ImageSpec { arch, daemon: Some(daemon), files }.build(cache).unwrap();
+    GuestSpec {
+        name: name.to_owned(),
+        accel: probe_kvm(arch),
+        cpus: 1,
+        memory_mib: role.memory_mib,
+        translation_mib: 64,
+        image,
+        kernel_args: role.settings.kernel_words(),
+        ctl: true,
+        run_dir: None,
+        net: Some(Net { number: role.number, forwards: vec![role.forward] }),
+        disk: Some(role.disk),
+        restore: None,
+        reboot: true,
+        page_reporting: true,
+    }
+}
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How many transactions the database has seen.
+fn transactions(back: &mut Session) -> u64 {
+    let count = "setpriv --reuid=postgres --regid=postgres --clear-groups psql -h /run/postgresql \
+                 -At -c 'SELECT count(*) FROM pgbench_history' pinhead";
+    let text = back.sh(count, soon()).unwrap();
+    text.trim().parse().unwrap_or_else(|_| panic!("not a count: {text:?}"))
+}
+
+/// Two guests on one image: one with nginx, whose disk is read-only below a layer in memory, and
+/// one with the application server and PostgreSQL, whose disk has an overlay of its own.
+#[test]
+fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
+    let _alone = alone();
+    let cache = Cache::from_environment().unwrap();
+    let clock = Deadline::after(BUILD);
+    let image = Software::Combo.build(&cache, &mut |_| ()).unwrap_or_else(|e| panic!("{e}"));
+    println!("image {} after {:?}", image.path.display(), clock.elapsed());
+    let before = checksum(&image.path);
+
+    let scratch = std::env::temp_dir().join(format!("pinhead-disks-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch).unwrap();
+    let scratch = Scratch(scratch);
+    let overlay = scratch.0.join("back.qcow2");
+    let [web_port, app_port] = free_ports();
+    let disk =
+        |writes| Disk { path: image.path.clone(), format: DiskFormat::Raw, writes, serial: None };
+    let web = Role {
+        memory_mib: 128,
+        number: 1,
+        forward: Forward { host_port: web_port, guest_port: 80 },
+        settings: Settings {
+            services: Some(vec!["nginx"]),
+            app: Some(SocketAddrV4::new(GATEWAY, app_port)),
+            ..Settings::default()
+        },
+        disk: disk(Writes::Layer),
+    };
+    let back = Role {
+        memory_mib: 256,
+        number: 2,
+        forward: Forward { host_port: app_port, guest_port: 8000 },
+        settings: Settings {
+            services: Some(vec!["postgres", "app"]),
+            heap_mib: Some(32),
+            ..Settings::default()
+        },
+        disk: disk(Writes::Overlay(overlay.clone())),
+    };
+    let (web, back) = (spec("web", &cache, web), spec("back", &cache, back));
+    let clock = soon();
+    let boot =
+        |spec: GuestSpec| move || Session::boot(&spec, clock).unwrap_or_else(|e| panic!("{e}"));
+    let (web, back) = (std::thread::spawn(boot(web)), std::thread::spawn(boot(back)));
+    let (mut web, mut back) = (web.join().unwrap(), back.join().unwrap());
+    println!("both are up after {:?}", clock.elapsed());
+
+    // Nothing in the image is a guest's own.
+    for guest in [&mut web, &mut back] {
+        let name = guest.name.clone();
+        assert_eq!(guest.sh("hostname", soon()).unwrap().trim(), name);
+        guest.sh("pidof pinheadd", soon()).unwrap();
+        println!("{name}: {}", guest.sh("free -m; cat /proc/uptime", soon()).unwrap());
+    }
+    let machine_id = "cat /etc/machine-id";
+    assert_ne!(web.sh(machine_id, soon()).unwrap(), back.sh(machine_id, soon()).unwrap());
+
+    // A page of nginx alone, and one that went through all three.
+    let (status, page) = get(web_port, "/page7.html");
+    assert_eq!((status, page.len()), (200, 27 * 1024));
+    let (status, page) = get(web_port, "/app");
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(status, 200, "{page}");
+    assert!(page.contains("<td>account</td>") && page.contains("<td>balance</td>"), "{page}");
+    assert_eq!(transactions(&mut back), 1);
+    let (_, heap) = get(web_port, "/app/heap");
+    assert!(String::from_utf8(heap).unwrap().contains("<td>32</td>"));
+    let resident = "awk '/^VmRSS/ { print $2 }' /proc/$(pidof -s uwsgi-core uwsgi)/status";
+    let resident_kib: u64 = back.sh(resident, soon()).unwrap().trim().parse().unwrap();
+    assert!(resident_kib > 32 * 1024, "a heap of 32 MiB is in {resident_kib} KiB");
+
+    // Each guest's writes are its own.
+    web.sh("echo web > /var/mark", soon()).unwrap();
+    let hidden = "[ ! -e /var/mark ]";
+    back.sh(hidden, soon()).unwrap();
+    // What the guest says when it has started again comes from its disk.
+    let mark = "the overlay is still here";
+    back.sh(&format!("echo 'echo {mark}' > /etc/load.sh; sync"), soon()).unwrap();
+    back.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &", soon()).unwrap();
+    back.console.wait_for(mark, soon()).unwrap();
+    println!("back has started again after {:?}", clock.elapsed());
+    assert_eq!(transactions(&mut back), 1, "the database has recovered");
+    assert_eq!(get(web_port, "/app").0, 200);
+    assert_eq!(transactions(&mut back), 2);
+    assert_eq!(web.sh("cat /var/mark", soon()).unwrap(), "web\n");
+    assert!(std::fs::metadata(&overlay).unwrap().len() > 1 << 20);
+
+    drop((web, back));
+    assert_eq!(checksum(&image.path), before, "a guest has written to the image");
+}

@@ -1,0 +1,222 @@
+//! What the monitor shows of twenty real guests adds up: the host's busy time to those who used
+//! it, the states of virtual CPUs to 100, the host's memory to its total, and the processes of a
+//! guest to what it got.
+//!
+//! ```text
+//!   20 guests, 2 cores ─► pinhead host, which records ─► pinhead report ... --format json ─► sums
+//! ```
+//!
+//! Other work of the machine may run beside: it has to be accounted for too.
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{Guest, Host, PATIENCE, Plan};
+use farm::{Arch, Deadline};
+use host::control::{Answer, Ask, ask};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+const GUESTS: usize = 20;
+/// The host's cores have twice as much to do as they can: these guests never rest.
+const BUSY: [&str; 4] = ["g1", "g2", "g3", "g4"];
+/// What is recorded at least.
+const RECORDED: Duration = Duration::from_secs(60);
+
+/// Computes, and nothing else.
+const HOG: &str = "while :; do :; done";
+/// Writes files and removes them, again and again. Each file is written by a process of its own,
+/// which is soon gone.
+const FILES: &str = "while :; do dd if=/dev/zero of=/dev/shm/file bs=256k count=4; \
+                     rm /dev/shm/file; done";
+/// Writes over more than there is, a little at a time, so that what is not in memory is in
+/// compressed swap space.
+const SWAPPING: &str = "while :; do for n in $(seq 0 87); do \
+                        dd if=/dev/zero of=/dev/shm/load bs=1M count=1 seek=$n conv=notrunc; \
+                        done; done";
+/// Computes for a moment, and rests for some more.
+const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); done; sleep 2; \
+                      done";
+
+fn plan(place: &Place, number: usize) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = if number == 4 { 96 } else { 128 };
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    plan.kernel_args.push("no_timer_check".into());
+    if number == 4 {
+        plan.kernel_args.push("pinhead.zram_mib=96".into());
+    }
+    plan
+}
+
+fn begin(guest: &mut Guest<'_>, load: &str) {
+    guest.sh(&format!("({load}) > /dev/null 2>&1 &"));
+}
+
+/// Asks the daemon of a guest for its processes, for the recordings. One that hardly runs may be
+/// late with its answer.
+fn scan(place: &Place, guest: &str) {
+    let question = Ask::Scan { guest: guest.to_owned() };
+    let ask = || ask(&place.socket(), &question, Duration::from_secs(30));
+    let answered = wait_until(PATIENCE, || matches!(ask(), Ok(Answer::Scan(_))));
+    assert!(answered.is_some(), "{guest}: {:?}", ask());
+}
+
+/// Waits for nothing that comes.
+fn pass(time: Duration) {
+    let _ = wait_until(time, || false);
+}
+
+/// A report of all that is recorded, and its text for people.
+fn report(place: &Place, name: &str) -> Value {
+    let dir = place.dir().join("records");
+    let ask = |format: &str| {
+        let mut command = Command::new(e2e::program());
+        command.args(["report", name, "--top", "1000", "--format", format]);
+        let output = command.arg("--dir").arg(&dir).output().expect("a report");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    println!("{}", ask("text"));
+    serde_json::from_str(&ask("json")).expect("JSON")
+}
+
+/// The rows of a kind in the first table.
+fn rows<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let all = report["tables"][0]["rows"].as_array().expect("rows");
+    all.iter().filter(|row| row["row"] == kind).collect()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {row}"))
+}
+
+/// Whatever kept the host's CPUs busy has a name.
+fn busy_time_has_names(main: &Value, guest1: &Value) {
+    let all = rows(main, "all")[0];
+    let of = |name: &str| number(all, name);
+    let busy = of("busy_percent");
+    let named = of("attributed_percent");
+    println!(
+        "busy {busy:.2} % of all CPUs: guests {:.2} %, other processes {:.2} %, kernel {:.2} %, \
+         named {named:.2} %; {:.2} % stolen",
+        of("capture_percent"),
+        of("others_percent"),
+        of("kernel_percent"),
+        of("steal_percent")
+    );
+    // A process's time goes on while a hypervisor below has its CPU, busy time does not.
+    let stolen = of("steal_percent") / busy * 100.0;
+    assert!((99.0..=101.0 + stolen).contains(&named), "{named} % of {busy} % has a name");
+    let stat = std::fs::read_to_string("/proc/stat").expect("the host's CPUs");
+    let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
+    let guests = number(rows(guest1, "all")[0], "cpu_percent");
+    let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
+    assert!((guests / captured - 1.0).abs() < 0.001, "{guests} or {captured} % by guests");
+}
+
+/// Every virtual CPU's time is somewhere, once.
+fn states_sum_to_a_hundred(state: &Value) {
+    let kinds = ["interval", "summary", "all"];
+    let all: Vec<&Value> = kinds.iter().flat_map(|kind| rows(state, kind)).collect();
+    assert!(all.len() > 2 * GUESTS, "{} rows", all.len());
+    // A quarter of an hour that has begun before the recording has minutes without anything.
+    for row in all.into_iter().filter(|row| number(row, "covered_s") > 0.0) {
+        let named = row.as_object().expect("a row").iter();
+        let parts = named.filter(|(name, _)| name.ends_with("_percent"));
+        let parts = parts.filter(|(name, _)| *name != "states_percent");
+        let sum: f64 = parts.filter_map(|(_, value)| value.as_f64()).sum();
+        assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
+        assert!((number(row, "states_percent") - 100.0).abs() <= 0.5, "{row}");
+    }
+    // They sum up by themselves, and not because they were made to.
+    let notes = state["notes"].to_string();
+    assert!(!notes.contains("scaled to fit"), "{notes}");
+}
+
+/// The host's memory is where it is said to be.
+fn memory_sums_to_its_total(store1: &Value) {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("the host's memory");
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    for row in rows(store1, "interval").into_iter().chain(rows(store1, "all")) {
+        let total = number(row, "total_mib");
+        assert!((total * 1024.0 / kib - 1.0).abs() < 0.001, "{total} MiB of {kib} KiB");
+        let named = row.as_object().expect("a row").iter();
+        let parts = named.filter(|(name, _)| name.ends_with("_mib") && *name != "total_mib");
+        let parts: Vec<_> = parts.filter_map(|(name, mib)| Some((name, mib.as_f64()?))).collect();
+        // What has no other name is counted as `other`, and so has to be little itself: pages on
+        // their way between lists, and what the kernel takes without saying for what.
+        let sum: f64 = parts.iter().filter(|(name, _)| *name != "other_mib").map(|p| p.1).sum();
+        println!("{sum:.0} of {total:.0} MiB have a name");
+        assert!((sum / total - 1.0).abs() <= 0.02, "{sum} of {total}: {row}");
+        let whole = sum + number(row, "other_mib");
+        assert!((whole / total - 1.0).abs() <= 0.001, "{whole} of {total}: {row}");
+    }
+}
+
+/// What the processes of a guest used, as its host counts, is what the guest got.
+fn processes_sum_to_their_guests(process: &Value, guest1: &Value, state: &Value) {
+    let whole = |report, name: &str| {
+        let of_guest = |row: &&Value| row["guest"] == name;
+        rows(report, "summary").into_iter().find(of_guest).unwrap_or_else(|| panic!("no {name}"))
+    };
+    for name in BUSY {
+        let got = number(whole(guest1, name), "virtual_ms_per_min") / 600.0;
+        let stolen = number(whole(state, name), "cpu_wait_percent");
+        let rows: Vec<&Value> =
+            rows(process, "summary").into_iter().filter(|row| row["guest"] == name).collect();
+        let used = |row: &&Value| number(row, "cpu_percent") + number(row, "child_percent");
+        let used: f64 = rows.iter().map(used).sum();
+        let factor = number(rows[0], "prorate_ratio");
+        println!(
+            "{name}: {used:.2} % of a CPU by {} processes, {got:.2} % by the host; {stolen:.1} % \
+             of the time stolen, factor {factor:.3}",
+            rows.len()
+        );
+        assert!(stolen > 33.0, "only {stolen} % of {name}'s time was stolen");
+        assert!(rows.iter().all(|row| number(row, "prorate_ratio") == factor));
+        assert!((used / got - 1.0).abs() <= 0.02, "{name}: {used} or {got} %");
+    }
+}
+
+#[test]
+fn the_numbers_of_twenty_guests_add_up() {
+    let clock = Deadline::after(Duration::from_secs(600));
+    let place = Place::new();
+    let plans: Vec<Plan> = (1..=GUESTS).map(|number| plan(&place, number)).collect();
+    let host = Host::start(&plans);
+    let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
+    println!("{GUESTS} guests are up after {:?}", clock.elapsed());
+    let loads = [HOG, HOG, FILES, SWAPPING, BURSTS, BURSTS, BURSTS];
+    guests.iter_mut().zip(loads).for_each(|(guest, load)| begin(guest, load));
+    host.let_go();
+    let monitor = format!("\n[monitor]\ndir = \"{}\"\n", place.dir().join("records").display());
+    let size = Size::with_free(&host, GUESTS, 512);
+    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
+    let daemons = || {
+        let ps = manager.ps();
+        ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
+    };
+    assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.said());
+    // Daemons of guests that run are asked for processes once a minute; a person may ask too.
+    BUSY.iter().for_each(|guest| scan(&place, guest));
+    let recorded = Deadline::after(PATIENCE);
+    pass(RECORDED);
+    BUSY.iter().for_each(|guest| scan(&place, guest));
+    // What the manager knows is recorded each second.
+    pass(Duration::from_secs(2));
+    drop(manager);
+    println!("recorded for {:?}, over after {:?}", recorded.elapsed(), clock.elapsed());
+
+    let [main, state, store1, process, guest1] =
+        ["MAIN", "STATE", "STORE1", "PROC", "GUEST1"].map(|name| report(&place, name));
+    busy_time_has_names(&main, &guest1);
+    states_sum_to_a_hundred(&state);
+    memory_sums_to_its_total(&store1);
+    processes_sum_to_their_guests(&process, &guest1, &state);
+}
