@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build test bench soak lint fuzz clean setup-%
+.PHONY: help up build test test-slow bench soak lint fuzz clean setup-%
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -32,7 +32,7 @@ FUZZ_SECONDS ?= 60
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: setup-test build ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
@@ -47,9 +47,13 @@ build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
 	$(BUILD_GUEST) --target $(S390X)
 	@install -CD $(TARGET)/build-std/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
 
-test: setup-test build ## all tests, those that boot guests too
+test: setup-test build ## every test that a change must pass; many boot guests
 	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
 		scripts/test
+
+test-slow: setup-test build ## images, experiments, twenty guests, what s390x does like x86-64
+	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
+		scripts/test slow
 
 bench: build ## the measurements behind our figures
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)

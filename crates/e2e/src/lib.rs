@@ -10,7 +10,10 @@ pub mod engines;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;
+mod share;
 pub mod terminal;
+
+pub use share::{Share, alone, share};
 
 use farm::fleet::{Fleet, Floor, State, Tally};
 use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};
@@ -66,18 +69,9 @@ enum Request {
     TakeBack,
 }
 
-/// Emulated guests share the machine's two cores: one fleet at a time, so that none is
-/// slow for a reason that its test does not know.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Waits for the machine: for tests that start guests without a [`Host`].
-pub fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A fleet that is looked after by a thread of its own.
 pub struct Host {
-    _alone: MutexGuard<'static, ()>,
+    _share: Share,
     shared: Arc<(Mutex<Shared>, Condvar)>,
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
@@ -147,9 +141,17 @@ fn given(variable: &str) -> String {
 }
 
 impl Host {
-    /// Starts guests.
+    /// Starts guests beside those of other tests.
     pub fn start(plans: &[Plan]) -> Host {
-        let alone = alone();
+        Host::start_with(plans, share(plans.len()))
+    }
+
+    /// Starts guests with the machine to themselves.
+    pub fn start_alone(plans: &[Plan]) -> Host {
+        Host::start_with(plans, alone())
+    }
+
+    fn start_with(plans: &[Plan], share: Share) -> Host {
         let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
         let specs = plans.iter().enumerate().map(|(n, plan)| spec(n, plan, &cache)).collect();
         let fleet = Fleet::new(specs, Floor::default(), plans.len().min(BOOTS));
@@ -157,7 +159,7 @@ impl Host {
         let (stop, stopped) = UnixStream::pair().unwrap_or_else(|e| panic!("{e}"));
         let theirs = Arc::clone(&shared);
         let thread = std::thread::spawn(move || run(fleet, &theirs, &stopped));
-        Host { _alone: alone, shared, stop, thread: Some(thread) }
+        Host { _share: share, shared, stop, thread: Some(thread) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

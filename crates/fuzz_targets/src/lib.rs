@@ -1,7 +1,7 @@
 //! What is fuzzed: one function a target, each from bytes to a panic or nothing.
 //!
 //! The functions are here and not in the fuzzer's binary, so that the same ones run over the
-//! committed inputs as ordinary tests (`tests/corpus.rs`), and over new ones in `make fuzz`:
+//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new ones in `make fuzz`:
 //!
 //! ```text
 //!   fuzz/corpus/TARGET/* ──► cargo test -p fuzz_targets ──┐

@@ -223,7 +223,7 @@ fn clones_that_copy_their_template_are_apart_too() {
 }
 
 fn clones_are_apart(share: Clones) {
-    let _alone = e2e::alone();
+    let _share = e2e::share(CLONES);
     let cache = Cache::from_environment().expect("a cache");
     let like = web_spec(&cache);
     let clock = soon();
@@ -282,7 +282,7 @@ fn clones_are_apart(share: Clones) {
 /// A kernel that wipes what it frees would find a template's page where it reported its own.
 #[test]
 fn a_kernel_that_relies_on_wiped_pages_reports_none() {
-    let _alone = e2e::alone();
+    let _share = e2e::share(1);
     let cache = Cache::from_environment().expect("a cache");
     let plain = web_spec(&cache);
     let wiping = GuestSpec { kernel_args: vec!["init_on_free=1".into()], ..plain.clone() };

@@ -10,7 +10,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use farm::{Clock, Deadline, wait_for_exit};
@@ -21,18 +20,18 @@ const PATIENCE: Duration = Duration::from_secs(180);
 struct Farm {
     name: String,
     dir: PathBuf,
-    _alone: MutexGuard<'static, ()>,
+    _share: e2e::Share,
 }
 
 impl Farm {
     /// Other farms of this user may run on the machine: this one has a name of its own.
     fn new(test: &str, classes: &str) -> Farm {
-        let alone = e2e::alone();
+        let share = e2e::share(3);
         let name = format!("test-{test}-{}", std::process::id());
         let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("FARM.toml"), format!("name = \"{name}\"\n{classes}")).unwrap();
-        Farm { name, dir, _alone: alone }
+        Farm { name, dir, _share: share }
     }
 
     fn file(&self) -> String {

@@ -3,7 +3,7 @@
 
 use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
-use e2e::{Host, PATIENCE, Plan, alone};
+use e2e::{Host, PATIENCE, Plan, share};
 use farm::{Arch, Cache, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn boot(spec: &GuestSpec) -> Session {
 /// (e) A name and a socket are no identity.
 #[test]
 fn a_guest_that_is_started_again_is_another_one() {
-    let _alone = alone();
+    let _share = share(1);
     let place = Place::new();
     let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);

@@ -136,6 +136,7 @@ fn signal(session: &Session, signal: &str) {
 
 #[test]
 fn a_plain_qemu_is_found_moved_lost_and_found_again() {
+    let _share = e2e::share(1);
     let run_dir = RunDir::new();
     let mut watch = Watch::new(&format!("{}/*.qmp", run_dir.0.display()));
     let spec = spec(&run_dir.0);

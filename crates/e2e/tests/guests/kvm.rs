@@ -7,6 +7,7 @@ use farm::{Accel, Arch, Cache, GuestSpec, ImageSpec};
 /// where it does not, and it is said which.
 #[test]
 fn a_guest_comes_up_whatever_kvm_is_worth() {
+    let _share = e2e::share(1);
     let cache = Cache::from_environment().expect("a cache");
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() };
     let spec = GuestSpec {

@@ -90,6 +90,7 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
         println!("skipped: there is no {program}; `scripts/setup test` installs it");
         return;
     }
+    let _share = e2e::share(1);
     let mut daemon = Daemon::start();
     let mut watch = Watch::new(&daemon);
     // Its socket comes when it is ready; until then there is a sentence, and another attempt.

@@ -157,7 +157,7 @@ fn quit(mut session: Session) {
 
 #[test]
 fn x86_64() {
-    let _alone = e2e::alone();
+    let _share = e2e::share(1);
     let mut session = boot("x86", Arch::X86_64);
     check_life(&mut session);
     check_daemon(&mut session);
@@ -168,7 +168,7 @@ fn x86_64() {
 
 #[test]
 fn s390x() {
-    let _alone = e2e::alone();
+    let _share = e2e::share(1);
     let mut session = boot("s390x", Arch::S390x);
     check_life(&mut session);
     check_daemon(&mut session);
@@ -199,7 +199,7 @@ fn s390x() {
 /// The test runs itself once more; that copy starts a guest and is killed.
 #[test]
 fn a_killed_parent_takes_qemu_with_it() {
-    let _alone = e2e::alone();
+    let _share = e2e::share(1);
     const COPY: &str = "FARM_TEST_IS_THE_COPY";
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![] };
     let image = image.build(&cache()).unwrap();
@@ -244,7 +244,7 @@ fn a_qemu_that_ends_at_once_tells_why() {
 
 #[test]
 fn a_guest_that_does_not_come_up_shows_its_console() {
-    let _alone = e2e::alone();
+    let _share = e2e::share(1);
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![] };
     let mut spec = spec("mute", image.build(&cache()).unwrap());
     spec.kernel_args.push("rdinit=/bin/false".to_owned());

@@ -12,7 +12,7 @@
 use counters::series::{Field, GuestField, HostField, Kind, Moment, Over, Row};
 use e2e::libvirtd::{self, Daemon, NAME, is_there};
 use e2e::manager::{Manager, Place, Size, wait_until};
-use e2e::{PATIENCE, alone};
+use e2e::{PATIENCE, share};
 use pinhead::why::now;
 use reports::{Added, Facts, Scope, field};
 use std::ops::ControlFlow;
@@ -166,7 +166,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
         println!("skipped: there is no {program}; `scripts/setup test` installs it");
         return;
     }
-    let _alone = alone();
+    let _share = share(1);
     let daemon = Daemon::start();
     let listens = wait_until(PATIENCE, || daemon.try_virsh(&["list"]).status.success());
     assert!(listens.is_some(), "{}", daemon.log());

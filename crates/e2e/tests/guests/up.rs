@@ -5,7 +5,6 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use farm::{Deadline, Monitor, wait_for_exit};
@@ -19,18 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(180);
 struct Up {
     child: Child,
     dir: PathBuf,
-    _alone: MutexGuard<'static, ()>,
+    _share: e2e::Share,
 }
 
 /// Starts `pinhead up` with a directory for temporary files of its own.
 fn up(args: &str) -> Up {
-    let alone = e2e::alone();
+    let share = e2e::share(2);
     let dir = std::env::temp_dir().join(format!("pinhead-up-test-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory of our own");
     let mut command = Command::new(e2e::program());
     command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
-    Up { child, dir, _alone: alone }
+    Up { child, dir, _share: share }
 }
 
 impl Up {

@@ -87,7 +87,7 @@ fn moved(manager: &Manager<'_>, name: &str) -> Vec<String> {
 #[test]
 fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     let place = Place::new();
-    let host = Host::start(&plans(&place));
+    let host = Host::start_alone(&plans(&place));
     let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
     host.let_go();
     for guest in &mut guests[2..7] {

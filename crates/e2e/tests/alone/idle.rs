@@ -127,7 +127,7 @@ fn shown(wakers: &Wakers) -> String {
 #[test]
 fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let place = Place::new();
-    let host = Host::start(&[plan(&place), plan(&place), plan(&place)]);
+    let host = Host::start_alone(&[plan(&place), plan(&place), plan(&place)]);
     let mut ticking = host.guest(0);
     let mut idle = host.guest(1);
     let mut busy = host.guest(2);

@@ -54,7 +54,7 @@ fn garbage_floods_and_silence_harm_nobody_else() {
     hostile.cpus = 1;
     hostile.files.push(GuestFile { path: "/etc/nonsense".into(), mode: 0o644, bytes: nonsense() });
     let good = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace fixed");
-    let host = Host::start(&[hostile, good]);
+    let host = Host::start_alone(&[hostile, good]);
     let mut guest = host.guest(0);
     let mut neighbour = host.guest(1);
     neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);

@@ -175,7 +175,7 @@ fn after_a_sigkill_the_next_start_puts_everything_back() {
     let dir = scratch("killed");
     let before = seen(&dir);
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_is_killed", "--nocapture"])
+        .args(["--exact", "tiers::child_that_is_killed", "--nocapture"])
         .env(CHILD_DIR, &dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

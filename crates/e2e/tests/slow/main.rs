@@ -1,0 +1,6 @@
+//! What takes minutes: images with Debian's servers, the experiments, twenty guests at once.
+//! `make test-slow` runs it, one test after the other.
+
+mod experiments;
+mod farm_disks;
+mod monitor_truth;

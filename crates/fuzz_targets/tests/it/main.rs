@@ -1,0 +1,3 @@
+//! What was found by fuzzing, again.
+
+mod corpus;

@@ -1,0 +1,3 @@
+//! Results of experiments, as they are kept and shown.
+
+mod results;

@@ -1,0 +1,3 @@
+//! The client, against libvirt's bytes.
+
+mod client;
