@@ -8,7 +8,6 @@
 //! /proc/uptime has them, in hundredths of a second.
 
 use crate::Error;
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -173,48 +172,25 @@ impl Job {
 }
 
 /// Why a job has no times.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum JobFailure {
-    /// The command could not be run.
-    Exec(ExecError),
-    /// It ended with this status; the end of what it said.
+    #[error("The command could not be run in the guest")]
+    Exec(#[source] ExecError),
+    #[error("The command ended with status {code}{}", said(.text))]
     Status {
-        /// The status.
         code: i32,
         /// The end of its output, as it came: escape it before it is shown.
         text: String,
     },
     /// Its output lacks rounds, or has them in a form that makes no sense.
-    Output {
-        /// Rounds that are to be there.
-        expected: usize,
-        /// Rounds that could be read.
-        found: usize,
-    },
+    #[error("The command told {found} of {expected} rounds")]
+    Output { expected: usize, found: usize },
 }
 
-impl fmt::Display for JobFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JobFailure::Exec(_) => f.write_str("The command could not be run in the guest"),
-            JobFailure::Status { code, text } => {
-                write!(f, "The command ended with status {code}")?;
-                let text = text.trim();
-                if text.is_empty() { Ok(()) } else { write!(f, ": {text:?}") }
-            }
-            JobFailure::Output { expected, found } => {
-                write!(f, "The command told {found} of {expected} rounds")
-            }
-        }
-    }
-}
-
-impl std::error::Error for JobFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            JobFailure::Exec(source) => Some(source.as_ref()),
-            JobFailure::Status { .. } | JobFailure::Output { .. } => None,
-        }
+fn said(text: &str) -> String {
+    match text.trim() {
+        "" => String::new(),
+        text => format!(": {text:?}"),
     }
 }
 

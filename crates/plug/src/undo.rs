@@ -47,21 +47,14 @@ pub struct UndoRecord {
 }
 
 /// Why a text is no record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Line {line} {what}")]
 pub struct BadRecord {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong with it.
     pub what: &'static str,
 }
-
-impl fmt::Display for BadRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Line {} {}", self.line, self.what)
-    }
-}
-
-impl std::error::Error for BadRecord {}
 
 /// The id of the running kernel's boot.
 pub fn boot_id(root: &Root) -> Result<String, Error> {

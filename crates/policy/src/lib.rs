@@ -6,6 +6,7 @@
 //! runs on the host: it moves memory between guests.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod arbiter;
 pub mod guest;

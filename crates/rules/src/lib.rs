@@ -10,6 +10,7 @@
 //! manager ([`host`]). Reading never fails and evaluation is bounded: no loops, no memory.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod ast;
 mod compile;

@@ -9,6 +9,7 @@
 //! refused with the nearest one that is known. This crate neither opens a file nor keeps a default.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod convert;
 mod fault;

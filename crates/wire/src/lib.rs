@@ -22,6 +22,7 @@
 //! away whole: no byte is summed twice, however a guest arranges its garbage.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod body;
 mod file;

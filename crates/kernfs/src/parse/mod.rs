@@ -7,24 +7,15 @@ pub mod pressure;
 pub mod stat;
 pub mod table;
 
-use std::fmt;
-
 /// Bytes that do not read as the kernel writes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Line {line}: {what}")]
 pub struct Malformed {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong with it.
     pub what: &'static str,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Line {}: {}", self.line, self.what)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// The lines of a text, without their newlines. The last may lack one.
 pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
