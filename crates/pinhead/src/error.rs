@@ -29,6 +29,9 @@ pub enum Error {
     /// An experiment, or a result of one.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// A question about the past cannot be answered.
+    #[error(transparent)]
+    Why(#[from] why::Error),
     /// Anything else, in a sentence that says what would be right.
     #[error("{0}")]
     Message(String),

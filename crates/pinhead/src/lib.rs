@@ -6,7 +6,6 @@ pub mod args;
 pub mod check;
 pub mod cli;
 pub mod conform;
-pub mod diff;
 mod error;
 pub mod escape;
 pub mod experiment;

@@ -7,8 +7,8 @@ use pinhead::cli::{Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, conform, diff, experiment, explain, farm_cmds, idle, load, presets, report, schema, sql,
-    top, up, why,
+    Error, conform, experiment, explain, farm_cmds, idle, load, presets, report, schema, sql, top,
+    up, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
-            Some(HostCommand::Diff(args)) => diff::run(args).and_then(|text| print(&text)),
+            Some(HostCommand::Diff(args)) => why::run_diff(args).and_then(|text| print(&text)),
             None => manage::run(&args).map(|()| ExitCode::SUCCESS),
         },
         Command::Ps(args) => manage::ps(&args).and_then(|text| print(&text)),

@@ -96,6 +96,9 @@ pub const CRATES: &[Crate] = &[
         ]),
         &["rustix", "serde", "serde_json"],
     ),
+    // What was decided and why. jiff for times as people write them: the local time zone cannot be
+    // had from the system without unsafe code.
+    row("why", Ours::Only(&["base", "model", "store"]), &["jiff", "serde_json", "thiserror"]),
     // The experiments: guests, load and managers put together, and results to be shown.
     row("lab", Ours::Any, &["serde", "serde_json"]),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
@@ -108,8 +111,7 @@ pub const CRATES: &[Crate] = &[
     row(
         "pinhead",
         Ours::Any,
-        // flate2 for recorded scenarios, which are shipped compressed. jiff for times as people
-        // write them: the local time zone cannot be had from the system without unsafe code.
+        // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone.
         &[
             "annotate-snippets",
             "clap",

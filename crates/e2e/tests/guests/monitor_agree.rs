@@ -13,12 +13,12 @@ use counters::series::{Field, GuestField, HostField, Kind, Moment, Over, Row};
 use e2e::libvirtd::{self, Daemon, NAME, is_there};
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{PATIENCE, share};
-use pinhead::why::now;
 use reports::{Added, Facts, Scope, field};
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Records;
+use why::now;
 
 /// How long both sides watch, in seconds.
 const SECONDS: u64 = 45;

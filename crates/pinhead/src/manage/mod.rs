@@ -7,7 +7,7 @@ pub use run::{keep, run};
 
 use crate::Error;
 use crate::args::Format;
-use crate::diff::DiffArgs;
+use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use host::config::{Place, Share};
 use host::control::{Answer, Ask, Change, Inputs};

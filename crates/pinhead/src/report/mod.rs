@@ -10,13 +10,13 @@ mod source;
 pub use source::{Engine, Local, Recorded, Source, Wanted};
 
 use crate::Error;
-use crate::why::when::{self, Now};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use reports::{By, Definition, Detail, Options, Pattern, Zone};
 use std::path::PathBuf;
+use why::when::{self, Now};
 
 /// `pinhead report`
 #[derive(Debug, Args)]
@@ -108,7 +108,7 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
     // A wrong name is told before anything is opened.
     reports::find(name).map_err(said)?;
-    let now = crate::why::now();
+    let now = why::now();
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
         _ => WIDTH,
@@ -187,7 +187,7 @@ fn said(error: reports::Error) -> Error {
 
 /// Which time is asked for, in which steps, and what is needed of it.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
-    let at = |text: &str| when::instant(&with_time(text), now).map(|range| range.from_ms);
+    let at = |text: &str| when::begin(text, now);
     let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
     let from_ms = match &args.from {
         Some(from) => at(from)?,
@@ -212,12 +212,6 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
         step_ms,
         needs: reports::needs(definitions),
     })
-}
-
-/// A day alone is its beginning.
-pub(crate) fn with_time(text: &str) -> String {
-    let is_day = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-    if is_day { format!("{text} 00:00") } else { text.to_owned() }
 }
 
 /// The shortest length that makes no more than so many intervals.

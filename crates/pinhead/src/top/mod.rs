@@ -133,7 +133,7 @@ fn open(path: &Path, args: &TopArgs) -> Result<Tape, Error> {
         step_s: args.step,
         journal: args.journal.as_deref(),
     };
-    Tape::open(&wanted, &crate::why::now())
+    Tape::open(&wanted, &why::now())
 }
 
 /// Whether the first line may stand out.
@@ -155,7 +155,7 @@ fn decided_before(socket: &SocketArg) -> Result<VecDeque<Decided>, Error> {
     };
     let journal = status.journal.path.and_then(|path| past::open(Path::new(&path)));
     let Some(journal) = journal else { return Ok(VecDeque::new()) };
-    let now_ms = crate::why::now().ms;
+    let now_ms = why::now().ms;
     let range = Range { from_ms: now_ms.saturating_sub(BEFORE_MS), to_ms: now_ms };
     let found = past::decisions(&journal, range, |guest| id_now(&ps, guest));
     Ok(found.unwrap_or_default())

@@ -5,4 +5,3 @@ mod conform;
 mod docs;
 mod host_rules;
 mod surface;
-mod why;

@@ -18,7 +18,6 @@ use super::model::{HISTORY, Model, Replay};
 use super::past;
 use super::sample::Sample;
 use crate::Error;
-use crate::why::when::{self, Now};
 use base::duration::{MINUTE_MS, SECOND_MS};
 use counters::series::Interval;
 use jiff::civil::Date;
@@ -27,6 +26,7 @@ use rows::Ids;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Journal, Parts, Range, Records, Span};
+use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
 /// The host alone is enough for the lines of what was before.
@@ -94,7 +94,7 @@ impl Tape {
             ids: Ids::default(),
         };
         let at_ms = match wanted.at {
-            Some(text) => when::instant(&crate::report::with_time(text), now)?.from_ms,
+            Some(text) => when::begin(text, now)?,
             None => to_ms - 1,
         };
         if !(from_ms..to_ms).contains(&at_ms) {

@@ -39,7 +39,7 @@ pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
         found = all.iter().filter(|guest| had(guest)).cloned().collect();
     }
     if found.is_empty() {
-        return Err(Error::Message(unknown(text, &all)));
+        return Err(unknown(text, &all));
     }
     Ok(found)
 }
@@ -76,21 +76,12 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     all
 }
 
-fn unknown(text: &str, all: &[Chosen]) -> String {
-    let text_shown = plain(text, NAME_WIDTH);
-    if all.is_empty() {
-        return format!("The journal knows no guest {text_shown}: it knows none yet");
-    }
+fn unknown(text: &str, all: &[Chosen]) -> Error {
     let mut names: Vec<&str> = all.iter().map(|guest| guest.name.as_str()).collect();
     names.dedup();
     names.sort_by_key(|name| base::edits(text, name));
-    let names: Vec<String> =
-        names.iter().take(NEAREST).map(|name| plain(name, NAME_WIDTH)).collect();
-    format!(
-        "The journal knows no guest {text_shown}; the nearest names are {} (`*` stands for any \
-         text)",
-        names.join(", ")
-    )
+    let nearest = names.iter().take(NEAREST).map(|name| plain(name, NAME_WIDTH)).collect();
+    Error::Unknown { text: plain(text, NAME_WIDTH), nearest }
 }
 
 #[cfg(test)]

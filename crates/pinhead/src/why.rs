@@ -1,28 +1,11 @@
-//! `pinhead why`: what the host's manager decided about a guest, why, and what came of it.
-//!
-//! ```text
-//!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► tell (text, JSON)
-//!              when (which time) ─────────┘      words, model::clause ───┘
-//! ```
-
-mod clock;
-mod gather;
-mod tell;
-pub mod when;
-pub mod who;
-pub mod words;
-
-pub use clock::now;
-pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
-pub use tell::{Answer, printed};
+//! `pinhead why` and `pinhead host diff`: what was decided and why, from the manager's journal.
 
 use crate::Error;
 use crate::args::Format;
 use clap::{Args, ValueEnum};
-use gather::{History, gather};
 use std::path::PathBuf;
 use store::{Journal, Policy};
-use when::Now;
+use why::{Question, Time, diff, printed};
 
 /// `pinhead why`
 #[derive(Debug, Args)]
@@ -56,28 +39,51 @@ pub enum PolicyArg {
     Shadow,
 }
 
-/// Answers from the journal that the arguments name, as text or JSON with its line end.
+/// `pinhead host diff`
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// How far to look back: 30s, 5m, 1h, 2d
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub last: String,
+    /// Only these guests: a name, a pattern with * and ?, or a UUID
+    #[arg(long, value_name = "GUEST")]
+    pub guest: Option<String>,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// The journal, if not the one where the manager writes it by itself
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+}
+
+/// Tells what was decided about a guest, as text or JSON with its line end.
 pub fn run(args: &WhyArgs) -> Result<String, Error> {
-    let answer = answer(&open(args.journal.as_ref())?, args, clock::now())?;
+    let question = Question {
+        guest: args.guest.clone(),
+        time: match &args.at {
+            Some(at) => Time::At(at.clone()),
+            None => Time::Last(args.last.clone()),
+        },
+        policy: match args.policy {
+            PolicyArg::Active => Policy::Active,
+            PolicyArg::Shadow => Policy::Shadow,
+        },
+    };
+    let answer = why::answer(&open(args.journal.as_ref())?, &question, why::now())?;
     Ok(match args.format {
         Format::Text => answer.text(),
         Format::Json => printed(&answer.json()),
     })
 }
 
-/// Answers from a journal.
-pub fn answer(journal: &Journal, args: &WhyArgs, now: Now) -> Result<Answer, Error> {
-    let (range, history) = match &args.at {
-        Some(at) => (when::instant(at, &now)?, History::Always),
-        None => (when::last(&args.last, &now)?, History::IfEmpty),
-    };
-    let policy = match args.policy {
-        PolicyArg::Active => Policy::Active,
-        PolicyArg::Shadow => Policy::Shadow,
-    };
-    let chosen = who::choose(&args.guest, &journal.guests()?)?;
-    let gathered = gather(journal, &chosen, policy, range, history)?;
-    Ok(Answer { chosen, policy, range, gathered, now })
+/// Tells where the policies part, as text or JSON with its line end.
+pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
+    let journal = open(args.journal.as_ref())?;
+    let answer = diff::answer(&journal, &args.last, args.guest.as_deref(), why::now())?;
+    Ok(match args.format {
+        Format::Text => answer.text(),
+        Format::Json => printed(&answer.json()),
+    })
 }
 
 /// Opens a journal to read it: the one that is named, or the default one.
@@ -112,6 +118,13 @@ fn journal_of(is_root: bool, state: Option<PathBuf>, home: Option<PathBuf>) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_that_is_not_there_is_named() {
+        let missing = std::env::temp_dir().join("pinhead-no-such-journal.db");
+        let error = open(Some(&missing)).expect_err("it is not there");
+        assert!(error.to_string().contains("pinhead-no-such-journal.db"), "{error}");
+    }
 
     #[test]
     fn the_journal_is_where_its_owner_may_write() {

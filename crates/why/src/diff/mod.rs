@@ -5,102 +5,79 @@
 //! how much memory for how long. Nothing is known of either while no manager runs.
 
 mod tell;
-mod track;
+mod timeline;
 
 pub use tell::Answer;
-pub use track::{Parting, Total};
+pub use timeline::{Parting, Total};
 
 use crate::Error;
-use crate::args::Format;
-use crate::why::when::{self, Now};
-use crate::why::who::{self, Chosen};
-use clap::Args;
+use crate::when::{self, Now};
+use crate::who::{self, Chosen};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use store::{GuestKey, Journal, Policy, Query, Range, kinds};
-use track::Track;
+use timeline::Timeline;
 
 /// Events that are looked at for the manager's and the guests' ends.
 const EVENTS_MAX: u32 = 100_000;
 /// Times in which a guest's targets part that are listed; the sums have all.
 const PARTINGS_MAX: usize = 1_000;
 
-/// `pinhead host diff`
-#[derive(Debug, Args)]
-pub struct DiffArgs {
-    /// How far to look back: 30s, 5m, 1h, 2d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
-    pub last: String,
-    /// Only these guests: a name, a pattern with * and ?, or a UUID
-    #[arg(long, value_name = "GUEST")]
-    pub guest: Option<String>,
-    /// How to answer
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
-    /// The journal, if not the one where the manager writes it by itself
-    #[arg(long, value_name = "PATH")]
-    pub journal: Option<PathBuf>,
-}
-
-/// Answers from the journal that the arguments name, as text or JSON with its line end.
-pub fn run(args: &DiffArgs) -> Result<String, Error> {
-    let answer = answer(&crate::why::open(args.journal.as_ref())?, args, crate::why::now())?;
-    Ok(match args.format {
-        Format::Text => answer.text(),
-        Format::Json => crate::why::printed(&answer.json()),
-    })
-}
-
-/// Answers from a journal.
-pub fn answer(journal: &Journal, args: &DiffArgs, now: Now) -> Result<Answer, Error> {
-    let range = when::last(&args.last, &now)?;
+/// Answers from a journal: of the time from so long ago until now, about these guests or all.
+pub fn answer(
+    journal: &Journal,
+    last: &str,
+    guest: Option<&str>,
+    now: Now,
+) -> Result<Answer, Error> {
+    let range = when::last(last, &now)?;
     let rows = journal.guests()?;
-    let chosen = match &args.guest {
+    let chosen = match guest {
         Some(guest) => who::choose(guest, &rows)?,
         None => who::guests(&rows),
     };
-    let tracks = follow(journal, &chosen, range)?;
-    let guests = chosen.into_iter().zip(tracks.into_iter().map(|track| track.end(range.to_ms)));
+    let timelines = follow(journal, &chosen, range)?;
+    let guests =
+        chosen.into_iter().zip(timelines.into_iter().map(|timeline| timeline.end(range.to_ms)));
     Ok(Answer { guests: guests.collect(), range, now })
 }
 
 /// Follows both policies through the time, guest by guest.
-fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Track>, Error> {
+fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Timeline>, Error> {
     let keys: Vec<GuestKey> = chosen.iter().flat_map(|guest| guest.keys.clone()).collect();
     let whose: HashMap<GuestKey, usize> = chosen
         .iter()
         .enumerate()
         .flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at)))
         .collect();
-    let mut tracks: Vec<Track> =
-        chosen.iter().map(|_| Track::new(range.from_ms, PARTINGS_MAX)).collect();
+    let mut timelines: Vec<Timeline> =
+        chosen.iter().map(|_| Timeline::new(range.from_ms, PARTINGS_MAX)).collect();
     let ends = Range { from_ms: i64::MIN, to_ms: range.to_ms };
     let mut ends = journal.events(&keys, ends, EVENTS_MAX)?;
     ends.retain(|found| is_end(&found.event.kind));
-    begin(journal, chosen, &mut tracks, range, &ends, &whose)?;
+    begin(journal, chosen, &mut timelines, range, &ends, &whose)?;
     let mut ends = ends.into_iter().filter(|found| found.event.at_ms >= range.from_ms).peekable();
     journal.decisions(&Query { guests: keys, range, policy: None }, |decided| {
         let at_ms = decided.decision.at_ms;
         while let Some(end) = ends.next_if(|end| end.event.at_ms <= at_ms) {
-            forget(&mut tracks, end.guest.map(|key| whose.get(&key)), end.event.at_ms);
+            forget(&mut timelines, end.guest.map(|key| whose.get(&key)), end.event.at_ms);
         }
         if let Some(guest) = whose.get(&decided.guest) {
-            tracks[*guest].decide(&decided.decision);
+            timelines[*guest].decide(&decided.decision);
         }
         ControlFlow::Continue(())
     })?;
     for end in ends {
-        forget(&mut tracks, end.guest.map(|key| whose.get(&key)), end.event.at_ms);
+        forget(&mut timelines, end.guest.map(|key| whose.get(&key)), end.event.at_ms);
     }
-    Ok(tracks)
+    Ok(timelines)
 }
 
 /// What was in force when the time began, unless the manager or the guest ended since.
 fn begin(
     journal: &Journal,
     chosen: &[Chosen],
-    tracks: &mut [Track],
+    timelines: &mut [Timeline],
     range: Range,
     ends: &[store::Found],
     whose: &HashMap<GuestKey, usize>,
@@ -115,7 +92,7 @@ fn begin(
             let found = journal.in_force(&guest.keys, policy, until)?;
             let decided = found.filter(|found| end.is_none_or(|end| found.decision.at_ms >= end));
             if let Some(decided) = decided {
-                tracks[at].begin(&decided.decision);
+                timelines[at].begin(&decided.decision);
             }
         }
     }
@@ -129,10 +106,10 @@ fn is_end(kind: &str) -> bool {
 }
 
 /// One guest's targets are no longer known, or all guests' for an event that is nobody's own.
-fn forget(tracks: &mut [Track], whose: Option<Option<&usize>>, at_ms: i64) {
+fn forget(timelines: &mut [Timeline], whose: Option<Option<&usize>>, at_ms: i64) {
     match whose {
-        None => tracks.iter_mut().for_each(|track| track.forget(at_ms)),
-        Some(Some(guest)) => tracks[*guest].forget(at_ms),
+        None => timelines.iter_mut().for_each(|timeline| timeline.forget(at_ms)),
+        Some(Some(guest)) => timelines[*guest].forget(at_ms),
         Some(None) => {}
     }
 }

@@ -61,7 +61,7 @@ pub struct Total {
 
 /// The two targets so far.
 #[derive(Debug)]
-pub struct Track {
+pub struct Timeline {
     at_ms: i64,
     active: Option<Target>,
     shadow: Option<Target>,
@@ -70,11 +70,11 @@ pub struct Track {
     most: usize,
 }
 
-impl Track {
+impl Timeline {
     /// Begins at a time, and lists at most so many partings.
-    pub fn new(at_ms: i64, most: usize) -> Track {
+    pub fn new(at_ms: i64, most: usize) -> Timeline {
         let total = Total::default();
-        Track { at_ms, active: None, shadow: None, open: None, total, most }
+        Timeline { at_ms, active: None, shadow: None, open: None, total, most }
     }
 
     /// What was in force already.

@@ -1,9 +1,9 @@
 //! The answer of `pinhead host diff`, as sentences and as JSON.
 
-use super::track::{Parting, Target, Total};
-use crate::why::when::{Now, rfc3339, show};
-use crate::why::who::Chosen;
-use crate::why::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
+use super::timeline::{Parting, Target, Total};
+use crate::when::{Now, rfc3339, show};
+use crate::who::Chosen;
+use crate::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
 use base::duration::show as span;
 use base::plain;
 use serde_json::{Value, json};

@@ -2,11 +2,9 @@
 //! and what they do with hostile names, unknown guests and times without decisions.
 
 use jiff::tz;
-use pinhead::args::Format;
-use pinhead::diff::{self, DiffArgs};
-use pinhead::why::when::Now;
-use pinhead::why::{self, PolicyArg, WhyArgs};
 use store::{Decision, Event, Fate, Guest, GuestKey, Journal, Outcome, Policy, Word, kinds};
+use why::when::Now;
+use why::{Question, Time, diff};
 
 /// 2026-11-21 14:00:00 in a zone of UTC+1.
 const START_MS: i64 = 1_795_266_000_000;
@@ -18,22 +16,16 @@ fn now() -> Now {
     Now { ms: START_MS + 10 * MINUTE, zone: tz::offset(1).to_time_zone() }
 }
 
-fn args(guest: &str) -> WhyArgs {
-    WhyArgs {
-        guest: guest.into(),
-        at: None,
-        last: "1h".into(),
-        format: Format::Text,
-        journal: None,
-        policy: PolicyArg::Active,
-    }
+fn args(guest: &str) -> Question {
+    let time = Time::Last("1h".into());
+    Question { guest: guest.into(), time, policy: Policy::Active }
 }
 
-fn at(guest: &str, time: &str) -> WhyArgs {
-    WhyArgs { at: Some(time.into()), ..args(guest) }
+fn at(guest: &str, time: &str) -> Question {
+    Question { time: Time::At(time.into()), ..args(guest) }
 }
 
-fn ask(journal: &Journal, args: &WhyArgs) -> String {
+fn ask(journal: &Journal, args: &Question) -> String {
     why::answer(journal, args, now()).expect("an answer").text()
 }
 
@@ -158,7 +150,7 @@ fn a_time_without_decisions_says_when_there_are_some() {
     assert_eq!(ask(&journal, &at("web1", "14:08")), format!("earlier: {GROWN}{nothing}"));
     let before = ask(&journal, &at("web1", "2026-11-20 14:08"));
     assert!(before.starts_with("The active policy decided nothing about web1"), "{before}");
-    let shadow = WhyArgs { policy: PolicyArg::Shadow, ..args("web1") };
+    let shadow = Question { policy: Policy::Shadow, ..args("web1") };
     let shadow = ask(&journal, &shadow);
     assert!(shadow.ends_with("no decision of the shadow policy about web1.\n"), "{shadow}");
 }
@@ -204,7 +196,7 @@ fn a_dry_run_and_a_shadow_would_have() {
     let text = ask(&journal, &args("web1"));
     assert!(text.contains("web1 would have been shrunk from 2048"), "{text}");
     assert!(!text.contains("What came of it"), "{text}");
-    let text = ask(&journal, &WhyArgs { policy: PolicyArg::Shadow, ..args("web1") });
+    let text = ask(&journal, &Question { policy: Policy::Shadow, ..args("web1") });
     assert!(text.contains("web1 would have been held at 2048 MiB"), "{text}");
 }
 
@@ -261,28 +253,22 @@ fn nothing_that_a_guest_says_reaches_the_terminal_as_it_is() {
     journal.event(Some(guest), &event).expect("written");
     let mut all = ask(&journal, &args(evil));
     all += &ask(&journal, &at("*", "2026-11-01 00:00"));
-    all += &diff::answer(&journal, &diff_args(None), now()).expect("an answer").text();
+    all += &differ(&journal, None).text();
     all += &why::answer(&journal, &args("\u{1b}]0;x"), now()).expect_err("unknown").to_string();
     let json = why::answer(&journal, &args(evil), now()).expect("an answer").json();
     let printed = why::printed(&json);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).expect("JSON"), json);
     assert!(printed.contains("\\u202ex") && printed.contains("\\u009b"), "{printed}");
     all += &printed;
-    all +=
-        &why::printed(&diff::answer(&journal, &diff_args(None), now()).expect("an answer").json());
+    all += &why::printed(&differ(&journal, None).json());
     assert!(all.lines().count() >= 6, "{all}");
     let bad: Vec<char> =
         all.chars().filter(|c| c.is_control() && *c != '\n' || *c == '\u{202e}').collect();
     assert_eq!(bad, [], "{all:?}");
 }
 
-fn diff_args(guest: Option<&str>) -> DiffArgs {
-    DiffArgs {
-        last: "10m".into(),
-        guest: guest.map(str::to_owned),
-        format: Format::Text,
-        journal: None,
-    }
+fn differ(journal: &Journal, guest: Option<&str>) -> diff::Answer {
+    diff::answer(journal, "10m", guest, now()).expect("an answer")
 }
 
 /// Both policies agree, part for 5 minutes by up to 256 MiB, and agree again; a neighbour
@@ -310,7 +296,7 @@ fn parted() -> Journal {
 
 #[test]
 fn where_the_policies_part_is_told_in_intervals() {
-    let text = diff::answer(&parted(), &diff_args(None), now()).expect("an answer").text();
+    let text = differ(&parted(), None).text();
     // 1 minute of 128 MiB and 4 of 256 are 19.2 MiB·h.
     let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content), shadow 1792 MiB \
         (shortage), -256 MiB at most, for 5 min\n\
@@ -318,9 +304,9 @@ fn where_the_policies_part_is_told_in_intervals() {
         web1: apart once, for 5 min of 10 min; the shadow's targets come to -19.2 MiB·h; \
         moves: active 1, shadow 2\n";
     assert_eq!(text, expected);
-    let only = diff::answer(&parted(), &diff_args(Some("mail")), now()).expect("an answer");
+    let only = differ(&parted(), Some("mail"));
     assert_eq!(only.guests.len(), 1);
-    let json = diff::answer(&parted(), &diff_args(None), now()).expect("an answer").json();
+    let json = differ(&parted(), None).json();
     let web = &json["guests"][1];
     assert_eq!(web["partings"][0]["shadow"]["clause"], "shortage");
     assert_eq!((&web["parted_ms"], &web["known_ms"]), (&300_000.into(), &600_000.into()));
@@ -335,25 +321,18 @@ fn while_no_manager_runs_nothing_parts() {
         text: String::new(),
     };
     journal.event(None, &stop(4, kinds::MANAGER_STOP)).expect("written");
-    let answer = diff::answer(&journal, &diff_args(Some("web1")), now()).expect("an answer");
+    let answer = differ(&journal, Some("web1"));
     let total = &answer.guests[0].1;
     assert_eq!((total.count, total.parted_ms, total.known_ms), (1, 2 * MINUTE, 4 * MINUTE));
 
     let mut journal = parted();
     journal.event(None, &stop(-1, kinds::MANAGER_START)).expect("written");
-    let answer = diff::answer(&journal, &diff_args(Some("web1")), now()).expect("an answer");
+    let answer = differ(&journal, Some("web1"));
     assert_eq!(answer.guests[0].1.parted_ms, 0, "the shadow is alone until minute 7");
 }
 
 #[test]
 fn without_a_shadow_there_is_a_sentence() {
-    let text = diff::answer(&story(), &diff_args(None), now()).expect("an answer").text();
+    let text = differ(&story(), None).text();
     assert!(text.contains("no guest was decided about by both policies"), "{text}");
-}
-
-#[test]
-fn a_journal_that_is_not_there_is_named() {
-    let missing = std::env::temp_dir().join("pinhead-no-such-journal.db");
-    let error = why::open(Some(&missing)).expect_err("it is not there");
-    assert!(error.to_string().contains("pinhead-no-such-journal.db"), "{error}");
 }

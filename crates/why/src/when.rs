@@ -1,6 +1,6 @@
 //! Times as people write and read them. Now and the zone are arguments.
 
-use crate::Error;
+use crate::error::{Error, cut};
 use base::duration::{MINUTE_MS, SECOND_MS, parse_ms};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -21,13 +21,7 @@ pub struct Now {
 /// put back, an hour that comes twice is the first one.
 pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
     let text = text.trim();
-    let wrong = || {
-        Error::Message(format!(
-            "{:?} is no time: write 14:03, 14:03:20, \"2026-11-21 14:03\", \
-             2026-11-21T14:03:20+01:00 or \"5m ago\"",
-            text.chars().take(40).collect::<String>()
-        ))
-    };
+    let wrong = || Error::Time(cut(text));
     if let Some(ago) = text.strip_suffix("ago") {
         let ago = span(ago).map_err(|_| wrong())?;
         return Ok(second(now.ms.saturating_sub(ago)));
@@ -57,6 +51,13 @@ pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms, to_ms: from_ms + long - 1 })
 }
 
+/// The first millisecond of the time that a text names. A day alone is its beginning.
+pub fn begin(text: &str, now: &Now) -> Result<i64, Error> {
+    let is_day = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    let found = if is_day { instant(&format!("{text} 00:00"), now) } else { instant(text, now) };
+    found.map(|range| range.from_ms)
+}
+
 /// The second that a millisecond is in.
 fn second(ms: i64) -> Range {
     let from_ms = ms.div_euclid(SECOND_MS) * SECOND_MS;
@@ -67,10 +68,7 @@ fn second(ms: i64) -> Range {
 pub fn span(text: &str) -> Result<i64, Error> {
     match parse_ms(text) {
         Ok(ms) => Ok(ms.cast_signed()),
-        Err(_) => Err(Error::Message(format!(
-            "{:?} is no time span: write 90s, 5m, 1h, 1h30m, 2d or 1w",
-            text.chars().take(40).collect::<String>()
-        ))),
+        Err(_) => Err(Error::Span(cut(text))),
     }
 }
 
