@@ -8,14 +8,12 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
+use super::fault::{CGROUP, failed, refused};
 use super::machine::{Machine, write};
 use super::record::Record;
-use super::undo::Undo;
-use super::{CGROUP, failed, refused};
+use super::step::{PREFIX, Undo};
 use crate::Error;
 
-/// What the names of our cgroups begin with.
-pub(super) const PREFIX: &str = "pinhead-";
 /// Where version 1 is mounted.
 const V1: &str = "sys/fs/cgroup/memory";
 /// Where version 2 is mounted.

@@ -8,10 +8,10 @@ use counters::Bytes;
 use hypervisor::KsmFiles;
 use policy::ksm::{Sample, Settings};
 
+use super::fault::{KSM, failed, refused, sentence};
 use super::machine::Machine;
 use super::record::Record;
-use super::undo::{Done, Undo, ksm_error};
-use super::{KSM, failed, refused};
+use super::step::{Done, Undo};
 use crate::Error;
 
 /// KSM while we drive it.
@@ -81,7 +81,7 @@ impl Ksm {
         let told = self.tell(record, news);
         told.err().map(|error| {
             self.is_driven = false;
-            format!("KSM is not driven any more: {}", super::undo::sentence(&error))
+            format!("KSM is not driven any more: {}", sentence(&error))
         })
     }
 
@@ -124,7 +124,7 @@ pub(super) fn put_back(
     }
     match files.put_back(saved).into_iter().next() {
         Some((path, source)) => {
-            Err(ksm_error(format!("cannot put {} back", path.display()), source))
+            Err(failed(KSM, format!("cannot put {} back", path.display()), source))
         }
         None => Ok(Done::Undone),
     }

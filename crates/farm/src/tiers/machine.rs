@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{RECORD, failed, refused};
+use super::fault::{RECORD, failed, refused};
 use crate::{Error, sys};
 
 /// Files of the kernel that are read here are numbers, words or short tables.

@@ -17,18 +17,21 @@
 //! the signals that end a process, so that it is dropped.
 
 mod cgroup;
+mod fault;
 mod ksm;
 mod machine;
 mod record;
+mod restore;
+mod step;
 mod swap;
 mod undo;
 mod zram;
 
 pub use machine::{Calls, Live, Places};
-pub use record::{Left, restore_left, restore_left_at};
+pub use restore::{Left, restore_left, restore_left_at};
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,16 +40,10 @@ use counters::Bytes;
 
 use crate::Error;
 use crate::config::Limits;
+use fault::{CGROUP, SWAP, ZRAM, failed};
 use ksm::Ksm;
 use machine::Machine;
 use record::Record;
-
-/// Which tier an error is about.
-const CGROUP: &str = "cgroup";
-const ZRAM: &str = "zram";
-const SWAP: &str = "swap file";
-const KSM: &str = "KSM";
-const RECORD: &str = "record";
 
 /// A swap device that is emptied before it is used again.
 const ZRAM_PRIORITY: u16 = 100;
@@ -121,8 +118,8 @@ impl Tiers {
         }
         tiers.machine.check_root()?;
         let record = {
-            let _alone = record::alone(places)?;
-            for left in record::restore(&tiers.machine, places) {
+            let _alone = restore::alone(places)?;
+            for left in restore::restore(&tiers.machine, places) {
                 tiers.notes.extend(left.faults);
             }
             if swap.is_some() {
@@ -156,8 +153,8 @@ impl Tiers {
         if let Some(size) = limits.swap.map(whole_pages) {
             let path = swap::directory(&places.swap_dir)?.join(format!(
                 "{}{id}{}",
-                swap::PREFIX,
-                swap::SUFFIX
+                step::PREFIX,
+                step::SWAP_SUFFIX
             ));
             self.swap_file = Some(swap::make(record, &path, size)?);
             swap::on(machine, record, SWAP, &path, size, SWAP_PRIORITY)?;
@@ -203,7 +200,7 @@ impl Tiers {
     fn undo(&mut self) -> Vec<String> {
         self.ksm = None;
         let Some(record) = self.record.take() else { return Vec::new() };
-        let faults = record.undo(&self.machine);
+        let faults = restore::undo_all(record, &self.machine);
         self.swap_file = None;
         faults
     }
@@ -219,14 +216,6 @@ impl Drop for Tiers {
 /// The kernel rounds sizes up to pages, and what is ours is known by its size.
 fn whole_pages(size: Bytes) -> Bytes {
     Bytes(size.0.checked_next_multiple_of(swap::PAGE_BYTES).unwrap_or(size.0))
-}
-
-fn failed(tier: &'static str, what: String, source: io::Error) -> Error {
-    Error::Tier { tier, what, source: Some(source) }
-}
-
-fn refused(tier: &'static str, what: impl Into<String>) -> Error {
-    Error::Tier { tier, what: what.into(), source: None }
 }
 
 #[cfg(test)]

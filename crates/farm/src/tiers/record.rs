@@ -8,17 +8,16 @@
 //!
 //! The kernel lets go of a lock however its process ends.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use super::machine::{Calls, Live, Machine, Places, names, read};
-use super::undo::{Done, Undo, sentence};
-use super::{RECORD, failed, refused};
+use super::fault::{RECORD, failed, refused, sentence};
+use super::machine::{Places, read};
+use super::step::Undo;
 use crate::Error;
 
 /// Changes in a record: there are never more than a dozen.
@@ -37,79 +36,11 @@ pub(super) struct Record {
     steps: Vec<Undo>,
 }
 
-/// What a dead process left, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// The record.
-    pub record: PathBuf,
-    /// What could not be undone, in sentences. Then the record stays, and the next start tries
-    /// again. It stays without a fault while somebody else drives KSM, who took it over from us.
-    pub faults: Vec<String>,
-}
-
-/// Undoes what processes left that were killed. To be called by every command that starts or ends
-/// guests; without such records it reads one directory.
-pub fn restore_left() -> Result<Vec<Left>, Error> {
-    restore_left_at(&Places::usual(), Box::new(Live))
-}
-
-/// The same on a machine of the caller's.
-pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Left>, Error> {
-    if !places.records.exists() {
-        return Ok(Vec::new());
-    }
-    let machine = Machine::new(places, calls);
-    machine.check_root()?;
-    let _alone = alone(places)?;
-    Ok(restore(&machine, places))
-}
-
-/// One process at a time makes a record or looks for those that were left.
-pub(super) fn alone(places: &Places) -> Result<File, Error> {
-    let dir = &places.records;
-    let error = |source| failed(RECORD, format!("cannot use {}", dir.display()), source);
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(error)?;
-    let found = fs::symlink_metadata(dir).map_err(error)?;
-    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-    if !is_ours || found.mode() & 0o022 != 0 {
-        return Err(refused(RECORD, format!("{} is not ours alone", dir.display())));
-    }
-    let lock = lock_file(&dir.join(".lock")).map_err(error)?;
-    lock.lock().map_err(error)?;
-    Ok(lock)
-}
-
-fn lock_file(path: &Path) -> io::Result<File> {
+pub(super) fn lock_file(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).write(true).open(path)
 }
 
-/// Undoes what was left. The caller is [`alone`].
-pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
-    let dir = &places.records;
-    let ids = names(dir, "").into_iter();
-    let ids = ids.filter_map(|name| Some(name.strip_suffix(".lock")?.to_owned()));
-    let mut found = Vec::new();
-    for id in ids.filter(|id| !id.is_empty()) {
-        let lock_path = dir.join(format!("{id}.lock"));
-        let Ok(lock) = lock_file(&lock_path) else { continue };
-        if matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-            continue;
-        }
-        let path = dir.join(format!("{id}.json"));
-        let steps = match load(&path) {
-            Ok(steps) => steps,
-            Err(fault) => {
-                found.push(Left { record: path, faults: vec![fault] });
-                continue;
-            }
-        };
-        let record = Record { id, path: path.clone(), lock_path, _lock: lock, steps };
-        found.push(Left { record: path, faults: record.undo(machine) });
-    }
-    found
-}
-
-fn load(path: &Path) -> Result<Vec<Undo>, String> {
+pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
     let text = match read(path) {
         Ok(text) => text,
         // It was killed before it changed anything.
@@ -176,23 +107,21 @@ impl Record {
         })
     }
 
-    /// Undoes everything, newest first; gives what could not be undone, in sentences, and keeps a
-    /// record of that.
-    pub(super) fn undo(mut self, machine: &Machine) -> Vec<String> {
-        self.steps.iter().for_each(Undo::prepare);
+    /// The record of a process that is dead, by its lock.
+    pub(super) fn left(places: &Places, id: String, lock: File, steps: Vec<Undo>) -> Record {
+        let path = places.records.join(format!("{id}.json"));
+        let lock_path = places.records.join(format!("{id}.lock"));
+        Record { id, path, lock_path, _lock: lock, steps }
+    }
+
+    /// What is to be undone, oldest first.
+    pub(super) fn take_steps(&mut self) -> Vec<Undo> {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Keeps what could not be undone, or removes the record; gives what went wrong, in sentences.
+    pub(super) fn close(mut self, kept: Vec<Undo>) -> Vec<String> {
         let mut faults = Vec::new();
-        let mut kept = Vec::new();
-        for step in std::mem::take(&mut self.steps).into_iter().rev() {
-            match step.undo(machine) {
-                Ok(Done::Undone) => {}
-                Ok(Done::Later) => kept.push(step),
-                Err(error) => {
-                    faults.push(sentence(&error));
-                    kept.push(step);
-                }
-            }
-        }
-        kept.reverse();
         self.steps = kept;
         if self.steps.is_empty() {
             for path in [self.path.with_extension("part"), self.path, self.lock_path] {

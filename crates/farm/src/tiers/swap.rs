@@ -8,16 +8,12 @@ use std::path::{Path, PathBuf};
 use counters::Bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::fault::{SWAP, failed, refused};
 use super::machine::{Machine, Swap, names};
 use super::record::Record;
-use super::undo::Undo;
-use super::{SWAP, failed, refused};
+use super::step::{PREFIX, SWAP_SUFFIX, Undo};
 use crate::Error;
 
-/// What the names of our swap files begin with.
-pub(super) const PREFIX: &str = "pinhead-";
-/// And end with.
-pub(super) const SUFFIX: &str = ".swap";
 /// The page of x86-64 and s390x.
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// The kernel refuses less than ten pages, and a smaller one would help nobody.
@@ -57,7 +53,7 @@ pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File
 /// and their records do not.
 pub(super) fn remove_left(machine: &Machine, dir: &Path) {
     let Ok(swaps) = machine.swaps() else { return };
-    for name in names(dir, PREFIX).into_iter().filter(|name| name.ends_with(SUFFIX)) {
+    for name in names(dir, PREFIX).into_iter().filter(|name| name.ends_with(SWAP_SUFFIX)) {
         let path = dir.join(name);
         let in_use = swaps.iter().any(|swap| swap.path == path);
         let Ok(file) = File::open(&path) else { continue };

@@ -1,4 +1,5 @@
 use super::*;
+use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -236,9 +237,9 @@ fn a_kill_at_any_moment_leaves_nothing_that_the_next_start_does_not_undo() {
     // Between the adding of a device and its record.
     let tree = Tree::new("half-made");
     let machine = Machine::new(&tree.places, Box::new(tree.calls.clone()));
-    drop(record::alone(&tree.places).unwrap());
+    drop(restore::alone(&tree.places).unwrap());
     let mut record = Record::create(&tree.places).unwrap();
-    record.add(undo::Undo::ZramAdding { before: vec![0] }).unwrap();
+    record.add(step::Undo::ZramAdding { before: vec![0] }).unwrap();
     machine.calls.add_zram(Path::new("")).unwrap();
     drop(record);
     restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
@@ -365,7 +366,7 @@ fn a_machine_that_cannot_says_so() {
 #[test]
 fn a_record_that_is_not_ours_undoes_nothing() {
     let tree = Tree::new("record");
-    drop(record::alone(&tree.places).unwrap());
+    drop(restore::alone(&tree.places).unwrap());
     for wrong in [
         "",
         "{}",
@@ -381,16 +382,16 @@ fn a_record_that_is_not_ours_undoes_nothing() {
         assert!(left[0].faults[0].contains("no record of tiers"), "{wrong}: {left:?}");
     }
     let steps = [
-        undo::Undo::Controller { dir: "/c".into() },
-        undo::Undo::Cgroup { dir: "/c/pinhead-1-0".into(), home: "/c".into() },
-        undo::Undo::ZramModule,
-        undo::Undo::ZramAdding { before: vec![0, 3] },
-        undo::Undo::Zram { id: 3, bytes: 4096 },
-        undo::Undo::SwapFile { path: "/var/pinhead-1-0.swap".into() },
-        undo::Undo::Swap { path: "/dev/zram3".into(), bytes: 4096 },
-        undo::Undo::Ksm { saved: vec![("run".into(), "0".into())], told: Vec::new() },
+        step::Undo::Controller { dir: "/c".into() },
+        step::Undo::Cgroup { dir: "/c/pinhead-1-0".into(), home: "/c".into() },
+        step::Undo::ZramModule,
+        step::Undo::ZramAdding { before: vec![0, 3] },
+        step::Undo::Zram { id: 3, bytes: 4096 },
+        step::Undo::SwapFile { path: "/var/pinhead-1-0.swap".into() },
+        step::Undo::Swap { path: "/dev/zram3".into(), bytes: 4096 },
+        step::Undo::Ksm { saved: vec![("run".into(), "0".into())], told: Vec::new() },
     ];
     for step in steps {
-        assert_eq!(undo::Undo::from_json(&step.to_json()), Some(step));
+        assert_eq!(step::Undo::from_json(&step.to_json()), Some(step));
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use counters::Bytes;
 
+use super::fault::{ZRAM, failed, refused};
 use super::machine::{Machine, names};
 use super::record::Record;
-use super::undo::Undo;
-use super::{ZRAM, failed, refused};
+use super::step::Undo;
 use crate::Error;
 
 const CONTROL: &str = "sys/class/zram-control";
