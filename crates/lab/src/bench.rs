@@ -4,10 +4,8 @@
 use crate::clock::Clock;
 use crate::outcome::{Measure, Outcome, Phase, Run};
 use crate::site::Tools;
-use crate::{Error, shelf, text};
+use crate::{Error, shelf, stop, text};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,21 +22,6 @@ pub struct Asked {
     pub out: PathBuf,
     /// The product, of which the experiments are made.
     pub tools: Tools,
-}
-
-/// Set when somebody wants everything to end: phases and waits look at it, so that what was
-/// started is ended in peace.
-pub fn stop_flag() -> &'static Arc<AtomicBool> {
-    static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-    &STOP
-}
-
-/// The error of who is to stop.
-pub(crate) fn check_stop() -> Result<(), Error> {
-    match stop_flag().load(Ordering::Relaxed) {
-        true => Err(Error::Interrupted),
-        false => Ok(()),
-    }
 }
 
 /// A running experiment.
@@ -83,7 +66,7 @@ impl<'a> Bench<'a> {
 
     /// The error of an experiment that somebody wants to end.
     pub fn check(&self) -> Result<(), Error> {
-        check_stop()
+        stop::check_stop()
     }
 
     /// Whether a case was asked for.
@@ -112,7 +95,7 @@ impl<'a> Bench<'a> {
         name: &str,
         body: impl FnOnce(&mut Measures) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
-        check_stop()?;
+        stop::check_stop()?;
         let began = self.clock.seconds();
         let mut measures = Measures::default();
         let result = body(&mut measures);

@@ -28,16 +28,18 @@ pub mod published;
 pub mod shelf;
 pub mod site;
 mod stats;
+mod stop;
 mod swap;
 mod text;
 pub mod view;
 
-pub use bench::{Asked, Bench, Measures, stop_flag};
+pub use bench::{Asked, Bench, Measures};
 pub use compare::compare;
 pub use error::Error;
 pub use outcome::Outcome;
 pub use page::page;
 pub use stats::Spread;
+pub use stop::stop_flag;
 pub use text::{table, text, verdict};
 pub use view::View;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::is_ours;
 use super::mark::Mark;
+use super::peer::is_ours;
 use crate::deadline::read_before;
 use crate::{Deadline, Error};
 

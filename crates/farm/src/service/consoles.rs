@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use reactor::{Event, Lookup, PollSet, is_passing};
 use rustix::event::PollFlags;
 
-use super::drain_into;
+use super::peer::drain_into;
 use crate::fleet::Fleet;
 
 /// Terminals at the same time: people have few screens.

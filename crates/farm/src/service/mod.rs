@@ -13,13 +13,14 @@
 mod client;
 mod consoles;
 mod mark;
+mod peer;
 mod protocol;
 mod ready;
 mod shells;
 
 pub use client::{Exec, ask, exec, quoted};
 pub use mark::{Fed, Mark};
-pub use ready::ReadyState;
+pub use ready::{ReadyState, ServedPort};
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -28,14 +29,13 @@ use std::path::Path;
 
 use reactor::{Lookup, PollSet, Ready, is_passing};
 use rustix::event::PollFlags;
-use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 
-use crate::config::Probe;
 use crate::fleet::{Event, Fleet};
 use crate::sockets::{SocketFile, listen};
 use crate::{CONSOLE_BYTES_MAX, Error};
 use consoles::Consoles;
+use peer::is_ours;
 use protocol::Question;
 use ready::Readiness;
 use shells::Shells;
@@ -58,17 +58,6 @@ pub struct Occupant {
     pub command: Option<String>,
     /// Its weight against others.
     pub shares: u32,
-}
-
-/// A port of a guest, and where it is reached on the host's 127.0.0.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServedPort {
-    /// The port in the guest.
-    pub guest: u16,
-    /// The port on the host.
-    pub host: u16,
-    /// How one sees that it answers.
-    pub probe: Probe,
 }
 
 /// Who owns a descriptor of the service in the fleet's poll set.
@@ -332,22 +321,4 @@ fn say(mut stream: &UnixStream, value: &Value) {
         }
     }
     let _ = stream.set_nonblocking(true);
-}
-
-/// Only the user who runs the farm is answered, and root.
-fn is_ours(stream: &UnixStream) -> bool {
-    socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
-}
-
-/// Writes what a nonblocking stream takes of a buffer. Says whether anybody is still there.
-fn drain_into(mut stream: &UnixStream, buffer: &mut Vec<u8>) -> bool {
-    while !buffer.is_empty() {
-        match stream.write(buffer) {
-            Ok(0) => return false,
-            Ok(count) => drop(buffer.drain(..count)),
-            Err(error) => return is_passing(&error),
-        }
-    }
-    true
 }

@@ -11,8 +11,18 @@ use std::time::Duration;
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
 
-use super::ServedPort;
 use crate::config::Probe;
+
+/// A port of a guest, and where it is reached on the host's 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedPort {
+    /// The port in the guest.
+    pub guest: u16,
+    /// The port on the host.
+    pub host: u16,
+    /// How one sees that it answers.
+    pub probe: Probe,
+}
 
 /// Guests that are asked at the same time: more would slow down the answers.
 const PROBES_MAX: usize = 32;

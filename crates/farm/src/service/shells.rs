@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
 
+use super::client::quoted;
 use super::mark::Mark;
-use super::{drain_into, quoted};
+use super::peer::drain_into;
 use crate::fleet::Fleet;
 
 /// Commands that wait for their turn in one guest.

@@ -82,7 +82,7 @@ pub fn open(
 }
 
 fn run(plan: Plan) -> Result<Outcome, Error> {
-    let mut watch = |_: &load::Progress| match crate::bench::check_stop() {
+    let mut watch = |_: &load::Progress| match crate::stop::check_stop() {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     };

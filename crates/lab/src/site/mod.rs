@@ -97,7 +97,7 @@ impl Site {
         let mut site = Site { dir, process, socket, guests: Vec::new(), ready_s: 0.0 };
         let deadline = Deadline::after(limit);
         while !site.look()? {
-            crate::bench::check_stop()?;
+            crate::stop::check_stop()?;
             if deadline.remaining().is_none() {
                 return Err(Error::Failed(format!(
                     "The guests are not ready after {} s{}",
@@ -183,7 +183,7 @@ impl Site {
         wait(GONE);
         let deadline = Deadline::after(limit);
         while deadline.remaining().is_some() {
-            crate::bench::check_stop()?;
+            crate::stop::check_stop()?;
             if jobs::answers(page)? {
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! The guests of a farm that runs, as targets and as places where jobs are done.
 
-use super::TargetArgs;
+use super::args::TargetArgs;
 use crate::{Error, farm_cmds};
 use ::load::{ExecError, ExecOutput, Target};
 use farm::service::{self, Exec};

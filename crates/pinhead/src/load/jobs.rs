@@ -1,7 +1,7 @@
 //! Jobs inside guests: `pinhead load claim`, `tar` and `build`.
 
+use super::args::{BuildArgs, ClaimArgs, GuestArgs, Summary, TarArgs};
 use super::farm::Farm;
-use super::{BuildArgs, ClaimArgs, GuestArgs, TarArgs, Told};
 use crate::Error;
 use crate::args::Format;
 use ::load::Job;
@@ -17,7 +17,7 @@ const REASON_WIDTH: usize = 200;
 /// Longer names are cut.
 const NAME_WIDTH: usize = 16;
 
-pub(super) fn claim(args: &ClaimArgs) -> Result<Told, Error> {
+pub(super) fn claim(args: &ClaimArgs) -> Result<Summary, Error> {
     let claim = if args.hold { Claim::Held } else { Claim::Passing };
     let job = match args.mib {
         Some(mib) => Job::Claim { mib, claim },
@@ -26,17 +26,17 @@ pub(super) fn claim(args: &ClaimArgs) -> Result<Told, Error> {
     run(&args.guests, &job, "/")
 }
 
-pub(super) fn tar(args: &TarArgs) -> Result<Told, Error> {
+pub(super) fn tar(args: &TarArgs) -> Result<Summary, Error> {
     let TarArgs { files, kib, rounds, .. } = *args;
     run(&args.guests, &Job::Tar { files, kib, rounds }, &args.dir)
 }
 
-pub(super) fn build(args: &BuildArgs) -> Result<Told, Error> {
+pub(super) fn build(args: &BuildArgs) -> Result<Summary, Error> {
     let BuildArgs { units, parallel, rounds, .. } = *args;
     run(&args.guests, &Job::Build { units, parallel, rounds }, &args.dir)
 }
 
-fn run(args: &GuestArgs, job: &Job, dir: &str) -> Result<Told, Error> {
+fn run(args: &GuestArgs, job: &Job, dir: &str) -> Result<Summary, Error> {
     job.check()?;
     let farm = Farm::ask(args.farm.as_deref())?;
     let guests = farm.names(&args.guests, &args.class)?;
@@ -50,7 +50,7 @@ fn run(args: &GuestArgs, job: &Job, dir: &str) -> Result<Told, Error> {
         }
         Format::Text => to_text(&reports),
     };
-    Ok(Told { text, failed: failed as u64 })
+    Ok(Summary { text, failed: failed as u64 })
 }
 
 fn to_json(report: &Report) -> Value {

@@ -1,6 +1,7 @@
 //! Loads by HTTP: `pinhead load web` and `pinhead load wipe`.
 
-use super::{TargetArgs, Told, WebArgs, WipeArgs, farm};
+use super::args::{Summary, TargetArgs, WebArgs, WipeArgs, lines};
+use super::farm;
 use crate::Error;
 use crate::args::Format;
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// Files of this process beside its connections.
 const FILES_BESIDE: u64 = 64;
 
-pub(super) fn web(args: &WebArgs) -> Result<Told, Error> {
+pub(super) fn web(args: &WebArgs) -> Result<Summary, Error> {
     let pattern = match args.rate {
         Some(rate) => Pattern::Open { rate, in_flight_max: args.in_flight as usize },
         None => Pattern::Closed {
@@ -33,7 +34,7 @@ pub(super) fn web(args: &WebArgs) -> Result<Told, Error> {
     put_on(&plan, args.format)
 }
 
-pub(super) fn wipe(args: &WipeArgs) -> Result<Told, Error> {
+pub(super) fn wipe(args: &WipeArgs) -> Result<Summary, Error> {
     let mut targets = targets(&args.targets)?;
     class_by_tens(&mut targets);
     let plan = Plan {
@@ -57,7 +58,7 @@ fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
     Ok(targets)
 }
 
-fn put_on(plan: &Plan, format: Format) -> Result<Told, Error> {
+fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     plan.check()?;
     make_room(plan);
     let is_ended = Arc::new(AtomicBool::new(false));
@@ -93,14 +94,14 @@ fn make_room(plan: &Plan) {
     }
 }
 
-fn told(outcome: &Outcome, format: Format) -> Told {
+fn told(outcome: &Outcome, format: Format) -> Summary {
     let text = match format {
         Format::Json => format!("{:#}\n", outcome.to_json()),
         // Names of guests come from a file, and those of targets are addresses: both are cut to
         // what a terminal may show, line by line.
-        Format::Text => super::lines(&outcome.to_text()),
+        Format::Text => lines(&outcome.to_text()),
     };
-    Told { text, failed: outcome.all().failed_all() }
+    Summary { text, failed: outcome.all().failed_all() }
 }
 
 /// One line on a terminal, which is written again and again.
