@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engines;
+pub mod farms;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;

@@ -1,7 +1,8 @@
 //! What is measured with real guests: CPU time, how often something runs, how soon it happens.
-//! Nothing else runs on the machine meanwhile, no other test and no guest of one.
+//! No other test runs meanwhile, but beside one whose guests sleep another one of that kind.
 
 mod host_eight;
 mod hostile;
 mod idle;
+mod left_behind;
 mod pace;

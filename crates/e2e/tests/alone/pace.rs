@@ -12,7 +12,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     // A pool that is soon as large as it may be: the guest settles in seconds.
     plan.rules = plan.rules.replace("CMM_MAX=\"1245184\"", "CMM_MAX=\"8000\"");
     assert!(plan.rules.contains("CMM_MAX=\"8000\""));
-    let host = Host::start_alone(&[plan]);
+    let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("it has settled", PATIENCE, |s| s.settled);
     // The first question opens the files; later ones are one dispatch each.
@@ -60,7 +60,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 /// What the daemon keeps in memory, by the guest's own word. VmRSS of a 6.1 kernel
 /// lags behind by what each CPU has not added up yet; the sum over the maps does not.
 fn resident_kib(arch: Arch) -> u64 {
-    let host = Host::start_alone(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
+    let host = Host::start(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
     let mut guest = host.guest(0);
     guest.until("it has decided", PATIENCE, |s| s.unplugs > 0 && s.grows > 0);
     let kib = guest.number("awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup");

@@ -3,103 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
+use e2e::PATIENCE;
+use e2e::farms::{Farm, are_gone, text};
+use farm::{Clock, Deadline, wait_for_exit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::Duration;
-
-use farm::{Clock, Deadline, wait_for_exit};
-
-const PATIENCE: Duration = Duration::from_secs(180);
-
-/// A farm's file, and what is to be ended when the test is over.
-struct Farm {
-    name: String,
-    dir: PathBuf,
-    _share: e2e::Share,
-}
-
-impl Farm {
-    /// Other farms of this user may run on the machine: this one has a name of its own.
-    fn new(test: &str, classes: &str) -> Farm {
-        let share = e2e::share(3);
-        let name = format!("test-{test}-{}", std::process::id());
-        let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("FARM.toml"), format!("name = \"{name}\"\n{classes}")).unwrap();
-        Farm { name, dir, _share: share }
-    }
-
-    fn file(&self) -> String {
-        self.dir.join("FARM.toml").display().to_string()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(e2e::program());
-        command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// What a command says that has to succeed.
-    fn said(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{args:?}: {out}{err}");
-        out
-    }
-
-    fn guest(&self, name: &str) -> String {
-        format!("{}/{name}", self.name)
-    }
-
-    fn table(&self) -> Value {
-        let all = self.said(&["ps", "--farm", &self.name, "--format", "json"]);
-        let all: Value = serde_json::from_str(&all).unwrap();
-        all["farms"][0].clone()
-    }
-
-    /// The farm's process, and its guests'.
-    fn processes(&self) -> (u32, Vec<u32>) {
-        let table = self.table();
-        let number = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
-        let guests = table["guests"].as_array().unwrap().iter();
-        (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
-    }
-
-    /// The directory of the farm's sockets, as the processes that have them say.
-    fn run_dir(&self, farm: u32) -> PathBuf {
-        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
-        let control = format!("/up/{farm}/control");
-        let mut paths = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
-        let path = paths.find(|path| path.ends_with(&control)).unwrap();
-        Path::new(path).parent().unwrap().to_path_buf()
-    }
-}
-
-impl Drop for Farm {
-    fn drop(&mut self) {
-        let _ = self.run(&["down", &self.name]);
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn are_gone(pids: &[u32]) {
-    for pid in pids {
-        assert!(wait_for_exit(*pid, Duration::from_secs(10)).unwrap(), "process {pid} lives");
-    }
-}
 
 /// A terminal with `pinhead console` in it.
 fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::ChildStdout>) {
@@ -134,6 +48,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
          command = 'echo class-command in $(hostname)'\n\
          ports = [{ guest = 80, host = 27180 }]\n\
          [[class]]\nname = 'b'\ndaemon = false\n[[class]]\nname = 'never'\n",
+        e2e::share(3),
     );
     let said = farm.said(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
     assert!(said.contains("3 of 3 guests are ready"), "{said}");
@@ -214,27 +129,10 @@ fn what_exec_does(farm: &Farm) {
     assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));
 }
 
-/// SIGKILL leaves no process, and a directory that the next command removes.
-#[test]
-fn a_killed_farm_takes_its_guests_with_it() {
-    let farm = Farm::new("killed", "[[class]]\nname = 'a'\n");
-    farm.said(&["up", &farm.file(), "--detach"]);
-    let (service, guests) = farm.processes();
-    let run_dir = farm.run_dir(service);
-    let kill = Command::new("kill").args(["-9", &service.to_string()]).status().unwrap();
-    assert!(kill.success());
-    are_gone(&guests);
-    are_gone(&[service]);
-    assert!(run_dir.exists());
-    let down = farm.run(&["down", &farm.name]);
-    assert!(!down.status.success(), "nothing ran any more");
-    assert!(!run_dir.exists(), "{}", run_dir.display());
-}
-
 /// Whoever ends the command that waits for a start has ended the start.
 #[test]
 fn a_start_that_nobody_waits_for_is_given_up() {
-    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n");
+    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n", e2e::share(3));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -261,7 +159,8 @@ fn a_start_that_nobody_waits_for_is_given_up() {
 
 #[test]
 fn a_file_that_is_wrong_is_refused_with_its_places() {
-    let farm = Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n");
+    let farm =
+        Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n", e2e::share(3));
     for args in [["up", &farm.file(), "--detach"].as_slice(), &["up", &farm.file()]] {
         let refused = farm.run(args);
         let said = text(&refused.stderr);

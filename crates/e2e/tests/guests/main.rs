@@ -3,6 +3,7 @@
 
 mod farm_clones;
 mod farm_life;
+mod farm_up;
 mod host_alone;
 mod host_life;
 mod host_moves;
@@ -18,4 +19,3 @@ mod monitor_live;
 mod restore;
 mod signals;
 mod top_tmux;
-mod up;

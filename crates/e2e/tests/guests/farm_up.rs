@@ -1,122 +1,27 @@
 //! `pinhead up` as a person runs it: what it shows, and that nothing is left behind.
 
-use serde_json::Value;
-use std::io::Read;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-use farm::{Deadline, Monitor, wait_for_exit};
+use e2e::PATIENCE;
+use e2e::farms::Up;
+use farm::{Deadline, Monitor};
 use hypervisor::Port;
 use pinhead::up::control::{self, Managed};
 use qmp::{Command as Qmp, Reply};
+use serde_json::Value;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
 use wire::{Grant, Sample, ToGuest, ToHost, Welcome};
 
-const PATIENCE: Duration = Duration::from_secs(180);
-
-struct Up {
-    child: Child,
-    dir: PathBuf,
-    _share: e2e::Share,
-}
-
-/// Starts `pinhead up` with a directory for temporary files of its own.
-fn up(args: &str) -> Up {
-    let share = e2e::share(2);
-    let dir = std::env::temp_dir().join(format!("pinhead-up-test-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory of our own");
-    let mut command = Command::new(e2e::program());
-    command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
-    Up { child, dir, _share: share }
-}
-
-impl Up {
-    /// The QEMUs that it has started.
-    fn qemus(&self) -> Vec<u32> {
-        let all = std::fs::read_dir("/proc").expect("/proc");
-        let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-        let ours = |pid: &u32| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // pid (name) state ppid: the name may hold anything, even parentheses.
-            let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-            let parent = after.split_ascii_whitespace().nth(1);
-            parent.and_then(|p| p.parse().ok()) == Some(self.child.id())
-        };
-        pids.filter(ours).collect()
-    }
-
-    /// Waits until a condition holds, by looking again and again.
-    fn until(&mut self, what: &str, mut so: impl FnMut(&mut Up) -> bool) {
-        let deadline = Deadline::after(PATIENCE);
-        while !so(self) {
-            let ended = self.child.try_wait().expect("its state");
-            assert!(ended.is_none(), "it ended before {what}");
-            assert!(deadline.remaining().is_some(), "never {what}");
-            // Waits for its end, which does not come, instead of sleeping.
-            let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
-        }
-    }
-
-    fn explain(&self) -> std::process::Output {
-        self.explain_guest("g1")
-    }
-
-    fn explain_guest(&self, guest: &str) -> std::process::Output {
-        let mut command = Command::new(e2e::program());
-        command.args(["explain", "default", "--interval", "300", "--guest", guest]);
-        command.env("TMPDIR", &self.dir).output().expect("explain runs")
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
-        assert!(done.success());
-    }
-
-    fn output(&mut self) -> String {
-        let mut text = String::new();
-        let mut out = self.child.stdout.take().expect("its output");
-        out.read_to_string(&mut text).expect("text");
-        text
-    }
-
-    /// Where its guests' sockets are, as the processes that serve them know.
-    fn run_dir(&self) -> PathBuf {
-        let sockets = std::fs::read_to_string("/proc/net/unix").expect("the sockets");
-        let of_ours = format!("/up/{}/g1.qmp", self.child.id());
-        let path = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
-        let path = path.into_iter().find(|path| path.ends_with(&of_ours)).expect("a socket");
-        Path::new(path).parent().expect("its directory").to_path_buf()
-    }
-
-    fn processes_are_gone(&self, qemus: &[u32]) {
-        for pid in qemus {
-            assert!(wait_for_exit(*pid, Duration::from_secs(10)).expect("its end"), "{pid} lives");
-        }
-    }
-
-    fn nothing_is_left(&self, qemus: &[u32]) {
-        self.processes_are_gone(qemus);
-        let left: Vec<_> = std::fs::read_dir(&self.dir).expect("the directory").collect();
-        assert!(left.is_empty(), "{left:?}");
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
+/// Starts one beside the guests of other tests.
+fn start(args: &str) -> Up {
+    Up::start(args, || e2e::share(2))
 }
 
 /// One run: both directions within a minute, a guest explained while it runs, another
 /// whose QEMU crashes, and the object at the end.
 #[test]
 fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
-    let mut up = up("--guests 2 --for 60 --format json");
+    let mut up = start("--guests 2 --for 60 --format json");
     up.until("two guests run", |up| up.qemus().len() == 2);
     let qemus = up.qemus();
     up.until("a guest can be explained", |up| up.explain().status.success());
@@ -145,31 +50,6 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     assert!(g1["pool_shrinks"].is_u64(), "{g1}");
     assert_eq!(g2["state"], "ended", "{g2}");
     up.nothing_is_left(&qemus);
-}
-
-/// A signal that can be caught leaves nothing at all. SIGKILL leaves no process, and a
-/// directory of sockets that the next start removes.
-#[test]
-fn whatever_ends_it_nothing_is_left_behind() {
-    let mut of_the_killed: Option<PathBuf> = None;
-    for signal in ["KILL", "TERM", "INT"] {
-        let mut up = up("--guests 2 --idle");
-        up.until("two guests run", |up| up.qemus().len() == 2);
-        let (qemus, run_dir) = (up.qemus(), up.run_dir());
-        if let Some(left) = of_the_killed.take() {
-            assert!(!left.exists(), "{} was not removed", left.display());
-        }
-        up.signal(signal);
-        let status = up.child.wait().expect("its end");
-        assert_eq!(status.success(), signal != "KILL", "{signal}");
-        up.nothing_is_left(&qemus);
-        assert_eq!(run_dir.exists(), signal == "KILL", "{signal}: {}", run_dir.display());
-        if signal == "KILL" {
-            of_the_killed = Some(run_dir);
-        }
-        let shown = up.output();
-        assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
-    }
 }
 
 /// The next message of a port that is wanted.
@@ -208,7 +88,7 @@ fn manage(up: &Up) -> Result<Managed, String> {
 #[test]
 fn a_host_manager_takes_the_guests_and_gives_them_back() {
     // Rules without memory: what moves the balloon here is the manager.
-    let mut up = up("--guests 2 --idle --rules cpu-real-load --format json");
+    let mut up = start("--guests 2 --idle --rules cpu-real-load --format json");
     up.until("both can be explained", |up| {
         ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
     });

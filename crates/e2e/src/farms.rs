@@ -1,0 +1,216 @@
+//! `pinhead up` and farms as a person runs them.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use crate::{PATIENCE, Share};
+use farm::{Deadline, wait_for_exit};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
+/// same names.
+static ONE_UP: Mutex<()> = Mutex::new(());
+static DIRS: AtomicU32 = AtomicU32::new(0);
+
+/// A running `pinhead up` of two guests. Both end with this value.
+#[derive(Debug)]
+pub struct Up {
+    /// Its process.
+    pub child: Child,
+    dir: PathBuf,
+    _share: Share,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Up {
+    /// Starts it with a directory for temporary files of its own, once there are places.
+    pub fn start(args: &str, share: fn() -> Share) -> Up {
+        let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = share();
+        let number = DIRS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-up-test-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        let mut command = Command::new(crate::program());
+        command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        Up { child, dir, _share: share, _one: one }
+    }
+
+    /// The QEMUs that it has started.
+    pub fn qemus(&self) -> Vec<u32> {
+        let all = fs::read_dir("/proc").expect("/proc");
+        let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        let ours = |pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // pid (name) state ppid: the name may hold anything, even parentheses.
+            let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+            let parent = after.split_ascii_whitespace().nth(1);
+            parent.and_then(|p| p.parse().ok()) == Some(self.child.id())
+        };
+        pids.filter(ours).collect()
+    }
+
+    /// Waits until a condition holds, by looking again and again.
+    pub fn until(&mut self, what: &str, mut so: impl FnMut(&mut Up) -> bool) {
+        let deadline = Deadline::after(PATIENCE);
+        while !so(self) {
+            let ended = self.child.try_wait().expect("its state");
+            assert!(ended.is_none(), "it ended before {what}");
+            assert!(deadline.remaining().is_some(), "never {what}");
+            // Waits for its end, which does not come, instead of sleeping.
+            let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
+        }
+    }
+
+    /// Explains its first guest.
+    pub fn explain(&self) -> Output {
+        self.explain_guest("g1")
+    }
+
+    /// Explains a guest.
+    pub fn explain_guest(&self, guest: &str) -> Output {
+        let mut command = Command::new(crate::program());
+        command.args(["explain", "default", "--interval", "300", "--guest", guest]);
+        command.env("TMPDIR", &self.dir).output().expect("explain runs")
+    }
+
+    /// Sends a signal to it.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
+        assert!(done.success());
+    }
+
+    /// All that it writes until its end.
+    pub fn output(&mut self) -> String {
+        let mut text = String::new();
+        let mut out = self.child.stdout.take().expect("its output");
+        out.read_to_string(&mut text).expect("text");
+        text
+    }
+
+    /// Where its guests' sockets are, as the processes that serve them know.
+    pub fn run_dir(&self) -> PathBuf {
+        let sockets = fs::read_to_string("/proc/net/unix").expect("the sockets");
+        let of_ours = format!("/up/{}/g1.qmp", self.child.id());
+        let path = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+        let path = path.into_iter().find(|path| path.ends_with(&of_ours)).expect("a socket");
+        Path::new(path).parent().expect("its directory").to_path_buf()
+    }
+
+    /// It has left no process and no file.
+    pub fn nothing_is_left(&self, qemus: &[u32]) {
+        are_gone(qemus);
+        let left: Vec<_> = fs::read_dir(&self.dir).expect("the directory").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A farm's file, and what is to be ended when the test is over.
+#[derive(Debug)]
+pub struct Farm {
+    /// Its name.
+    pub name: String,
+    /// Where its file is.
+    pub dir: PathBuf,
+    _share: Share,
+}
+
+impl Farm {
+    /// Other farms of this user may run on the machine: this one has a name of its own.
+    pub fn new(test: &str, classes: &str, share: Share) -> Farm {
+        let name = format!("test-{test}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("FARM.toml"), format!("name = \"{name}\"\n{classes}")).unwrap();
+        Farm { name, dir, _share: share }
+    }
+
+    /// The path of its file.
+    pub fn file(&self) -> String {
+        self.dir.join("FARM.toml").display().to_string()
+    }
+
+    /// A command of the program.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(crate::program());
+        command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
+        command
+    }
+
+    /// What came of a command.
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What a command says that has to succeed.
+    pub fn said(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{args:?}: {out}{err}");
+        out
+    }
+
+    /// A guest by its whole name.
+    pub fn guest(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+
+    /// What `ps` knows of it.
+    pub fn table(&self) -> Value {
+        let all = self.said(&["ps", "--farm", &self.name, "--format", "json"]);
+        let all: Value = serde_json::from_str(&all).unwrap();
+        all["farms"][0].clone()
+    }
+
+    /// The farm's process, and its guests'.
+    pub fn processes(&self) -> (u32, Vec<u32>) {
+        let table = self.table();
+        let number = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
+        let guests = table["guests"].as_array().unwrap().iter();
+        (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
+    }
+
+    /// The directory of the farm's sockets, as the processes that have them say.
+    pub fn run_dir(&self, farm: u32) -> PathBuf {
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        let control = format!("/up/{farm}/control");
+        let mut paths = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+        let path = paths.find(|path| path.ends_with(&control)).unwrap();
+        Path::new(path).parent().unwrap().to_path_buf()
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        let _ = self.run(&["down", &self.name]);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Text for people.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until processes have ended.
+pub fn are_gone(pids: &[u32]) {
+    for pid in pids {
+        assert!(wait_for_exit(*pid, Duration::from_secs(10)).unwrap(), "process {pid} lives");
+    }
+}

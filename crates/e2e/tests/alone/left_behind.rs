@@ -1,0 +1,48 @@
+//! What a farm leaves that is killed, and that nothing stays. Any other farm or manager that starts
+//! or ends meanwhile would clear what is left, and so nobody else may.
+
+use e2e::farms::{Farm, Up, are_gone};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A signal that can be caught leaves nothing at all. SIGKILL leaves no process, and a
+/// directory of sockets that the next start removes.
+#[test]
+fn whatever_ends_it_nothing_is_left_behind() {
+    let mut of_the_killed: Option<PathBuf> = None;
+    for signal in ["KILL", "TERM", "INT"] {
+        let mut up = Up::start("--guests 2 --idle", e2e::alone);
+        up.until("two guests run", |up| up.qemus().len() == 2);
+        let (qemus, run_dir) = (up.qemus(), up.run_dir());
+        if let Some(left) = of_the_killed.take() {
+            assert!(!left.exists(), "{} was not removed", left.display());
+        }
+        up.signal(signal);
+        let status = up.child.wait().expect("its end");
+        assert_eq!(status.success(), signal != "KILL", "{signal}");
+        up.nothing_is_left(&qemus);
+        assert_eq!(run_dir.exists(), signal == "KILL", "{signal}: {}", run_dir.display());
+        if signal == "KILL" {
+            of_the_killed = Some(run_dir);
+        }
+        let shown = up.output();
+        assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
+    }
+}
+
+/// SIGKILL leaves no process, and a directory that the next command removes.
+#[test]
+fn a_killed_farm_takes_its_guests_with_it() {
+    let farm = Farm::new("killed", "[[class]]\nname = 'a'\n", e2e::alone());
+    farm.said(&["up", &farm.file(), "--detach"]);
+    let (service, guests) = farm.processes();
+    let run_dir = farm.run_dir(service);
+    let kill = Command::new("kill").args(["-9", &service.to_string()]).status().expect("it runs");
+    assert!(kill.success());
+    are_gone(&guests);
+    are_gone(&[service]);
+    assert!(run_dir.exists());
+    let down = farm.run(&["down", &farm.name]);
+    assert!(!down.status.success(), "nothing ran any more");
+    assert!(!run_dir.exists(), "{}", run_dir.display());
+}
