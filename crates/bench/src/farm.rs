@@ -272,7 +272,7 @@ fn answer_all(servers: &mut Servers, start: Instant) -> Result<(), Error> {
                     let state = servers.fleet.members().get(guest).map(|member| member.state());
                     return Err(Error::Usage(format!("guest {}: {state:?}", guest + 1)));
                 }
-                Event::Reset(_) | Event::Captured { .. } => {}
+                Event::Reset(_) | Event::Hung { .. } | Event::Captured { .. } => {}
             }
         }
     }

@@ -21,6 +21,11 @@ impl Monitor {
         Monitor { stream, client: Client::new() }
     }
 
+    /// Goes on where somebody else has stopped who did not wait.
+    pub(crate) fn taken_over(stream: UnixStream, client: Client) -> Monitor {
+        Monitor { stream, client }
+    }
+
     /// Gives a command and waits for its answer.
     pub fn call(&mut self, command: Command, deadline: Deadline) -> Result<Reply, Error> {
         let name = command.name();

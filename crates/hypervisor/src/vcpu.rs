@@ -60,6 +60,11 @@ impl Vcpus {
         })
     }
 
+    /// What they have run in all.
+    pub fn run_ns(&self) -> Option<u64> {
+        self.total().map(|total| total.run_ns)
+    }
+
     fn total(&self) -> Option<Total> {
         let mut total = Total::default();
         let mut is_seen = false;

@@ -1,6 +1,7 @@
 //! What takes minutes: images with Debian's servers, the experiments, twenty guests at once.
 //! `make test-slow` runs it, one test after the other.
 
+mod boot_hang;
 mod experiments;
 mod farm_disks;
 mod monitor_truth;

@@ -15,6 +15,7 @@ use super::naming::Naming;
 use super::open::{CONSOLE_A_SECOND, CONSOLE_BURST, CONSOLE_READ, Open};
 use super::seat::{Daemon, Seat};
 use super::state::{State, Tally};
+use super::watch::{BootWatch, Sight, Verdict};
 use crate::qemu::DAEMON_PORT;
 use crate::tiers::Tier;
 use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
@@ -72,6 +73,8 @@ pub struct Member {
     pub(super) came_up: bool,
     was_reset: bool,
     ended: bool,
+    watch: BootWatch,
+    hung: Option<String>,
 }
 
 impl Member {
@@ -107,6 +110,8 @@ impl Member {
             came_up: false,
             was_reset: false,
             ended: false,
+            watch: BootWatch::default(),
+            hung: None,
         }
     }
 
@@ -385,6 +390,9 @@ impl Member {
         if boots && is_mute(self.spec.accel, self.console.len(), waited_ms) {
             return self.emulate(now_ms);
         }
+        if boots {
+            self.watch_boot(now_ms);
+        }
         self.expire_naming(waited_ms);
         self.connect(now_ms);
         let Some(open) = &mut self.open else { return };
@@ -411,11 +419,32 @@ impl Member {
         }
     }
 
+    /// Takes a guest that hangs away from its connections, and starts it again when what it does
+    /// is kept.
+    fn watch_boot(&mut self, now_ms: u64) {
+        if let Some(found) = self.watch.found(&self.spec) {
+            if found.restart {
+                self.start(now_ms);
+            } else {
+                self.end(found.note.clone());
+            }
+            self.hung = Some(found.note);
+        }
+        let (said_bytes, run_ns) = (self.console_end, self.vcpus.run_ns());
+        if self.watch.look(Sight { now_ms, said_bytes, run_ns }) == Verdict::Hangs
+            && let Some(open) = self.open.take()
+        {
+            self.vcpus = Vcpus::default();
+            self.watch.begin(&self.spec, open, &self.console);
+        }
+    }
+
     /// Tells what happened since the last turn.
     pub(crate) fn drain(&mut self, guest: usize, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.came_up) {
             events.push(Event::Up(guest));
         }
+        events.extend(self.hung.take().map(|note| Event::Hung { guest, note }));
         if std::mem::take(&mut self.was_reset) {
             events.push(Event::Reset(guest));
         }

@@ -18,6 +18,7 @@ mod naming;
 mod open;
 mod seat;
 mod state;
+mod watch;
 
 pub use capture::Captured;
 pub use grant::Floor;
@@ -45,6 +46,14 @@ pub enum Event {
     Up(usize),
     /// The guest of this place starts anew, in the same QEMU.
     Reset(usize),
+    /// The guest of this place has hung in its boot; the words say what was kept of it. It is
+    /// started again or ends, without a further word of this kind.
+    Hung {
+        /// Whose boot.
+        guest: usize,
+        /// What happened.
+        note: String,
+    },
     /// The guest of this place has ended; its state says how.
     Ended(usize),
     /// A captured file is complete, or will never be.

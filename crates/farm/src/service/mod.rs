@@ -146,6 +146,8 @@ impl Service {
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);
                 }
+                // Whoever asked the QEMU that was ended gets no answer.
+                Event::Hung { guest, .. } => self.shells.has_ended(*guest),
                 Event::Captured { .. } => {}
             }
         }

@@ -30,6 +30,8 @@ const REDRAW_MS: u64 = 1_000;
 const REWRITE_MS: u64 = 5_000;
 /// Linux has room for 108 bytes with the zero in a socket's address.
 const SOCKET_PATH_MAX: usize = 107;
+/// More of a note than this is no note.
+const NOTE_WIDTH: usize = 400;
 
 /// Runs guests until the time is over or somebody ends it. Every guest ends with it.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
@@ -132,6 +134,9 @@ fn watch(fleet: &mut Fleet, args: &UpArgs, mut signals: UnixStream) -> Result<()
                     if let Some(control) = &mut control {
                         control.captured(fleet, guest, captured);
                     }
+                }
+                Event::Hung { note, .. } => {
+                    eprintln!("pinhead: {}", base::plain(&note, NOTE_WIDTH))
                 }
                 Event::Up(_) | Event::Reset(_) | Event::Ended(_) => screen.next_ms = 0,
             }

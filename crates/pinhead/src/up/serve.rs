@@ -10,7 +10,7 @@ use super::control::Control;
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
-use super::{Screen, all_ended, failures, give_run_dir, json, signals};
+use super::{NOTE_WIDTH, Screen, all_ended, failures, give_run_dir, json, signals};
 use crate::Error;
 use crate::args::UpFormat;
 use farm::config::Farm;
@@ -36,7 +36,6 @@ const START_MAX_MS: u64 = 600_000;
 const TIERS_MS: u64 = 1_000;
 /// What the tiers have to say is short, and said once.
 const NOTES_MAX: usize = 100;
-const NOTE_WIDTH: usize = 400;
 
 /// So many guests that do not answer are named.
 const SILENT_MAX: usize = 10;
@@ -179,6 +178,7 @@ impl Running {
                             control.captured(&self.fleet, guest, captured);
                         }
                     }
+                    Event::Hung { note, .. } => self.notes.push(note),
                     Event::Up(_) | Event::Reset(_) | Event::Ended(_) => self.screen.next_ms = 0,
                 }
             }

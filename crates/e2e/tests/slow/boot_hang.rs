@@ -1,0 +1,67 @@
+//! A guest that hangs in its boot is named, what it does is kept, and it is started again.
+
+use farm::fleet::{Event, Fleet, Floor, State};
+use farm::{Accel, Arch, Cache, GuestFile, GuestSpec, ImageSpec, WhyEmulation};
+use std::path::Path;
+
+/// Its virtual CPUs have to run for two minutes first, beside whatever else runs here.
+const PATIENCE_MS: u64 = 1_200_000;
+
+/// All CPUs burn, nobody says a word, and the guest never says that it is up.
+const BURN: &str = "(while :; do :; done) & (while :; do :; done) & while :; do :; done\n";
+
+#[test]
+fn a_guest_that_hangs_is_named_and_started_again() {
+    let cache = Cache::from_environment().expect("a cache");
+    let path = "/etc/services/burn".to_owned();
+    let burn = GuestFile { path, mode: 0o644, bytes: BURN.into() };
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![burn] };
+    let spec = GuestSpec {
+        name: "hangs".into(),
+        accel: Accel::Emulation(WhyEmulation::Asked),
+        cpus: 3,
+        memory_mib: 128,
+        translation_mib: 32,
+        image: image.build(&cache).expect("an image"),
+        kernel_args: Vec::new(),
+        ctl: false,
+        run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    };
+    let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
+    let mut first = None;
+    let note = loop {
+        let now = fleet.now_ms();
+        assert!(now < PATIENCE_MS, "{:?}", fleet.members()[0].state());
+        let (_, events) = fleet.turn(reactor::PollSet::new(), now + 500).expect("a turn");
+        first = first.or(fleet.members()[0].pid());
+        let hung = events.into_iter().find_map(|event| match event {
+            Event::Hung { guest: 0, note } => Some(note),
+            _ => None,
+        });
+        if let Some(note) = hung {
+            break note;
+        }
+    };
+    println!("after {} ms: {note}", fleet.now_ms());
+    let member = &fleet.members()[0];
+    assert_eq!(member.state(), &State::Booting);
+    assert!(member.pid().is_some() && member.pid() != first, "another QEMU");
+
+    let directory = note.split(" is in ").nth(1).and_then(|rest| rest.split(';').next());
+    let directory = Path::new(directory.expect("a directory"));
+    let text = |name| std::fs::read_to_string(directory.join(name)).expect(name);
+    for name in ["registers-1", "registers-2"] {
+        assert_eq!(text(name).matches("RIP=").count(), 3, "{name}: {}", text(name));
+    }
+    assert!(text("kernel-log").starts_with("Linux version "), "{}", text("kernel-log"));
+    assert!(text("kernel-log").contains("Run /init as init process"), "its last words too");
+    assert!(text("threads-1").contains("CPU 2/TCG"), "{}", text("threads-1"));
+    assert!(text("status").contains("running"));
+    assert!(!directory.join("memory").exists(), "only the log of it");
+    std::fs::remove_dir_all(directory).expect("it is ours");
+}

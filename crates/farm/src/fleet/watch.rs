@@ -1,0 +1,196 @@
+//! Whether a guest hangs in its boot, and what becomes of it then.
+//!
+//! ```text
+//!   console, virtual CPUs' run time ─► Sign ─► much run time and not a word: it hangs
+//!                                                    │
+//!        named, started again or ended ◄── evidence ◄┘  (a thread: it waits for QEMU)
+//! ```
+//!
+//! A boot takes a certain work and not a certain time: on a busy host it is slow, but it does not
+//! use more of its virtual CPUs. One that goes round in a circle does.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+use super::open::Open;
+use crate::evidence::{self, Hung};
+use crate::{Error, GuestSpec, Monitor, Process, Writes};
+
+/// A guest that has said something within this time does not hang.
+const SILENCE_MS: u64 = 60_000;
+/// More of its virtual CPUs than any boot takes between two words: the longest, with a database,
+/// takes a fifth of it.
+const RUN_NS: u64 = 120_000_000_000;
+/// How often a guest is started again. What hangs each time has a reason of its own.
+const RESTARTS_MAX: u32 = 2;
+
+/// How a guest that boots is seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub(super) now_ms: u64,
+    /// What its console has said in all.
+    pub(super) said_bytes: u64,
+    /// What its virtual CPUs have run; missing is not known to burn.
+    pub(super) run_ns: Option<u64>,
+}
+
+/// The last sign of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sign {
+    at_ms: u64,
+    said_bytes: u64,
+    run_ns: u64,
+}
+
+/// What is to be done about a guest that boots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Boots,
+    /// It hangs.
+    Hangs,
+}
+
+/// Judges a guest by its last sign of life.
+fn step(last: Option<Sign>, sight: Sight) -> (Option<Sign>, Verdict) {
+    let Some(run_ns) = sight.run_ns else { return (None, Verdict::Boots) };
+    let fresh = Sign { at_ms: sight.now_ms, said_bytes: sight.said_bytes, run_ns };
+    let Some(last) = last.filter(|last| last.said_bytes == sight.said_bytes) else {
+        return (Some(fresh), Verdict::Boots);
+    };
+    let silent_ms = sight.now_ms.saturating_sub(last.at_ms);
+    let burnt_ns = run_ns.saturating_sub(last.run_ns);
+    let hangs = silent_ms >= SILENCE_MS && burnt_ns >= RUN_NS;
+    (Some(last), if hangs { Verdict::Hangs } else { Verdict::Boots })
+}
+
+/// A hang that was looked into.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// What happened, for people.
+    pub(super) note: String,
+    /// Whether the guest is to be started again.
+    pub(super) restart: bool,
+}
+
+/// The watch over one guest's boots.
+#[derive(Debug, Default)]
+pub(super) struct BootWatch {
+    last: Option<Sign>,
+    hangs: u32,
+    inquest: Option<Inquest>,
+}
+
+/// A guest that hangs, while what it does is kept.
+#[derive(Debug)]
+struct Inquest {
+    /// Ended with it, and with the fleet.
+    process: Process,
+    keeping: JoinHandle<Result<PathBuf, Error>>,
+}
+
+impl BootWatch {
+    /// Looks at a guest that boots.
+    pub(super) fn look(&mut self, sight: Sight) -> Verdict {
+        let (last, verdict) = step(self.last, sight);
+        self.last = last;
+        verdict
+    }
+
+    /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
+    pub(super) fn begin(&mut self, spec: &GuestSpec, open: Open, console: &[u8]) {
+        self.last = None;
+        self.hangs += 1;
+        let hung = Hung {
+            name: spec.name.clone(),
+            pid: open.process.id(),
+            memory_mib: spec.memory_mib,
+            console: String::from_utf8_lossy(console).into_owned(),
+            said: open.process.stderr(),
+        };
+        let Open { process, qmp, client, .. } = open;
+        let keeping = std::thread::spawn(move || {
+            let blocking = qmp.set_nonblocking(false);
+            blocking.map_err(|source| Error::Channel { channel: "qmp", source })?;
+            evidence::keep(&hung, &mut Monitor::taken_over(qmp, client))
+        });
+        self.inquest = Some(Inquest { process, keeping });
+    }
+
+    /// What was found, once, when all is kept. The guest's QEMU has ended then.
+    pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<Found> {
+        let Inquest { process, keeping } =
+            self.inquest.take_if(|inquest| inquest.keeping.is_finished())?;
+        drop(process);
+        let mut note = format!(
+            "{} hung in its boot: {} s of CPU without a word",
+            spec.name,
+            RUN_NS / 1_000_000_000
+        );
+        // Writing to a string cannot fail.
+        let _ = match keeping.join() {
+            Ok(Ok(directory)) => write!(note, "; what it did is in {}", directory.display()),
+            Ok(Err(error)) => write!(note, "; what it did is not kept: {}", base::chain(&error)),
+            Err(_) => write!(note, "; what it did is not kept"),
+        };
+        let restart = loses_nothing(spec) && self.hangs <= RESTARTS_MAX;
+        note.push_str(if restart { "; it is started again" } else { "; it is ended" });
+        Some(Found { note, restart })
+    }
+}
+
+/// Whether a guest that has not come up has nothing that another start would not make again.
+fn loses_nothing(spec: &GuestSpec) -> bool {
+    let writes = spec.disk.as_ref().map(|disk| &disk.writes);
+    !matches!(writes, Some(Writes::Overlay(_) | Writes::Direct))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// Looks once a second at a guest with this many busy CPUs, and says after how many seconds it
+    /// is found to hang.
+    fn hangs_after(cpus: f64, said_bytes: impl Fn(u64) -> u64) -> Option<u64> {
+        let mut watch = BootWatch::default();
+        (0..1000).find(|second| {
+            let run_ns = Some((*second as f64 * cpus * SECOND_NS as f64) as u64);
+            let sight = Sight { now_ms: second * 1000, said_bytes: said_bytes(*second), run_ns };
+            watch.look(sight) == Verdict::Hangs
+        })
+    }
+
+    #[test]
+    fn a_guest_that_burns_without_a_word_hangs() {
+        assert_eq!(hangs_after(4.0, |_| 80), Some(60), "silence is given its time");
+        assert_eq!(hangs_after(2.0, |_| 80), Some(60));
+        assert_eq!(hangs_after(0.5, |_| 0), Some(240), "on a busy host it takes longer");
+    }
+
+    #[test]
+    fn a_guest_that_speaks_or_sleeps_does_not() {
+        assert_eq!(hangs_after(2.0, |second| second / 50), None, "a word every 50 s");
+        assert_eq!(hangs_after(0.1, |_| 0), None, "a slow host");
+        assert_eq!(hangs_after(0.0, |_| 0), None, "it waits for something");
+        assert_eq!(hangs_after(2.0, |second| second.min(100)), Some(160), "its last word counts");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_a_hang() {
+        let mut watch = BootWatch::default();
+        for now_ms in [0, 1_000_000] {
+            let sight = Sight { now_ms, said_bytes: 0, run_ns: None };
+            assert_eq!(watch.look(sight), Verdict::Boots);
+        }
+        let sight = |now_ms, seconds: u64| Sight {
+            now_ms,
+            said_bytes: 0,
+            run_ns: Some(seconds * SECOND_NS),
+        };
+        assert_eq!(watch.look(sight(1_000_000, 500)), Verdict::Boots, "counted from here");
+        assert_eq!(watch.look(sight(1_060_000, 620)), Verdict::Hangs);
+    }
+}
