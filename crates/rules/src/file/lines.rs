@@ -1,9 +1,53 @@
 //! Lines: comments, continued lines, names and values, the language.
 
-use super::{FileKind, FileReader, Language, MAX_LINE, Name, Text};
+use super::{FileKind, FileReader, Language, MAX_LINE, Name, RuleFile, Text};
 use crate::diag::{Diagnostic, Span};
 
 impl FileReader {
+    pub(super) fn new(kind: FileKind) -> FileReader {
+        // Keywords of a guest look back one interval, and nobody else reads a host's rules.
+        let (language, history) = match kind {
+            FileKind::Guest => (Language::Original, 1),
+            FileKind::Host => (Language::Extended, 0),
+        };
+        FileReader {
+            file: RuleFile {
+                kind,
+                language,
+                variables: Vec::new(),
+                history,
+                settings: [None; Name::ALL.len()],
+                rules: [const { None }; Name::ALL.len()],
+            },
+            pending: Vec::new(),
+            room: 2,
+            first: true,
+            set: [false; Name::ALL.len()],
+            diagnostics: Vec::new(),
+        }
+    }
+
+    pub(super) fn lines(&mut self, text: &[u8]) {
+        let mut at = 0;
+        while at < text.len() {
+            at = self.line(text, at);
+        }
+    }
+
+    pub(super) fn error(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: &str,
+    ) {
+        let mut error = Diagnostic::error(code, span, message);
+        if !help.is_empty() {
+            error.help = Some(help.into());
+        }
+        self.diagnostics.push(error);
+    }
+
     /// Reads the line at `at`, with those that continue it; returns where the next starts.
     pub(super) fn line(&mut self, text: &[u8], mut at: usize) -> usize {
         let mut line = Text::starting(at);
