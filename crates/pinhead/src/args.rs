@@ -2,6 +2,7 @@
 //! its own has its arguments there.
 
 use clap::{Args, ValueEnum};
+use clap_complete::Shell;
 use std::path::PathBuf;
 
 /// How to answer.
@@ -55,12 +56,17 @@ pub struct UpArgs {
     ])]
     pub farm: Option<PathBuf>,
     /// End when all guests are ready, and let them run; `pinhead down` ends them
+    ///
+    /// They go on in a process of its own. If this command is ended before they are ready, the
+    /// farm is too.
     #[arg(long, requires = "farm", conflicts_with = "format")]
     pub detach: bool,
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", requires = "farm")]
     pub only: Vec<String>,
-    /// How many guests
+    /// How many guests, 1 to 1000
+    ///
+    /// They are called g1, g2 and so on.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub guests: u32,
     /// Their architecture
@@ -75,16 +81,21 @@ pub struct UpArgs {
     /// How to show them
     #[arg(long, value_enum, default_value = "table")]
     pub format: UpFormat,
-    /// CPUs of each guest
+    /// CPUs of each guest, 1 to 64
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cpus: u32,
-    /// Memory of each guest, in MiB
+    /// Memory of each guest, 128 to 65536 MiB
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(128..=65_536))]
     pub memory: u64,
     /// When the daemons look
+    ///
+    /// The paces are those of pinheadd(8).
     #[arg(long, value_enum, default_value = "host")]
     pub pace: PaceArg,
     /// Guests without a load of their own
+    ///
+    /// Otherwise the first guest has busy loops that come and go, the second fills and frees
+    /// memory, the third does nothing, and so on.
     #[arg(long)]
     pub idle: bool,
 }
@@ -116,6 +127,8 @@ pub struct CheckArgs {
     #[arg(long)]
     pub no_machine: bool,
     /// Rules of the host's manager, whatever names they set
+    ///
+    /// Without it such a file is known by the names that it sets; see pinhead-host-rules(5).
     #[arg(long, conflicts_with_all = ["root", "no_machine"])]
     pub host: bool,
 }
@@ -141,6 +154,8 @@ pub struct ExplainArgs {
     pub socket: Option<PathBuf>,
     /// What the host's manager knows, for its rules: a JSON object of counters, each with
     /// its readings, newest first
+    ///
+    /// See pinhead-host-rules(5).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "guest", "interval"])]
     pub values: Option<PathBuf>,
     /// Milliseconds between two looks, instead of the file's UPDATE
@@ -160,4 +175,11 @@ pub struct ConformArgs {
 pub struct PresetsArgs {
     /// Print this one
     pub name: Option<String>,
+}
+
+/// `pinhead completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// For which shell
+    pub shell: Shell,
 }

@@ -1,6 +1,8 @@
 //! What can be typed.
 
-use crate::args::{CheckArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs};
+use crate::args::{
+    CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
+};
 use crate::experiment::ExperimentArgs;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs};
 use crate::idle::IdleArgs;
@@ -11,7 +13,8 @@ use crate::schema::SchemaArgs;
 use crate::sql::SqlArgs;
 use crate::top::TopArgs;
 use crate::why::WhyArgs;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// Many Linux servers on one small machine: every guest gets the CPUs and the memory
 /// that its work needs now, and gives back what it does not need.
@@ -74,4 +77,17 @@ pub enum Command {
     Conform(ConformArgs),
     /// List the published configurations, or print one
     Presets(PresetsArgs),
+    /// Print what a shell needs to complete commands and options
+    Completions(CompletionsArgs),
+}
+
+/// What a shell needs to complete commands and options. Commands that are there for other
+/// commands alone are left out.
+pub fn completions(shell: Shell) -> String {
+    let whole = Cli::command();
+    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut cli = clap::Command::new("pinhead").version("").subcommands(shown);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli, "pinhead", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }

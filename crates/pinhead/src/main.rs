@@ -3,7 +3,7 @@
 use clap::Parser;
 use pinhead::args::{CheckArgs, ConformArgs, Format};
 use pinhead::check::{self, Against};
-use pinhead::cli::{Cli, Command};
+use pinhead::cli::{self, Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Check(args) => run_check(&args),
         Command::Conform(args) => run_conform(&args),
         Command::Presets(args) => presets::show(args.name.as_deref()).and_then(|text| print(&text)),
+        Command::Completions(args) => print(&cli::completions(args.shell)),
         Command::Explain(args) => {
             explain::run(&args).and_then(|explained| print(&explained.show(args.format)))
         }

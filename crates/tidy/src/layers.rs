@@ -115,6 +115,8 @@ pub const CRATES: &[Crate] = &[
         &[
             "annotate-snippets",
             "clap",
+            "clap_complete",
+            "clap_mangen",
             "flate2",
             "jiff",
             "rustix",

@@ -29,9 +29,13 @@ pub struct IdleArgs {
     /// A guest: its name or its UUID
     pub guest: String,
     /// How long to watch it, such as 60s or 5m
+    ///
+    /// It takes 11s at least.
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
     pub seconds: u64,
     /// How many of those that wake it to show
+    ///
+    /// The rest is summed.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
     /// How to answer

@@ -69,6 +69,8 @@ pub struct WebArgs {
     pub seconds: u64,
     /// A client's usual time between two requests: late answers are charged with those requests
     /// that they kept back
+    ///
+    /// A second line of latencies has those requests added that late answers kept back.
     #[arg(long, value_name = "MS", conflicts_with = "rate",
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub interval: Option<u64>,
@@ -77,9 +79,13 @@ pub struct WebArgs {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     /// Use a connection for many requests
+    ///
+    /// Without it each request has its own.
     #[arg(long)]
     pub keep_alive: bool,
     /// How to answer
+    ///
+    /// JSON has all targets, all classes, and the answers of each second.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -135,6 +141,8 @@ pub struct ClaimArgs {
           value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub mib: Option<u64>,
     /// Fill it with what nothing can share or compress, and keep it
+    ///
+    /// It lies in /dev/shm. Without this option memory is touched and given back.
     #[arg(long, requires = "mib")]
     pub hold: bool,
     /// Give back what was kept

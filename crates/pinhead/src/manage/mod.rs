@@ -27,9 +27,14 @@ pub struct HostArgs {
     #[command(subcommand)]
     pub command: Option<HostCommand>,
     /// The settings, if not /etc/pinhead/host.toml
+    ///
+    /// Every key may be left out, and the default file too.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Decide and journal, and touch nothing
+    ///
+    /// The guests of `pinhead up` stay with it; where it moves their balloons itself, the manager
+    /// leaves them to it and says so.
     #[arg(long)]
     pub dry_run: bool,
     /// End after so many seconds
@@ -48,12 +53,19 @@ pub enum HostCommand {
 #[derive(Debug, Args)]
 pub struct PsArgs {
     /// How to answer
+    ///
+    /// JSON has more: identity, limits, class, reversals, memory that came back by page reporting.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
     /// The manager itself: its host, sources, lease, journal, and what it costs
     #[arg(long)]
     pub status: bool,
     /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if one is named
+    ///
+    /// Farms can be asked also while no manager runs; without `--farm` that is shown where there
+    /// is no manager. In MiB: what a guest's processes take of the host's memory, what of that is
+    /// its own with shared pages counted in parts, and what it was started with. A guest is
+    /// `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
     #[command(flatten)]
@@ -64,6 +76,9 @@ pub struct PsArgs {
 #[derive(Debug, Args)]
 pub struct SocketArg {
     /// The manager's socket, if not the usual one
+    ///
+    /// That is /run/pinhead/host.sock for root, else $XDG_RUNTIME_DIR/pinhead/host.sock, or what
+    /// the default file of settings says.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -73,6 +73,8 @@ pub struct TopArgs {
     pub replay: Option<PathBuf>,
     /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; the end of the recording if
     /// it is not given
+    ///
+    /// A time that is not recorded is an error that says which times are.
     #[arg(long, value_name = "TIME", requires = "replay")]
     pub at: Option<String>,
     /// How long a step of the past is: whole minutes, or 1 to 59 where seconds are left

@@ -1,10 +1,8 @@
 //! What is written about pinhead is checked against pinhead: options, codes, names, numbers
 //! and the tests that promises point to. Whoever changes one hears here of the other.
 
-use clap::CommandFactory;
 use counters::CpuField;
 use model::clause::Clause;
-use pinhead::cli::Cli;
 use rules::{FileKind, Function, PRESETS};
 use std::collections::BTreeSet;
 use std::fs;
@@ -137,35 +135,6 @@ fn options(page: &str) -> BTreeSet<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let words = tags.flat_map(|tag| tag.split(move |c| !is_word(c)));
     words.filter(|word| word.starts_with("--")).collect()
-}
-
-/// Each command has its own section with its own options, and those below it have theirs.
-fn has_sections(page: &str, command: &clap::Command, name: &str) {
-    let start = format!("\n.SS {name}\n");
-    let section = page.split(&start).nth(1).unwrap_or_else(|| panic!("man/pinhead.1: {name}"));
-    let section = section.split("\n.S").next().unwrap_or_default();
-    let long = command.get_arguments().filter_map(|argument| argument.get_long());
-    let real: Vec<String> =
-        long.filter(|long| *long != "help").map(|long| format!("--{long}")).collect();
-    let real = real.iter().map(String::as_str).collect();
-    assert_same(&format!("man/pinhead.1, {name}"), &options(section), &real);
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        has_sections(page, below, &format!("{name} {}", below.get_name()));
-    }
-}
-
-#[test]
-fn the_page_of_pinhead_has_its_commands_and_options() {
-    let (page, tour) = (page("man/pinhead.1"), read("docs/commands.md"));
-    let mut cli = Cli::command();
-    cli.build();
-    for command in cli.get_subcommands().filter(|command| !command.is_hide_set()) {
-        let name = command.get_name();
-        assert!(tour.contains(&format!("**`pinhead {name}`**")), "docs/commands.md: {name}");
-        has_sections(&page, command, &format!("pinhead {name}"));
-    }
-    let common = page.split("\n.SH OPTIONS\n").nth(1).and_then(|rest| rest.split("\n.SH").next());
-    assert_eq!(options(common.expect("a section")), BTreeSet::from(["--help", "--version"]));
 }
 
 /// The clauses that decisions are told with, in the page's own section, each with its meaning.

@@ -4,4 +4,5 @@ mod check;
 mod conform;
 mod docs;
 mod host_rules;
+mod manpage;
 mod surface;

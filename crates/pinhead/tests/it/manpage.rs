@@ -1,0 +1,98 @@
+//! The parts of `man/pinhead.1` that the program knows itself: its commands and their options.
+//!
+//! They stand between marks in the page, among what is written by hand, and are made again with
+//! `PINHEAD_WRITE_DOCS=1 cargo test -p pinhead --test it manpage`.
+
+use clap::{ArgAction, Command, CommandFactory};
+use clap_mangen::Man;
+use pinhead::cli::Cli;
+use std::path::Path;
+use std::{env, fs};
+
+const BEGIN: &str = ".\\\" Generated from the options of the program; see CONTRIBUTING.md.\n";
+const END: &str = ".\\\" End of what is generated.\n";
+
+/// The page with a part between the marks behind a heading.
+fn with(page: &str, heading: &str, part: &str) -> String {
+    let (before, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
+    let (prose, rest) = rest.split_once(BEGIN).unwrap_or_else(|| panic!("{heading}: no mark"));
+    assert!(!prose.contains("\n.S"), "{heading}: the mark is in the next section");
+    let (_, after) = rest.split_once(END).unwrap_or_else(|| panic!("{heading}: no end"));
+    format!("{before}{heading}{prose}{BEGIN}{part}{END}{after}")
+}
+
+/// All commands that are shown, those below others too, with their full names.
+fn commands(command: &Command, path: &str) -> Vec<(String, Command)> {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let all = shown.flat_map(|command| {
+        let path = format!("{path} {}", command.get_name());
+        let below = commands(command, &path);
+        // The page tells of --help once for all of them.
+        let command = command.clone().disable_help_flag(true);
+        std::iter::once((path, command)).chain(below)
+    });
+    all.collect()
+}
+
+/// How a command is called: its name, whether it has options, its arguments.
+fn synopsis(path: &str, command: &Command) -> String {
+    let mut words = String::new();
+    if command.get_opts().next().is_some() {
+        words.push_str(" [\\fIOPTIONS\\fR]");
+    }
+    for argument in command.get_positionals() {
+        let name = argument.get_value_names().and_then(|names| names.first());
+        let name =
+            name.map_or_else(|| argument.get_id().as_str().to_uppercase(), |n| n.to_string());
+        let is_many = argument.get_num_args().is_some_and(|range| range.max_values() > 1)
+            || matches!(argument.get_action(), ArgAction::Append);
+        let dots = if is_many { "..." } else { "" };
+        match argument.is_required_set() {
+            true => words.push_str(&format!(" \\fI{name}\\fR{dots}")),
+            false => words.push_str(&format!(" [\\fI{name}\\fR{dots}]")),
+        }
+    }
+    format!("\\fB{}\\fR{words}\n.br\n", path.replace('-', "\\-"))
+}
+
+/// The options of a command as a page lists them. Words between backticks are bold.
+fn options(command: &Command) -> String {
+    let mut page = Vec::new();
+    Man::new(command.clone()).render_options_section(&mut page).expect("a page in memory");
+    // The apostrophe's name is defined at the head of a whole page only.
+    let page = String::from_utf8(page).expect("text").replace("\\*(Aq", "'");
+    let list = page.find(".TP\n").map_or("", |at| &page[at..]);
+    let mut bold = false;
+    let fonts = list.chars().map(|c| match c {
+        '`' => {
+            bold = !bold;
+            if bold { "\\fB".to_owned() } else { "\\fR".to_owned() }
+        }
+        c => c.to_string(),
+    });
+    fonts.collect()
+}
+
+#[test]
+fn the_page_has_every_command_with_its_options() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../man/pinhead.1");
+    let page = fs::read_to_string(&path).expect("man/pinhead.1");
+    let tour = fs::read_to_string(path.with_file_name("../docs/commands.md")).expect("docs");
+    let commands = commands(&Cli::command(), "pinhead");
+    let calls = commands.iter().filter(|(_, command)| !command.is_subcommand_required_set());
+    let calls: String = calls.map(|(path, command)| synopsis(path, command)).collect();
+    let mut made = with(&page, "\n.SH SYNOPSIS\n", &calls);
+    for (path, command) in &commands {
+        made = with(&made, &format!("\n.SS {}\n", path.replace('-', "\\-")), &options(command));
+        let is_top = path.matches(' ').count() == 1;
+        assert!(!is_top || tour.contains(&format!("**`{path}`**")), "docs/commands.md: {path}");
+    }
+    let sections = made.matches("\n.SS pinhead ").count();
+    assert_eq!(sections, commands.len(), "a section is of no command");
+    if made != page {
+        if env::var_os("PINHEAD_WRITE_DOCS").is_none() {
+            panic!("man/pinhead.1 is stale: run this test with PINHEAD_WRITE_DOCS=1");
+        }
+        fs::write(&path, made).expect("written");
+    }
+}
