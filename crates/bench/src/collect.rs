@@ -13,8 +13,8 @@ use crate::meter;
 use crate::sys;
 use crate::table::{Figure, Row};
 use collect::{Care, Collector, Known, Sketch};
-use counters::series::{GuestField, Who};
 use hypervisor::ProcessId;
+use model::{GuestField, GuestIdentity};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -139,11 +139,11 @@ fn known(child: &Child) -> Result<Known, Error> {
         tids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
     }
     let name = format!("guest-{pid}");
-    let mut row = counters::series::Row::default();
+    let mut row = model::Row::default();
     row.set(GuestField::Memory, Some(1 << 30));
     Ok(Known {
         id: u64::from(pid),
-        who: Who { name, ..Who::default() },
+        who: GuestIdentity { name, ..GuestIdentity::default() },
         process: Some(ProcessId::of(pid).ok_or_else(|| what("a process"))?),
         vcpu_tids: tids.get(1..=VCPUS).unwrap_or_default().into(),
         row,
@@ -188,7 +188,7 @@ fn measure(
     };
     // Everything is opened in the first.
     let moment = round(0)?;
-    let resident = |row: &counters::series::Row<GuestField>| row.get(GuestField::Resident);
+    let resident = |row: &model::Row<GuestField>| row.get(GuestField::Resident);
     if moment.guests.len() as u64 != GUESTS || moment.guests.values().any(|r| resident(r).is_none())
     {
         return Err(Error::Content { path: "/proc".into(), what: "every guest's memory" });

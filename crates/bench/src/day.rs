@@ -13,7 +13,7 @@
 use crate::clock::now;
 use crate::error::Error;
 use crate::table::{Figure, Row};
-use counters::series::Moment;
+use model::Moment;
 use sim::day::Day;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -215,12 +215,12 @@ mod tests {
         let records = Records::open(&dir).expect("opened");
         let span = Span { from_ms: MIDNIGHT_MS, to_ms: MIDNIGHT_MS + DAY_MS, step_ms: 60_000 };
         let mut minutes = 0;
-        let visit = |interval: counters::series::Interval| {
+        let visit = |interval: model::Interval| {
             minutes += 1;
             assert_eq!(interval.guests.len(), GUESTS, "in minute {minutes}");
             ControlFlow::Continue(())
         };
-        records.visit(span, store::Parts::ALL, visit).expect("read");
+        records.visit(span, model::Parts::ALL, visit).expect("read");
         let _ = std::fs::remove_dir_all(&scratch);
         assert_eq!(minutes, 15);
         println!("{rows} bytes in 1/{PART} of a day");

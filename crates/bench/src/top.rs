@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::meter;
 use crate::sys;
 use crate::table::{Figure, Row};
-use counters::series::{GuestField as G, Interval, Over, Who};
 use host::control::{Answer, Ask, GuestRow, HostRow, KsmRow, Passed, Ps};
 use host::control::{decode_request, encode_answer};
+use model::{GuestField as G, GuestIdentity, Interval, Over};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -149,7 +149,7 @@ impl Manager {
 
     fn ps(&self, number: i64) -> Ps {
         let interval = self.interval(number);
-        let row = |(index, (who, over)): (usize, (&Who, &Over<G>))| {
+        let row = |(index, (who, over)): (usize, (&GuestIdentity, &Over<G>))| {
             let action = if number % 10 == index as i64 % 10 { "grow" } else { "hold" };
             GuestRow {
                 id: index as u64 + 1,

@@ -1,7 +1,7 @@
 //! Everything at one moment: what the manager knows, and what the host's kernel counts.
 
-use counters::series::{Field, GuestField, HostField, Moment, ProcessField, ProcessName, Row, Who};
 use hypervisor::ProcessId;
+use model::{Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Known {
     /// The manager's number of it, never given twice.
     pub id: u64,
     /// Who it is.
-    pub who: Who,
+    pub who: GuestIdentity,
     /// Its process, if that is known.
     pub process: Option<ProcessId>,
     /// The threads of its virtual CPUs.
@@ -66,7 +66,7 @@ pub struct Collector {
 struct Watched {
     reader: Option<GuestReader>,
     retry_ms: u64,
-    who: Who,
+    who: GuestIdentity,
     pid: Option<u32>,
 }
 
@@ -207,7 +207,7 @@ fn overlay<F: Field>(row: &mut Row<F>, known: &Row<F>) {
 mod tests {
     use super::*;
     use crate::testing::Tree;
-    use counters::series::Interval;
+    use model::Interval;
 
     /// What is dear to read is read again after this.
     const SELDOM_MS: u64 = 5_000;
@@ -236,7 +236,7 @@ mod tests {
         row.set(GuestField::MinorFaults, Some(5));
         Known {
             id: u64::from(pid),
-            who: Who { name: format!("g{pid}"), ..Who::default() },
+            who: GuestIdentity { name: format!("g{pid}"), ..GuestIdentity::default() },
             process: Some(ProcessId { pid, start_ticks: 777 }),
             vcpu_tids: [pid * 10 + 1].into(),
             row,

@@ -1,6 +1,6 @@
 //! The control group of a guest's process.
 
-use counters::series::{Field, GuestField, Row, Unit};
+use model::{Field, GuestField, Row, Unit};
 use std::path::{Component, Path, PathBuf};
 
 use crate::text::{Buffer, Kept, lines, named, pressure_ns, value_of};

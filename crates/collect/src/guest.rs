@@ -1,7 +1,7 @@
 //! A guest's process, without waking the guest.
 
-use counters::series::{GuestField, Row};
 use hypervisor::ProcessId;
+use model::{GuestField, Row};
 use std::path::Path;
 
 use crate::accelerator::{Accelerator, Statistics, accelerator};

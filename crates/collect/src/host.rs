@@ -3,9 +3,9 @@
 //! Of /proc/stat the kernel writes everything, and sums every interrupt up for it, however
 //! little is asked for: it is read once a moment, and nothing else is as dear.
 
-use counters::series::{HostField, Row};
 use kernfs::CpuClock;
 use kernfs::parse::stat::{Stat, parse};
+use model::{HostField, Row};
 use std::path::Path;
 
 use crate::steady;
@@ -260,7 +260,7 @@ fn kernel_threads(root: &Path, buffer: &mut Buffer) -> Vec<(String, u64)> {
 mod tests {
     use super::*;
     use crate::testing::Tree;
-    use counters::series::Field;
+    use model::Field;
 
     const STAT: &str = "cpu  500 20 300 4000 50 6 7 8 100 10\n\
         cpu0 500 20 300 4000 50 6 7 8 100 10\n\

@@ -1,6 +1,6 @@
 //! Counters that fall a little.
 
-use counters::series::{Field, Kind, Row};
+use model::{Field, Kind, Row};
 
 /// Holds counters that fell a little since the last row at what they were, and keeps the row as
 /// the last one.
@@ -22,7 +22,7 @@ pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::TierField;
+    use model::TierField;
 
     #[test]
     fn a_small_fall_is_held_and_a_new_beginning_is_seen() {

@@ -1,6 +1,6 @@
 //! Tiers of memory below RAM: swap devices, zram, zswap.
 
-use counters::series::{HostField, Row, TierField};
+use model::{HostField, Row, TierField};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

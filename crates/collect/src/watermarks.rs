@@ -1,7 +1,7 @@
 //! What the kernel tells of its zones: how little free memory makes it reclaim some, and how
 //! much of it lies in the lists of single CPUs, where what is called free does not count it.
 
-use counters::series::{HostField, Row};
+use model::{HostField, Row};
 use std::path::Path;
 
 use crate::text::{Buffer, Kept, lines, number, words};

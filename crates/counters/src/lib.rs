@@ -14,7 +14,6 @@
 mod counter;
 mod history;
 mod host_counter;
-pub mod series;
 mod tree;
 
 pub use base::{Bytes, Kib, PAGE_KIB, Pages};

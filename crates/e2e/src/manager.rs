@@ -302,7 +302,7 @@ impl<'a> Manager<'a> {
     }
 
     /// The identities under which its journal knows guests of a name.
-    pub fn identities(&self, name: &str) -> Vec<store::Guest> {
+    pub fn identities(&self, name: &str) -> Vec<model::GuestIdentity> {
         let all = self.journal().guests().unwrap_or_else(|e| panic!("{e}"));
         all.into_iter().map(|row| row.guest).filter(|guest| guest.name == name).collect()
     }

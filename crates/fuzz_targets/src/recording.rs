@@ -1,11 +1,11 @@
 //! Targets for recordings: blocks of raw samples, and files of a day that are not what they seem.
 
-use counters::series::Moment;
+use model::{Moment, Parts};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::pack::{Damaged, Decoder, Encoder, block, chain};
-use store::{Parts, Records, Span};
+use store::{Records, Span};
 
 /// Inputs larger than this find nothing that smaller ones do not.
 const FILE_MAX: usize = 256 << 10;
@@ -67,7 +67,7 @@ fn read(dir: &Path) {
         last_ms = interval.from_ms;
         ControlFlow::Continue(())
     });
-    let _ = records.processes(span, counters::series::Field::ALL);
+    let _ = records.processes(span, model::Field::ALL);
     let _ = records.gaps(i64::MIN, i64::MAX);
     let _ = records.raw(i64::MIN, i64::MAX, |_| ControlFlow::Continue(()));
 }

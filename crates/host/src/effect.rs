@@ -62,9 +62,9 @@ pub(crate) enum Effect {
     /// The keeper is told what the host keeps free.
     SetReserve(Bytes),
     /// An event, for the journal.
-    Note { kind: &'static str, text: String, guest: Option<Arc<store::Guest>> },
+    Note { kind: &'static str, text: String, guest: Option<Arc<model::GuestIdentity>> },
     /// A decision, for the journal. The outcome of one that `moves` is still to come.
-    Decided { guest: Id, who: Arc<store::Guest>, row: Box<store::Decision>, moves: bool },
+    Decided { guest: Id, who: Arc<model::GuestIdentity>, row: Box<store::Decision>, moves: bool },
     /// What came of a guest's last move, for the journal.
     Outcome { guest: Id, row: store::Outcome },
     /// A sentence for the operator.
@@ -102,7 +102,7 @@ impl Effect {
     pub(crate) fn note(
         kind: &'static str,
         text: impl Into<String>,
-        guest: Option<&Arc<store::Guest>>,
+        guest: Option<&Arc<model::GuestIdentity>>,
     ) -> Effect {
         Effect::Note { kind, text: text.into(), guest: guest.cloned() }
     }

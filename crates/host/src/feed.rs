@@ -11,8 +11,8 @@
 use crate::config::MetricsSettings;
 use crate::monitor::Sink;
 use crate::scrape::Scrape;
-use counters::series::{Moment, Who};
 use metrics::{Latest, Pusher};
+use model::{GuestIdentity, Moment};
 use reactor::{Event, PollSet};
 
 /// The version that the metrics tell.
@@ -46,7 +46,7 @@ impl Feed {
 
     /// The newest values. A guest that is left out of them is shown as it was, while it is
     /// present.
-    pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&Who) -> bool) {
+    pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         self.scrape.iter_mut().for_each(|scrape| scrape.publish(moment, is_present));
     }
 

@@ -47,7 +47,7 @@ pub struct Guest {
     /// What it was found to be.
     pub found: Found,
     /// Who it is in the journal: uuid, process and boot.
-    pub who: Arc<store::Guest>,
+    pub who: Arc<model::GuestIdentity>,
     /// The class that its name put it in.
     pub class: String,
     /// What it is entitled to.
@@ -310,12 +310,15 @@ impl Guest {
     }
 }
 
-fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> store::Guest {
+fn identity(
+    found: &Found,
+    class: &str,
+    boot: Option<[u8; 16]>,
+    boots: u32,
+) -> model::GuestIdentity {
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let uuid = hex(&found.uuid);
-    let dashed = [&uuid[..8], &uuid[8..12], &uuid[12..16], &uuid[16..20], &uuid[20..]].join("-");
-    store::Guest {
-        uuid: dashed,
+    model::GuestIdentity {
+        uuid: wire::uuid_text(&found.uuid),
         name: found.name.clone(),
         class: class.to_owned(),
         pid: found.process.map(|process| process.pid),

@@ -16,7 +16,7 @@
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
 use collect::{Care, Collector, Sketch};
-use counters::series::{Interval, Moment, Over, ProcessField, ProcessName, Row, Who};
+use model::{GuestIdentity, Interval, Moment, Over, ProcessField, ProcessName, Row};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -203,9 +203,9 @@ struct Worker {
     shared: Arc<Mutex<Shared>>,
     before: Option<Arc<Moment>>,
     /// The last report of each guest's daemon, and when it came.
-    told: BTreeMap<Who, (i64, Told)>,
+    told: BTreeMap<GuestIdentity, (i64, Told)>,
     /// What the last two reports differ by.
-    processes: BTreeMap<Who, BTreeMap<ProcessName, Over<ProcessField>>>,
+    processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>,
     /// Rounds that are still to do the least.
     least: u32,
 }

@@ -13,8 +13,8 @@ use crate::control::{Answer, ClientId, Failure, HostSide, Scanned, TaskRow};
 use crate::effect::{Effect, Now};
 use crate::gather::Scan;
 use crate::world::World;
-use counters::series::{ProcessField, ProcessName, Row};
 use hypervisor::{Id, ProcessId, RunState};
+use model::{ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

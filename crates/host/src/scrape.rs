@@ -11,10 +11,10 @@
 
 use crate::control::socket::Socket;
 use crate::listen::Listen;
-use counters::series::{Moment, Who};
 use metrics::http::{HEAD_MAX, Refusal, Request, answer};
 use metrics::text::{Format, render};
 use metrics::{Latest, Processes};
+use model::{GuestIdentity, Moment};
 use reactor::{Acceptor, Event, Lookup, PollSet, Reply, is_passing};
 use rustix::event::PollFlags;
 use std::io::{self, Read};
@@ -110,7 +110,7 @@ impl Scrape {
 
     /// Takes the newest values in. Guests that a moment leaves out are shown as they were seen
     /// last, while they are present.
-    pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&Who) -> bool) {
+    pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         self.text.latest.take(moment, is_present);
         self.text.made = [None, None];
     }

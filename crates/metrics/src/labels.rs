@@ -1,6 +1,6 @@
 //! Who a row belongs to, as labels.
 
-use counters::series::{ProcessName, Who};
+use model::{GuestIdentity, ProcessName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels in the order of their names. An empty value means that there is none, and is left
@@ -22,8 +22,8 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
 /// second one's name gets its process added.
 pub(crate) fn of_guests<'a>(
     host: &str,
-    guests: impl Iterator<Item = &'a Who>,
-) -> BTreeMap<&'a Who, Labels> {
+    guests: impl Iterator<Item = &'a GuestIdentity>,
+) -> BTreeMap<&'a GuestIdentity, Labels> {
     let mut seen = BTreeSet::new();
     let mut found = BTreeMap::new();
     for who in guests {
@@ -40,12 +40,12 @@ pub(crate) fn of_guests<'a>(
     found
 }
 
-fn of_guest(host: &str, who: &Who, name: &str) -> Labels {
+fn of_guest(host: &str, who: &GuestIdentity, name: &str) -> Labels {
     labels([("class", &who.class), ("guest", name), ("host", host), ("uuid", &who.uuid)])
 }
 
 /// The labels that say who a guest is, beside those that all of its metrics have.
-pub(crate) fn info(guest: &Labels, who: &Who) -> Labels {
+pub(crate) fn info(guest: &Labels, who: &GuestIdentity) -> Labels {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let more = [
         ("boot", Some(bounded(&who.boot))),
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn two_guests_of_one_name_are_two() {
-        let one = Who { name: "g".into(), pid: Some(1), ..Who::default() };
-        let two = Who { pid: Some(2), ..one.clone() };
+        let one = GuestIdentity { name: "g".into(), pid: Some(1), ..GuestIdentity::default() };
+        let two = GuestIdentity { pid: Some(2), ..one.clone() };
         let found = of_guests("h", [&one, &two].into_iter());
         assert_eq!(found[&one], [("guest", "g".to_owned()), ("host", "h".to_owned())]);
         assert_eq!(found[&two][0].1, "g~2");

@@ -1,6 +1,6 @@
 //! The newest row of everything that is there.
 
-use counters::series::{Moment, Who};
+use model::{GuestIdentity, Moment};
 
 /// Whether processes of guests become metrics. Their names come from guests, and each new name
 /// is a new series in the engine: an operator who trusts his guests may want them.
@@ -29,9 +29,9 @@ impl Latest {
     }
 
     /// Takes a moment in. Guests that are neither in it nor present any more are forgotten.
-    pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&Who) -> bool) {
+    pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         let Moment { at_ms, host, guests, tiers, processes } = &mut self.moment;
-        let stays = |who: &Who| newer.guests.contains_key(who) || is_present(who);
+        let stays = |who: &GuestIdentity| newer.guests.contains_key(who) || is_present(who);
         *at_ms = newer.at_ms;
         host.clone_from(&newer.host);
         tiers.clone_from(&newer.tiers);
@@ -58,11 +58,11 @@ impl Latest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::{GuestField, Row};
+    use model::{GuestField, Row};
 
     #[test]
     fn who_sleeps_is_kept_and_who_is_gone_is_not() {
-        let who = |name: &str| Who { name: name.into(), ..Who::default() };
+        let who = |name: &str| GuestIdentity { name: name.into(), ..GuestIdentity::default() };
         let row = |value| {
             let mut row = Row::default();
             row.set(GuestField::Exits, Some(value));

@@ -7,7 +7,7 @@
 //!   Prometheus, VictoriaMetrics ─► read::intervals: raw samples ─► Moments ─► Intervals
 //! ```
 //!
-//! Names, units and help texts are made from the tables of [`counters::series`], so that there
+//! Names, units and help texts are made from the tables of [`model`], so that there
 //! is one list of what is measured. [`names`], [`text`], [`write`], [`http`] and [`rebuild`]
 //! do no I/O; [`push`] and [`read`] wait for others, and are not for the manager's thread.
 

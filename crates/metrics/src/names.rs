@@ -5,9 +5,7 @@
 //! is written is that number exactly, moved by some decimal places or multiplied by a page.
 
 use base::PAGE_BYTES;
-use counters::series::{
-    Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit,
-};
+use model::{Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit};
 use std::fmt::Write;
 use std::sync::OnceLock;
 

@@ -10,7 +10,7 @@
 
 use crate::client::{Call, post};
 use crate::{Error, Url, write};
-use counters::series::Moment;
+use model::Moment;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

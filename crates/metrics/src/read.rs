@@ -10,11 +10,10 @@
 use crate::client::{Call, post};
 use crate::{Error, Url, rebuild};
 use base::duration::MINUTE_MS;
-use counters::series::{Interval, Moment};
+use model::{Folder, Gap, Interval, Moment, Parts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
-use store::{Folder, Gap, Parts};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

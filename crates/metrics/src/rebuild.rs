@@ -4,8 +4,8 @@
 //! none of theirs, and labels that are missing are left out.
 
 use crate::names::{self, Metric, Table};
-use counters::series::{
-    Field, GuestField, HostField, Moment, ProcessField, ProcessName, Row, TierField, Who,
+use model::{
+    Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row, TierField,
 };
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -67,7 +67,7 @@ struct Key {
 
 #[derive(Default)]
 struct Guest {
-    who: Option<Who>,
+    who: Option<GuestIdentity>,
     row: Row<GuestField>,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
 }
@@ -134,7 +134,7 @@ fn take(series: Series<'_>, hosts: &mut Hosts) {
     let process =
         ProcessName { name: label("process"), pid: label("pid").parse().unwrap_or_default() };
     let key = Rc::new(Key { name: label("guest"), class: label("class"), uuid: label("uuid") });
-    let who = Who {
+    let who = GuestIdentity {
         uuid: key.uuid.clone(),
         name: key.name.clone(),
         class: key.class.clone(),
@@ -192,7 +192,7 @@ fn milliseconds(seconds: f64) -> Option<i64> {
 /// Gives moments the time at which their values were read. Several scrapes of one moment are
 /// one, and so is a moment that was both scraped and pushed.
 fn finished(parts: BTreeMap<i64, Parts>) -> BTreeMap<i64, Moment> {
-    let mut last: BTreeMap<Rc<Key>, Who> = BTreeMap::new();
+    let mut last: BTreeMap<Rc<Key>, GuestIdentity> = BTreeMap::new();
     let mut all: BTreeMap<i64, Moment> = BTreeMap::new();
     for (engine_ms, Parts { sampled_ms, host, tiers, guests }) in parts {
         let at_ms = sampled_ms.unwrap_or(engine_ms);
@@ -208,11 +208,11 @@ fn finished(parts: BTreeMap<i64, Parts>) -> BTreeMap<i64, Moment> {
                     who
                 }
                 (None, Some(who)) => who.clone(),
-                (None, None) => Who {
+                (None, None) => GuestIdentity {
                     uuid: key.uuid.clone(),
                     name: key.name.clone(),
                     class: key.class.clone(),
-                    ..Who::default()
+                    ..GuestIdentity::default()
                 },
             };
             for (process, row) in guest.processes {

@@ -2,7 +2,7 @@
 
 use crate::labels::{self, Labels};
 use crate::names::{GUEST_INFO, HOST_INFO, Metric, SAMPLED, Scale, Table};
-use counters::series::{GuestField, HostField, Kind, Moment, ProcessField, Row, TierField};
+use model::{GuestField, HostField, Kind, Moment, ProcessField, Row, TierField};
 use std::fmt::Write;
 
 /// How the text is written.
@@ -78,7 +78,7 @@ pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> Str
 
     let guests = labels::of_guests(host, moment.guests.keys());
     let info: Vec<_> = guests.iter().map(|(who, of)| labels::info(of, who)).collect();
-    writer.info(GUEST_INFO, "Who a guest is", info.iter());
+    writer.info(GUEST_INFO, "GuestIdentity a guest is", info.iter());
     let rows: Vec<_> = guests.iter().map(|(who, of)| (between(of), &moment.guests[*who])).collect();
     writer.table::<GuestField>(&rows);
 
@@ -180,12 +180,16 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::Who;
+    use model::GuestIdentity;
 
     fn moment() -> Moment {
         let mut moment = Moment { at_ms: 1_700_000_000_250, ..Moment::default() };
         moment.host.set(HostField::Cpus, Some(2));
-        let who = Who { name: "a\"\\\nb".into(), class: "web".into(), ..Who::default() };
+        let who = GuestIdentity {
+            name: "a\"\\\nb".into(),
+            class: "web".into(),
+            ..GuestIdentity::default()
+        };
         let mut row = Row::default();
         row.set(GuestField::VcpuRun, Some(1_000_000_001));
         moment.guests.insert(who, row);
@@ -205,7 +209,7 @@ pinhead_host_sampled_timestamp_seconds{host="h"} 1700000000.25
 # HELP pinhead_host_cpus CPUs that are online (stat).
 # TYPE pinhead_host_cpus gauge
 pinhead_host_cpus{host="h"} 2
-# HELP pinhead_guest Who a guest is.
+# HELP pinhead_guest GuestIdentity a guest is.
 # TYPE pinhead_guest info
 pinhead_guest_info{class="web",guest="a\"\\\nb",host="h"} 1
 # HELP pinhead_guest_vcpu_run_seconds Time its virtual CPUs ran on a host CPU (task/TID/schedstat).

@@ -11,7 +11,7 @@
 
 use crate::labels::{self, Labels};
 use crate::names::{GUEST_INFO, HOST_INFO, SAMPLED, Scale, Table};
-use counters::series::{GuestField, HostField, Moment, ProcessField, Row, TierField};
+use model::{GuestField, HostField, Moment, ProcessField, Row, TierField};
 
 /// Series in one request: about 200 KB before compression, far below what receivers take.
 const SERIES_MAX: usize = 1000;
@@ -127,7 +127,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::Who;
+    use model::GuestIdentity;
 
     #[test]
     fn the_bytes_of_one_series() {
@@ -154,7 +154,7 @@ mod tests {
             row.set(GuestField::VcpuRun, Some(number));
             row.set(GuestField::Exits, Some(number));
             let name = format!("g{number}");
-            moment.guests.insert(Who { name, ..Who::default() }, row);
+            moment.guests.insert(GuestIdentity { name, ..GuestIdentity::default() }, row);
         }
         // Four series a guest: info, run time, the same to the nanosecond, exits.
         let requests = encode(&moment, "h", "1");

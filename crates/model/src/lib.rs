@@ -1,7 +1,9 @@
-//! What is recorded and what is decided, with all its texts: the types that go from a policy to
-//! the journal and from there to whoever asks.
+//! What is recorded and what is decided, with all its texts: the types that go from a guest's
+//! socket to a report's cell, and from a policy to the journal and to whoever asks.
 //!
 //! ```text
+//!   balloon, daemon, kernel ──► [Row] of fields ──► [Moment] ──► [Folder] ──► [Interval]
+//!                                   one row: name, unit, kind, source, meaning
 //!   policy ──► [clause::Clause] ──► journal ──► `pinhead why`, `ps`, man page
 //!                   one row: name, meaning, sentences, the numbers in them
 //! ```
@@ -10,4 +12,17 @@
 #![warn(missing_docs)]
 
 pub mod clause;
+mod field;
+mod fields;
+mod fold;
+mod identity;
+mod moment;
 pub mod quantity;
+mod row;
+
+pub use field::{Field, Kind, Unit};
+pub use fields::{GuestField, HostField, ProcessField, TierField};
+pub use fold::{Fed, Folder, GAP_MS, Gap, minute_of};
+pub use identity::{GuestIdentity, ProcessName};
+pub use moment::{Interval, Moment, Over, Parts};
+pub use row::Row;

@@ -8,7 +8,7 @@ use crate::plain::plain;
 use crate::sums::{Course, Sums, facts_of};
 use crate::time::Zone;
 use crate::{Error, Facts, advice, notes, processes};
-use counters::series::{Interval, Over, TierField};
+use model::{Interval, Over, TierField};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

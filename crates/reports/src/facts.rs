@@ -1,7 +1,7 @@
 //! What a derived field is made from: the raw fields of one row of a report.
 
 use crate::shares::{States, states};
-use counters::series::{Field, GuestField, HostField, Over, ProcessField, TierField};
+use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
 
 /// A second and a minute in milliseconds, as rates need them.
 const SECOND: f64 = 1e3;
@@ -280,7 +280,7 @@ pub(crate) fn per_s(count: f64, covered_ms: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::GuestField as G;
+    use model::GuestField as G;
 
     const SECOND_NS: u64 = 1_000_000_000;
 

@@ -3,9 +3,7 @@
 use crate::Error;
 use crate::facts::Added;
 use base::glob;
-use counters::series::{
-    Field, GuestField, Interval, Kind, Over, ProcessField, Row, TierField, Who,
-};
+use model::{Field, GuestField, GuestIdentity, Interval, Kind, Over, ProcessField, Row, TierField};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -98,7 +96,7 @@ impl Pattern {
     }
 
     /// Whether a guest is meant: by its name, or by its class.
-    pub(crate) fn takes(&self, who: &Who) -> bool {
+    pub(crate) fn takes(&self, who: &GuestIdentity) -> bool {
         self.matches(&who.name) || (!who.class.is_empty() && self.matches(&who.class))
     }
 
@@ -118,7 +116,7 @@ pub(crate) struct GuestId {
 }
 
 impl GuestId {
-    pub(crate) fn of(who: &Who) -> GuestId {
+    pub(crate) fn of(who: &GuestIdentity) -> GuestId {
         let text = |text: &String| Arc::from(text.as_str());
         GuestId { name: text(&who.name), class: text(&who.class), uuid: text(&who.uuid) }
     }
@@ -160,7 +158,7 @@ impl<'a> Measured<'a> {
 }
 
 /// The guests that a pattern takes, by their whole identities: `None` for one that it does not.
-pub(crate) type Taken<'a> = HashMap<&'a Who, Option<GuestId>>;
+pub(crate) type Taken<'a> = HashMap<&'a GuestIdentity, Option<GuestId>>;
 
 /// The guests of an interval that a pattern takes, their boots as one. What was found out about
 /// them is kept for the next interval.

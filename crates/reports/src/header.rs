@@ -7,7 +7,7 @@ use crate::number::shown;
 use crate::plain::plain;
 use crate::sums::Course;
 use crate::time::{Zone, clock_text, date_text, span_text};
-use counters::series::HostField;
+use model::HostField;
 
 /// More gaps are counted and not listed.
 const GAPS_SHOWN: usize = 3;

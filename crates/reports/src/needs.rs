@@ -3,7 +3,7 @@
 use crate::advice::RULES;
 use crate::catalog::Definition;
 use crate::fields::{Raw, Scope, field};
-use counters::series::{GuestField, ProcessField};
+use model::{GuestField, ProcessField};
 
 /// The raw fields that reports need. The host's and those of tiers are few, and always needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::build::{Line, LineKind, Options, Report};
 use crate::fields::{Derived, Raw, Scope};
 use crate::sums::Course;
 use crate::time::span_text;
-use counters::series::{GuestField, Over, ProcessField};
+use model::{GuestField, Over, ProcessField};
 use std::collections::BTreeMap;
 
 /// More than this and two states of virtual CPUs count the same time.

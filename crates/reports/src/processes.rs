@@ -9,7 +9,7 @@ use crate::build::{Line, LineKind, Work};
 use crate::gather::{By, GuestId, Measured, beside, together};
 use crate::plain::plain;
 use crate::sums::facts_of;
-use counters::series::{GuestField, Over, ProcessField, ProcessName};
+use model::{GuestField, Over, ProcessField, ProcessName};
 use std::collections::BTreeMap;
 
 /// A process of a guest, or all of one name in several guests.

@@ -2,7 +2,7 @@
 
 use crate::Facts;
 use crate::facts::{MIB, PAGE};
-use counters::series::{GuestField, HostField, Over, TierField};
+use model::{GuestField, HostField, Over, TierField};
 
 /// Where the time of virtual CPUs went: in nanoseconds, or in hundredths that sum to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

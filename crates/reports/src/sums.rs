@@ -2,7 +2,7 @@
 
 use crate::Facts;
 use crate::gather::{GuestId, Measured, Pattern, Taken, all_tiers, guests_of, together};
-use counters::series::{HostField, Interval, Over, ProcessField, TierField};
+use model::{HostField, Interval, Over, ProcessField, TierField};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 

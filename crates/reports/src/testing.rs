@@ -2,9 +2,9 @@
 //! the gaps and the missing counters of real ones.
 
 use crate::gather::{Gap, HostData};
-use counters::series::{
-    GuestField as G, HostField as H, Interval, Over, ProcessField as P, ProcessName, Row,
-    TierField as T, Who,
+use model::{
+    GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P, ProcessName,
+    Row, TierField as T,
 };
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Chance {
     }
 }
 
-fn row<F: counters::series::Field>(values: &[(F, u64)]) -> Row<F> {
+fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     let mut row = Row::default();
     values.iter().for_each(|(field, value)| row.set(*field, Some(*value)));
     row
@@ -106,10 +106,15 @@ fn interval(
     out
 }
 
-fn guest(chance: &mut Chance, number: usize, load: u64, covered_ms: u64) -> (Who, Row<G>) {
+fn guest(
+    chance: &mut Chance,
+    number: usize,
+    load: u64,
+    covered_ms: u64,
+) -> (GuestIdentity, Row<G>) {
     let class = ["web", "db", "batch"][number % 3];
     let size = [512, 1024, 256][number % 3] * MIB;
-    let who = Who {
+    let who = GuestIdentity {
         uuid: format!("{number:08x}-0000-4000-8000-000000000000"),
         name: format!("LNX1{number:03}"),
         class: class.into(),

@@ -10,10 +10,11 @@
 //! worked does so in the hours of its class, and follows one that slept in the others. So numbers
 //! vary as a kernel's do, which no formula makes.
 
-use counters::series::{
-    Field, GuestField as G, HostField as H, Kind, Moment, ProcessName, Row, TierField as T, Who,
+use model::{
+    Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessName, Row,
+    TierField as T,
 };
-use counters::series::{HostField, ProcessField};
+use model::{HostField, ProcessField};
 use std::collections::BTreeMap;
 
 /// Milliseconds of an hour.
@@ -91,7 +92,7 @@ struct Recorded {
 /// A guest of the day.
 #[derive(Debug)]
 struct Guest {
-    who: Who,
+    who: GuestIdentity,
     /// Whom it follows while it works, and while it sleeps.
     working: usize,
     sleeping: usize,
@@ -126,7 +127,7 @@ impl Day {
     pub fn new(moments: &[Moment], guests: usize, at_ms: i64) -> Option<Day> {
         let (first, last) = (moments.first()?, moments.last()?);
         let length_ms = last.at_ms - first.at_ms;
-        let mut lines: BTreeMap<&Who, Recorded> = BTreeMap::new();
+        let mut lines: BTreeMap<&GuestIdentity, Recorded> = BTreeMap::new();
         let mut host_line = Line::new();
         let mut tier_lines: BTreeMap<String, Line<T>> = BTreeMap::new();
         for moment in moments {
@@ -178,7 +179,7 @@ impl Day {
             let later = (number / by_work.len() % 3) as i64;
             let is_always = number.is_multiple_of(ALWAYS);
             Guest {
-                who: Who {
+                who: GuestIdentity {
                     uuid: format!("6b1f0000-0000-4000-8000-{number:012}"),
                     name: format!("lnx{number:03}"),
                     class: class.clone(),

@@ -27,12 +27,11 @@ mod writer;
 
 pub use error::Error;
 pub use journal::{
-    Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Journal, Outcome,
+    Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Journal, Outcome,
     Policy, Pruned, Query, Range, Word,
 };
 pub use records::pack;
 pub use records::{
-    Cell, Column, Fed, Folder, Gap, Keep, Parts, Pick, Processes, Recorder, Records, STEPS_MAX,
-    Span, Sql, TableText, tables,
+    Cell, Column, Keep, Pick, Processes, Recorder, Records, STEPS_MAX, Span, Sql, TableText, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

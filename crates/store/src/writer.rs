@@ -12,7 +12,8 @@
 //! full the oldest records go. What was lost is counted, and noted in the journal itself as
 //! soon as it can be written to.
 
-use crate::{Decision, DecisionId, Error, Event, Guest, Journal, Outcome, Pruned, Word, kinds};
+use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, kinds};
+use model::GuestIdentity;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -75,9 +76,9 @@ pub struct Writer {
 
 #[derive(Debug)]
 enum Record {
-    Decision(Ticket, Arc<Guest>, Box<Decision>),
+    Decision(Ticket, Arc<GuestIdentity>, Box<Decision>),
     Outcome(Ticket, Outcome),
-    Event(Option<Arc<Guest>>, Event),
+    Event(Option<Arc<GuestIdentity>>, Event),
 }
 
 impl Record {
@@ -118,7 +119,7 @@ impl Writer {
     }
 
     /// Queues a decision. The ticket is for its outcome.
-    pub fn decision(&mut self, guest: &Arc<Guest>, decision: Decision) -> Ticket {
+    pub fn decision(&mut self, guest: &Arc<GuestIdentity>, decision: Decision) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
         self.push(Record::Decision(ticket, Arc::clone(guest), Box::new(decision)));
@@ -131,7 +132,7 @@ impl Writer {
     }
 
     /// Queues an event, about a guest or about the manager and its host.
-    pub fn event(&mut self, guest: Option<&Arc<Guest>>, event: Event) {
+    pub fn event(&mut self, guest: Option<&Arc<GuestIdentity>>, event: Event) {
         self.push(Record::Event(guest.map(Arc::clone), event));
     }
 

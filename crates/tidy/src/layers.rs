@@ -63,15 +63,15 @@ pub const CRATES: &[Crate] = &[
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
-    row("store", Ours::Only(&["counters"]), &["flate2", "rusqlite", "serde", "serde_json"]),
+    row("store", Ours::Only(&["model"]), &["flate2", "rusqlite", "serde", "serde_json"]),
     // toml for files of settings.
     row("settings", Ours::Only(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
-    row("reports", Ours::Only(&["counters"]), &[]),
+    row("reports", Ours::Only(&["model"]), &[]),
     // snap for remote write, whose requests are compressed so; serde for answers of engines.
-    row("metrics", Ours::Only(&["counters", "store"]), &["serde", "serde_json", "snap"]),
+    row("metrics", Ours::Only(&["model"]), &["serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
-    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs"]), &["libc", "rustix"]),
+    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs", "model"]), &["libc", "rustix"]),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     row(
@@ -87,6 +87,7 @@ pub const CRATES: &[Crate] = &[
             "hypervisor",
             "kernfs",
             "metrics",
+            "model",
             "policy",
             "reactor",
             "rules",
@@ -128,7 +129,7 @@ pub const CRATES: &[Crate] = &[
     // Tests.
     row("testkit", Ours::Any, &["libc", "serde_json"]),
     // A model of guests and of the host: as pure as what it tries.
-    row("sim", Ours::Only(&["counters", "policy"]), &[]),
+    row("sim", Ours::Only(&["counters", "model", "policy"]), &[]),
     row("e2e", Ours::Any, &["libc", "rustix", "serde_json"]),
     row("bench", Ours::Any, &["libc", "serde_json"]),
     row("fuzz_targets", Ours::Any, &[]),

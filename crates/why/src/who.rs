@@ -87,10 +87,10 @@ fn unknown(text: &str, all: &[Chosen]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::Guest;
+    use model::GuestIdentity;
 
     fn row(key: i64, uuid: &str, name: &str) -> GuestRow {
-        let guest = Guest {
+        let guest = GuestIdentity {
             uuid: uuid.into(),
             name: name.into(),
             class: String::new(),

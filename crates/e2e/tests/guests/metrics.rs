@@ -1,14 +1,15 @@
 //! A fleet in the real VictoriaMetrics and the real Prometheus: what is pushed to them and what
 //! they scrape is what is read back, to the last digit.
 
-use counters::series::{
-    Field, GuestField, HostField, Interval, Kind as FieldKind, Moment, Row, TierField, Unit, Who,
-};
 use e2e::engines::{Engine, Kind, is_there};
 use host::{Listen, Scrape};
 use metrics::read::{Ask, intervals};
 use metrics::text::{Format, render};
 use metrics::{Processes, Pusher};
+use model::{
+    Field, GuestField, GuestIdentity, HostField, Interval, Kind as FieldKind, Moment, Parts, Row,
+    TierField, Unit,
+};
 use reactor::{PollSet, Ready};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use store::{Keep, Parts, Recorder, Records};
+use store::{Keep, Recorder, Records};
 
 const MINUTE_MS: i64 = 60_000;
 /// Minutes of the made-up series.
@@ -70,8 +71,8 @@ fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
     row
 }
 
-fn who(name: &str, class: &str, life: u32) -> Who {
-    Who {
+fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
+    GuestIdentity {
         uuid: format!("00000000-0000-0000-0000-{:012}", name.len()),
         name: name.into(),
         class: class.into(),

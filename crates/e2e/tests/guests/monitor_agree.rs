@@ -9,10 +9,10 @@
 //! Two tools never read at the same moment. So the raw samples are taken between those of a
 //! second before and a second after, where the other tool read, and the time is long.
 
-use counters::series::{Field, GuestField, HostField, Kind, Moment, Over, Row};
 use e2e::libvirtd::{self, Daemon, NAME, is_there};
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{PATIENCE, share};
+use model::{Field, GuestField, HostField, Kind, Moment, Over, Row};
 use reports::{Added, Facts, Scope, field};
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};

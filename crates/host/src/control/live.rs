@@ -1,12 +1,12 @@
 //! What happened in the last second, as the control socket tells it.
 //!
-//! Values stand under the names of the tables in `counters::series`: a counter's is what it grew
+//! Values stand under the names of the tables in crate `model`: a counter's is what it grew
 //! by, a gauge's is its mean. What is not known is left out, and a name that the reader does not
 //! know is skipped, so that the two may be of different versions.
 
 use std::collections::BTreeMap;
 
-use counters::series::{Field, Interval, Over, ProcessName, Row, Who};
+use model::{Field, GuestIdentity, Interval, Over, ProcessName, Row};
 use serde::{Deserialize, Serialize};
 
 use super::Whose;
@@ -37,21 +37,24 @@ pub struct Values {
     pub values: BTreeMap<String, u64>,
 }
 
+/// How a guest's identity stands in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "GuestIdentity")]
+struct Identity {
+    uuid: String,
+    name: String,
+    class: String,
+    pid: Option<u32>,
+    start_ticks: Option<u64>,
+    boot: String,
+}
+
 /// A guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestPassed {
-    /// Its UUID.
-    pub uuid: String,
-    /// Its name.
-    pub name: String,
-    /// Its class; empty for none.
-    pub class: String,
-    /// Its process on the host.
-    pub pid: Option<u32>,
-    /// When that started, in clock ticks since the host's boot.
-    pub start_ticks: Option<u64>,
-    /// Its boot.
-    pub boot: String,
+    /// Which guest it is.
+    #[serde(flatten, with = "Identity")]
+    pub who: GuestIdentity,
     /// The guest as a whole.
     pub seen: Values,
     /// Its processes, between the last two reports of its daemon.
@@ -94,12 +97,12 @@ impl Passed {
 
     /// What is told of an interval, with the processes that are wanted.
     pub fn with(interval: &Interval, round_us: u64, processes: &Whose) -> Passed {
-        let is_wanted = |who: &Who| match processes {
+        let is_wanted = |who: &GuestIdentity| match processes {
             Whose::Everybody => true,
             Whose::Nobody => false,
             Whose::Guest(guest) => who.name == *guest || who.uuid == *guest,
         };
-        let processes = |who: &Who| {
+        let processes = |who: &GuestIdentity| {
             let all = interval.processes.get(who).filter(|_| is_wanted(who)).into_iter().flatten();
             all.map(|(name, over)| ProcessPassed {
                 name: name.name.clone(),
@@ -107,13 +110,8 @@ impl Passed {
                 seen: Values::of(over),
             })
         };
-        let guest = |(who, over): (&Who, &Over<_>)| GuestPassed {
-            uuid: who.uuid.clone(),
-            name: who.name.clone(),
-            class: who.class.clone(),
-            pid: who.pid,
-            start_ticks: who.start_ticks,
-            boot: who.boot.clone(),
+        let guest = |(who, over): (&GuestIdentity, &Over<_>)| GuestPassed {
+            who: who.clone(),
             seen: Values::of(over),
             processes: processes(who).collect(),
         };
@@ -137,14 +135,6 @@ impl Passed {
             ..Interval::default()
         };
         for guest in &self.guests {
-            let who = Who {
-                uuid: guest.uuid.clone(),
-                name: guest.name.clone(),
-                class: guest.class.clone(),
-                pid: guest.pid,
-                start_ticks: guest.start_ticks,
-                boot: guest.boot.clone(),
-            };
             let named = |process: &ProcessPassed| ProcessName {
                 name: process.name.clone(),
                 pid: process.pid,
@@ -152,9 +142,9 @@ impl Passed {
             let processes = guest.processes.iter().map(|one| (named(one), one.seen.over()));
             let processes: BTreeMap<_, _> = processes.collect();
             if !processes.is_empty() {
-                interval.processes.insert(who.clone(), processes);
+                interval.processes.insert(guest.who.clone(), processes);
             }
-            interval.guests.insert(who, guest.seen.over());
+            interval.guests.insert(guest.who.clone(), guest.seen.over());
         }
         interval
     }
@@ -163,7 +153,7 @@ impl Passed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::series::{GuestField, HostField, ProcessField, TierField};
+    use model::{GuestField, HostField, ProcessField, TierField};
 
     fn over<F: Field>(field: F, value: u64) -> Over<F> {
         let mut over = Over { covered_ms: 900, row: Row::default() };
@@ -173,7 +163,8 @@ mod tests {
 
     #[test]
     fn an_interval_comes_back_as_it_was() {
-        let who = Who { name: "web\u{1b}1".into(), pid: Some(7), ..Who::default() };
+        let who =
+            GuestIdentity { name: "web\u{1b}1".into(), pid: Some(7), ..GuestIdentity::default() };
         let init = ProcessName { name: "init".into(), pid: 1 };
         let interval = Interval {
             from_ms: 1000,

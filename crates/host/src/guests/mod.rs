@@ -13,8 +13,8 @@ use crate::guest::Guest;
 use crate::inside::{Grants, Said};
 use crate::journal;
 use counters::Bytes;
-use counters::series::Who;
 use hypervisor::{Event, Found, Id, RunState};
+use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
@@ -107,12 +107,8 @@ impl Guests {
     }
 
     /// Whether this is one of the guests, in this boot.
-    pub(crate) fn is_present(&self, who: &Who) -> bool {
-        self.iter().any(|guest| {
-            let known = &guest.who;
-            (&known.uuid, &known.name, known.pid, known.start_ticks, &known.boot)
-                == (&who.uuid, &who.name, who.pid, who.start_ticks, &who.boot)
-        })
+    pub(crate) fn is_present(&self, who: &GuestIdentity) -> bool {
+        self.iter().any(|guest| guest.who.is_same(who))
     }
 
     /// The guest of a name or a UUID.

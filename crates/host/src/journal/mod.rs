@@ -30,7 +30,7 @@ impl JournalWriter {
         &mut self,
         kind: &'static str,
         text: String,
-        guest: Option<&Arc<store::Guest>>,
+        guest: Option<&Arc<model::GuestIdentity>>,
         now: Now,
     ) {
         let event = store::Event { at_ms: now.wall_ms, kind: Word::Borrowed(kind), text };
@@ -41,7 +41,7 @@ impl JournalWriter {
     pub(crate) fn decided(
         &mut self,
         guest: Id,
-        who: &Arc<store::Guest>,
+        who: &Arc<model::GuestIdentity>,
         row: store::Decision,
         moves: bool,
     ) {

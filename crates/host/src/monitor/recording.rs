@@ -1,7 +1,7 @@
 //! Moments into the recordings of the store.
 
 use super::Sink;
-use counters::series::Moment;
+use model::Moment;
 use std::path::Path;
 use store::{Keep, News, Recorder};
 

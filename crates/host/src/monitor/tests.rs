@@ -1,6 +1,6 @@
 use super::*;
 use collect::Known;
-use counters::series::HostField;
+use model::HostField;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn sketch(guests: Vec<Known>) -> Sketch {
 fn known(processes: Told) -> Known {
     Known {
         id: 1,
-        who: Who { name: "g1".into(), ..Who::default() },
+        who: GuestIdentity { name: "g1".into(), ..GuestIdentity::default() },
         process: None,
         vcpu_tids: [].into(),
         row: Row::default(),

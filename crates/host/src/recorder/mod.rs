@@ -9,8 +9,8 @@ use crate::guest::Guest;
 use crate::scan::{self, Scans};
 use crate::world::World;
 use collect::Sketch;
-use counters::series::{HostField, Row};
 use hypervisor::{Id, RunState};
+use model::{HostField, Row};
 use std::collections::BTreeMap;
 
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.

@@ -8,8 +8,8 @@
 use crate::control::Scanned;
 use crate::guest::{Guest, MemorySample};
 use collect::Known;
-use counters::series::{GuestField as G, ProcessField, ProcessName, Row, Who};
 use hypervisor::BalloonStats;
+use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 
 /// Bytes in a KiB, in which daemons tell of memory.
@@ -23,17 +23,9 @@ pub(super) fn known_of(
     guest: &Guest,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
 ) -> Known {
-    let who = &guest.who;
     Known {
         id: guest.id.0,
-        who: Who {
-            uuid: who.uuid.clone(),
-            name: who.name.clone(),
-            class: who.class.clone(),
-            pid: who.pid,
-            start_ticks: who.start_ticks,
-            boot: who.boot.clone(),
-        },
+        who: GuestIdentity::clone(&guest.who),
         process: guest.found.process,
         vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
         row: row_of(guest),

@@ -1,7 +1,7 @@
 use super::row;
 use counters::Bytes;
-use counters::series::{GuestField, Row};
 use hypervisor::BalloonStats;
+use model::{GuestField, Row};
 
 #[test]
 fn what_a_guest_tells_is_held_within_what_it_can_be() {

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use counters::series::{GuestField, HostField, Moment, Row};
 use host::config::{KsmMode, Loaded, Place};
 use host::control::Server;
 use host::ksm::Ksm;
 use host::{Clock, Lease, MachineReader, Manager, Monitor, Options, Parts, Signals, Sink, Turn};
 use hypervisor::{Fake, IdSource};
+use model::{GuestField, HostField, Moment, Row};
 use std::cell::Cell;
 use std::fs;
 use std::os::fd::AsFd;

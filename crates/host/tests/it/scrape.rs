@@ -1,8 +1,8 @@
 //! The server of the metrics, with clients that behave and others.
 
-use counters::series::{GuestField, Moment, Row, Who};
 use host::{Listen, Scrape};
 use metrics::Processes;
+use model::{GuestField, GuestIdentity, Moment, Row};
 use reactor::PollSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,9 @@ fn moment(guests: u64) -> Moment {
         for field in [GuestField::VcpuRun, GuestField::Exits, GuestField::Actual] {
             row.set(field, Some(number));
         }
-        moment.guests.insert(Who { name: format!("g{number}"), ..Who::default() }, row);
+        moment
+            .guests
+            .insert(GuestIdentity { name: format!("g{number}"), ..GuestIdentity::default() }, row);
     }
     moment
 }

@@ -1,7 +1,7 @@
 //! The manual and the dashboard speak of metrics that there are, and the manual of all of them.
 
-use counters::series::{GuestField, HostField, Kind, ProcessField, TierField};
 use metrics::names::{self, Table};
+use model::{GuestField, HostField, Kind, ProcessField, TierField};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Pushing to a server that is away, full, or says no.
 
-use counters::series::{HostField, Moment};
 use metrics::{Pusher, Url};
+use model::{HostField, Moment};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};

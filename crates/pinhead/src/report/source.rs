@@ -1,11 +1,11 @@
 //! Where a report's data come from.
 
 use crate::Error;
-use counters::series::Interval;
+use model::{Interval, Parts};
 use reports::{Gap, HostData, Needs};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use store::{Parts, Pick, Records, Span};
+use store::{Pick, Records, Span};
 
 /// What is asked of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,8 +169,8 @@ impl Source for Engine {
 }
 
 /// Gaps as far as they lie in the time that is asked for.
-fn gaps(all: Vec<store::Gap>, wanted: &Wanted) -> Vec<Gap> {
-    let within = |gap: store::Gap| Gap {
+fn gaps(all: Vec<model::Gap>, wanted: &Wanted) -> Vec<Gap> {
+    let within = |gap: model::Gap| Gap {
         from_ms: gap.from_ms.max(wanted.from_ms),
         to_ms: gap.to_ms.min(wanted.to_ms),
         reason: gap.reason,

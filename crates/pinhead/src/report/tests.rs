@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use counters::series::{GuestField, HostField, Moment, Row, Who};
+use model::{GuestField, GuestIdentity, HostField, Moment, Row};
 use reports::{HostData, testing};
 
 #[derive(Parser)]
@@ -100,7 +100,8 @@ fn what_was_recorded_is_told() {
     let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let mut recorder = store::Recorder::new(&dir, store::Keep::USUAL);
-    let who = Who { name: "LNX1001".into(), uuid: "1".into(), ..Who::default() };
+    let who =
+        GuestIdentity { name: "LNX1001".into(), uuid: "1".into(), ..GuestIdentity::default() };
     for second in 0..=600_u64 {
         let mut guest = Row::default();
         guest.set(GuestField::VcpuRun, Some(second * 250_000_000));

@@ -164,7 +164,7 @@ fn decided_before(socket: &SocketArg) -> Result<VecDeque<Decided>, Error> {
 }
 
 /// The number that a guest of the journal has now.
-fn id_now(ps: &Ps, guest: &store::Guest) -> Option<u64> {
+fn id_now(ps: &Ps, guest: &::model::GuestIdentity) -> Option<u64> {
     let is_it = |row: &&host::control::GuestRow| {
         (&row.name, &row.uuid, row.pid) == (&guest.name, &guest.uuid, guest.pid)
     };

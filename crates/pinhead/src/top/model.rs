@@ -2,8 +2,8 @@
 
 use super::sample::{Sample, host_field};
 use super::vcpus::Vcpus;
-use counters::series::Interval;
 use host::control::GuestRow;
+use model::Interval;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The lines of what was before have so many points: a minute, or so many steps.

@@ -3,10 +3,11 @@
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;
 use base::duration::MINUTE_MS;
+use model::GuestIdentity;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
-use store::{Guest, GuestKey, Journal, Policy, Query, Range};
+use store::{GuestKey, Journal, Policy, Query, Range};
 
 /// More decisions of one time are not gone through: it bounds how long a screen takes.
 const READ_MAX: usize = 200_000;
@@ -19,9 +20,9 @@ type Mark = (String, String, u64);
 pub(super) fn decisions(
     journal: &Journal,
     range: Range,
-    mut id_of: impl FnMut(&Guest) -> Option<u64>,
+    mut id_of: impl FnMut(&GuestIdentity) -> Option<u64>,
 ) -> Result<VecDeque<Decided>, Error> {
-    let mut known: HashMap<GuestKey, (u64, Guest)> = HashMap::new();
+    let mut known: HashMap<GuestKey, (u64, GuestIdentity)> = HashMap::new();
     for row in journal.guests()? {
         let is_in = row.first_ms <= range.to_ms && row.last_ms >= range.from_ms - MINUTE_MS;
         if is_in && let Some(id) = id_of(&row.guest) {

@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
-use counters::series::{
-    Field, GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
-};
 use host::control::{Answer, Ask, GuestRow, Ps, Whose};
+use model::{
+    Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
+    TierField,
+};
 use reports::{Added, Facts, Scope, shown};
 
 /// Asks the manager for everything that the screens show, with the processes of one guest.
@@ -88,7 +89,7 @@ impl Sample {
     /// A guest of `ps` with what the monitor saw of it.
     pub(super) fn seen<'a>(&'a self, row: &'a GuestRow) -> Seen<'a> {
         // A name alone may be two guests'.
-        let same = |who: &&Who| {
+        let same = |who: &&GuestIdentity| {
             who.name == row.name
                 && who.pid == row.pid
                 && (who.uuid == row.uuid || who.pid.is_some())
@@ -118,7 +119,7 @@ fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u6
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) row: &'a GuestRow,
-    who: Option<&'a Who>,
+    who: Option<&'a GuestIdentity>,
     over: Option<&'a Over<GuestField>>,
     added: Added,
     sample: &'a Sample,

@@ -7,11 +7,11 @@ use super::screens::{Look, draw};
 use super::step::step;
 use super::vcpus::{Share, Vcpus};
 use super::view::{Column, Shown, View};
-use counters::series::{
-    Field, GuestField as G, HostField as H, Interval, Over, ProcessField as P, ProcessName, Row,
-    TierField as T, Who,
-};
 use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use model::{
+    Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
+    ProcessName, Row, TierField as T,
+};
 use reports::Utc;
 use std::path::Path;
 
@@ -64,9 +64,10 @@ fn host(second: u64) -> Over<H> {
     )
 }
 
-fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (Who, GuestRow, Over<G>) {
+fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (GuestIdentity, GuestRow, Over<G>) {
     let pid = Some(1_000 + id as u32);
-    let who = Who { name: name.into(), class: class.into(), pid, ..Who::default() };
+    let who =
+        GuestIdentity { name: name.into(), class: class.into(), pid, ..GuestIdentity::default() };
     let row = GuestRow {
         id,
         name: name.into(),

@@ -4,7 +4,7 @@ use super::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use crate::shares::States;
-use counters::series::{GuestField as G, HostField as H};
+use model::{GuestField as G, HostField as H};
 
 /// What of its memory a guest uses, in bytes. Recordings from before it was recorded have what
 /// its daemon's part of it is made from.

@@ -4,7 +4,7 @@ use super::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use crate::shares::{Storage, storage};
-use counters::series::{GuestField as G, HostField as H};
+use model::{GuestField as G, HostField as H};
 
 fn mib(facts: &Facts<'_>, field: H) -> Option<f64> {
     Some(facts.h(field)? / MIB)
@@ -167,7 +167,7 @@ derived! {
             |f| mib(f, H::Zswap);
         "zram_mib", "zram|MiB", Mib 0, [tier Resident], "memory of compressed swap devices",
             "sum over them", |f| {
-                f.t(counters::series::TierField::Resident)?;
+                f.t(model::TierField::Resident)?;
                 part(f, |s| s.zram)
             };
         "huge_mib", "Huge|MiB", Mib 0, [host HugeTlb], "huge pages set aside", "mean",

@@ -3,7 +3,7 @@
 use super::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
-use counters::series::{GuestField as G, ProcessField as P};
+use model::{GuestField as G, ProcessField as P};
 
 fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
     Some(facts.g(field)? / MIB)

@@ -12,7 +12,7 @@ mod tier;
 
 use crate::facts::Facts;
 use crate::number::Measure;
-use counters::series::{Field, GuestField, HostField, ProcessField, TierField};
+use model::{Field, GuestField, HostField, ProcessField, TierField};
 
 /// What a derived field tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,16 +140,16 @@ impl Derived {
 /// it is made; the function.
 macro_rules! derived {
     (@raw guest $field:ident) => {
-        $crate::fields::Raw::Guest(counters::series::GuestField::$field)
+        $crate::fields::Raw::Guest(model::GuestField::$field)
     };
     (@raw host $field:ident) => {
-        $crate::fields::Raw::Host(counters::series::HostField::$field)
+        $crate::fields::Raw::Host(model::HostField::$field)
     };
     (@raw tier $field:ident) => {
-        $crate::fields::Raw::Tier(counters::series::TierField::$field)
+        $crate::fields::Raw::Tier(model::TierField::$field)
     };
     (@raw process $field:ident) => {
-        $crate::fields::Raw::Process(counters::series::ProcessField::$field)
+        $crate::fields::Raw::Process(model::ProcessField::$field)
     };
     ($(#[$doc:meta])* $name:ident, $scope:ident {
         $($id:literal, $title:literal, $unit:ident $decimals:literal,
@@ -214,10 +214,10 @@ mod tests {
 
     #[test]
     fn a_field_without_its_sources_is_missing() {
-        let host = counters::series::Over::default();
-        let guest = counters::series::Over::default();
-        let tier = counters::series::Over::default();
-        let process = counters::series::Over::default();
+        let host = model::Over::default();
+        let guest = model::Over::default();
+        let tier = model::Over::default();
+        let process = model::Over::default();
         let facts = Facts {
             host: &host,
             guest: &guest,

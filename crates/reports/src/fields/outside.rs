@@ -4,7 +4,7 @@
 use super::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
-use counters::series::GuestField as G;
+use model::GuestField as G;
 
 /// Bursts of work, from the shortest kind to the longest.
 const BURSTS: [G; 4] = [G::Bursts50, G::Bursts200, G::Bursts1000, G::BurstsLong];

@@ -3,7 +3,7 @@
 use super::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
-use counters::series::TierField as T;
+use model::TierField as T;
 
 fn mib(facts: &Facts<'_>, field: T) -> Option<f64> {
     Some(facts.t(field)? / MIB)

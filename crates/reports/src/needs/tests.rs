@@ -1,6 +1,6 @@
 use super::*;
 use crate::{By, Detail, HostData, Options, REPORTS, Utc, build, csv, html, testing};
-use counters::series::{Field, Over};
+use model::{Field, Over};
 
 /// Leaves only so many fields of a row.
 fn only<F: Field>(over: &mut Over<F>, fields: &[F]) {

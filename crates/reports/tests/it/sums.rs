@@ -1,6 +1,6 @@
 //! What must add up, whatever was recorded: over random intervals, missing fields and all.
 
-use counters::series::{Field, GuestField as G, HostField as H, Interval, Over, Row, Who};
+use model::{Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, Row};
 use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
 
 /// Numbers that look like chance and are the same every time.
@@ -57,15 +57,15 @@ fn absurd(seed: u64) -> HostData {
         let covered_ms = chance.below(length_ms + 10);
         interval.host = Over { covered_ms, row: chance.row() };
         for guest in 0..chance.below(9) {
-            let who = Who {
+            let who = GuestIdentity {
                 name: format!("g{}\u{1b}[2J<b>\"", chance.below(6)),
                 class: format!("c{}", chance.below(2)),
                 boot: format!("{guest}"),
-                ..Who::default()
+                ..GuestIdentity::default()
             };
             let covered_ms = chance.below(length_ms + 1);
             interval.guests.insert(who.clone(), Over { covered_ms, row: chance.row() });
-            let name = counters::series::ProcessName { name: "=cmd|'x'!A1,\"".into(), pid: 1 };
+            let name = model::ProcessName { name: "=cmd|'x'!A1,\"".into(), pid: 1 };
             let process = Over { covered_ms, row: chance.row() };
             interval.processes.insert(who, [(name, process)].into());
         }
@@ -181,7 +181,7 @@ fn a_class_is_the_sum_of_its_guests() {
 #[test]
 fn guests_that_come_one_after_the_other_are_not_counted_twice() {
     let one = |turn: i64| {
-        let who = Who { name: format!("g{turn}"), ..Who::default() };
+        let who = GuestIdentity { name: format!("g{turn}"), ..GuestIdentity::default() };
         let mut row = Row::default();
         row.set(G::VcpuRun, Some(30_000_000_000));
         row.set(G::OtherRun, Some(0));

@@ -3,7 +3,11 @@ use super::*;
 /// A recording of a minute: one guest that works more each second, two that sleep but for a word
 /// in the middle, and a process that is told of twice.
 fn recording() -> Vec<Moment> {
-    let who = |name: &str| Who { name: name.into(), class: name.into(), ..Who::default() };
+    let who = |name: &str| GuestIdentity {
+        name: name.into(),
+        class: name.into(),
+        ..GuestIdentity::default()
+    };
     let row = |run: u64, resident: u64| {
         let mut row = Row::default();
         row.set(G::VcpuRun, Some(run));

@@ -11,12 +11,13 @@ mod types;
 mod write;
 
 pub use types::{
-    Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Outcome, Policy,
-    Pruned, Query, Range, Word,
+    Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Outcome, Policy, Pruned,
+    Query, Range, Word,
 };
 
 use crate::error::cannot;
 use crate::{Error, db};
+use model::GuestIdentity;
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::fmt;
@@ -26,7 +27,7 @@ use std::path::Path;
 pub struct Journal {
     connection: Connection,
     /// Guests that were written already, with the last time that was written for them.
-    known: HashMap<Guest, (GuestKey, i64)>,
+    known: HashMap<GuestIdentity, (GuestKey, i64)>,
 }
 
 impl Journal {

@@ -2,12 +2,13 @@
 
 use super::inputs;
 use super::types::{
-    Decided, Decision, DecisionId, Event, Fate, Found, Guest, GuestKey, GuestRow, Outcome, Policy,
-    Query, Range, Word,
+    Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Outcome, Policy, Query,
+    Range, Word,
 };
 use crate::bound::{BOUNDS_TEXT_MAX, NAME_MAX, SENTENCE_MAX, cut};
 use crate::error::cannot;
 use crate::{Error, Journal};
+use model::GuestIdentity;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 use std::ops::ControlFlow;
@@ -216,7 +217,7 @@ impl Journal {
 }
 
 fn guest_row(row: &Row<'_>) -> rusqlite::Result<GuestRow> {
-    let guest = Guest {
+    let guest = GuestIdentity {
         uuid: text(row, 1, NAME_MAX)?,
         name: text(row, 2, NAME_MAX)?,
         class: text(row, 3, NAME_MAX)?,

@@ -1,27 +1,10 @@
 //! What a journal holds, as plain values.
 
+use model::GuestIdentity;
 use std::borrow::Cow;
 
 /// A machine name: one of the program's own words, or what was read back from a file.
 pub type Word = Cow<'static, str>;
-
-/// A guest as it is known by more than its name: another process or another boot is another
-/// guest. Everything here comes from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Guest {
-    /// Its UUID as text; zeroes where it was given none.
-    pub uuid: String,
-    /// Its name.
-    pub name: String,
-    /// The class that its name put it in; empty for none.
-    pub class: String,
-    /// Its process on the host, where that is known.
-    pub pid: Option<u32>,
-    /// When that process started, in clock ticks since the host's boot.
-    pub start_ticks: Option<u64>,
-    /// Tells one boot of the guest from the next.
-    pub boot: String,
-}
 
 /// The number of a guest in one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +16,7 @@ pub struct GuestRow {
     /// Its number.
     pub key: GuestKey,
     /// Who it is.
-    pub guest: Guest,
+    pub guest: GuestIdentity,
     /// When it was first told of, in milliseconds since 1970.
     pub first_ms: i64,
     /// When it was last told of, to within a minute.

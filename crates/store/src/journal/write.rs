@@ -1,10 +1,11 @@
 //! Rows into the journal, and old rows out of it.
 
 use super::inputs;
-use super::types::{Decision, DecisionId, Event, Guest, GuestKey, Outcome, Policy, Pruned, Word};
+use super::types::{Decision, DecisionId, Event, GuestKey, Outcome, Policy, Pruned, Word};
 use crate::bound::{BOUNDS_MAX, NAME_MAX, SENTENCE_MAX, cut, to_integer};
 use crate::error::cannot;
 use crate::{Error, Journal};
+use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
 /// A guest's last time is written again when it is so much older, in milliseconds: at every
@@ -19,7 +20,7 @@ const VACUUM_PAGES: i64 = 1_024;
 
 impl Journal {
     /// The number of a guest; a guest that is not known yet gets one.
-    pub fn guest(&mut self, guest: &Guest, at_ms: i64) -> Result<GuestKey, Error> {
+    pub fn guest(&mut self, guest: &GuestIdentity, at_ms: i64) -> Result<GuestKey, Error> {
         if let Some((key, last_ms)) = self.known.get_mut(guest) {
             if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
                 let sql = "UPDATE guest SET last_ms = max(last_ms, ?2) WHERE key = ?1";
@@ -39,7 +40,7 @@ impl Journal {
         Ok(key)
     }
 
-    fn write_guest(&self, guest: &Guest, at_ms: i64) -> rusqlite::Result<GuestKey> {
+    fn write_guest(&self, guest: &GuestIdentity, at_ms: i64) -> rusqlite::Result<GuestKey> {
         let [uuid, name, class, boot] =
             [&guest.uuid, &guest.name, &guest.class, &guest.boot].map(|text| cut(text, NAME_MAX));
         let start_ticks = guest.start_ticks.map(to_integer);

@@ -3,9 +3,10 @@
 use super::calendar::{DAY_MS, Period};
 use super::rows::RowFile;
 use super::scan::Reading;
-use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
-use crate::{Error, Parts};
-use counters::series::Interval;
+use super::schema::{Grain, QUARTER_MS};
+use crate::Error;
+use base::duration::MINUTE_MS;
+use model::{Interval, Parts};
 use std::fs;
 use std::path::Path;
 

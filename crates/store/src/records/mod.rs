@@ -6,14 +6,13 @@
 //!      └────► pack (differences) ─► raw.db       └──────────► Records, sql ◄─────────────┘
 //! ```
 //!
-//! `Recorder` is given each moment. `folder` adds them up to minutes, `pack` makes them small,
+//! `Recorder` is given each moment. `model::Folder` adds moments up, `pack` makes them small,
 //! `rows` and `raw` are the files, `keep` takes away what is too old or too much. `Records`
 //! reads all files of a directory as one, and `sql` answers the user's own questions. The
 //! layout, table by table, is in `docs/recordings.md`.
 
 mod calendar;
 mod damage;
-mod folder;
 mod keep;
 pub mod pack;
 mod raw;
@@ -26,10 +25,9 @@ mod schema;
 mod sql;
 mod tell;
 
-pub use folder::{Fed, Folder, Gap};
 pub use keep::Keep;
 pub use read::{Records, STEPS_MAX, Span};
 pub use recorder::Recorder;
-pub use scan::{Parts, Pick, Processes};
+pub use scan::{Pick, Processes};
 pub use sql::{Cell, Sql};
 pub use tell::{Column, TableText, tables};

@@ -17,12 +17,12 @@
 //! ```
 
 use crate::bound::{NAME_MAX, cut};
-use counters::series::{
-    Field, GuestField, HostField, Moment, ProcessField, ProcessName, Row, TierField, Who,
-};
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
+use model::{
+    Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row, TierField,
+};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
@@ -48,7 +48,7 @@ pub struct Damaged(pub &'static str);
 struct State {
     at_ms: i64,
     host: Vec<Option<u64>>,
-    guests: Vec<(Who, Vec<Option<u64>>)>,
+    guests: Vec<(GuestIdentity, Vec<Option<u64>>)>,
     tiers: Vec<(String, Vec<Option<u64>>)>,
     processes: Vec<(usize, ProcessName, Vec<Option<u64>>)>,
     counts: [usize; 4],
@@ -64,9 +64,9 @@ fn counts() -> [usize; 4] {
 #[derive(Debug, Default)]
 pub struct Encoder {
     state: State,
-    guests: BTreeMap<Who, usize>,
+    guests: BTreeMap<GuestIdentity, usize>,
     tiers: BTreeMap<String, usize>,
-    processes: BTreeMap<Who, BTreeMap<ProcessName, usize>>,
+    processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, usize>>,
 }
 
 impl Encoder {
@@ -137,9 +137,9 @@ impl Encoder {
 
 fn put_guest(
     out: &mut Vec<u8>,
-    known: &mut BTreeMap<Who, usize>,
+    known: &mut BTreeMap<GuestIdentity, usize>,
     state: &mut State,
-    who: &Who,
+    who: &GuestIdentity,
 ) -> usize {
     if let Some(number) = known.get(who) {
         put(out, *number as u128 + 1);
@@ -151,7 +151,7 @@ fn put_guest(
     }
     put(out, who.pid.map_or(0, |pid| u128::from(pid) + 1));
     put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
-    state.guests.push((Who::default(), Vec::new()));
+    state.guests.push((GuestIdentity::default(), Vec::new()));
     known.insert(who.clone(), state.guests.len() - 1);
     state.guests.len() - 1
 }
@@ -337,7 +337,7 @@ impl Input<'_> {
             0 => None,
             ticks => Some(u64::try_from(ticks - 1).map_err(|_| Damaged("ticks are too many"))?),
         };
-        let who = Who { uuid, name, class, pid, start_ticks, boot };
+        let who = GuestIdentity { uuid, name, class, pid, start_ticks, boot };
         push(&mut state.guests, (who, Vec::new()))
     }
 

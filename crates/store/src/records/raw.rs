@@ -4,7 +4,7 @@ use super::pack::{self, Damaged, Decoder};
 use super::schema::RAW;
 use crate::error::cannot;
 use crate::{Error, db};
-use counters::series::Moment;
+use model::Moment;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,15 +1,15 @@
 //! Recordings read: all files of a directory as one line of time.
 
 use super::calendar::Period;
-use super::folder::Gap;
 use super::keep::periods;
 use super::raw::RawFile;
 use super::rows::RowFile;
 use super::running::Running;
 use super::scan::{Pick, Processes, Reading};
-use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
-use crate::{Error, Parts};
-use counters::series::{Interval, Moment, ProcessField};
+use super::schema::{Grain, QUARTER_MS};
+use crate::Error;
+use base::duration::MINUTE_MS;
+use model::{Gap, Interval, Moment, Parts, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 

@@ -14,15 +14,15 @@
 
 use super::calendar::Period;
 use super::damage;
-use super::folder::{Folder, Gap, minute_of};
 use super::keep::{self, Keep};
 use super::pack::{Encoder, block};
 use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
-use super::schema::{Grain, MINUTE_MS, QUARTER_MS};
+use super::schema::{Grain, QUARTER_MS};
 use crate::Error;
 use crate::writer::News;
-use counters::series::{Interval, Moment};
+use base::duration::MINUTE_MS;
+use model::{Folder, Gap, Interval, Moment, minute_of};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 

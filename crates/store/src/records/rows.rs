@@ -1,13 +1,12 @@
 //! A file of rows: a day of minutes, or a month of quarters of an hour.
 
 use super::calendar::Period;
-use super::folder::Gap;
 use super::schema::{Grain, ROWS, Table, insert};
 use crate::bound::{NAME_MAX, cut, to_integer};
 use crate::error::cannot;
 use crate::{Error, db};
-use counters::series::{
-    GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
+use model::{
+    Gap, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName, TierField,
 };
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params};
 use std::collections::HashMap;
@@ -26,7 +25,7 @@ pub struct RowFile {
 /// Names and the keys that rows have instead of them.
 #[derive(Debug, Default)]
 struct Names {
-    guests: HashMap<Who, i64>,
+    guests: HashMap<GuestIdentity, i64>,
     tiers: HashMap<String, i64>,
     processes: HashMap<(i64, ProcessName), i64>,
 }
@@ -205,7 +204,7 @@ impl RowFile {
             .map_err(cannot("write rows of a recording"))
     }
 
-    fn guest_key(&mut self, who: &Who) -> Result<i64, Error> {
+    fn guest_key(&mut self, who: &GuestIdentity) -> Result<i64, Error> {
         if let Some(key) = self.names.guests.get(who) {
             return Ok(*key);
         }
@@ -254,9 +253,9 @@ impl RowFile {
     }
 
     /// All guests of the file.
-    pub fn guests(&self) -> Result<HashMap<i64, Who>, Error> {
+    pub fn guests(&self) -> Result<HashMap<i64, GuestIdentity>, Error> {
         self.pairs("SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest", |row| {
-            Ok(Who {
+            Ok(GuestIdentity {
                 uuid: row.get(1)?,
                 name: row.get(2)?,
                 class: row.get(3)?,
@@ -345,7 +344,7 @@ impl RowFile {
 
 /// Whether a process used anything.
 pub(super) fn did_something(over: &Over<ProcessField>) -> bool {
-    use counters::series::{Field, Kind};
+    use model::{Field, Kind};
     let counters = ProcessField::ALL.iter().filter(|field| field.kind() == Kind::Counter);
     counters.map(|field| over.get(*field)).any(|grown| grown.is_some_and(|grown| grown > 0))
 }

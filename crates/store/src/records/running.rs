@@ -7,13 +7,12 @@
 //! It is what the recorder will write when the minute is over, as far as it has come, or what one
 //! that was killed had come to.
 
-use super::folder::Folder;
 use super::raw::{Left, RawFile};
 use super::rows::did_something;
 use super::scan::{Pick, put};
-use super::schema::MINUTE_MS;
 use crate::Error;
-use counters::series::{Field, Interval, Over};
+use base::duration::MINUTE_MS;
+use model::{Field, Folder, Interval, Over};
 use std::path::Path;
 
 /// A minute as far as it has come.

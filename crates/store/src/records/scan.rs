@@ -9,27 +9,12 @@ use super::rows::RowFile;
 use super::schema::{ROWS, Table};
 use crate::Error;
 use crate::error::cannot;
-use counters::series::{
-    Field, GuestField, HostField, Interval, Over, ProcessField, ProcessName, TierField, Who,
+use model::{
+    Field, GuestField, GuestIdentity, HostField, Interval, Over, Parts, ProcessField, ProcessName,
+    TierField,
 };
 use rusqlite::Row as SqlRow;
 use std::collections::{BTreeMap, HashMap};
-
-/// Which parts of an interval are wanted. The host is always there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
-    /// Guests.
-    pub guests: bool,
-    /// Tiers of memory.
-    pub tiers: bool,
-    /// Processes: they are most of a recording.
-    pub processes: bool,
-}
-
-impl Parts {
-    /// Everything.
-    pub const ALL: Parts = Parts { guests: true, tiers: true, processes: true };
-}
 
 /// Which fields are wanted of each part of an interval; `None` for a part that is not wanted at
 /// all. Fields that are not wanted are as if they were missing. The host is always there, whole.
@@ -124,7 +109,7 @@ struct Running {
 }
 
 /// Processes of guests by their names.
-pub type Processes = BTreeMap<Who, BTreeMap<ProcessName, Over<ProcessField>>>;
+pub type Processes = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 /// A file that is being read: its statements, and its names, which are read when they are first
 /// needed.
@@ -135,7 +120,7 @@ pub struct Reading {
     guests: Option<Scan<GuestField>>,
     tiers: Option<Scan<TierField>>,
     processes: Option<Scan<ProcessField>>,
-    guest_names: Option<HashMap<i64, Who>>,
+    guest_names: Option<HashMap<i64, GuestIdentity>>,
     tier_names: Option<HashMap<i64, String>>,
     process_names: Option<HashMap<i64, (i64, ProcessName)>>,
 }

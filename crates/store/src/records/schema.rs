@@ -17,13 +17,12 @@
 
 use super::calendar::Period;
 use crate::db::Kind;
-use counters::series::{Field, GuestField, HostField, ProcessField, TierField};
+use base::duration::MINUTE_MS;
+use model::{Field, GuestField, HostField, ProcessField, TierField};
 use std::sync::LazyLock;
 
 /// Rows that a span can have in one table: a thousand guests with their top hundred processes.
 pub const ROWS: i64 = 100_000;
-/// Milliseconds of a row in a day's file.
-pub const MINUTE_MS: i64 = 60_000;
 /// Milliseconds of a row in a month's file.
 pub const QUARTER_MS: i64 = 15 * MINUTE_MS;
 

@@ -11,7 +11,7 @@ use super::read::Records;
 use super::schema::{Grain, RAW, ROWS, Table};
 use super::tell::WHO;
 use crate::{Error, db};
-use counters::series::{GuestField, HostField, ProcessField, TierField};
+use model::{GuestField, HostField, ProcessField, TierField};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;

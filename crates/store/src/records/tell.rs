@@ -1,7 +1,7 @@
 //! The tables as they are told to people: what `pinhead schema` prints and `pinhead sql` asks.
 
 use super::schema::{Grain, Table};
-use counters::series::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
+use model::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
 
 /// A column of a table that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

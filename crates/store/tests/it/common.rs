@@ -1,8 +1,9 @@
 //! What the tests of the journal share: made-up guests and decisions, and a place for files.
 
+use model::GuestIdentity;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use store::{Decided, Decision, Guest, GuestKey, Journal, Policy, Query, Range, Word};
+use store::{Decided, Decision, GuestKey, Journal, Policy, Query, Range, Word};
 
 /// 2026-11-21 14:00:00 UTC.
 pub const START_MS: i64 = 1_795_269_600_000;
@@ -34,8 +35,8 @@ impl Drop for Dir {
     }
 }
 
-pub fn guest(name: &str) -> Guest {
-    Guest {
+pub fn guest(name: &str) -> GuestIdentity {
+    GuestIdentity {
         uuid: format!("00000000-0000-0000-0000-{name:0>12}"),
         name: name.into(),
         class: "web".into(),

@@ -2,9 +2,9 @@
 //! some work by the hour, a few always. Numbers vary as recorded ones do, and the same seed
 //! gives the same host.
 
-use counters::series::{
-    Field, GuestField as G, HostField as H, Kind, Moment, ProcessField as P, ProcessName, Row,
-    TierField as T, Who,
+use model::{
+    Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessField as P,
+    ProcessName, Row, TierField as T,
 };
 
 /// A row whose every field has a value that tells where it is from.
@@ -39,7 +39,7 @@ impl Rng {
 }
 
 struct Guest {
-    who: Who,
+    who: GuestIdentity,
     /// Thousandths of a CPU that it uses when it works.
     load: u64,
     /// Of a day's 24 hours, when it works: a bit for each.
@@ -95,7 +95,7 @@ impl World {
         let mut rng = Rng(7);
         let guests = (0..guests)
             .map(|number| {
-                let who = Who {
+                let who = GuestIdentity {
                     uuid: format!("6b1f0000-0000-4000-8000-{number:012}"),
                     name: format!("lnx{number:03}"),
                     class: ["web", "db", "batch"][number % 3].into(),

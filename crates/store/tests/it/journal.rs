@@ -2,7 +2,7 @@
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest, keys, read};
 use std::ops::ControlFlow;
-use store::{Event, Fate, Found, Guest, Journal, Outcome, Policy, Pruned, Query, Range, Word};
+use store::{Event, Fate, Found, Journal, Outcome, Policy, Pruned, Query, Range, Word};
 
 fn event(at_ms: i64, kind: &'static str) -> Event {
     Event { at_ms, kind: kind.into(), text: "It happened.".into() }
@@ -44,17 +44,17 @@ fn another_process_or_boot_is_another_guest_and_another_name_is_not() {
     let first = guest("web1");
     let key = journal.guest(&first, START_MS).expect("written");
     let others = [
-        Guest { boot: "2".into(), ..first.clone() },
-        Guest { pid: Some(5), ..first.clone() },
-        Guest { start_ticks: None, ..first.clone() },
-        Guest { uuid: "another".into(), ..first.clone() },
+        model::GuestIdentity { boot: "2".into(), ..first.clone() },
+        model::GuestIdentity { pid: Some(5), ..first.clone() },
+        model::GuestIdentity { start_ticks: None, ..first.clone() },
+        model::GuestIdentity { uuid: "another".into(), ..first.clone() },
     ];
     for other in &others {
         assert_ne!(journal.guest(other, START_MS).expect("written"), key);
         let again = journal.guest(other, START_MS + 1).expect("written");
         assert_eq!(again, journal.guest(other, START_MS).expect("written"));
     }
-    let renamed = Guest { name: "web2".into(), ..first };
+    let renamed = model::GuestIdentity { name: "web2".into(), ..first };
     assert_eq!(journal.guest(&renamed, START_MS + 120_000).expect("written"), key);
     let rows = journal.guests().expect("read");
     assert_eq!(rows.len(), 5);
@@ -66,7 +66,7 @@ fn another_process_or_boot_is_another_guest_and_another_name_is_not() {
 fn the_decision_in_force_and_the_last_move_are_found() {
     let mut journal = Journal::in_memory().expect("memory");
     let old = journal.guest(&guest("web1"), START_MS).expect("written");
-    let booted = Guest { boot: "2".into(), ..guest("web1") };
+    let booted = model::GuestIdentity { boot: "2".into(), ..guest("web1") };
     let new = journal.guest(&booted, START_MS + 5_000).expect("written");
     let moved = journal.decision(old, &decision(START_MS, 2048, 1792)).expect("written");
     journal.decision(old, &decision(START_MS + 1_000, 1792, 1792)).expect("written");
@@ -134,7 +134,7 @@ fn events_are_the_guests_own_and_the_hosts() {
 fn what_a_guest_says_is_cut_and_stays_text() {
     let mut journal = Journal::in_memory().expect("memory");
     let evil = "'); DROP TABLE decision; --\0\u{1b}[2J".repeat(10_000);
-    let hostile = Guest { name: evil.clone(), boot: evil.clone(), ..guest("x") };
+    let hostile = model::GuestIdentity { name: evil.clone(), boot: evil.clone(), ..guest("x") };
     let key = journal.guest(&hostile, START_MS).expect("written");
     let mut told = decision(START_MS, 2, 1);
     told.reason = evil.clone();

@@ -3,7 +3,7 @@
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
-use counters::series::{HostField, Moment};
+use model::{HostField, Moment};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
-use counters::series::{GuestField, Interval, Moment, Over, ProcessField, ProcessName, Row};
+use model::{Gap, GuestField, Interval, Moment, Over, Parts, ProcessField, ProcessName, Row};
 use std::ops::ControlFlow;
-use store::{Cell, Error, Gap, Keep, News, Parts, Recorder, Records, Span};
+use store::{Cell, Error, Keep, News, Recorder, Records, Span};
 
 const MINUTE_MS: i64 = 60_000;
 const QUARTER_MS: i64 = 15 * MINUTE_MS;

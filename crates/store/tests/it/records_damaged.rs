@@ -2,10 +2,10 @@
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
-use counters::series::Moment;
+use model::{Moment, Parts};
 use std::ops::ControlFlow;
 use std::path::Path;
-use store::{Keep, News, Parts, Recorder, Records, Span};
+use store::{Keep, News, Recorder, Records, Span};
 
 const DAY: &str = "2026-11-21.db";
 const SECOND_MS: i64 = 1_000;

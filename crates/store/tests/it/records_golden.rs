@@ -7,10 +7,10 @@
 
 use crate::common::{Dir, START_MS};
 use crate::day;
-use counters::series::{Field, Interval, Moment, ProcessName, Row, Who};
+use model::{Field, Gap, GuestIdentity, Interval, Moment, ProcessName, Row};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use store::{Gap, Keep, Recorder, Records};
+use store::{Keep, Recorder, Records};
 
 /// Set to write the files of the latest version again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
@@ -35,7 +35,7 @@ fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
 }
 
 fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
-    let web = Who {
+    let web = GuestIdentity {
         uuid: "6b1f0000-0000-4000-8000-000000000001".into(),
         name: "web1".into(),
         class: "web".into(),
@@ -43,7 +43,7 @@ fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
         start_ticks: Some(991),
         boot: "1".into(),
     };
-    let other = Who { name: "grüße\u{1b}".into(), ..Who::default() };
+    let other = GuestIdentity { name: "grüße\u{1b}".into(), ..GuestIdentity::default() };
     let times = (0..26).filter(|number| !(14..18).contains(number)).map(|number| number * 5);
     times
         .map(|second| {

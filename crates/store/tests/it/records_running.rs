@@ -3,9 +3,9 @@
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
-use counters::series::{Field, GuestField, Interval, Moment, Over, ProcessField};
+use model::{Field, GuestField, Interval, Moment, Over, Parts, ProcessField};
 use std::ops::ControlFlow;
-use store::{Keep, Parts, Pick, Processes, Recorder, Records, Span};
+use store::{Keep, Pick, Processes, Recorder, Records, Span};
 
 const MINUTE_MS: i64 = 60_000;
 

@@ -2,7 +2,8 @@
 //! and what they do with hostile names, unknown guests and times without decisions.
 
 use jiff::tz;
-use store::{Decision, Event, Fate, Guest, GuestKey, Journal, Outcome, Policy, Word, kinds};
+use model::GuestIdentity;
+use store::{Decision, Event, Fate, GuestKey, Journal, Outcome, Policy, Word, kinds};
 use why::when::Now;
 use why::{Question, Time, diff};
 
@@ -30,7 +31,7 @@ fn ask(journal: &Journal, args: &Question) -> String {
 }
 
 fn add_guest(journal: &mut Journal, name: &str) -> GuestKey {
-    let guest = Guest {
+    let guest = GuestIdentity {
         uuid: format!("uuid-of-{name}"),
         name: name.into(),
         class: String::new(),

@@ -71,7 +71,7 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
 }
 
 fn swap(sample: &Sample) -> String {
-    use counters::series::HostField as H;
+    use model::HostField as H;
     let used = sample.raw(H::SwapTotal).zip(sample.raw(H::SwapFree));
     let used = used.map(|(total, free)| total.saturating_sub(free));
     let rate = |value: Option<f64>| shown(value, 1);

@@ -19,13 +19,13 @@ use super::past;
 use super::sample::Sample;
 use crate::Error;
 use base::duration::{MINUTE_MS, SECOND_MS};
-use counters::series::Interval;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use model::{Interval, Parts};
 use rows::Ids;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use store::{Journal, Parts, Range, Records, Span};
+use store::{Journal, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;

@@ -1,7 +1,7 @@
 //! Guests as `ps` would have told of them then, as far as that is recorded.
 
-use counters::series::{GuestField as G, HostField as H, Interval, Over, Who};
 use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
 
 /// A guest whose virtual CPUs ran less of the time than this was asleep, to speak of.
@@ -19,7 +19,7 @@ impl Ids {
     }
 
     /// Of a guest of the journal.
-    pub(super) fn of_guest(&mut self, guest: &store::Guest) -> u64 {
+    pub(super) fn of_guest(&mut self, guest: &model::GuestIdentity) -> u64 {
         self.of(&guest.uuid, guest.pid, &guest.name)
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
     Ps { host, ksm: KsmRow::default(), guests }
 }
 
-fn row(who: &Who, over: &Over<G>, ids: &mut Ids) -> GuestRow {
+fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
     let most_ns = over.covered_ms.saturating_mul(NS_A_MS / 100 * ASLEEP_PERCENT);
     let asleep = over.get(G::VcpuRun).map(|run| run < most_ns);
     GuestRow {

@@ -1,8 +1,9 @@
 //! Intervals of less than a minute, from the raw samples.
 
 use crate::Error;
-use counters::series::{
-    GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row, TierField, Who,
+use model::{
+    GuestField, GuestIdentity, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row,
+    TierField,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -67,10 +68,10 @@ type Told = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
 #[derive(Clone, Debug, Default)]
 struct State {
     host: Option<(i64, Row<HostField>)>,
-    guests: BTreeMap<Who, (i64, Row<GuestField>)>,
+    guests: BTreeMap<GuestIdentity, (i64, Row<GuestField>)>,
     tiers: BTreeMap<String, Row<TierField>>,
     /// The last two reports.
-    told: BTreeMap<Who, (Option<Told>, Told)>,
+    told: BTreeMap<GuestIdentity, (Option<Told>, Told)>,
 }
 
 impl State {
@@ -89,7 +90,7 @@ impl State {
     fn since(&self, begin: &State) -> Option<Interval> {
         let ((from_ms, before), (to_ms, now)) = (begin.host.as_ref()?, self.host.as_ref()?);
         let length_ms = to_ms.abs_diff(*from_ms);
-        let guest = |(who, (seen_ms, row)): (&Who, &(i64, Row<GuestField>))| {
+        let guest = |(who, (seen_ms, row)): (&GuestIdentity, &(i64, Row<GuestField>))| {
             let (_, before) = begin.guests.get(who)?;
             let is_there = to_ms - seen_ms <= GONE_MS;
             is_there.then(|| (who.clone(), Over::between(before, row, length_ms)))
@@ -97,7 +98,7 @@ impl State {
         let tier = |(name, row): (&String, &Row<TierField>)| {
             Some((name.clone(), Over::between(begin.tiers.get(name)?, row, length_ms)))
         };
-        let guests: BTreeMap<Who, _> = self.guests.iter().filter_map(guest).collect();
+        let guests: BTreeMap<GuestIdentity, _> = self.guests.iter().filter_map(guest).collect();
         let processes = self
             .told
             .iter()

@@ -5,10 +5,10 @@ use crate::top::keys::Decoder;
 use crate::top::screens::{Look, draw};
 use crate::top::step::step as press;
 use crate::top::view::{Shown, View};
-use counters::series::{
-    GuestField as G, HostField as H, Moment, ProcessField as P, ProcessName, Row, Who,
-};
 use jiff::tz;
+use model::{
+    GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,
+};
 use reports::Utc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Decision, Keep, Recorder};
@@ -47,7 +47,7 @@ impl Dir {
     fn decide(&self) {
         let mut journal = Journal::open(&self.0.join("journal.db")).unwrap();
         let who = who("web1", 1);
-        let guest = store::Guest {
+        let guest = model::GuestIdentity {
             uuid: who.uuid,
             name: who.name,
             class: who.class,
@@ -83,12 +83,18 @@ impl Drop for Dir {
     }
 }
 
-fn who(name: &str, pid: u32) -> Who {
+fn who(name: &str, pid: u32) -> GuestIdentity {
     let uuid = format!("00000000-0000-0000-0000-{pid:012}");
-    Who { uuid, name: name.into(), class: "web".into(), pid: Some(pid), ..Who::default() }
+    GuestIdentity {
+        uuid,
+        name: name.into(),
+        class: "web".into(),
+        pid: Some(pid),
+        ..GuestIdentity::default()
+    }
 }
 
-fn row<F: counters::series::Field>(values: &[(F, u64)]) -> Row<F> {
+fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     let mut row = Row::default();
     values.iter().for_each(|(field, value)| row.set(*field, Some(*value)));
     row

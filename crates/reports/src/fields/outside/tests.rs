@@ -1,7 +1,7 @@
 use crate::facts::Added;
 use crate::fields::{Scope, field};
 use crate::{Facts, facts};
-use counters::series::{Field, GuestField as G, HostField as H, Over, Row};
+use model::{Field, GuestField as G, HostField as H, Over, Row};
 
 /// A minute.
 const COVERED_MS: u64 = 60_000;

@@ -1,11 +1,11 @@
 use super::*;
 
 fn moments() -> Vec<Moment> {
-    let who = |name: &str| Who {
+    let who = |name: &str| GuestIdentity {
         name: name.into(),
         pid: Some(u32::MAX),
         start_ticks: Some(u64::MAX),
-        ..Who::default()
+        ..GuestIdentity::default()
     };
     (0..20u64)
         .map(|number| {

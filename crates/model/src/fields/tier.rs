@@ -1,6 +1,6 @@
 //! What is recorded of a tier of memory below RAM: a swap device, zram, zswap.
 
-super::fields! {
+crate::field::fields! {
     /// A raw field of a tier.
     TierField {
         Size = "size_bytes", Bytes, Gauge, "swaps", "its size";

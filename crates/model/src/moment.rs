@@ -1,34 +1,10 @@
 //! Everything at one moment, and what happened between two of them.
 
-use super::{Field, GuestField, HostField, Kind, ProcessField, Row, TierField};
+use crate::field::{Field, Kind};
+use crate::fields::{GuestField, HostField, ProcessField, TierField};
+use crate::identity::{GuestIdentity, ProcessName};
+use crate::row::Row;
 use std::collections::BTreeMap;
-
-/// Who a guest is: another process or another boot is another guest. All texts come from
-/// outside.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Who {
-    /// Its UUID as text; zeroes where it was given none.
-    pub uuid: String,
-    /// Its name.
-    pub name: String,
-    /// The class that its name put it in; empty for none.
-    pub class: String,
-    /// Its process on the host, where that is known.
-    pub pid: Option<u32>,
-    /// When that process started, in clock ticks since the host's boot.
-    pub start_ticks: Option<u64>,
-    /// Tells one boot of the guest from the next.
-    pub boot: String,
-}
-
-/// A process inside of a guest, or all of one name, or a thread that wakes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessName {
-    /// Its name, from the guest: escape it.
-    pub name: String,
-    /// Its number in the guest; 0 for all processes of one name.
-    pub pid: u32,
-}
 
 /// The raw fields of everything at one moment. A guest that has not run since the last moment
 /// may be left out: nothing has changed in it.
@@ -39,11 +15,11 @@ pub struct Moment {
     /// The host.
     pub host: Row<HostField>,
     /// The guests.
-    pub guests: BTreeMap<Who, Row<GuestField>>,
+    pub guests: BTreeMap<GuestIdentity, Row<GuestField>>,
     /// Tiers of memory by name, such as `/dev/zram0` or `zswap`.
     pub tiers: BTreeMap<String, Row<TierField>>,
     /// Processes of guests, where their daemons have told of them since the last moment.
-    pub processes: BTreeMap<Who, BTreeMap<ProcessName, Row<ProcessField>>>,
+    pub processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Row<ProcessField>>>,
 }
 
 /// Fields over a span of time: of a counter what it grew by, of a gauge its mean.
@@ -71,11 +47,27 @@ pub struct Interval {
     /// The host.
     pub host: Over<HostField>,
     /// The guests.
-    pub guests: BTreeMap<Who, Over<GuestField>>,
+    pub guests: BTreeMap<GuestIdentity, Over<GuestField>>,
     /// Tiers of memory.
     pub tiers: BTreeMap<String, Over<TierField>>,
     /// Processes of guests.
-    pub processes: BTreeMap<Who, BTreeMap<ProcessName, Over<ProcessField>>>,
+    pub processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>,
+}
+
+/// Which parts of an interval are wanted. The host is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Guests.
+    pub guests: bool,
+    /// Tiers of memory.
+    pub tiers: bool,
+    /// Processes: they are most of a recording.
+    pub processes: bool,
+}
+
+impl Parts {
+    /// Everything.
+    pub const ALL: Parts = Parts { guests: true, tiers: true, processes: true };
 }
 
 impl<F: Field> Over<F> {
@@ -198,7 +190,7 @@ mod tests {
         let mut row = Row::default();
         row.set(GuestField::VcpuRun, Some(run));
         row.set(GuestField::Resident, Some(resident));
-        let who = Who { name: "g1".into(), ..Who::default() };
+        let who = GuestIdentity { name: "g1".into(), ..GuestIdentity::default() };
         Moment { at_ms, guests: [(who, row)].into(), ..Moment::default() }
     }
 

@@ -1,6 +1,6 @@
 //! What is recorded of a process inside of a guest, as its daemon told it.
 
-super::fields! {
+crate::field::fields! {
     /// A raw field of a process, or of all processes of one name.
     ProcessField {
         Count = "processes", Count, Gauge, "daemon, /proc", "processes of this name";

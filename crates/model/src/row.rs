@@ -1,74 +1,7 @@
-//! What is recorded: one table of raw fields for a guest, one for the host, one for a tier of
-//! memory, one for a process inside of a guest.
-//!
-//! Values are kept as they were read. A rate, a share or a wait is derived from two rows by
-//! the same code wherever it is shown. The names here are the columns of the store, the keys
-//! of CSV and JSON and the beginnings of the metrics' names: once published they do not change,
-//! and new fields are added at the end.
+//! The fields of one thing at one moment.
 
-mod guest;
-mod host;
-mod moment;
-mod process;
-mod tier;
-
-pub use guest::GuestField;
-pub use host::HostField;
-pub use moment::{Interval, Moment, Over, ProcessName, Who};
-pub use process::ProcessField;
-pub use tier::TierField;
-
+use crate::field::Field;
 use std::marker::PhantomData;
-
-/// How a field behaves over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// It only grows, from a beginning that is not known; when it falls, it began anew.
-    Counter,
-    /// It is as it is at the moment.
-    Gauge,
-}
-
-/// What a field is counted in. It stands last in the field's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
-    /// Bytes.
-    Bytes,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Pages of 4 KiB.
-    Pages,
-    /// Clock ticks of the guest's own kernel, a hundred a second.
-    Ticks,
-    /// A plain number.
-    Count,
-    /// Thousandths.
-    Permille,
-}
-
-/// A table of fields.
-pub trait Field: Copy + std::fmt::Debug + Eq + Ord + 'static {
-    /// Every field, in the order of the columns.
-    const ALL: &'static [Self];
-
-    /// Its place in a row.
-    fn index(self) -> usize;
-    /// Its name, with the unit last.
-    fn name(self) -> &'static str;
-    /// What it is counted in.
-    fn unit(self) -> Unit;
-    /// How it behaves.
-    fn kind(self) -> Kind;
-    /// The file or message that it is read from.
-    fn source(self) -> &'static str;
-    /// What it is, in a few words.
-    fn doc(self) -> &'static str;
-
-    /// The field of that name.
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|field| field.name() == name)
-    }
-}
 
 /// Fields that a table may have: a bit of a row's mask each.
 const FIELDS_MAX: usize = 128;
@@ -194,78 +127,10 @@ impl<F: Field> Row<F> {
     }
 }
 
-/// Defines a table of fields: variant, name, unit, kind, source, words.
-macro_rules! fields {
-    ($(#[$doc:meta])* $name:ident {
-        $($variant:ident = $text:literal, $unit:ident, $kind:ident, $source:literal,
-            $words:literal;)+
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $(#[doc = $words] $variant),+ }
-
-        impl $crate::series::Field for $name {
-            const ALL: &'static [$name] = &[$($name::$variant),+];
-
-            fn index(self) -> usize {
-                self as usize
-            }
-
-            fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),+ }
-            }
-
-            fn unit(self) -> $crate::series::Unit {
-                match self { $($name::$variant => $crate::series::Unit::$unit),+ }
-            }
-
-            fn kind(self) -> $crate::series::Kind {
-                match self { $($name::$variant => $crate::series::Kind::$kind),+ }
-            }
-
-            fn source(self) -> &'static str {
-                match self { $($name::$variant => $source),+ }
-            }
-
-            fn doc(self) -> &'static str {
-                match self { $($name::$variant => $words),+ }
-            }
-        }
-    };
-}
-
-pub(crate) use fields;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check<F: Field>() {
-        for (index, field) in F::ALL.iter().enumerate() {
-            assert_eq!(field.index(), index);
-            assert_eq!(F::from_name(field.name()), Some(*field), "a name is given twice");
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-            assert!(field.name().chars().all(plain), "{field:?}");
-            let ending = match field.unit() {
-                Unit::Bytes => "_bytes",
-                Unit::Nanoseconds => "_ns",
-                Unit::Pages => "_pages",
-                Unit::Ticks => "_ticks",
-                Unit::Permille => "_permille",
-                Unit::Count => "",
-            };
-            assert!(field.name().ends_with(ending), "{field:?} is in {ending}");
-            assert!(!field.doc().is_empty() && !field.source().is_empty());
-        }
-    }
-
-    #[test]
-    fn every_field_has_a_name_of_its_own_that_ends_in_its_unit() {
-        check::<GuestField>();
-        check::<HostField>();
-        check::<TierField>();
-        check::<ProcessField>();
-    }
+    use crate::{GuestField, TierField};
 
     #[test]
     fn a_row_keeps_what_it_is_given_and_no_more() {

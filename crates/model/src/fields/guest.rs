@@ -1,6 +1,6 @@
 //! What is recorded of a guest.
 
-super::fields! {
+crate::field::fields! {
     /// A raw field of a guest: as the host sees it first, as its daemon tells it last.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",

@@ -1,6 +1,6 @@
 //! What is recorded of the host.
 
-super::fields! {
+crate::field::fields! {
     /// A raw field of the host.
     HostField {
         Cpus = "cpus", Count, Gauge, "stat", "CPUs that are online";

@@ -5,11 +5,12 @@
 //! moment slept: when it is told of again, nothing happened in between, and a minute that ends
 //! meanwhile is given the part of the sleep that lies in it.
 
-use super::schema::MINUTE_MS;
-use counters::series::{
-    Field, GuestField, HostField, Interval, Moment, Over, ProcessField, ProcessName, Row,
-    TierField, Who,
-};
+use crate::field::Field;
+use crate::fields::{GuestField, HostField, ProcessField, TierField};
+use crate::identity::{GuestIdentity, ProcessName};
+use crate::moment::{Interval, Moment, Over};
+use crate::row::Row;
+use base::duration::MINUTE_MS;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -73,9 +74,9 @@ type All<K, F> = BTreeMap<K, Seen<F>>;
 pub struct Folder {
     last_ms: Option<i64>,
     host: Row<HostField>,
-    guests: All<Who, GuestField>,
+    guests: All<GuestIdentity, GuestField>,
     tiers: All<String, TierField>,
-    processes: BTreeMap<Who, All<ProcessName, ProcessField>>,
+    processes: BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,
     now: Option<Interval>,
     /// How far moments are apart, where that is more than usual.
     spacing_ms: i64,
@@ -237,18 +238,16 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
 /// process: what was known of it goes on under what it is called now. Else it would be taken for
 /// one that sleeps, beside itself.
 fn take_names(
-    guests: &mut All<Who, GuestField>,
-    processes: &mut BTreeMap<Who, All<ProcessName, ProcessField>>,
+    guests: &mut All<GuestIdentity, GuestField>,
+    processes: &mut BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,
     moment: &Moment,
 ) {
     for who in moment.guests.keys() {
         if guests.contains_key(who) || who.pid.is_none() {
             continue;
         }
-        let is_it = |old: &Who| {
-            (&old.uuid, old.pid, old.start_ticks) == (&who.uuid, who.pid, who.start_ticks)
-        };
-        let old = guests.keys().find(|old| is_it(old) && !moment.guests.contains_key(old));
+        let old =
+            guests.keys().find(|old| old.is_same_process(who) && !moment.guests.contains_key(old));
         let Some(old) = old.cloned() else { continue };
         if let Some(seen) = guests.remove(&old) {
             guests.insert(who.clone(), seen);
@@ -352,12 +351,12 @@ mod tests {
 
     #[test]
     fn a_guest_whose_boot_becomes_known_is_counted_once() {
-        let who = |boot: &str| Who {
+        let who = |boot: &str| GuestIdentity {
             name: "g".into(),
             pid: Some(7),
             start_ticks: Some(9),
             boot: boot.into(),
-            ..Who::default()
+            ..GuestIdentity::default()
         };
         let mut folder = Folder::default();
         for second in 0..70_u64 {
