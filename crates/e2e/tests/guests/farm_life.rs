@@ -132,7 +132,7 @@ fn what_exec_does(farm: &Farm) {
 /// Whoever ends the command that waits for a start has ended the start.
 #[test]
 fn a_start_that_nobody_waits_for_is_given_up() {
-    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n", e2e::share(3));
+    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n", e2e::share(2));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -160,7 +160,7 @@ fn a_start_that_nobody_waits_for_is_given_up() {
 #[test]
 fn a_file_that_is_wrong_is_refused_with_its_places() {
     let farm =
-        Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n", e2e::share(3));
+        Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n", e2e::share(0));
     for args in [["up", &farm.file(), "--detach"].as_slice(), &["up", &farm.file()]] {
         let refused = farm.run(args);
         let said = text(&refused.stderr);
