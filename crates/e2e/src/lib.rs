@@ -283,7 +283,7 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
         for request in shared_now.requests.drain(..) {
             match request {
                 Request::Sample(guest, sequence) => fleet.sample(guest, sequence),
-                Request::LetGo => fleet.let_go(),
+                Request::LetGo => fleet.yield_to_other_manager(),
                 Request::TakeBack => fleet.take_back(),
             }
         }

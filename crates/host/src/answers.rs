@@ -4,7 +4,7 @@ use crate::control::{
     Failure, GuestRow, HostRow, Inputs, JournalRow, LeaseRow, Ps, SourceRow, Status,
 };
 use crate::effect::Now;
-use crate::guest::Guest;
+use crate::guest::ManagedGuest;
 use crate::ksm;
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
@@ -49,7 +49,7 @@ pub(crate) fn ps(view: &View<'_>) -> Ps {
 fn host_row(view: &View<'_>) -> HostRow {
     let World { settings, guests, host, plan, .. } = view.world;
     let machine = host.machine();
-    let resident = guests.iter().filter_map(|guest| guest.resident).sum();
+    let resident = guests.iter().filter_map(|guest| guest.memory.resident()).sum();
     // What there is to hand out: within the budget, like all that is decided.
     let sample = machine.map(|m| m.sample(settings.budget(m.total), resident, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
@@ -69,7 +69,7 @@ fn host_row(view: &View<'_>) -> HostRow {
     }
 }
 
-fn guest_row(view: &View<'_>, guest: &Guest) -> GuestRow {
+fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let record = view.memory.record(guest.id);
     let last = record.and_then(|record| record.last.as_ref());
     let inputs = record.and_then(|record| record.recent.front().copied());
@@ -78,7 +78,7 @@ fn guest_row(view: &View<'_>, guest: &Guest) -> GuestRow {
     GuestRow {
         id: guest.id.0,
         name: guest.found.name.clone(),
-        uuid: guest.who.uuid.clone(),
+        uuid: guest.who().uuid.clone(),
         pid: guest.found.process.map(|process| process.pid),
         source: guest.found.source.clone(),
         class: class(guest),
@@ -88,20 +88,20 @@ fn guest_row(view: &View<'_>, guest: &Guest) -> GuestRow {
             Usable::No(why) => Some(why.to_owned()),
             Usable::Yes => None,
         },
-        daemon: guest.inside.is_up(),
+        daemon: guest.daemon.link.agent().is_up(),
         memory_bytes: guest.found.memory.0,
         actual_bytes: sample.actual.map(|size| size.0),
-        target_bytes: guest.commanded.map(|size| size.0),
+        target_bytes: guest.memory.target().map(|size| size.0),
         min_bytes: guest.limits.min.0,
         max_bytes: guest.limits.max.0,
         shares: guest.limits.shares,
-        resident_bytes: guest.resident.map(|size| size.0),
-        available_bytes: guest.memory.and_then(|m| m.available).map(|size| size.0),
+        resident_bytes: guest.memory.resident().map(|size| size.0),
+        available_bytes: guest.memory.view().and_then(|m| m.available).map(|size| size.0),
         need_bytes: inputs.and_then(|inputs| inputs.need).map(|size| size.0),
-        cpu_percent: guest.usage.map(|usage| usage.cpu_percent),
-        steal_percent: guest.usage.map(|usage| usage.steal_percent),
+        cpu_percent: guest.usage().map(|usage| usage.cpu_percent),
+        steal_percent: guest.usage().map(|usage| usage.steal_percent),
         psi_permille: inputs.and_then(|i| i.psi_permille).map(|psi| psi as f64),
-        age_ms: guest.memory.map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
+        age_ms: guest.memory.view().map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
         action: last.map(|(d, _)| action(d).to_owned()),
         clause: last.map(|(d, _)| d.clause.name().to_owned()),
         reason: last.map(|(d, _)| d.to_string()),
@@ -110,7 +110,7 @@ fn guest_row(view: &View<'_>, guest: &Guest) -> GuestRow {
         swapped_bytes: outside.swapped.map(|size| size.0),
         host_major_faults_s: outside.major_faults_s,
         host_psi_permille: outside.psi_permille,
-        reported_bytes: guest.reported.0,
+        reported_bytes: guest.memory.reported().0,
         page_reporting: guest.found.can.page_reporting,
         deflate_on_oom: guest.found.can.deflate_on_oom,
         vcpu_tids: guest.found.vcpu_tids.clone(),
@@ -143,7 +143,7 @@ pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
 }
 
 /// The numbers of a guest under the names that rules have for them, the newest first.
-fn values(view: &View<'_>, guest: &Guest) -> BTreeMap<String, Vec<Option<f64>>> {
+fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<f64>>> {
     let total = view.world.host.machine().map(|machine| machine.total);
     let context = context_of(guest, &view.world, total);
     let recent = view.memory.record(guest.id).map(|record| &record.recent);
@@ -205,8 +205,8 @@ pub(crate) fn action(decision: &Decision) -> &'static str {
 }
 
 /// A guest's class, if it is in one.
-pub(crate) fn class(guest: &Guest) -> Option<String> {
-    (!guest.class.is_empty()).then(|| guest.class.clone())
+pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
+    Some(guest.class().to_owned()).filter(|class| !class.is_empty())
 }
 
 /// Who decides about a guest, in one word.
@@ -218,7 +218,7 @@ pub(crate) fn mode(mode: Mode) -> &'static str {
     }
 }
 
-fn state(guest: &Guest) -> &'static str {
+fn state(guest: &ManagedGuest) -> &'static str {
     match guest.state {
         _ if !guest.answers => "silent",
         RunState::Running => "running",

@@ -2,7 +2,7 @@
 //! the loop carries them out in their order.
 
 use crate::control::{Answer, ClientId, Failure};
-use crate::gather::Scan;
+use agent::TaskScan;
 use collect::Sketch;
 use counters::Bytes;
 use hypervisor::{Found, Id};
@@ -52,7 +52,7 @@ pub(crate) enum Effect {
     /// Its daemon is asked who runs in it.
     AskScan(Id),
     /// Its daemon has told who runs in it.
-    Scanned(Id, Box<Scan>),
+    Scanned(Id, Box<TaskScan>),
     /// Its daemon is told what the guest has, and why; this answers its request, if one is open.
     Grant { guest: Id, keeps: Bytes, reason: String },
     /// The keeper is to give the guest its maximum back: it has this much, or will have.

@@ -2,7 +2,7 @@
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
-use crate::guest::Guest;
+use crate::guest::ManagedGuest;
 use crate::keeper::{self, Held};
 use crate::ksm::Saved;
 use counters::Bytes;
@@ -39,7 +39,7 @@ impl Lease {
     }
 
     /// A guest has less than its maximum, or is about to: it is to be given that back.
-    pub fn hold(&mut self, guest: &Guest, size: Bytes, settings: &Settings) {
+    pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
         let socket = match &settings.sources.libvirt {
             Libvirt::Uris(uris) => {

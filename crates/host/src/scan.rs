@@ -11,8 +11,8 @@
 
 use crate::control::{Answer, ClientId, Failure, HostSide, Scanned, TaskRow};
 use crate::effect::{Effect, Now};
-use crate::gather::Scan;
 use crate::world::World;
+use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};
 use model::{ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub(crate) enum ScanEvent {
     /// A client wants to know who runs in a guest.
     Asked { client: ClientId, id: u64, guest: String },
     /// A daemon has answered, and this is what its process has used on the host.
-    Answered { guest: Id, scan: Box<Scan>, host: HostSide },
+    Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
     /// Once a second.
     Second,
 }
@@ -111,7 +111,7 @@ impl Scans {
             let answer = Answer::Scan(Box::new(Scanned::clone(last)));
             return Ok(vec![Effect::answer(client, asked, Ok(answer))]);
         }
-        if guest.inside.hello().is_none() {
+        if guest.daemon.link.agent().hello().is_none() {
             let failure = Failure::new(format!("No daemon in {name} speaks to this manager"));
             return Err(failure.help("start pinheadd in it; see pinheadd(8)"));
         }
@@ -124,7 +124,7 @@ impl Scans {
         &mut self,
         world: &World<'_>,
         id: Id,
-        scan: Scan,
+        scan: TaskScan,
         host: HostSide,
         now: Now,
     ) -> Vec<Effect> {
@@ -137,7 +137,7 @@ impl Scans {
             sequence: scan.sequence,
             previous: scan.previous,
             host,
-            asked: guest.inside.asks(),
+            asked: guest.daemon.link.agent().asked().into(),
             totals: scan.totals.into(),
             tasks,
         });
@@ -175,7 +175,7 @@ impl Scans {
         for guest in world.guests.iter() {
             let is_due = self.asked_ms(guest.id).is_none_or(|then| now.ms >= then + MINUTE_MS);
             let runs = guest.state == RunState::Running && !guest.is_asleep(now.ms);
-            if is_due && runs && guest.inside.hello().is_some() {
+            if is_due && runs && guest.daemon.link.agent().hello().is_some() {
                 self.open.insert(guest.id, Open { asked_ms: now.ms, clients: Vec::new() });
                 effects.push(Effect::AskScan(guest.id));
             }

@@ -4,7 +4,7 @@
 //!   QMP sockets (glob) ─► qmp::Client ──┐
 //!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
 //!   Fake, for tests ────────────────────┘
-//!   /proc/PID of a guest's process ─► ProcessView        its daemon's port ─► Port
+//!   /proc/PID of a guest's process ─► ProcessView
 //!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► whoever drives the sharing of guests' equal pages
 //! ```
 //!
@@ -13,29 +13,24 @@
 
 #![forbid(unsafe_code)]
 
-mod budget;
-mod connect;
 mod error;
 mod event;
 mod fake;
 mod ids;
 mod ksm;
 pub mod libvirt;
-mod port;
 mod process;
 mod qmp_source;
 #[cfg(test)]
 mod testing;
 mod vcpu;
 
-pub use budget::Budget;
 pub use error::Error;
 pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
 pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
-pub use port::Port;
 pub use process::{Pressure, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use vcpu::{Usage, Vcpus, parse_schedstat};

@@ -3,6 +3,7 @@
 //! ```text
 //!   owners ─► PollSet::add(key, descriptor) ─► wait ─► Ready ─► of(owner) ─► events by key
 //!   listening socket ─► Acceptor: some clients a turn, a pause when descriptors run out
+//!   unix socket ─► connect ─► Budget: so much a second, so much at once
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
 //! ```
 //!
@@ -11,11 +12,15 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod budget;
+mod connect;
 mod lines;
 mod poll;
 mod reply;
 
 pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor};
+pub use budget::Budget;
+pub use connect::connect;
 pub use lines::{Lines, Outbox, Received};
 pub use poll::{Event, Lookup, PollSet, Ready};
 pub use reply::Reply;

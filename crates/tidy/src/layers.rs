@@ -56,10 +56,12 @@ pub const CRATES: &[Crate] = &[
     row("virtrpc", Ours::Only(&[]), &[]),
     // One poll set, and the pieces of a server that never waits.
     row("reactor", Ours::Only(&[]), &["rustix"]),
+    // The host's side of the daemon.
+    row("agent", Ours::Only(&["counters", "reactor", "wire"]), &["rustix"]),
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "policy", "qmp", "reactor", "virtrpc", "wire"]),
+        Ours::Only(&["counters", "policy", "qmp", "reactor", "virtrpc"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
@@ -76,12 +78,22 @@ pub const CRATES: &[Crate] = &[
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     row(
         "farm",
-        Ours::Only(&["counters", "hypervisor", "policy", "qmp", "reactor", "settings", "wire"]),
+        Ours::Only(&[
+            "agent",
+            "counters",
+            "hypervisor",
+            "policy",
+            "qmp",
+            "reactor",
+            "settings",
+            "wire",
+        ]),
         &["libc", "lz4_flex", "rustix", "serde_json"],
     ),
     row(
         "host",
         Ours::Only(&[
+            "agent",
             "collect",
             "counters",
             "hypervisor",

@@ -1,9 +1,9 @@
 //! `pinhead up` as a person runs it: what it shows, and that nothing is left behind.
 
+use agent::Port;
 use e2e::PATIENCE;
 use e2e::farms::Up;
 use farm::{Deadline, Monitor};
-use hypervisor::Port;
 use pinhead::up::control::{self, Managed};
 use qmp::{Command as Qmp, Reply};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! A guest under a host manager: found at once, told of its balloon, and left alone by it.
 
+use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
 use farm::fleet::State;
 use farm::{Arch, Deadline, wait_for_exit};
-use hypervisor::Port;
 use std::time::Duration;
 use wire::{Grant, ToGuest, ToHost, Welcome};
 

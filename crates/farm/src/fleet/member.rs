@@ -1,37 +1,37 @@
-//! One guest of a fleet: its connections, what it said, and what it was granted.
+//! One guest of a fleet: how it starts, runs and ends.
 
-use std::io::Read;
 use std::os::unix::net::UnixStream;
 
-use hypervisor::{Budget, Port, Usage, Vcpus};
+use agent::{Agent, AgentLink, Captured, GuestBounds, PoolGrants, Port};
+use counters::Bytes;
+use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
-use reactor::is_passing;
-use wire::{Grant, Hello, Memory, PoolRequest, Status, ToGuest};
+use wire::{Hello, Memory, Status};
 
-use super::Event;
-use super::capture::{Captured, Captures};
+use super::balloon::BalloonGrants;
+use super::console::ConsoleLog;
+use super::event::Event;
 use super::grant::Floor;
-use super::naming::Naming;
-use super::open::{CONSOLE_A_SECOND, CONSOLE_BURST, CONSOLE_READ, Open};
+use super::open::RunningGuest;
 use super::seat::{Daemon, Seat};
-use super::state::{State, Tally};
+use super::state::{LifeTally, State, Tally};
+use super::usage::CpuMeter;
 use super::watch::{BootWatch, Sight, Verdict};
 use crate::qemu::DAEMON_PORT;
 use crate::tiers::Tier;
-use crate::{Accel, CONSOLE_BYTES_MAX, GuestSpec, WhyEmulation};
+use crate::{Accel, GuestSpec, WhyEmulation};
 
-/// More of one CPU than this is a load and not a kernel that turns over in its sleep.
-const BUSY_PERCENT: f64 = 10.0;
 /// A kernel on a KVM that works has long said something by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;
-/// How often the usage that people see is taken.
-const USAGE_MS: u64 = 1_000;
 
-/// A balloon command that QEMU has not answered yet.
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) ticket: Ticket,
-    pub(super) grant: Grant,
+/// What has happened since the last turn.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    pub(super) came_up: bool,
+    pub(super) was_reset: bool,
+    pub(super) ended: bool,
+    hung: Option<String>,
+    pub(super) files: Vec<Captured>,
 }
 
 /// A guest.
@@ -43,42 +43,22 @@ pub struct Member {
     /// Whose memory its own is counted with.
     pub(super) tier: Tier,
     pub(super) state: State,
-    pub(super) open: Option<Open>,
-    pub(super) hello: Option<Hello>,
-    pub(super) status: Option<Status>,
-    pub(super) tally: Tally,
-    console: Vec<u8>,
-    /// How much it has said in all.
-    pub(super) console_end: u64,
-    vcpus: Vcpus,
-    vcpus_asked: Option<Ticket>,
-    usage: Option<Usage>,
-    usage_ms: u64,
-    pub(super) looked_ms: u64,
-    pub(super) pending: Option<Pending>,
-    /// The newest request, while QEMU is busy with an older one.
-    pub(super) wanted: Option<PoolRequest>,
-    pub(super) granted_pages: u64,
-    pub(super) captures: Captures,
-    pub(super) captured: Vec<Captured>,
+    pub(super) running: Option<RunningGuest>,
+    /// Its daemon; the port is open while no host manager has it.
+    pub(super) link: AgentLink,
+    pub(super) balloon: BalloonGrants,
+    pub(super) tally: LifeTally,
+    console: ConsoleLog,
+    cpu: CpuMeter,
     started_ms: u64,
-    /// How its memory was when its daemon said so last.
-    pub(super) memory: Option<Memory>,
-    /// How often its daemon has said that tasks wait for memory.
-    pub(super) needs: u64,
-    /// What of the last status is in the tally.
-    pub(super) tallied: Status,
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,
-    pub(super) came_up: bool,
-    was_reset: bool,
-    ended: bool,
     watch: BootWatch,
-    hung: Option<String>,
+    pub(super) news: News,
 }
 
 impl Member {
-    pub(crate) fn new(seat: Seat) -> Member {
+    pub(super) fn new(seat: Seat) -> Member {
         let Seat { spec, floor, daemon } = seat;
         Member {
             spec,
@@ -86,32 +66,16 @@ impl Member {
             daemon,
             tier: Tier::default(),
             state: State::Waiting,
-            open: None,
-            hello: None,
-            status: None,
-            tally: Tally::default(),
-            console: Vec::new(),
-            console_end: 0,
-            vcpus: Vcpus::default(),
-            vcpus_asked: None,
-            usage: None,
-            usage_ms: 0,
-            looked_ms: 0,
-            pending: None,
-            wanted: None,
-            granted_pages: 0,
-            captures: Captures::default(),
-            captured: Vec::new(),
+            running: None,
+            link: AgentLink::default(),
+            balloon: BalloonGrants::default(),
+            tally: LifeTally::default(),
+            console: ConsoleLog::default(),
+            cpu: CpuMeter::default(),
             started_ms: 0,
-            memory: None,
-            needs: 0,
-            tallied: Status::default(),
             managed: false,
-            came_up: false,
-            was_reset: false,
-            ended: false,
             watch: BootWatch::default(),
-            hung: None,
+            news: News::default(),
         }
     }
 
@@ -127,149 +91,156 @@ impl Member {
 
     /// The process of its QEMU.
     pub fn pid(&self) -> Option<u32> {
-        self.open.as_ref().map(|open| open.process.id())
+        self.running.as_ref().map(|running| running.process.id())
     }
 
     /// Its control port, to give commands through; only once, and not before a clone has taken
     /// its name.
     pub fn take_ctl(&mut self) -> Option<UnixStream> {
-        self.open.as_mut().filter(|open| open.naming == Naming::Done)?.ctl.take()
+        self.running.as_mut().filter(|_| self.link.agent().is_named())?.ctl.take()
     }
 
     /// What its daemon said of itself.
     pub fn hello(&self) -> Option<&Hello> {
-        self.hello.as_ref()
+        self.link.agent().last_hello()
     }
 
     /// What its daemon said last.
     pub fn status(&self) -> Option<&Status> {
-        self.status.as_ref()
+        self.link.agent().last_status()
     }
 
     /// How its memory was when its daemon said so last.
     pub fn memory(&self) -> Option<&Memory> {
-        self.memory.as_ref()
+        self.link.agent().last_sample()
     }
 
     /// How often its daemon has said that tasks wait for memory.
     pub fn needs(&self) -> u64 {
-        self.needs
+        self.link.agent().memory_needs()
     }
 
     /// What it did over its life.
     pub fn tally(&self) -> &Tally {
-        &self.tally
+        self.tally.tally()
     }
 
     /// What its virtual CPUs cost in the last second.
     pub fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.cpu.usage()
     }
 
     /// The last words of its console. They come from the guest: escape them.
     pub fn console(&self) -> &[u8] {
-        &self.console
+        self.console.kept()
+    }
+
+    /// How many bytes its console has said in all.
+    pub fn console_end(&self) -> u64 {
+        self.console.end()
+    }
+
+    /// What its console has said since it had said `from` bytes, as far as that is kept.
+    pub fn console_since(&self, from: u64) -> &[u8] {
+        self.console.since(from)
     }
 
     /// Bytes and messages of its port that were of no use, and turns that it flooded.
     pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
-        let port = self.open.as_ref().and_then(|open| open.port.as_ref());
-        port.map_or((wire::Dropped::default(), 0), |port| (port.dropped(), port.floods))
+        self.link.misbehaviour()
     }
 
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 
-    pub(crate) fn is_booting(&self) -> bool {
+    pub(super) fn is_booting(&self) -> bool {
         self.state == State::Booting
     }
 
-    pub(crate) fn open(&self) -> Option<&Open> {
-        self.open.as_ref()
-    }
-
-    pub(crate) fn start(&mut self, now_ms: u64) {
+    pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.started_ms = now_ms;
-        let started = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
-            let naming = if self.spec.restore.is_some() { Naming::Due } else { Naming::Done };
-            let ready = || -> std::io::Result<Open> {
-                guest.console.set_nonblocking(true)?;
-                guest.qmp.set_nonblocking(true)?;
-                // A clone is told its name by us, whoever manages it then.
-                let port = match self.managed && naming == Naming::Done {
-                    true => None,
-                    false => Some(Port::new(guest.port, now_ms)?),
-                };
-                let (process, console, qmp) = (guest.process, guest.console, guest.qmp);
-                let (client, ctl) = (qmp::Client::new(), guest.ctl);
-                let console_budget = Budget::new(CONSOLE_A_SECOND, CONSOLE_BURST, now_ms);
-                let _sockets = guest.sockets;
-                let open = Open {
-                    process,
-                    console,
-                    qmp,
-                    port,
-                    client,
-                    ctl,
-                    uuid: guest.uuid,
-                    go_on: guest.go_on,
-                    going_on: Vec::new(),
-                    naming,
-                    console_budget,
-                    _sockets,
-                };
-                Ok(open)
-            };
-            ready().map_err(|e| e.to_string())
+        let memory = Bytes::mib(self.spec.memory_mib);
+        let bounds = GuestBounds { memory, cpus: Some(self.spec.cpus) };
+        self.link = AgentLink::new(match self.spec.restore {
+            Some(_) => Agent::unnamed(bounds, PoolGrants::Yes),
+            None => Agent::new(bounds, PoolGrants::Yes),
         });
-        match started {
-            Ok(open) => {
-                self.open = Some(open);
-                self.trust_foreign();
-                self.join_tier();
+        if let Err(reason) = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
+            let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
+            self.running = Some(running);
+            // A clone is told its name by us, whoever manages it then.
+            if !self.managed || !self.link.agent().is_named() {
+                self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
             }
-            Err(reason) => self.end(reason),
+            Ok(())
+        }) {
+            return self.end(reason);
+        }
+        self.trust_foreign();
+        self.join_tier();
+    }
+
+    /// Takes a guest of which nothing is known for up.
+    fn trust_foreign(&mut self) {
+        if self.daemon == Daemon::Foreign {
+            self.state = if self.managed { State::Managed } else { State::Unmanaged };
+            self.news.came_up = true;
+        }
+    }
+
+    /// Puts its QEMU under the limit of all. One that cannot be put there would take what the
+    /// others are to have.
+    fn join_tier(&mut self) {
+        if let Some(pid) = self.pid()
+            && let Err(error) = self.tier.join(pid)
+        {
+            self.end(error.to_string());
         }
     }
 
     /// Starts it again without KVM. The old QEMU ends with its connections.
     fn emulate(&mut self, now_ms: u64) {
-        self.open = None;
-        self.vcpus = Vcpus::default();
+        self.disconnect();
         self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
         // A state that KVM has saved is of no use without it: this one boots.
         self.spec.restore = None;
         self.start(now_ms);
     }
 
-    pub(crate) fn kill(&mut self) {
-        if let Some(open) = &mut self.open {
+    fn disconnect(&mut self) {
+        self.running = None;
+        self.link.close();
+        self.cpu = CpuMeter::default();
+    }
+
+    pub(super) fn kill(&mut self) {
+        if let Some(running) = &mut self.running {
             // Its end is seen on its connections.
-            let _ = open.process.kill();
+            let _ = running.process.kill();
         }
     }
 
     pub(super) fn end(&mut self, reason: String) {
-        self.open = None;
-        self.vcpus = Vcpus::default();
-        self.usage = None;
+        self.disconnect();
         self.state = State::Ended(reason);
-        self.ended = true;
+        self.news.ended = true;
     }
 
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
-        let Some(open) = &mut self.open else { return };
+        let Some(running) = &mut self.running else { return };
         // A QEMU that cannot use KVM after all ends before its guest says a word.
-        if self.state == State::Booting && self.spec.accel == Accel::Kvm && self.console.is_empty()
+        if self.state == State::Booting
+            && self.spec.accel == Accel::Kvm
+            && self.console.kept().is_empty()
         {
             return self.emulate(self.started_ms);
         }
         // It is of no use without its connections, whatever it still does.
-        let status = open.process.kill();
-        let words = open.process.stderr();
+        let status = running.process.kill();
+        let words = running.process.stderr();
         let reason = match (status, words.trim()) {
             (Ok(status), "") => format!("QEMU ended: {status}"),
             (Ok(status), words) => format!("QEMU ended: {status}: {words}"),
@@ -278,44 +249,48 @@ impl Member {
         self.end(reason);
     }
 
-    pub(crate) fn read_console(&mut self) {
-        let Some(open) = &mut self.open else { return };
+    pub(super) fn read_console(&mut self) {
+        let Some(running) = &mut self.running else { return };
         let mut buffer = [0; 4096];
-        match open.console.read(&mut buffer) {
-            Ok(0) => self.closed(),
-            Ok(count) => {
-                open.console_budget.spend(CONSOLE_READ.max(count as u64));
-                self.console.extend_from_slice(&buffer[..count]);
-                self.console_end += count as u64;
-                let extra = self.console.len().saturating_sub(CONSOLE_BYTES_MAX);
-                self.console.drain(..extra);
+        match running.read_console(&mut buffer) {
+            Ok(said) => {
+                self.console.push(said);
                 self.notice_up();
             }
-            Err(error) if is_passing(&error) => {}
             Err(_) => self.closed(),
         }
     }
 
-    pub(crate) fn speak_qmp(&mut self, now_ms: u64) {
-        let Some(open) = &mut self.open else { return };
-        let mut buffer = [0; 8192];
-        match open.qmp.read(&mut buffer) {
-            Ok(0) => return self.closed(),
-            Ok(count) => open.client.feed(&buffer[..count]),
-            Err(error) if is_passing(&error) => {}
-            Err(_) => return self.closed(),
+    /// While the port is another's, and where no daemon speaks on it, a guest is up when its
+    /// console says so.
+    pub(super) fn notice_up(&mut self) {
+        let is_silent = self.managed || self.daemon == Daemon::Missing;
+        if is_silent && self.state == State::Booting {
+            let marker = crate::qemu::up_marker(&self.spec.name);
+            if self.console().windows(marker.len()).any(|part| part == marker.as_bytes()) {
+                self.state = if self.managed { State::Managed } else { State::Unmanaged };
+                self.news.came_up = true;
+            }
         }
-        while let Some(incoming) = self.open.as_mut().and_then(|open| open.client.poll()) {
+    }
+
+    pub(super) fn speak_qmp(&mut self, now_ms: u64) {
+        let Some(running) = &mut self.running else { return };
+        if running.qmp.receive().is_err() {
+            return self.closed();
+        }
+        while let Some(incoming) = self.running.as_mut().and_then(|running| running.qmp.next()) {
             match incoming {
-                Ok(Incoming::Ready(_)) => {
+                Incoming::Ready(_) => {
                     self.tell_state();
-                    self.vcpus_asked = self.ask(Command::QueryCpusFast);
+                    let asked = self.ask(Command::QueryCpusFast);
+                    self.cpu.asked(asked);
                     self.ask_whether_it_runs();
                 }
-                Ok(Incoming::Reply { ticket, outcome }) => self.answered(ticket, outcome, now_ms),
-                Ok(Incoming::Event { name, .. }) if name == "RESUME" => self.tell_name(),
-                Ok(Incoming::Event { name, .. }) if name == "RESET" => self.was_reset = true,
-                Ok(Incoming::Event { name, data, .. }) => {
+                Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
+                Incoming::Event { name, .. } if name == "RESUME" => self.tell_name(),
+                Incoming::Event { name, .. } if name == "RESET" => self.news.was_reset = true,
+                Incoming::Event { name, data, .. } => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
                     if name == "VSERPORT_CHANGE" && ours && closed && self.state == State::Up {
@@ -323,71 +298,45 @@ impl Member {
                         self.state = State::Unmanaged;
                     }
                 }
-                // QEMU's own nonsense cannot be mended from here; the next line may be fine.
-                Err(_) => {}
             }
         }
         self.flush_qmp();
     }
 
     pub(super) fn ask(&mut self, command: Command) -> Option<Ticket> {
-        let ticket = self.open.as_mut()?.client.ask(command).ok();
+        let ticket = self.running.as_mut()?.qmp.ask(command);
         self.flush_qmp();
         ticket
     }
 
     fn flush_qmp(&mut self) {
-        use std::io::Write;
-        let Some(open) = &mut self.open else { return };
-        while !open.client.output().is_empty() {
-            match open.qmp.write(open.client.output()) {
-                Ok(count) => open.client.advance(count),
-                Err(error) if is_passing(&error) => return,
-                Err(_) => return self.closed(),
-            }
+        if self.running.as_mut().is_some_and(|running| running.qmp.send().is_err()) {
+            self.closed();
         }
     }
 
     fn answered(&mut self, ticket: Ticket, outcome: Result<Reply, qmp::Failure>, now_ms: u64) {
-        if self.vcpus_asked == Some(ticket) {
+        if self.cpu.is_asked(ticket) {
             if let (Ok(Reply::Vcpus(threads)), Some(pid)) = (&outcome, self.pid()) {
                 let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
-                self.vcpus = Vcpus::new(pid, &tids);
-                self.usage_ms = now_ms;
-                self.vcpus.usage(now_ms);
+                self.cpu.watch(pid, &tids, now_ms);
             }
-            return;
-        }
-        if self.refuses_state(ticket, &outcome) {
-            return;
-        }
-        if let Ok(Reply::Status(state)) = &outcome {
+        } else if self.refuses_state(ticket, &outcome) {
+        } else if let Ok(Reply::Status(state)) = &outcome {
             if state.running {
                 self.tell_name();
             }
-            return;
-        }
-        let Some(pending) = self.pending.take_if(|p| p.ticket == ticket) else { return };
-        let mut grant = pending.grant;
-        match outcome {
-            Ok(_) => self.granted_pages = grant.pages,
-            Err(failure) => {
-                grant.pages = self.granted_pages;
-                grant.reason = failure.desc;
-            }
-        }
-        self.say(&ToGuest::Grant(grant));
-        if let Some(next) = self.wanted.take() {
-            self.grant(next);
+        } else {
+            self.balloon_answered(ticket, outcome);
         }
     }
 
     /// What has to be looked at again and again, four times a second.
-    pub(crate) fn tick(&mut self, now_ms: u64) {
+    pub(super) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         // A clone's console has nothing to say.
         let boots = self.is_booting() && self.spec.restore.is_none();
-        if boots && is_mute(self.spec.accel, self.console.len(), waited_ms) {
+        if boots && is_mute(self.spec.accel, self.console.kept().len(), waited_ms) {
             return self.emulate(now_ms);
         }
         if boots {
@@ -395,28 +344,14 @@ impl Member {
         }
         self.expire_naming(waited_ms);
         self.connect(now_ms);
-        let Some(open) = &mut self.open else { return };
-        open.refill(now_ms);
-        while let Some(late) = self.captures.expire(now_ms) {
-            self.captured.push(late);
+        let Some(running) = &mut self.running else { return };
+        running.refill(now_ms);
+        let late = self.link.tick(now_ms);
+        self.take_events(late);
+        if let Some(cpu_percent) = self.cpu.tick(self.link.agent().is_settled(), now_ms) {
+            self.link.load(cpu_percent, now_ms);
         }
-        let settled = self.status.as_ref().is_some_and(|s| s.settled);
-        let window_ms = now_ms.saturating_sub(self.usage_ms);
-        if !settled && window_ms < USAGE_MS {
-            return;
-        }
-        let Some(usage) = self.vcpus.usage(now_ms) else { return };
-        if window_ms >= USAGE_MS || usage.cpu_percent >= BUSY_PERCENT {
-            self.usage = Some(usage);
-            self.usage_ms = now_ms;
-        }
-        let update_ms = self.hello.as_ref().map_or(USAGE_MS, |h| u64::from(h.update_ms));
-        // The daemon's clock decides; here only the flood of messages is kept down.
-        let due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(super::TICK_MS);
-        if settled && due && usage.cpu_percent >= BUSY_PERCENT {
-            self.looked_ms = now_ms;
-            self.say(&ToGuest::Look);
-        }
+        self.notice_loss();
     }
 
     /// Takes a guest that hangs away from its connections, and starts it again when what it does
@@ -428,31 +363,25 @@ impl Member {
             } else {
                 self.end(found.note.clone());
             }
-            self.hung = Some(found.note);
+            self.news.hung = Some(found.note);
         }
-        let (said_bytes, run_ns) = (self.console_end, self.vcpus.run_ns());
+        let (said_bytes, run_ns) = (self.console.end(), self.cpu.run_ns());
         if self.watch.look(Sight { now_ms, said_bytes, run_ns }) == Verdict::Hangs
-            && let Some(open) = self.open.take()
+            && let Some(running) = self.running.take()
         {
-            self.vcpus = Vcpus::default();
-            self.watch.begin(&self.spec, open, &self.console);
+            self.disconnect();
+            self.watch.begin(&self.spec, running, self.console.kept());
         }
     }
 
     /// Tells what happened since the last turn.
-    pub(crate) fn drain(&mut self, guest: usize, events: &mut Vec<Event>) {
-        if std::mem::take(&mut self.came_up) {
-            events.push(Event::Up(guest));
-        }
-        events.extend(self.hung.take().map(|note| Event::Hung { guest, note }));
-        if std::mem::take(&mut self.was_reset) {
-            events.push(Event::Reset(guest));
-        }
-        let captured = self.captured.drain(..);
-        events.extend(captured.map(|captured| Event::Captured { guest, captured }));
-        if std::mem::take(&mut self.ended) {
-            events.push(Event::Ended(guest));
-        }
+    pub(super) fn drain(&mut self, guest: usize, events: &mut Vec<Event>) {
+        let News { came_up, was_reset, ended, hung, files } = std::mem::take(&mut self.news);
+        events.extend(came_up.then_some(Event::Up(guest)));
+        events.extend(hung.map(|note| Event::Hung { guest, note }));
+        events.extend(was_reset.then_some(Event::Reset(guest)));
+        events.extend(files.into_iter().map(|captured| Event::Captured { guest, captured }));
+        events.extend(ended.then_some(Event::Ended(guest)));
     }
 }
 

@@ -9,18 +9,23 @@
 //! A guest's bytes are taken within a budget; a guest that does not read loses what
 //! is said to it; a guest that ends is a state, not an error.
 
-mod capture;
+mod balloon;
+mod console;
 mod daemon;
+mod event;
 mod grant;
 mod loads;
 mod member;
+mod monitor;
 mod naming;
 mod open;
 mod seat;
 mod state;
+mod usage;
 mod watch;
 
-pub use capture::Captured;
+pub use agent::Captured;
+pub use event::Event;
 pub use grant::Floor;
 pub use hypervisor::{Usage, parse_schedstat};
 pub use loads::{Load, load_script};
@@ -28,42 +33,17 @@ pub use member::Member;
 pub use seat::{Daemon, Seat};
 pub use state::{State, Tally};
 
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use reactor::{PollSet, Ready};
 
+use crate::tiers::Tier;
 use crate::{Clock, Error, GuestSpec};
 
 /// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
 /// with the daemon's own second it bounds how late a load is noticed.
-const TICK_MS: u64 = 250;
-
-/// Something that happened in a turn.
-#[derive(Debug)]
-pub enum Event {
-    /// The guest of this place said hello.
-    Up(usize),
-    /// The guest of this place starts anew, in the same QEMU.
-    Reset(usize),
-    /// The guest of this place has hung in its boot; the words say what was kept of it. It is
-    /// started again or ends, without a further word of this kind.
-    Hung {
-        /// Whose boot.
-        guest: usize,
-        /// What happened.
-        note: String,
-    },
-    /// The guest of this place has ended; its state says how.
-    Ended(usize),
-    /// A captured file is complete, or will never be.
-    Captured {
-        /// Whose file.
-        guest: usize,
-        /// The file.
-        captured: Captured,
-    },
-}
+const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
 /// A set of guests that run together. Dropping it ends them.
 #[derive(Debug)]
@@ -127,14 +107,36 @@ impl Fleet {
 
     /// Leaves the guests' ports and balloons to a host manager, which finds them in the
     /// directory of their sockets. Their life stays ours.
-    pub fn let_go(&mut self) {
-        self.members.iter_mut().for_each(Member::let_go);
+    pub fn yield_to_other_manager(&mut self) {
+        self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
     /// Takes ports and balloons back from a host manager that has ended.
     pub fn take_back(&mut self) {
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
+    }
+
+    /// Writes to a guest's console, as its keyboard does. Says how many bytes it took: a guest
+    /// that does not read is not waited for.
+    pub fn type_console(&mut self, guest: usize, bytes: &[u8]) -> usize {
+        let member = self.members.get_mut(guest);
+        let Some(running) = member.and_then(|member| member.running.as_mut()) else { return 0 };
+        running.console.write(bytes).unwrap_or(0)
+    }
+
+    /// The same fleet, with all guests' memory under one limit.
+    #[must_use]
+    pub fn under(mut self, tier: &Tier) -> Fleet {
+        self.members.iter_mut().for_each(|member| member.tier = tier.clone());
+        self
+    }
+
+    /// Ends all guests that run, all at once: what takes long is that each gives its memory back.
+    pub fn end(&mut self) {
+        for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
+            running.process.strike();
+        }
     }
 
     /// Kills a guest's QEMU, as a test of what its end does to the others.
@@ -190,18 +192,20 @@ impl Fleet {
     }
 
     fn wait<'a>(&'a self, mut set: PollSet<'a>, wait_ms: u64) -> Result<Ready, Error> {
-        let open = || {
-            let members = self.members.iter().zip(0..);
-            members.filter_map(|(member, key)| Some((key, member.open()?)))
-        };
+        let members = || self.members.iter().zip(0..);
+        let running = || members().filter_map(|(one, key)| Some((key, one.running.as_ref()?)));
         set.owner(owner::CONSOLES);
-        open().for_each(|(key, one)| set.add(key, one.console.as_fd(), one.console_flags()));
+        running()
+            .map(|(key, one)| (key, one.console_fd()))
+            .for_each(|(key, fd)| set.add(key, fd.0, fd.1));
         set.owner(owner::MONITORS);
-        open().for_each(|(key, one)| set.add(key, one.qmp.as_fd(), one.qmp_flags()));
+        running()
+            .map(|(key, one)| (key, one.qmp.fd()))
+            .for_each(|(key, fd)| set.add(key, fd.0, fd.1));
         set.owner(owner::PORTS);
-        for (key, one) in open() {
-            if let Some(port) = &one.port {
-                set.add(key, port.as_fd(), port.flags());
+        for (member, key) in members() {
+            if let Some((fd, flags)) = member.link.fd() {
+                set.add(key, fd, flags);
             }
         }
         set.wait(wait_ms).map_err(|source| Error::Channel { channel: "poll", source })

@@ -7,41 +7,28 @@
 //! ```
 
 use qmp::{Command, Reply, Ticket};
-use wire::{Identified, ToGuest, ToHost};
 
 use super::member::Member;
+use super::open::RunningGuest;
 use super::state::State;
 
 /// A guest that has not taken its name by then is not this guest, and must not stay.
 const PATIENCE_MS: u64 = 60_000;
 
-/// How far a clone is on its way to be itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// It does not run yet.
-    Due,
-    /// It was told who it is, and has not said that it is.
-    Told,
-    /// It is itself, as is every guest that boots.
-    Done,
-}
-
 impl Member {
-    fn naming(&self) -> Naming {
-        self.open.as_ref().map_or(Naming::Done, |open| open.naming)
-    }
-
     pub(super) fn is_named(&self) -> bool {
-        self.naming() == Naming::Done
+        self.running.is_none() || self.link.agent().is_named()
     }
 
     /// QEMU listens: tells it what state to go on from.
     pub(super) fn tell_state(&mut self) {
-        let Some(go_on) = self.open.as_mut().and_then(|open| open.go_on.take()) else { return };
+        let Some(go_on) = self.running.as_mut().and_then(|running| running.go_on.take()) else {
+            return;
+        };
         for command in go_on.commands() {
             let ticket = self.ask(command);
-            if let Some(open) = &mut self.open {
-                open.going_on.extend(ticket);
+            if let Some(running) = &mut self.running {
+                running.going_on.extend(ticket);
             }
         }
     }
@@ -52,7 +39,8 @@ impl Member {
         ticket: Ticket,
         outcome: &Result<Reply, qmp::Failure>,
     ) -> bool {
-        let asked = self.open.as_ref().is_some_and(|open| open.going_on.contains(&ticket));
+        let asked = |running: &RunningGuest| running.going_on.contains(&ticket);
+        let asked = self.running.as_ref().is_some_and(asked);
         match outcome {
             Err(failure) if asked => {
                 self.kill();
@@ -72,53 +60,38 @@ impl Member {
 
     /// Its virtual CPUs run: tells it who it is, once.
     pub(super) fn tell_name(&mut self) {
-        let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Due) else {
+        let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
         };
-        open.naming = Naming::Told;
-        match crate::identity::identity(&self.spec, open.uuid) {
-            Ok(identity) => self.say(&ToGuest::Identify(identity)),
+        match crate::identity::identity(&self.spec, running.uuid) {
+            Ok(identity) => self.link.identify(identity),
             Err(error) => self.refused(&error.to_string()),
         }
     }
 
-    /// Takes its answer. What else it says is still said by the template's guest.
-    pub(super) fn hear_name(&mut self, message: ToHost) {
-        let ToHost::Identified(Identified { refusal }) = message else { return };
-        match self.naming() {
-            Naming::Told if refusal.is_empty() => self.named(),
-            Naming::Told => self.refused(&refusal),
-            // It cannot know yet who it is to be.
-            Naming::Due | Naming::Done => {}
-        }
-    }
-
-    fn named(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.naming = Naming::Done;
-        }
+    /// Its daemon says that it is this guest from now on.
+    pub(super) fn named(&mut self) {
         if self.managed {
             self.leave_to_manager();
         } else {
             // Its daemon has long said hello, to the template's host.
-            self.welcome();
+            self.link.welcome();
         }
     }
 
     /// Its port is the manager's from now on. A clone is up when it is itself: its console is
     /// silent about that.
     pub(super) fn leave_to_manager(&mut self) {
-        let is_clone = self.spec.restore.is_some();
-        let Some(open) = self.open.as_mut().filter(|open| open.naming == Naming::Done) else {
+        if self.running.is_none() || !self.is_named() {
             return;
-        };
-        open.port = None;
-        if is_clone && self.state == State::Booting {
-            (self.state, self.came_up) = (State::Managed, true);
+        }
+        self.link.close();
+        if self.spec.restore.is_some() && self.state == State::Booting {
+            (self.state, self.news.came_up) = (State::Managed, true);
         }
     }
 
-    fn refused(&mut self, words: &str) {
+    pub(super) fn refused(&mut self, words: &str) {
         self.kill();
         self.end(format!("It does not take its name: {words}"));
     }

@@ -1,60 +1,78 @@
-//! The connections of one running guest, and what it may say on its console.
+//! What one start of a guest has: its process, and its connections but the daemon's port.
 
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use hypervisor::{Budget, Port};
 use qmp::Ticket;
-use rustix::event::PollFlags;
+use reactor::{Budget, PollFlags, is_passing};
 
-use super::naming::Naming;
-use crate::{GoOn, Process, SocketFile};
+use super::monitor::QmpLink;
+use crate::{GoOn, Guest, Process, SocketFile};
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
 /// by one, and each of them wakes us.
-pub(crate) const CONSOLE_A_SECOND: u64 = 16 * 1024;
-pub(crate) const CONSOLE_BURST: u64 = 256 * 1024;
-pub(crate) const CONSOLE_READ: u64 = 256;
+const CONSOLE_A_SECOND: u64 = 16 * 1024;
+const CONSOLE_BURST: u64 = 256 * 1024;
+const CONSOLE_READ: u64 = 256;
 
-/// The connections of a guest whose QEMU runs.
+/// A guest whose QEMU runs.
 #[derive(Debug)]
-pub(crate) struct Open {
-    pub(crate) process: Process,
-    pub(crate) console: UnixStream,
-    pub(crate) qmp: UnixStream,
-    /// `None` while a host manager has it.
-    pub(crate) port: Option<Port>,
-    pub(crate) client: qmp::Client,
-    pub(crate) ctl: Option<UnixStream>,
+pub(super) struct RunningGuest {
+    pub(super) process: Process,
+    pub(super) console: UnixStream,
+    console_budget: Budget,
+    pub(super) qmp: QmpLink,
+    pub(super) ctl: Option<UnixStream>,
     /// Of this start alone.
-    pub(crate) uuid: [u8; 16],
+    pub(super) uuid: [u8; 16],
     /// The state that it goes on from, until QEMU was told.
-    pub(crate) go_on: Option<GoOn>,
+    pub(super) go_on: Option<GoOn>,
     /// What QEMU was told of that.
-    pub(crate) going_on: Vec<Ticket>,
-    pub(crate) naming: Naming,
-    pub(crate) console_budget: Budget,
+    pub(super) going_on: Vec<Ticket>,
     /// Their files go with them.
-    pub(crate) _sockets: Vec<SocketFile>,
+    _sockets: Vec<SocketFile>,
 }
 
-impl Open {
+impl RunningGuest {
+    /// Takes a guest that has just been started, and its daemon's port apart.
+    pub(super) fn new(guest: Guest, now_ms: u64) -> io::Result<(RunningGuest, UnixStream)> {
+        guest.console.set_nonblocking(true)?;
+        let running = RunningGuest {
+            process: guest.process,
+            console: guest.console,
+            console_budget: Budget::new(CONSOLE_A_SECOND, CONSOLE_BURST, now_ms),
+            qmp: QmpLink::new(guest.qmp)?,
+            ctl: guest.ctl,
+            uuid: guest.uuid,
+            go_on: guest.go_on,
+            going_on: Vec::new(),
+            _sockets: guest.sockets,
+        };
+        Ok((running, guest.port))
+    }
+
     /// A console that has said too much is not listened to for a while.
-    pub(crate) fn console_flags(&self) -> PollFlags {
-        if self.console_budget.left() > 0 { PollFlags::IN } else { PollFlags::empty() }
+    pub(super) fn console_fd(&self) -> (BorrowedFd<'_>, PollFlags) {
+        let is_heard = self.console_budget.left() > 0;
+        (self.console.as_fd(), if is_heard { PollFlags::IN } else { PollFlags::empty() })
     }
 
-    pub(crate) fn refill(&mut self, now_ms: u64) {
+    /// What the console has said, into `buffer`.
+    pub(super) fn read_console<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        match self.console.read(buffer) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                self.console_budget.spend(CONSOLE_READ.max(count as u64));
+                Ok(&buffer[..count])
+            }
+            Err(error) if is_passing(&error) => Ok(&[]),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn refill(&mut self, now_ms: u64) {
         self.console_budget.refill(now_ms);
-        if let Some(port) = &mut self.port {
-            port.refill(now_ms);
-        }
-    }
-
-    pub(crate) fn qmp_flags(&self) -> PollFlags {
-        match self.client.output().is_empty() {
-            true => PollFlags::IN,
-            false => PollFlags::IN | PollFlags::OUT,
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! What can be said of a guest at any time.
 
+use wire::Status;
+
 /// How a guest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -46,4 +48,63 @@ pub struct Tally {
     pub grows: u32,
     /// Times the pool shrank.
     pub shrinks: u32,
+}
+
+impl Tally {
+    /// Adds what a status says that the one before did not.
+    fn add(&mut self, status: &Status, before: Option<&Status>) {
+        let online = status.cpus_online;
+        self.cpus_online = Some(match self.cpus_online {
+            None => (online, online),
+            Some((min, max)) => (min.min(online), max.max(online)),
+        });
+        self.pool_pages_max = self.pool_pages_max.max(status.pool_pages);
+        // A daemon that starts again counts from zero again, its statuses too.
+        let before = before.filter(|before| status.sequence > before.sequence);
+        let grown = |sum: &mut u32, now: u32, then: fn(&Status) -> u32| {
+            *sum = sum.saturating_add(now.saturating_sub(before.map_or(0, then)));
+        };
+        grown(&mut self.plugs, status.plugs, |before| before.plugs);
+        grown(&mut self.unplugs, status.unplugs, |before| before.unplugs);
+        grown(&mut self.grows, status.grows, |before| before.grows);
+        grown(&mut self.shrinks, status.shrinks, |before| before.shrinks);
+    }
+}
+
+/// The tally of a guest, and what of it is counted already.
+#[derive(Debug, Default)]
+pub(super) struct LifeTally {
+    tally: Tally,
+    counted: Option<Status>,
+}
+
+impl LifeTally {
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counts what its daemon says.
+    pub(super) fn count(&mut self, status: &Status) {
+        self.tally.add(status, self.counted.as_ref());
+        self.counted = Some(status.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_starts_again_counts_on() {
+        let status = |sequence, plugs, cpus_online| Status {
+            sequence,
+            plugs,
+            cpus_online,
+            ..Status::default()
+        };
+        let all = [status(0, 1, 2), status(1, 3, 4), status(0, 2, 1), status(1, 2, 1)];
+        let mut life = LifeTally::default();
+        all.iter().for_each(|status| life.count(status));
+        assert_eq!((life.tally.plugs, life.tally.cpus_online), (5, Some((1, 4))));
+    }
 }

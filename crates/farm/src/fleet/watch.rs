@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use super::open::Open;
+use super::open::RunningGuest;
 use crate::evidence::{self, Hung};
 use crate::{Error, GuestSpec, Monitor, Process, Writes};
 
@@ -99,17 +99,18 @@ impl BootWatch {
     }
 
     /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
-    pub(super) fn begin(&mut self, spec: &GuestSpec, open: Open, console: &[u8]) {
+    pub(super) fn begin(&mut self, spec: &GuestSpec, running: RunningGuest, console: &[u8]) {
         self.last = None;
         self.hangs += 1;
         let hung = Hung {
             name: spec.name.clone(),
-            pid: open.process.id(),
+            pid: running.process.id(),
             memory_mib: spec.memory_mib,
             console: String::from_utf8_lossy(console).into_owned(),
-            said: open.process.stderr(),
+            said: running.process.stderr(),
         };
-        let Open { process, qmp, client, .. } = open;
+        let RunningGuest { process, qmp, .. } = running;
+        let (qmp, client) = qmp.into_parts();
         let keeping = std::thread::spawn(move || {
             let blocking = qmp.set_nonblocking(false);
             blocking.map_err(|source| Error::Channel { channel: "qmp", source })?;

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use hypervisor::Budget;
+use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 

@@ -52,6 +52,13 @@ pub struct Asks {
     pub scans: u64,
 }
 
+impl From<agent::AskCounts> for Asks {
+    fn from(counts: agent::AskCounts) -> Asks {
+        let agent::AskCounts { looks, samples, scans } = counts;
+        Asks { looks, samples, scans }
+    }
+}
+
 /// Counts of all tasks of a guest together, since its boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TotalsRow {

@@ -9,9 +9,9 @@
 use crate::config::Settings;
 use crate::control::Failure;
 use crate::effect::{Attention, Effect, Now, Override};
-use crate::guest::Guest;
-use crate::inside::{Grants, Said};
+use crate::guest::ManagedGuest;
 use crate::journal;
+use agent::{DaemonEvent, PoolGrants};
 use counters::Bytes;
 use hypervisor::{Event, Found, Id, RunState};
 use model::GuestIdentity;
@@ -19,6 +19,7 @@ use policy::arbiter::Limits;
 use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use store::{Fate, kinds};
+use wire::Pressure;
 
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
@@ -65,7 +66,7 @@ pub(crate) enum GuestEvent {
 /// All guests.
 #[derive(Default)]
 pub(crate) struct Guests {
-    guests: BTreeMap<Id, Guest>,
+    guests: BTreeMap<Id, ManagedGuest>,
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
     attended: BTreeMap<Id, Attention>,
@@ -74,11 +75,11 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    pub(crate) fn get(&self, guest: Id) -> Option<&Guest> {
+    pub(crate) fn get(&self, guest: Id) -> Option<&ManagedGuest> {
         self.guests.get(&guest)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Guest> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ManagedGuest> {
         self.guests.values()
     }
 
@@ -103,17 +104,17 @@ impl Guests {
 
     /// Whether an answer about some guest's memory, asked for now, is still to come.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
-        self.iter().any(|guest| guest.open_ms == Some(now.ms))
+        self.iter().any(|guest| guest.memory.question_ms() == Some(now.ms))
     }
 
     /// Whether this is one of the guests, in this boot.
     pub(crate) fn is_present(&self, who: &GuestIdentity) -> bool {
-        self.iter().any(|guest| guest.who.is_same(who))
+        self.iter().any(|guest| guest.who().is_same(who))
     }
 
     /// The guest of a name or a UUID.
-    pub(crate) fn find(&self, name: &str) -> Result<&Guest, Failure> {
-        let fits = |guest: &&Guest| guest.found.name == name || guest.who.uuid == name;
+    pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
+        let fits = |guest: &&ManagedGuest| guest.found.name == name || guest.who().uuid == name;
         let mut found = self.iter().filter(fits);
         match (found.next(), found.next()) {
             (Some(guest), None) => Ok(guest),
@@ -136,7 +137,7 @@ impl Guests {
     /// Adds the ports of daemons to what is waited for.
     pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for guest in self.iter() {
-            if let Some((fd, flags)) = guest.inside.fd() {
+            if let Some((fd, flags)) = guest.daemon.link.fd() {
                 set.add(guest.id.0, fd, flags);
             }
         }
@@ -147,16 +148,16 @@ impl Guests {
             GuestEvent::Source(source, event) => return self.hypervisor(source, event, by, now),
             GuestEvent::Port(id, flags) => {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-                let memory = guest.found.memory;
-                let said = guest.inside.turn(flags, memory, now.ms);
-                return said.into_iter().flat_map(|said| self.heard(id, said, now)).collect();
+                let events = guest.daemon.turn(flags, now.ms);
+                return events.into_iter().flat_map(|event| self.heard(id, event, now)).collect();
             }
             GuestEvent::Tick => return self.tick(now),
             GuestEvent::Ask => return self.ask(now),
             GuestEvent::PassBegins => self.read_resident(now),
             GuestEvent::PassEnded => {
                 for guest in self.guests.values_mut() {
-                    (guest.urgent, guest.open_ms) = (false, None);
+                    guest.demand.set_urgent(false);
+                    guest.memory.close_question();
                 }
             }
             GuestEvent::LookAtProcesses => {
@@ -183,20 +184,20 @@ impl Guests {
             }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
                 // Whether a daemon is there was looked at; one that has just gone does not answer.
-                let _ = guest.inside.scan();
+                let _ = guest.daemon.link.ask_tasks();
             }),
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
-                let sequence = guest.asked.take().unwrap_or(0);
-                guest.inside.grant(sequence, guest.found.memory, keeps, reason);
+                let sequence = guest.demand.take_asked().unwrap_or(0);
+                guest.daemon.link.grant(sequence, keeps, reason);
             }),
             GuestEvent::Target { guest, size } => {
-                self.with(guest, |guest| guest.commanded = Some(size));
+                self.with(guest, |guest| guest.memory.set_target(size));
             }
         }
         Vec::new()
     }
 
-    fn with(&mut self, guest: Id, change: impl FnOnce(&mut Guest)) {
+    fn with(&mut self, guest: Id, change: impl FnOnce(&mut ManagedGuest)) {
         if let Some(guest) = self.guests.get_mut(&guest) {
             change(guest);
         }
@@ -219,10 +220,10 @@ impl Guests {
             if sleeps || stopped || !guest.found.can.balloon {
                 continue;
             }
-            guest.open_ms = Some(now.ms);
+            guest.memory.ask(now.ms);
             effects.push(Effect::AskActual(*id));
-            if !guest.inside.ask(now.ms) && guest.found.can.statistics {
-                guest.stats_ms = Some(now.ms);
+            if !guest.daemon.link.ask_sample(now.ms) && guest.found.can.statistics {
+                guest.memory.ask_balloon(now.ms);
                 effects.push(Effect::AskStats(*id));
             }
         }
@@ -233,7 +234,7 @@ impl Guests {
         for (id, guest) in &mut self.guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
             // One that sleeps may have given pages back since it was looked at last.
-            if moves || !guest.is_asleep(now.ms) || guest.is_resident_old(now.ms) {
+            if moves || !guest.is_asleep(now.ms) || guest.memory.is_resident_old(now.ms) {
                 guest.read_resident(now.ms);
             }
         }
@@ -251,32 +252,32 @@ impl Guests {
             Event::Rebooted(id) => return self.rebooted(id, now),
             Event::State(id, state) => self.with(id, |guest| guest.state = state),
             Event::Actual(id, actual) => return self.sized(id, actual),
-            Event::Stats(id, stats) => self.with(id, |guest| guest.stats(&stats, now.ms)),
+            Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
             Event::Taken(..) => {}
             Event::Refused(id, why) => {
                 let Some(guest) = self.guests.get(&id) else { return Vec::new() };
-                let row = journal::ended(Fate::Refused, guest.actual, now.wall_ms);
+                let row = journal::ended(Fate::Refused, guest.memory.actual(), now.wall_ms);
                 let text = format!("its hypervisor refused: {why}");
                 return vec![
                     Effect::Outcome { guest: id, row },
-                    Effect::note("refused", text, Some(&guest.who)),
+                    Effect::note("refused", text, Some(guest.who())),
                 ];
             }
             Event::Answers(id, answers) => {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 if std::mem::replace(&mut guest.answers, answers) != answers {
                     let text = if answers { "it answers again" } else { "it does not answer" };
-                    return vec![Effect::note("answers", text, Some(&guest.who))];
+                    return vec![Effect::note("answers", text, Some(guest.who()))];
                 }
             }
             Event::Gone(id, why) => {
                 self.overrides.remove(&id);
                 self.attended.remove(&id);
                 let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
-                let row = journal::ended(Fate::Gone, guest.actual, now.wall_ms);
+                let row = journal::ended(Fate::Gone, guest.memory.actual(), now.wall_ms);
                 return vec![
-                    Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(&guest.who)),
+                    Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
                     Effect::Release(id),
                     Effect::Outcome { guest: id, row },
                 ];
@@ -290,9 +291,8 @@ impl Guests {
     /// A guest has this much now. One that has all that it may have is no longer held.
     fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        guest.actual = actual.min(guest.found.memory);
-        let target = guest.commanded.unwrap_or(guest.actual);
-        match guest.actual.min(target) >= guest.limits.max {
+        guest.memory.set_actual(actual.min(guest.found.memory));
+        match guest.memory.least() >= guest.limits.max {
             true => vec![Effect::Release(id)],
             false => Vec::new(),
         }
@@ -307,7 +307,7 @@ impl Guests {
         now: Now,
     ) -> Vec<Effect> {
         let is_twin =
-            |guest: &&Guest| found.process.is_some() && guest.found.process == found.process;
+            |guest: &&ManagedGuest| found.process.is_some() && guest.found.process == found.process;
         if let Some(twin) = self.iter().find(is_twin) {
             let text = format!(
                 "{} was found a second time, at {}; it is managed through {}",
@@ -318,18 +318,18 @@ impl Guests {
         let mut effects = Vec::new();
         let (limits, class) = by.settings.limits(&found.name, found.memory);
         let class = class.unwrap_or_default().to_owned();
-        let grants = if by.acts { Grants::Yes } else { Grants::No };
+        let grants = if by.acts { PoolGrants::Yes } else { PoolGrants::No };
         if by.acts {
             effects.push(Effect::Attach(found.clone()));
         }
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
-        let guest = Guest::new(id, source, *found, limits, class, grants, now.ms);
+        let guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         // What an earlier manager took is this one's to give back.
-        if by.acts && guest.actual < guest.limits.max {
-            effects.push(Effect::Hold { guest: id, size: guest.actual });
+        if by.acts && guest.memory.actual() < guest.limits.max {
+            effects.push(Effect::Hold { guest: id, size: guest.memory.actual() });
         }
-        effects.push(Effect::note(kinds::FOUND, text, Some(&guest.who)));
+        effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
         self.guests.insert(id, guest);
         effects
     }
@@ -340,51 +340,58 @@ impl Guests {
         let mut effects = vec![Effect::Rebooted(id)];
         // It may say so a hundred times a second: the journal is for the others too.
         if guest.is_worth_a_note(now.ms) {
-            effects.push(Effect::note(kinds::REBOOTED, "it has started anew", Some(&guest.who)));
+            effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
         effects
     }
 
-    /// Takes what a daemon said.
-    fn heard(&mut self, id: Id, said: Said, now: Now) -> Vec<Effect> {
+    /// Takes an event from a guest's daemon.
+    fn heard(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        match said {
-            Said::Here(boot) => match guest.is_new_boot(boot) {
+        match event {
+            DaemonEvent::Here(boot) => match guest.is_new_boot(boot) {
                 true => return self.rebooted(id, now),
                 false => return Vec::new(),
             },
-            Said::Memory(told) => {
-                guest.told(&told, now.ms);
-                if !guest.urgent {
-                    let is_open = self.iter().any(|guest| guest.open_ms.is_some());
+            DaemonEvent::Sample(sample, true_ms) => {
+                guest.daemon_sample(&sample, true_ms);
+                if !guest.demand.is_urgent() {
+                    let is_open = self.iter().any(|guest| guest.memory.question_ms().is_some());
                     return if is_open { Vec::new() } else { vec![Effect::AllAnswered] };
                 }
             }
-            Said::Request { sequence, keeps } => {
-                guest.request = (keeps < guest.found.memory).then_some(keeps);
-                guest.asked = Some(sequence);
+            DaemonEvent::PoolRequest(request) => {
+                let keeps = guest.daemon.link.agent().bounds().kept(request.pages);
+                let keeps = Some(keeps).filter(|keeps| *keeps < guest.found.memory);
+                guest.demand.ask(keeps, request.sequence);
             }
-            Said::Scan(scan) => return vec![Effect::Scanned(id, scan)],
-            Said::Need => {
-                guest.urgent = true;
+            DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
+            DaemonEvent::Need(Pressure::Memory) => {
+                guest.demand.set_urgent(true);
                 // Its numbers come with the need; if they do not, this brings them.
-                guest.inside.ask(now.ms);
+                guest.daemon.link.ask_sample(now.ms);
             }
-            Said::Bye => (guest.request, guest.asked) = (None, None),
+            DaemonEvent::Bye => guest.demand.withdraw(),
+            // A guest that waits for a CPU is served by the host's scheduler, a status is shown
+            // and recorded as it stands, and nobody asks for files or names here.
+            DaemonEvent::Need(Pressure::Cpu)
+            | DaemonEvent::Status
+            | DaemonEvent::File(_)
+            | DaemonEvent::Named(_) => return Vec::new(),
         }
         self.hurry_for(id, now)
     }
 
     /// Brings the next pass forward for a guest, unless it wants that all the time.
     fn hurry_for(&mut self, id: Id, now: Now) -> Vec<Effect> {
-        let may = self.guests.get_mut(&id).is_some_and(|guest| guest.may_hurry(now.ms));
+        let may = self.guests.get_mut(&id).is_some_and(|guest| guest.demand.may_hurry(now.ms));
         if may { vec![Effect::Hurry] } else { Vec::new() }
     }
 }
 
 /// What a guest is entitled to by the settings, and by what was set by hand.
-fn entitle(guest: &mut Guest, settings: &Settings, over: Option<&Override>) {
+fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
     let (limits, class) = settings.limits(&guest.found.name, guest.found.memory);
-    guest.class = class.unwrap_or_default().to_owned();
+    guest.set_class(class.unwrap_or_default().to_owned());
     guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }

@@ -16,7 +16,7 @@ pub(crate) use schedule::Schedule;
 
 use crate::config::Settings;
 use crate::effect::{Attention, Effect, Now};
-use crate::guest::Guest;
+use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::world::World;
 use counters::Bytes;
@@ -120,20 +120,19 @@ impl Memory {
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
-            let is_foreign = |guest: &&Guest| {
+            let is_foreign = |guest: &&ManagedGuest| {
                 self.records.get(&guest.id).is_some_and(|record| record.is_foreign)
             };
             let ours = world.guests.iter().filter(|guest| !is_foreign(guest));
-            effects.extend(ours.map(|guest| Effect::Hold {
-                guest: guest.id,
-                size: guest.commanded.unwrap_or(guest.actual).min(guest.actual),
-            }));
+            effects.extend(
+                ours.map(|guest| Effect::Hold { guest: guest.id, size: guest.memory.least() }),
+            );
         }
         effects
     }
 
     fn pass(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
-        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.resident).sum();
+        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.memory.resident()).sum();
         let host = world.host.sample(world.settings, resident, now.ms);
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
@@ -168,7 +167,7 @@ impl Memory {
             let command = decision.command.filter(|_| world.acts);
             effects.push(Effect::Decided {
                 guest: id,
-                who: guest.who.clone(),
+                who: guest.who().clone(),
                 row: Box::new(row),
                 moves: command.is_some(),
             });
@@ -178,7 +177,7 @@ impl Memory {
                 // The lease first: a manager that dies between the two has promised too much, and
                 // not taken what nobody would give back. What is given back counts when it is
                 // there.
-                effects.push(Effect::Hold { guest: id, size: size.min(guest.actual) });
+                effects.push(Effect::Hold { guest: id, size: size.min(guest.memory.actual()) });
                 // Its daemon first, which would take the change for its kernel's doing.
                 let reason = decision.to_string();
                 effects.push(Effect::Grant { guest: id, keeps: size, reason });
@@ -192,7 +191,7 @@ impl Memory {
 
     /// A request that the pass gave nothing for is answered with what there is, and why.
     fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
-        for guest in world.guests.iter().filter(|guest| guest.asked.is_some()) {
+        for guest in world.guests.iter().filter(|guest| guest.demand.is_asked()) {
             let is_granted = |decision: &Decision| {
                 decision.key == guest.key() && decision.command.is_some() && world.acts
             };
@@ -204,7 +203,7 @@ impl Memory {
                 || "nothing is known of this guest yet".to_owned(),
                 |(decision, _)| decision.to_string(),
             );
-            let keeps = guest.commanded.unwrap_or(guest.actual);
+            let keeps = guest.memory.target().unwrap_or(guest.memory.actual());
             effects.push(Effect::Grant { guest: guest.id, keeps, reason });
         }
     }
@@ -221,7 +220,7 @@ impl Memory {
             let text =
                 format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
             effects.push(Effect::Release(guest.id));
-            effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(&guest.who)));
+            effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
             effects.push(Effect::Say(text));
         }
     }
@@ -276,7 +275,7 @@ impl Memory {
                 let row = journal::decision(decision, Policy::Shadow, false, now.wall_ms);
                 effects.push(Effect::Decided {
                     guest: id,
-                    who: guest.who.clone(),
+                    who: guest.who().clone(),
                     row: Box::new(row),
                     moves: false,
                 });
@@ -295,7 +294,7 @@ impl Memory {
             return BTreeMap::new();
         }
         let total = host.map(|host| host.total);
-        let context = |guest: &Guest| (guest.key(), context_of(guest, world, total));
+        let context = |guest: &ManagedGuest| (guest.key(), context_of(guest, world, total));
         world.guests.iter().map(context).collect()
     }
 }
@@ -309,7 +308,7 @@ fn known(records: &mut BTreeMap<Id, Record>, guest: Id, is_needed: bool) -> Opti
 }
 
 /// What the operator should not have to look for.
-fn news(decision: &Decision, guest: &Guest) -> Option<Effect> {
+fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     match decision.clause {
         Clause::Stuck => Some(Effect::Say(format!(
@@ -324,7 +323,7 @@ fn news(decision: &Decision, guest: &Guest) -> Option<Effect> {
 
 /// What rules can ask for of a guest and its host, beside the arbiter's numbers.
 pub(crate) fn context_of(
-    guest: &Guest,
+    guest: &ManagedGuest,
     world: &World<'_>,
     host_total: Option<Bytes>,
 ) -> GuestContext {
@@ -333,9 +332,9 @@ pub(crate) fn context_of(
         min: guest.limits.min,
         max: guest.limits.max,
         shares: guest.limits.shares,
-        cpu: guest.usage.map(|usage| usage.cpu_percent),
-        steal: guest.usage.map(|usage| usage.steal_percent),
-        cache: guest.memory.and_then(|memory| memory.cached),
+        cpu: guest.usage().map(|usage| usage.cpu_percent),
+        steal: guest.usage().map(|usage| usage.steal_percent),
+        cache: guest.memory.view().and_then(|memory| memory.cached),
         host: HostMetrics {
             total: host_total,
             swap_in_s: rates.swap_in_s,

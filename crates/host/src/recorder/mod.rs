@@ -5,7 +5,7 @@ mod row;
 mod tests;
 
 use crate::effect::{Effect, Now};
-use crate::guest::Guest;
+use crate::guest::ManagedGuest;
 use crate::scan::{self, Scans};
 use crate::world::World;
 use collect::Sketch;
@@ -38,7 +38,7 @@ impl Recorder {
         self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
         self.blocks_ms.retain(|id, _| world.guests.get(*id).is_some());
         let mut effects = Vec::new();
-        let runs = |guest: &&Guest| {
+        let runs = |guest: &&ManagedGuest| {
             guest.state == RunState::Running && guest.answers && !guest.is_asleep(now.ms)
         };
         for guest in world.guests.iter().filter(runs) {

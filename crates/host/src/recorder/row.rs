@@ -6,7 +6,7 @@
 //! `own_available_bytes` need not know which of the two a guest has.
 
 use crate::control::Scanned;
-use crate::guest::{Guest, MemorySample};
+use crate::guest::{ManagedGuest, MemorySample};
 use collect::Known;
 use hypervisor::BalloonStats;
 use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
@@ -20,12 +20,12 @@ const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
 pub(super) fn known_of(
-    guest: &Guest,
+    guest: &ManagedGuest,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
 ) -> Known {
     Known {
         id: guest.id.0,
-        who: GuestIdentity::clone(&guest.who),
+        who: GuestIdentity::clone(guest.who()),
         process: guest.found.process,
         vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
         row: row_of(guest),
@@ -42,7 +42,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
 }
 
 /// What the manager, the hypervisor and the daemon say of a guest.
-fn row_of(guest: &Guest) -> Row<G> {
+fn row_of(guest: &ManagedGuest) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
     let reports = guest.found.can.page_reporting == Some(true);
@@ -51,16 +51,18 @@ fn row_of(guest: &Guest) -> Row<G> {
         [
             (G::Vcpus, Some(vcpus).filter(|count| *count > 0)),
             (G::Memory, Some(guest.found.memory.0)),
-            (G::Actual, Some(guest.actual.0)),
-            (G::Target, guest.commanded.map(|size| size.0)),
+            (G::Actual, Some(guest.memory.actual().0)),
+            (G::Target, guest.memory.target().map(|size| size.0)),
             (G::Minimum, Some(guest.limits.min.0)),
-            (G::Reported, reports.then_some(guest.reported.0)),
+            (G::Reported, reports.then_some(guest.memory.reported().0)),
         ],
     );
     let most = guest.found.memory.0;
-    match (&guest.newest, guest.inside.hello()) {
+    match (guest.memory.last_sample(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(told)), Some(_)) => put_memory(&mut row, told, most),
-        (Some(MemorySample::Balloon(stats)), _) => put_balloon(&mut row, stats, guest.actual.0),
+        (Some(MemorySample::Balloon(stats)), _) => {
+            put_balloon(&mut row, stats, guest.memory.actual().0)
+        }
         // A daemon that has gone says nothing any more.
         _ => {}
     }
@@ -75,10 +77,10 @@ fn row_of(guest: &Guest) -> Row<G> {
             ],
         );
     }
-    if let Some(status) = guest.inside.status() {
+    if let Some(status) = guest.daemon.link.agent().status() {
         put_status(&mut row, status, most);
     }
-    if let Some(system) = guest.inside.system() {
+    if let Some(system) = guest.daemon.link.agent().system() {
         put_system(&mut row, system);
     }
     row

@@ -3,7 +3,7 @@
 use crate::config::Share;
 use crate::control::{Change, Failure};
 use crate::effect::Override;
-use crate::guest::Guest;
+use crate::guest::ManagedGuest;
 use counters::Bytes;
 use policy::arbiter::Mode;
 
@@ -11,7 +11,11 @@ use policy::arbiter::Mode;
 const SIZE_MIN: Bytes = Bytes::mib(16);
 
 /// Takes a change into what was set by hand, if the guest can have it.
-pub(super) fn changed(over: &mut Override, change: Change, guest: &Guest) -> Result<(), Failure> {
+pub(super) fn changed(
+    over: &mut Override,
+    change: Change,
+    guest: &ManagedGuest,
+) -> Result<(), Failure> {
     let (memory, limits) = (guest.found.memory, guest.limits);
     let name = &guest.found.name;
     let size_of = |share: Share, word: &str| {

@@ -182,7 +182,7 @@ fn set(
     let text = format!("the operator ({by}) set {}", in_words(change));
     let effects = vec![
         Effect::Override(guest.id, over),
-        Effect::note("set", text, Some(&guest.who)),
+        Effect::note("set", text, Some(guest.who())),
         Effect::Hurry,
     ];
     let entitled = Entitled {

@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use virtrpc::{Call, Client, Error, EventKind, Failure, Incoming, Reply, Ticket};
 
 use super::guest::Ask;
-use crate::{Id, connect};
+use crate::Id;
 
 /// A call that is not answered for so long counts as not answered. libvirt itself waits 30 s for
 /// a domain whose monitor is in use, and for ever for one that hangs.
@@ -105,7 +105,7 @@ pub(super) struct Link {
 impl Link {
     /// Connects, without waiting.
     pub(super) fn to(socket: &Path) -> io::Result<Link> {
-        let stream = connect::to_unix(socket)?;
+        let stream = reactor::connect(socket)?;
         let step = Some(Step::Auths);
         Ok(Link { stream, client: Client::new(), open: BTreeMap::new(), step })
     }

@@ -10,7 +10,8 @@ use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
 use reactor::is_passing;
 use rustix::event::PollFlags;
 
-use crate::{Budget, ProcessId, connect};
+use crate::ProcessId;
+use reactor::Budget;
 
 /// Bytes a second that a QEMU may say. Its events come at most once a second a kind, and are
 /// some 200 bytes each; our own questions make it say more, but seldom.
@@ -96,7 +97,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn connect(path: &Path, now_ms: u64) -> io::Result<Link> {
         Ok(Link {
-            stream: connect::to_unix(path)?,
+            stream: reactor::connect(path)?,
             client: Client::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
             open: Vec::new(),

@@ -151,7 +151,7 @@ impl Control {
         };
         let names: Vec<String> = specs().map(|spec| spec.name.clone()).collect();
         stream.set_nonblocking(true).map_err(|e| format!("The connection fails: {e}"))?;
-        fleet.let_go();
+        fleet.yield_to_other_manager();
         answer(stream, &json!({ "managed": names, "dir": dir }));
         Ok(())
     }

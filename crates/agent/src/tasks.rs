@@ -1,6 +1,6 @@
-//! The answer of a guest's daemon to who runs in it, put together from its parts.
+//! Who runs in a guest: the parts of a daemon's answer, put together.
 
-use wire::{Processes, Task, Totals};
+use wire::{Processes, Scan, Task, Totals};
 
 /// Tasks that are asked for, by dispatches and by CPU time: more than an idle guest has awake.
 const TOP: u8 = 100;
@@ -9,7 +9,7 @@ const TASKS_MAX: usize = 512;
 
 /// A whole answer of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
+pub struct TaskScan {
     /// The question.
     pub sequence: u32,
     /// The question before.
@@ -22,24 +22,24 @@ pub struct Scan {
 
 /// The parts of an answer, as they come.
 #[derive(Debug, Default)]
-pub struct Gather {
+pub(crate) struct TaskGather {
     sequence: u32,
     next_part: u8,
-    open: Option<Scan>,
+    open: Option<TaskScan>,
 }
 
-impl Gather {
+impl TaskGather {
     /// The number of the next question. An answer to an older one is not waited for any more.
-    pub fn begin(&mut self) -> wire::Scan {
+    pub(crate) fn begin(&mut self) -> Scan {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.next_part = 0;
-        self.open = Some(Scan { sequence: self.sequence, ..Scan::default() });
-        wire::Scan { sequence: self.sequence, top: TOP }
+        self.open = Some(TaskScan { sequence: self.sequence, ..TaskScan::default() });
+        Scan { sequence: self.sequence, top: TOP }
     }
 
     /// Takes a part; gives the whole with the last one. What nobody asked for, what is out of
     /// order or too much is dropped, and the question with it.
-    pub fn take(&mut self, part: Processes) -> Option<Scan> {
+    pub(crate) fn take(&mut self, part: Processes) -> Option<TaskScan> {
         let mut open = self.open.take().filter(|open| open.sequence == part.sequence)?;
         if part.part != self.next_part || open.tasks.len() + part.tasks.len() > TASKS_MAX {
             return None;
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn parts_make_a_whole_and_what_is_out_of_order_makes_none() {
-        let mut gather = Gather::default();
+        let mut gather = TaskGather::default();
         assert_eq!(gather.take(part(0, 0, &[1], true)), None, "nobody asked");
         assert_eq!(gather.begin().sequence, 1);
         assert_eq!(gather.take(part(1, 0, &[1, 2], false)), None);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_tells_without_end_is_not_listened_to() {
-        let mut gather = Gather::default();
+        let mut gather = TaskGather::default();
         let sequence = gather.begin().sequence;
         let many: Vec<u32> = (0..15).collect();
         for number in 0..=255 {

@@ -5,11 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use reactor::is_passing;
-use rustix::event::PollFlags;
+use reactor::{Budget, PollFlags, connect, is_passing};
 use wire::{Decoder, Dropped, ToGuest, ToHost};
-
-use crate::{Budget, connect};
 
 /// Bytes a second that a guest may say; a status is 150, and comes once a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
@@ -51,7 +48,7 @@ impl Port {
     /// Connects to the socket of a port. It does not wait: a socket whose queue is full gives
     /// `WouldBlock`, as one where somebody else is being served does.
     pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
-        Port::new(connect::to_unix(path)?, now_ms)
+        Port::new(connect(path)?, now_ms)
     }
 
     /// The user whose process listened at the other end.
@@ -139,7 +136,6 @@ impl Port {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
     use std::os::unix::net::UnixListener;
 
     #[test]
@@ -165,8 +161,8 @@ mod tests {
 
     #[test]
     fn a_connection_is_made_or_refused_and_never_waited_for() {
-        let tree = Tree::new();
-        let path = tree.path().join("g1.port");
+        let path = std::env::temp_dir().join(format!("pinhead-port-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
         let connect = || Port::connect(&path, 0).map(drop).map_err(|e| e.kind());
         assert_eq!(connect(), Err(io::ErrorKind::NotFound));
         let listener = UnixListener::bind(&path).unwrap();
@@ -186,6 +182,7 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         drop((listener, kept));
         assert_eq!(connect(), Err(io::ErrorKind::ConnectionRefused));
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -1,0 +1,356 @@
+//! What is known of a daemon, and what is said to it: a pure state machine.
+
+use base::PAGE_BYTES;
+use counters::Bytes;
+use wire::{
+    Capture, File, Grant, Hello, Identified, Identity, Memory, PoolKind, PoolRequest, Pressure,
+    Sample, Status, System, ToGuest, ToHost, Welcome,
+};
+
+use crate::bounds::GuestBounds;
+use crate::files::{Captured, Captures};
+use crate::question::SampleQuestion;
+use crate::tasks::{TaskGather, TaskScan};
+
+/// More of one CPU than this is a load, of which a settled daemon is told: an idle kernel runs now
+/// and then by itself, and each look would keep it awake.
+pub const BUSY_PERCENT: f64 = 10.0;
+/// The shortest time between two messages to look, whatever the daemon's rules say: the daemon's
+/// clock decides when it looks, here only the flood of messages is kept down.
+pub const LOOK_MIN_MS: u64 = 250;
+/// How often a daemon looks that has not said how often.
+const UPDATE_MS: u64 = 1_000;
+
+/// Whether daemons' requests for memory are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolGrants {
+    /// They are.
+    #[default]
+    Yes,
+    /// They are not: daemons do as they would without a host. It only looks on.
+    No,
+}
+
+/// Something that happened to a daemon.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "made and taken at once, never kept")]
+pub enum AgentInput {
+    /// It said something.
+    Heard(ToHost),
+    /// Its guest's virtual CPUs use this much, in percent of one CPU.
+    Load(f64),
+    /// Time has passed.
+    Tick,
+    /// Its guest has started again: nothing that was known of its inside holds.
+    Rebooted,
+    /// Its port is closed.
+    Closed,
+}
+
+/// What is to be done about it.
+#[derive(Debug, PartialEq)]
+pub enum AgentEffect {
+    /// Say this to the daemon.
+    Say(ToGuest),
+    /// Tell the owner.
+    Tell(DaemonEvent),
+}
+
+/// An event from a guest daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DaemonEvent {
+    /// It is there, in this boot of its guest.
+    Here([u8; 16]),
+    /// It has said how things are: see [`Agent::status`].
+    Status,
+    /// Its guest's memory, and when that was true at least. The time is `None` for the answer to
+    /// a question that was put again meanwhile.
+    Sample(Box<Memory>, Option<u64>),
+    /// Its rules want a pool of this size.
+    PoolRequest(PoolRequest),
+    /// Who runs in its guest.
+    Tasks(Box<TaskScan>),
+    /// Tasks wait for this.
+    Need(Pressure),
+    /// A file is complete, or will never be.
+    File(Captured),
+    /// Its guest has taken its name, or this is why not.
+    Named(Result<(), String>),
+    /// It ends and has given back what it took.
+    Bye,
+}
+
+/// How often a daemon was asked for something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskCounts {
+    /// To look, because its virtual CPUs had run.
+    pub looks: u64,
+    /// How its memory is.
+    pub samples: u64,
+    /// Who runs in it.
+    pub scans: u64,
+}
+
+/// Whether a guest is the one that it is to be. A clone goes on from its template's state: what
+/// its daemon says before it has its name is said by the template's guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Naming {
+    /// It is itself, as is every guest that boots.
+    #[default]
+    Done,
+    /// It was not told yet who it is.
+    Due,
+    /// It was told, and has not said that it is.
+    Told,
+}
+
+/// What the host knows of a daemon.
+#[derive(Debug, Default)]
+pub struct Agent {
+    bounds: GuestBounds,
+    grants: PoolGrants,
+    naming: Naming,
+    /// Whether it has said hello since it was there last.
+    is_here: bool,
+    hello: Option<Hello>,
+    status: Option<Status>,
+    system: Option<System>,
+    last_sample: Option<Memory>,
+    memory_needs: u64,
+    question: SampleQuestion,
+    tasks: TaskGather,
+    files: Captures,
+    looked_ms: u64,
+    asked: AskCounts,
+}
+
+impl Agent {
+    /// Nothing is known yet but what its guest was started with.
+    pub fn new(bounds: GuestBounds, grants: PoolGrants) -> Agent {
+        Agent { bounds, grants, ..Agent::default() }
+    }
+
+    /// The same for a clone, which has no name yet.
+    pub fn unnamed(bounds: GuestBounds, grants: PoolGrants) -> Agent {
+        Agent { naming: Naming::Due, ..Agent::new(bounds, grants) }
+    }
+
+    /// What its guest was started with.
+    pub fn bounds(&self) -> GuestBounds {
+        self.bounds
+    }
+
+    /// Whether its guest is the one that it is to be.
+    pub fn is_named(&self) -> bool {
+        self.naming == Naming::Done
+    }
+
+    /// Whether a daemon is there that answers.
+    pub fn is_up(&self) -> bool {
+        self.is_here && self.question.is_answered()
+    }
+
+    /// What the daemon that is there said of itself.
+    pub fn hello(&self) -> Option<&Hello> {
+        self.hello.as_ref().filter(|_| self.is_here)
+    }
+
+    /// What it said last of how things are, within what its guest can be.
+    pub fn status(&self) -> Option<&Status> {
+        self.status.as_ref().filter(|_| self.is_here)
+    }
+
+    /// How its guest is as a whole, by the last answer to who runs in it.
+    pub fn system(&self) -> Option<&System> {
+        self.system.as_ref().filter(|_| self.is_here)
+    }
+
+    /// What the last daemon said of itself, whether it is still there or not.
+    pub fn last_hello(&self) -> Option<&Hello> {
+        self.hello.as_ref()
+    }
+
+    /// The same of its last status.
+    pub fn last_status(&self) -> Option<&Status> {
+        self.status.as_ref()
+    }
+
+    /// The same of its last sample.
+    pub fn last_sample(&self) -> Option<&Memory> {
+        self.last_sample.as_ref()
+    }
+
+    /// How often it has said that tasks wait for memory.
+    pub fn memory_needs(&self) -> u64 {
+        self.memory_needs
+    }
+
+    /// How often it was asked for something.
+    pub fn asked(&self) -> AskCounts {
+        self.asked
+    }
+
+    /// Forgets what was said of the guest's state: another host has it now.
+    pub fn forget_state(&mut self) {
+        (self.status, self.last_sample) = (None, None);
+    }
+
+    /// Takes what happened.
+    pub fn step(&mut self, input: AgentInput, now_ms: u64) -> Vec<AgentEffect> {
+        match input {
+            AgentInput::Heard(message) => self.hear(message, now_ms),
+            AgentInput::Load(percent) => self.look(percent, now_ms),
+            AgentInput::Tick => {
+                let late = std::iter::from_fn(|| self.files.expire(now_ms));
+                late.map(|file| AgentEffect::Tell(DaemonEvent::File(file))).collect()
+            }
+            AgentInput::Rebooted | AgentInput::Closed => {
+                self.is_here = false;
+                self.question.heard();
+                Vec::new()
+            }
+        }
+    }
+
+    fn hear(&mut self, message: ToHost, now_ms: u64) -> Vec<AgentEffect> {
+        if self.naming != Naming::Done {
+            return self.hear_name(message).map(AgentEffect::Tell).into_iter().collect();
+        }
+        let event = match message {
+            ToHost::Hello(hello) => return self.here(hello),
+            ToHost::Status(status) => {
+                self.status = Some(self.bounds.hold(status));
+                Some(DaemonEvent::Status)
+            }
+            ToHost::Memory(sample) => {
+                self.question.heard();
+                self.last_sample = Some(sample);
+                let true_ms = self.question.true_at(sample.sequence, now_ms);
+                Some(DaemonEvent::Sample(Box::new(sample), true_ms))
+            }
+            ToHost::PoolRequest(request) => Some(DaemonEvent::PoolRequest(request)),
+            ToHost::Processes(part) => {
+                self.tasks.take(part).map(|scan| DaemonEvent::Tasks(Box::new(scan)))
+            }
+            ToHost::System(system) => {
+                self.system = Some(system);
+                None
+            }
+            ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::File),
+            ToHost::Need(pressure) => {
+                // It has woken by itself, and looks.
+                self.looked_ms = now_ms;
+                self.memory_needs += u64::from(pressure == Pressure::Memory);
+                Some(DaemonEvent::Need(pressure))
+            }
+            ToHost::Bye => {
+                self.is_here = false;
+                Some(DaemonEvent::Bye)
+            }
+            // It has its name, and was not asked.
+            ToHost::Identified(_) => None,
+        };
+        event.map(AgentEffect::Tell).into_iter().collect()
+    }
+
+    fn here(&mut self, hello: Hello) -> Vec<AgentEffect> {
+        let (boot, is_reply) = (hello.boot_id, hello.reply);
+        if !self.is_here || !is_reply {
+            self.status = None;
+        }
+        if !self.is_here {
+            self.system = None;
+        }
+        self.question.heard();
+        self.hello = Some(hello);
+        self.is_here = true;
+        let welcome = (!is_reply).then(|| AgentEffect::Say(self.welcome()));
+        welcome.into_iter().chain([AgentEffect::Tell(DaemonEvent::Here(boot))]).collect()
+    }
+
+    fn hear_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
+        let ToHost::Identified(Identified { refusal }) = message else { return None };
+        // One that was not told yet cannot know who it is to be.
+        if self.naming != Naming::Told {
+            return None;
+        }
+        if !refusal.is_empty() {
+            return Some(DaemonEvent::Named(Err(refusal)));
+        }
+        self.naming = Naming::Done;
+        Some(DaemonEvent::Named(Ok(())))
+    }
+
+    /// Whether it needs not look before its guest's virtual CPUs have run.
+    pub fn is_settled(&self) -> bool {
+        self.status().is_some_and(|status| status.settled)
+    }
+
+    /// Tells a settled daemon that its virtual CPUs have run, as often as its rules look.
+    fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Vec<AgentEffect> {
+        let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
+        let is_due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(LOOK_MIN_MS);
+        if cpu_percent < BUSY_PERCENT || !is_due || !self.is_settled() {
+            return Vec::new();
+        }
+        self.looked_ms = now_ms;
+        self.asked.looks += 1;
+        vec![AgentEffect::Say(ToGuest::Look)]
+    }
+
+    /// What a host says first.
+    pub fn welcome(&self) -> ToGuest {
+        let grants = self.grants == PoolGrants::Yes;
+        ToGuest::Welcome(Welcome { memory_pages: self.bounds.pages(), grants, paces: true })
+    }
+
+    /// Asks how the guest's memory is. `None` if nobody is there to ask.
+    pub fn ask_sample(&mut self, now_ms: u64) -> Option<ToGuest> {
+        self.hello()?;
+        self.asked.samples += 1;
+        Some(ToGuest::Sample(Sample { sequence: self.question.ask(now_ms) }))
+    }
+
+    /// Whether the answer to that is to be waited for: it was not asked in vain too often.
+    pub fn is_worth_waiting(&self) -> bool {
+        self.question.is_worth_waiting()
+    }
+
+    /// Asks who runs in the guest. `None` if nobody is there to ask.
+    pub fn ask_tasks(&mut self) -> Option<ToGuest> {
+        self.hello()?;
+        self.asked.scans += 1;
+        Some(ToGuest::Scan(self.tasks.begin()))
+    }
+
+    /// Asks for a file: the number of the request. `None` while too many are on their way.
+    pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<(u32, ToGuest)> {
+        let sequence = self.files.begin(file, now_ms)?;
+        Some((sequence, ToGuest::Capture(Capture { sequence, file })))
+    }
+
+    /// Says how much its guest keeps, and why. `None` if nobody is there, or its kernel has a
+    /// pool of its own and nothing of ours.
+    pub fn grant(&self, sequence: u32, keeps: Bytes, reason: String) -> Option<ToGuest> {
+        self.hello().filter(|hello| hello.pool != PoolKind::Cmm)?;
+        let pages = self.bounds.memory.less(keeps).0 / PAGE_BYTES;
+        Some(ToGuest::Grant(Grant { sequence, pages, reason }))
+    }
+
+    /// Whether a clone was not told yet who it is.
+    pub fn wants_name(&self) -> bool {
+        self.naming == Naming::Due
+    }
+
+    /// Tells a clone who it is, once.
+    pub fn identify(&mut self, identity: Identity) -> Option<ToGuest> {
+        if !self.wants_name() {
+            return None;
+        }
+        self.naming = Naming::Told;
+        Some(ToGuest::Identify(identity))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! The host's side of a guest's daemon: what it said, what it was asked, and the port to it.
+//!
+//! ```text
+//!   socket ─► Port: budget, frames ─► AgentLink ─► Agent::step ─► effects ─► say ─► socket
+//!                                                                     └─► DaemonEvent ─► owner
+//!   owner: sample, tasks, file, grant, identify ─► AgentLink
+//! ```
+//!
+//! [`Agent`] does no I/O and knows no policy: whether memory is granted, and to whom, is its
+//! owner's decision. Whatever a daemon says is a claim. It is held within what the guest was
+//! started with, and a flood is read within a budget.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod bounds;
+mod files;
+mod link;
+mod port;
+mod question;
+mod tasks;
+
+pub use agent::{
+    Agent, AgentEffect, AgentInput, AskCounts, BUSY_PERCENT, DaemonEvent, LOOK_MIN_MS, PoolGrants,
+};
+pub use bounds::GuestBounds;
+pub use files::Captured;
+pub use link::AgentLink;
+pub use port::Port;
+pub use tasks::TaskScan;

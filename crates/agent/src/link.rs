@@ -1,0 +1,215 @@
+//! A daemon and the port to it: effects of [`Agent`] done, its questions sent.
+
+use std::os::fd::BorrowedFd;
+
+use counters::Bytes;
+use reactor::PollFlags;
+use wire::{Dropped, File, Identity, ToGuest};
+
+use crate::agent::{Agent, AgentEffect, AgentInput, DaemonEvent};
+use crate::port::Port;
+
+/// A daemon, and its port while that is open.
+#[derive(Debug, Default)]
+pub struct AgentLink {
+    agent: Agent,
+    port: Option<Port>,
+    is_lost: bool,
+}
+
+impl AgentLink {
+    /// The port is not open yet.
+    pub fn new(agent: Agent) -> AgentLink {
+        AgentLink { agent, port: None, is_lost: false }
+    }
+
+    /// What is known of the daemon.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Forgets what was said of the guest's state.
+    pub fn forget_state(&mut self) {
+        self.agent.forget_state();
+    }
+
+    /// Speaks through this port from now on. Nothing is said yet.
+    pub fn open(&mut self, port: Port) {
+        (self.port, self.is_lost) = (Some(port), false);
+    }
+
+    /// Closes the port.
+    pub fn close(&mut self) {
+        (self.port, self.is_lost) = (None, false);
+        self.agent.step(AgentInput::Closed, 0);
+    }
+
+    /// Whether the port is open.
+    pub fn is_open(&self) -> bool {
+        self.port.is_some()
+    }
+
+    /// Whether the other end has closed the port.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    fn lose(&mut self) {
+        self.close();
+        self.is_lost = true;
+    }
+
+    /// What to wait for, while the port is open. One without a budget is not waited for at all:
+    /// if its other end is closed, that would be told again and again until it may be read.
+    pub fn fd(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let port = self.port.as_ref()?;
+        Some((port.as_fd(), port.flags())).filter(|(_, flags)| !flags.is_empty())
+    }
+
+    /// Gives the port its budget, and up what the daemon is late with.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
+        if let Some(port) = &mut self.port {
+            port.refill(now_ms);
+        }
+        self.step(AgentInput::Tick, now_ms)
+    }
+
+    /// Takes what the daemon has said, and hands over what waits for it.
+    pub fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Vec<DaemonEvent> {
+        let mut events = Vec::new();
+        let Some(port) = &mut self.port else { return events };
+        let sent = port.send();
+        let received = match flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            true => port.receive(),
+            false => Ok(()),
+        };
+        while let Some(message) = self.port.as_mut().and_then(Port::next) {
+            events.extend(self.step(AgentInput::Heard(message), now_ms));
+        }
+        if sent.is_err() || received.is_err() {
+            self.lose();
+        }
+        events
+    }
+
+    fn step(&mut self, input: AgentInput, now_ms: u64) -> Vec<DaemonEvent> {
+        let mut events = Vec::new();
+        for effect in self.agent.step(input, now_ms) {
+            match effect {
+                AgentEffect::Say(message) => self.say(&message),
+                AgentEffect::Tell(event) => events.push(event),
+            }
+        }
+        events
+    }
+
+    /// Says something, now or when the daemon reads.
+    pub fn say(&mut self, message: &ToGuest) {
+        if self.port.as_mut().is_some_and(|port| port.say(message).is_err()) {
+            self.lose();
+        }
+    }
+
+    fn say_if(&mut self, message: Option<ToGuest>) -> bool {
+        message.inspect(|message| self.say(message)).is_some()
+    }
+
+    /// Introduces the host.
+    pub fn welcome(&mut self) {
+        self.say(&self.agent.welcome());
+    }
+
+    /// Its guest has started again: its daemon will say hello.
+    pub fn rebooted(&mut self) {
+        self.agent.step(AgentInput::Rebooted, 0);
+    }
+
+    /// Its guest's virtual CPUs use this much, in percent of one CPU.
+    pub fn load(&mut self, cpu_percent: f64, now_ms: u64) {
+        self.step(AgentInput::Load(cpu_percent), now_ms);
+    }
+
+    /// Asks how the guest's memory is. False if no answer is to be waited for.
+    pub fn ask_sample(&mut self, now_ms: u64) -> bool {
+        let question = self.agent.ask_sample(now_ms);
+        self.say_if(question) && self.agent.is_worth_waiting()
+    }
+
+    /// Asks who runs in the guest. False if nobody is there to ask.
+    pub fn ask_tasks(&mut self) -> bool {
+        let question = self.agent.ask_tasks();
+        self.say_if(question)
+    }
+
+    /// Asks for a file; the answer has this number. `None` while too many are on their way.
+    pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
+        let (sequence, question) = self.agent.ask_file(file, now_ms)?;
+        self.say(&question);
+        Some(sequence)
+    }
+
+    /// Says how much the guest keeps, and why.
+    pub fn grant(&mut self, sequence: u32, keeps: Bytes, reason: String) {
+        let grant = self.agent.grant(sequence, keeps, reason);
+        self.say_if(grant);
+    }
+
+    /// Tells a clone who it is, once.
+    pub fn identify(&mut self, identity: Identity) {
+        let message = self.agent.identify(identity);
+        self.say_if(message);
+    }
+
+    /// Bytes that were no message, and turns in which the daemon said too much.
+    pub fn misbehaviour(&self) -> (Dropped, u64) {
+        self.port.as_ref().map_or_else(Default::default, |port| (port.dropped(), port.floods))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn link() -> (AgentLink, UnixStream) {
+        let (guest, host) = UnixStream::pair().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        let mut link = AgentLink::default();
+        link.open(Port::new(host, 0).unwrap());
+        (link, guest)
+    }
+
+    #[test]
+    fn a_port_that_has_said_too_much_is_not_waited_for_even_if_it_is_closed() {
+        let (mut link, mut guest) = link();
+        for turn in 0.. {
+            while guest.write(&[0x9D; 4096]).is_ok() {}
+            link.turn(PollFlags::IN, 0);
+            if link.fd().is_none() {
+                break;
+            }
+            assert!(turn < 1_000, "its budget has no end");
+        }
+        drop(guest);
+        assert!(link.fd().is_none());
+        for now_ms in (250..60_000).step_by(250) {
+            link.tick(now_ms);
+            link.turn(PollFlags::IN | PollFlags::HUP, now_ms);
+        }
+        assert!(link.is_lost() && !link.is_open(), "its end is seen when it may be read");
+    }
+
+    #[test]
+    fn a_flood_of_small_messages_is_not_kept() {
+        let (mut link, mut guest) = link();
+        let mut byes = Vec::new();
+        (0..1_000).for_each(|_| wire::encode(&wire::ToHost::Bye, &mut byes));
+        let mut heard = 0;
+        guest.write_all(&byes).unwrap();
+        for _ in 0..3 {
+            heard += link.turn(PollFlags::IN, 0).len();
+        }
+        assert_eq!(heard, 1_000, "what was read is taken in the turn that read it");
+    }
+}

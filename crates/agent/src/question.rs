@@ -1,0 +1,46 @@
+//! The question how a guest's memory is, and whether it is answered.
+
+/// After this many unanswered questions a daemon counts as gone.
+const UNANSWERED_MAX: u32 = 3;
+
+/// The newest question.
+#[derive(Debug, Default)]
+pub(crate) struct SampleQuestion {
+    sequence: u32,
+    asked_ms: u64,
+    unanswered: u32,
+}
+
+impl SampleQuestion {
+    /// Asks again: the number of the question.
+    pub(crate) fn ask(&mut self, now_ms: u64) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.asked_ms = now_ms;
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.sequence
+    }
+
+    /// The daemon has said something: it is there.
+    pub(crate) fn heard(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// When an answer was true at least: when it was asked for. `None` for the answer to a question
+    /// that was put again meanwhile, which says nothing new.
+    pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
+        match sequence {
+            0 => Some(now_ms),
+            sequence => (sequence == self.sequence).then_some(self.asked_ms),
+        }
+    }
+
+    /// Whether the daemon answers, as far as it was asked.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.unanswered < UNANSWERED_MAX
+    }
+
+    /// Whether one that was just asked may still be waited for.
+    pub(crate) fn is_worth_waiting(&self) -> bool {
+        self.unanswered <= UNANSWERED_MAX
+    }
+}

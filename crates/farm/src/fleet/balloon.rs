@@ -1,0 +1,67 @@
+//! Grants on their way through QEMU: one at a time, while it works only the newest request waits.
+
+use qmp::{Failure, Reply, Ticket};
+use wire::{Grant, PoolRequest};
+
+/// A balloon command that QEMU has not answered yet.
+#[derive(Debug)]
+struct Pending {
+    ticket: Ticket,
+    grant: Grant,
+}
+
+/// What a guest's balloon was told, and is to be told.
+#[derive(Debug, Default)]
+pub(super) struct BalloonGrants {
+    pending: Option<Pending>,
+    wanted: Option<PoolRequest>,
+    granted_pages: u64,
+}
+
+impl BalloonGrants {
+    /// Takes a request; gives it back if QEMU is free to be told now.
+    pub(super) fn request(&mut self, request: PoolRequest) -> Option<PoolRequest> {
+        if self.pending.is_none() {
+            return Some(request);
+        }
+        self.wanted = Some(request);
+        None
+    }
+
+    /// QEMU was told; the daemon is, when QEMU has answered.
+    pub(super) fn begin(&mut self, ticket: Ticket, grant: Grant) {
+        self.pending = Some(Pending { ticket, grant });
+    }
+
+    /// QEMU could not be told: what the daemon is told instead.
+    pub(super) fn refuse(&self, sequence: u32, reason: String) -> Grant {
+        Grant { sequence, pages: self.granted_pages, reason }
+    }
+
+    /// Takes QEMU's answer: what the daemon is told, and the request that is next.
+    pub(super) fn answered(
+        &mut self,
+        ticket: Ticket,
+        outcome: Result<Reply, Failure>,
+    ) -> Option<(Grant, Option<PoolRequest>)> {
+        let Pending { grant, .. } = self.pending.take_if(|pending| pending.ticket == ticket)?;
+        let grant = match outcome {
+            Ok(_) => {
+                self.granted_pages = grant.pages;
+                grant
+            }
+            Err(failure) => self.refuse(grant.sequence, failure.desc),
+        };
+        Some((grant, self.wanted.take()))
+    }
+
+    /// Another has the balloon: what QEMU still answers is nobody's any more.
+    pub(super) fn yield_to_other_manager(&mut self) {
+        (self.pending, self.wanted) = (None, None);
+    }
+
+    /// All memory is the guest's again.
+    pub(super) fn reset(&mut self) {
+        self.granted_pages = 0;
+    }
+}

@@ -1,0 +1,29 @@
+//! What happens to the guests of a fleet.
+
+use agent::Captured;
+
+/// Something that happened in a turn.
+#[derive(Debug)]
+pub enum Event {
+    /// The guest of this place said hello.
+    Up(usize),
+    /// The guest of this place starts again, in the same QEMU.
+    Reset(usize),
+    /// The guest of this place has hung in its boot; the words say what was kept of it. It is
+    /// started again or ends, without a further word of this kind.
+    Hung {
+        /// Whose boot.
+        guest: usize,
+        /// What happened.
+        note: String,
+    },
+    /// The guest of this place has ended; its state says how.
+    Ended(usize),
+    /// A captured file is complete, or will never be.
+    Captured {
+        /// Whose file.
+        guest: usize,
+        /// The file.
+        captured: Captured,
+    },
+}

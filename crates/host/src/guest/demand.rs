@@ -1,0 +1,76 @@
+//! What a guest asks for: a size for its rules, and memory at once.
+
+use counters::Bytes;
+use reactor::Budget;
+
+/// Passes a second that a guest's own words may bring forward, beside those that come anyway, and
+/// how many at once: a guest that grows fast says so some times, and one that never stops would
+/// have all others looked at ten times a second.
+const HURRIES_A_SECOND: u64 = 2;
+const HURRIES_BURST: u64 = 20;
+
+/// What a guest asks for.
+#[derive(Debug)]
+pub struct GuestDemand {
+    request: Option<Bytes>,
+    sequence: Option<u32>,
+    is_urgent: bool,
+    hurries: Budget,
+}
+
+impl GuestDemand {
+    /// It asks for nothing yet.
+    pub fn new(now_ms: u64) -> GuestDemand {
+        let hurries = Budget::new(HURRIES_A_SECOND, HURRIES_BURST, now_ms);
+        GuestDemand { request: None, sequence: None, is_urgent: false, hurries }
+    }
+
+    /// The size that its own rules are content with.
+    pub fn request(&self) -> Option<Bytes> {
+        self.request
+    }
+
+    /// Takes a request of its rules, which the next pass answers under this number.
+    pub fn ask(&mut self, keeps: Option<Bytes>, sequence: u32) {
+        (self.request, self.sequence) = (keeps, Some(sequence));
+    }
+
+    /// Its rules have ended, and ask for nothing.
+    pub fn withdraw(&mut self) {
+        (self.request, self.sequence) = (None, None);
+    }
+
+    /// Whether a request is to be answered.
+    pub fn is_asked(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// The number of the request that is answered now.
+    pub fn take_asked(&mut self) -> Option<u32> {
+        self.sequence.take()
+    }
+
+    /// Whether it said that it waits for memory, since the last pass.
+    pub fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    /// It waits for memory, or a pass has seen that it did.
+    pub fn set_urgent(&mut self, is_urgent: bool) {
+        self.is_urgent = is_urgent;
+    }
+
+    /// Whether it may have the next pass at once.
+    pub fn may_hurry(&mut self, now_ms: u64) -> bool {
+        self.hurries.refill(now_ms);
+        let may = self.hurries.left() > 0;
+        self.hurries.spend(1);
+        may
+    }
+
+    /// Another boot asks for nothing yet.
+    pub fn rebooted(&mut self) {
+        self.withdraw();
+        self.is_urgent = false;
+    }
+}

@@ -1,0 +1,82 @@
+//! Who a guest is: a new boot makes it another one.
+
+use hypervisor::Found;
+use model::GuestIdentity;
+use std::sync::Arc;
+
+/// A guest that starts again is noted at most this often; none boots in less.
+const BOOT_NOTE_MS: u64 = 2_000;
+
+/// A guest's identity, through its boots.
+#[derive(Debug)]
+pub struct IdentityTracker {
+    who: Arc<GuestIdentity>,
+    class: String,
+    boot: Option<[u8; 16]>,
+    boots: u32,
+    noted_ms: Option<u64>,
+}
+
+impl IdentityTracker {
+    /// That of a guest as it was found.
+    pub fn new(found: &Found, class: String) -> IdentityTracker {
+        let who = Arc::new(identity(found, &class, None, 0));
+        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None }
+    }
+
+    /// Who it is.
+    pub fn who(&self) -> &Arc<GuestIdentity> {
+        &self.who
+    }
+
+    /// The class that its name put it in.
+    pub fn class(&self) -> &str {
+        &self.class
+    }
+
+    /// Puts it into another class. What is in the journal already stays as it is.
+    pub fn set_class(&mut self, class: String) {
+        self.class = class;
+    }
+
+    /// It has started again.
+    pub fn rebooted(&mut self, found: &Found) {
+        self.boots += 1;
+        self.renew(found);
+    }
+
+    /// Whether that is to be noted.
+    pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
+        let is_due = self.noted_ms.is_none_or(|at| now_ms >= at + BOOT_NOTE_MS);
+        if is_due {
+            self.noted_ms = Some(now_ms);
+        }
+        is_due
+    }
+
+    /// Its daemon said in which boot it is. True if that is another one than before.
+    pub fn is_new_boot(&mut self, boot: [u8; 16], found: &Found) -> bool {
+        let before = self.boot.replace(boot);
+        if before == Some(boot) {
+            return false;
+        }
+        self.renew(found);
+        before.is_some()
+    }
+
+    fn renew(&mut self, found: &Found) {
+        self.who = Arc::new(identity(found, &self.class, self.boot, self.boots));
+    }
+}
+
+fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> GuestIdentity {
+    let hex = |bytes: [u8; 16]| bytes.map(|byte| format!("{byte:02x}")).concat();
+    GuestIdentity {
+        uuid: wire::uuid_text(&found.uuid),
+        name: found.name.clone(),
+        class: class.to_owned(),
+        pid: found.process.map(|process| process.pid),
+        start_ticks: found.process.map(|process| process.start_ticks),
+        boot: boot.map_or_else(|| format!("boot {boots}"), hex),
+    }
+}

@@ -1,0 +1,171 @@
+//! What is known of a guest's memory: what was said, what the arbiter takes of it, and what of it
+//! is in the host's memory.
+
+use super::arbiter_view::{memory_of, memory_of_stats};
+use counters::Bytes;
+use hypervisor::BalloonStats;
+use policy::arbiter::Memory;
+
+/// What of a guest that sleeps is in the host's memory is read this often.
+const RESIDENT_MS: u64 = 5_000;
+
+/// What was said of a guest's memory.
+#[derive(Clone, Debug)]
+pub enum MemorySample {
+    /// Its daemon.
+    Daemon(Box<wire::Memory>),
+    /// The statistics of its balloon.
+    Balloon(Box<BalloonStats>),
+}
+
+/// A guest's memory.
+#[derive(Debug)]
+pub struct GuestMemory {
+    actual: Bytes,
+    target: Option<Bytes>,
+    view: Option<Memory>,
+    last_sample: Option<MemorySample>,
+    samples: u32,
+    stats_asked_ms: Option<u64>,
+    question_ms: Option<u64>,
+    resident: Option<Bytes>,
+    resident_ms: Option<u64>,
+    reported: Bytes,
+}
+
+impl GuestMemory {
+    /// Of a guest that has so much.
+    pub fn new(actual: Bytes) -> GuestMemory {
+        GuestMemory {
+            actual,
+            target: None,
+            view: None,
+            last_sample: None,
+            samples: 0,
+            stats_asked_ms: None,
+            question_ms: None,
+            resident: None,
+            resident_ms: None,
+            reported: Bytes::ZERO,
+        }
+    }
+
+    /// The memory that it has.
+    pub fn actual(&self) -> Bytes {
+        self.actual
+    }
+
+    /// It has this much now.
+    pub fn set_actual(&mut self, actual: Bytes) {
+        self.actual = actual;
+    }
+
+    /// The last size that its balloon was told, by this manager.
+    pub fn target(&self) -> Option<Bytes> {
+        self.target
+    }
+
+    /// Its balloon is told this size.
+    pub fn set_target(&mut self, target: Bytes) {
+        self.target = Some(target);
+    }
+
+    /// What it has now, or will have if its balloon is on its way down.
+    pub fn least(&self) -> Bytes {
+        self.target.unwrap_or(self.actual).min(self.actual)
+    }
+
+    /// What the arbiter takes of the last sample, as old as the question.
+    pub fn view(&self) -> Option<Memory> {
+        self.view
+    }
+
+    /// The same once there are two samples: rates need two, so the first one puts no guest to
+    /// sleep.
+    pub fn settled_view(&self) -> Option<Memory> {
+        self.view.filter(|_| self.samples >= 2)
+    }
+
+    /// What was said last, as it was said: this is what is recorded.
+    pub fn last_sample(&self) -> Option<&MemorySample> {
+        self.last_sample.as_ref()
+    }
+
+    /// What of it is in the host's memory.
+    pub fn resident(&self) -> Option<Bytes> {
+        self.resident
+    }
+
+    /// Free memory that came back without the balloon, by page reporting.
+    pub fn reported(&self) -> Bytes {
+        self.reported
+    }
+
+    /// It is asked how its memory is.
+    pub fn ask(&mut self, now_ms: u64) {
+        self.question_ms = Some(now_ms);
+    }
+
+    /// Its balloon is asked for statistics.
+    pub fn ask_balloon(&mut self, now_ms: u64) {
+        self.stats_asked_ms = Some(now_ms);
+    }
+
+    /// Since when a question is open.
+    pub fn question_ms(&self) -> Option<u64> {
+        self.question_ms
+    }
+
+    /// An answer is not waited for any more.
+    pub fn close_question(&mut self) {
+        self.question_ms = None;
+    }
+
+    /// Takes what its daemon said, and when that was true at least. True if it is news.
+    pub fn daemon_sample(
+        &mut self,
+        sample: &wire::Memory,
+        true_ms: Option<u64>,
+        most: Bytes,
+    ) -> bool {
+        self.last_sample = Some(MemorySample::Daemon(Box::new(*sample)));
+        let Some(at_ms) = true_ms else { return false };
+        self.sampled(memory_of(sample, self.actual, most, at_ms));
+        true
+    }
+
+    /// Takes its balloon's statistics, as old as the question.
+    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
+        let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
+        self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
+        self.sampled(memory_of_stats(stats, self.actual, at_ms));
+    }
+
+    fn sampled(&mut self, memory: Memory) {
+        self.view = Some(memory);
+        self.samples = self.samples.saturating_add(1);
+        self.question_ms = None;
+    }
+
+    /// Whether what is in the host's memory was not read for long.
+    pub fn is_resident_old(&self, now_ms: u64) -> bool {
+        self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
+    }
+
+    /// So much of it is in the host's memory now. What has left since the last time has come back
+    /// by page reporting, if the guest reports and its balloon does not take it.
+    pub fn read_resident(&mut self, now: Option<Bytes>, reports: bool, now_ms: u64) {
+        self.resident_ms = Some(now_ms);
+        let Some(now) = now else { return };
+        let takes = self.target.is_some_and(|target| target < self.actual);
+        if let Some(before) = self.resident.filter(|_| reports && !takes) {
+            self.reported = self.reported.plus(before.less(now));
+        }
+        self.resident = Some(now);
+    }
+
+    /// Nothing that was said holds after a reboot.
+    pub fn rebooted(&mut self) {
+        (self.view, self.last_sample, self.samples) = (None, None, 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! One guest: what it is, what it may have, and what is known of it now.
+
+mod arbiter_view;
+mod cpu;
+mod demand;
+mod identity;
+mod memory;
+
+pub use demand::GuestDemand;
+pub use memory::{GuestMemory, MemorySample};
+
+use crate::daemon_port::{DaemonPort, PortOwner};
+use crate::outside::Outside;
+use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
+use cpu::CpuWatch;
+use hypervisor::{BalloonStats, BlockStats, Found, Id, RunState, Usage};
+use identity::IdentityTracker;
+use model::GuestIdentity;
+use policy::arbiter::{GuestSample, Key, Limits, Usable};
+use std::sync::Arc;
+
+/// A guest has slept soundly that was not asked for so long; it is looked at every other tick.
+const SOUND_MS: u64 = 5_000;
+
+/// A guest that is managed.
+#[derive(Debug)]
+pub struct ManagedGuest {
+    /// Its number.
+    pub id: Id,
+    /// The source that found it, by its place among the sources.
+    pub source: usize,
+    /// What it was found to be.
+    pub found: Found,
+    /// What it is entitled to.
+    pub limits: Limits,
+    /// How it runs.
+    pub state: RunState,
+    /// Whether its hypervisor answers.
+    pub answers: bool,
+    /// Its daemon.
+    pub daemon: DaemonPort,
+    /// Its memory.
+    pub memory: GuestMemory,
+    /// What it asks for.
+    pub demand: GuestDemand,
+    /// What it did with its disks, as its hypervisor said last.
+    pub blocks: Option<BlockStats>,
+    /// Its process, as the host sees it.
+    pub outside: Outside,
+    identity: IdentityTracker,
+    cpu: CpuWatch,
+}
+
+impl ManagedGuest {
+    /// A guest as it was found.
+    pub fn new(
+        id: Id,
+        source: usize,
+        found: Found,
+        limits: Limits,
+        class: String,
+        grants: PoolGrants,
+        now_ms: u64,
+    ) -> ManagedGuest {
+        let bounds = GuestBounds { memory: found.memory, cpus: None };
+        let link = AgentLink::new(Agent::new(bounds, grants));
+        ManagedGuest {
+            id,
+            source,
+            limits,
+            state: found.state,
+            answers: true,
+            daemon: DaemonPort::new(found.port.clone(), PortOwner::of(&found), link),
+            memory: GuestMemory::new(found.actual),
+            demand: GuestDemand::new(now_ms),
+            blocks: None,
+            outside: Outside::new(found.process),
+            identity: IdentityTracker::new(&found, class),
+            cpu: CpuWatch::new(&found, now_ms),
+            found,
+        }
+    }
+
+    /// The arbiter's name for it.
+    pub fn key(&self) -> Key {
+        Key(self.id.0)
+    }
+
+    /// Who it is in the journal: uuid, process and boot.
+    pub fn who(&self) -> &Arc<GuestIdentity> {
+        self.identity.who()
+    }
+
+    /// The class that its name put it in; empty for none.
+    pub fn class(&self) -> &str {
+        self.identity.class()
+    }
+
+    /// Puts it into another class.
+    pub fn set_class(&mut self, class: String) {
+        self.identity.set_class(class);
+    }
+
+    /// What its virtual CPUs used in the last second.
+    pub fn usage(&self) -> Option<Usage> {
+        self.cpu.usage()
+    }
+
+    /// Four times a second: its daemon, and what its virtual CPUs did.
+    pub fn tick(&mut self, now_ms: u64) {
+        self.daemon.tick(now_ms);
+        // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
+        let sampled_ms = self.memory.view().map_or(now_ms, |memory| memory.at_ms);
+        let is_sound = now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_asleep(now_ms);
+        if let Some(cpu_percent) = self.cpu.tick(self.id.0, is_sound, now_ms) {
+            self.daemon.link.load(cpu_percent, now_ms);
+        }
+    }
+
+    /// Whether its virtual CPUs have hardly run since its newest sample.
+    pub fn is_asleep(&self, now_ms: u64) -> bool {
+        self.memory
+            .settled_view()
+            .is_some_and(|memory| self.cpu.has_slept_for(now_ms.saturating_sub(memory.at_ms)))
+    }
+
+    /// Takes what its daemon said of its memory, and when that was true at least.
+    pub fn daemon_sample(&mut self, sample: &wire::Memory, true_ms: Option<u64>) {
+        if self.memory.daemon_sample(sample, true_ms, self.found.memory) {
+            self.cpu.sampled();
+        }
+    }
+
+    /// Takes its balloon's statistics.
+    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
+        self.memory.balloon_sample(stats, now_ms);
+        self.cpu.sampled();
+    }
+
+    /// Its memory on the host, read while it runs or its balloon moves. What left it without
+    /// the balloon's doing came back by page reporting.
+    pub fn read_resident(&mut self, now_ms: u64) {
+        let reports = self.found.can.page_reporting == Some(true);
+        self.memory.read_resident(self.outside.resident(), reports, now_ms);
+    }
+
+    /// It has started again: nothing that was known of its inside holds.
+    pub fn rebooted(&mut self) {
+        self.identity.rebooted(&self.found);
+        self.memory.rebooted();
+        self.demand.rebooted();
+        self.daemon.link.rebooted();
+    }
+
+    /// Whether that it has started again is to be noted.
+    pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
+        self.identity.is_worth_a_note(now_ms)
+    }
+
+    /// Its daemon said in which boot it is. True if that is another one than before.
+    pub fn is_new_boot(&mut self, boot: [u8; 16]) -> bool {
+        self.identity.is_new_boot(boot, &self.found)
+    }
+
+    /// What the arbiter is told of it.
+    pub fn sample(&self, now_ms: u64) -> GuestSample {
+        GuestSample {
+            key: self.key(),
+            limits: self.limits,
+            actual: self.answers.then_some(self.memory.actual()),
+            resident: self.memory.resident(),
+            memory: self.memory.view(),
+            asleep: self.is_asleep(now_ms),
+            usable: self.usable(),
+            request: self.demand.request(),
+            asks: self.demand.is_asked(),
+            urgent: self.demand.is_urgent(),
+            deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
+        }
+    }
+
+    fn usable(&self) -> Usable {
+        if !self.found.can.balloon {
+            return Usable::No("it has no balloon");
+        }
+        if !self.answers {
+            return Usable::No("its hypervisor does not answer");
+        }
+        match self.state {
+            RunState::Running => Usable::Yes,
+            RunState::Paused => Usable::No("it is paused"),
+            RunState::Migrating => Usable::No("it is moving to another host"),
+            RunState::Dead => Usable::No("it has stopped"),
+        }
+    }
+}
