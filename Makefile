@@ -38,10 +38,10 @@ up: setup-test build ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
 
 build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
-	cargo build --locked --release -p pinhead
+	cargo build --locked --release -p pinhead -p farm --bin pinhead --example sysroot
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS)' $(BUILD_GUEST) --target $(X86_64)
 	@install -CD $(TARGET)/build-std/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
-	cargo run --locked --quiet --release -p farm --example sysroot -- $(SYSROOT)
+	@$(TARGET)/release/examples/sysroot $(SYSROOT)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS) $(S390X_FLAGS)' \
 	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \
 	$(BUILD_GUEST) --target $(S390X)

@@ -62,7 +62,7 @@ impl Engine {
     pub fn start(kind: Kind, target: Option<&str>) -> Option<Engine> {
         let program = kind.program();
         if !is_there(program) {
-            println!("skipped: there is no {program}; `scripts/setup test` installs it");
+            crate::skipped_without(program);
             return None;
         }
         let number = DIRS.fetch_add(1, Ordering::Relaxed);

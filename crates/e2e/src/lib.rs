@@ -134,6 +134,17 @@ pub fn daemon_dir() -> PathBuf {
     given("PINHEAD_GUEST_DIR").into()
 }
 
+/// Says why a test is skipped. libtest keeps to itself what a passing test prints, but not this.
+pub fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "skipped {}: {reason}", thread.name().unwrap_or_default());
+}
+
+/// Says that a test is skipped for a program that is not installed.
+pub fn skipped_without(program: &str) {
+    skipped(&format!("there is no {program}; `scripts/setup test` installs it"));
+}
+
 fn given(variable: &str) -> String {
     let path = std::env::var(variable).unwrap_or_default();
     let is_there = std::path::Path::new(&path).exists();

@@ -81,7 +81,7 @@ fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
 fn no_right_is_told_in_a_sentence() {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     if !is_root {
-        println!("skipped: only root can try it as another user");
+        e2e::skipped("only root can try it as another user");
         return;
     }
     let place = Place::new();

@@ -87,7 +87,7 @@ fn signal(process: ProcessId, name: &str) {
 #[test]
 fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     if let Some(program) = missing() {
-        println!("skipped: there is no {program}; `scripts/setup test` installs it");
+        e2e::skipped_without(program);
         return;
     }
     let _share = e2e::share(1);

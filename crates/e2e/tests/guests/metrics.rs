@@ -438,7 +438,7 @@ fn prometheus_gives_back_what_it_scraped() {
 #[test]
 fn promtool_finds_nothing_wrong() {
     if !is_there("promtool") {
-        println!("skipped: there is no promtool; `scripts/setup test` installs it");
+        e2e::skipped_without("promtool");
         return;
     }
     let moment = moments(0, 0).remove(0);

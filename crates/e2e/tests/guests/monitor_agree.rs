@@ -163,7 +163,7 @@ fn apart(ours: f64, theirs: f64) -> f64 {
 fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     let missing = libvirtd::missing().or((!is_there("sar")).then_some("sar"));
     if let Some(program) = missing {
-        println!("skipped: there is no {program}; `scripts/setup test` installs it");
+        e2e::skipped_without(program);
         return;
     }
     let _share = share(1);

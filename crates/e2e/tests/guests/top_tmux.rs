@@ -16,7 +16,7 @@ const INVERSE: &str = "\u{1b}[7m";
 fn is_skipped() -> bool {
     let is_skipped = !terminal::is_here();
     if is_skipped {
-        println!("skipped: there is no tmux; `scripts/setup test` installs it");
+        e2e::skipped_without("tmux");
     }
     is_skipped
 }

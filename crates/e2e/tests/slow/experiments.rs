@@ -20,7 +20,7 @@ fn is_root() -> bool {
 /// Runs an experiment's quick form and gives its result, which must have no failed phase.
 fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     if !is_root() {
-        eprintln!("skipped: limits of memory and Debian's images need root");
+        e2e::skipped("limits of memory and Debian's images need root");
         return None;
     }
     let _alone = e2e::alone();

@@ -7,7 +7,7 @@ use counters::Bytes;
 use farm::config::Limits;
 use farm::tiers::{Live, Places, Tiers, restore_left_at};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,11 +110,16 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
+/// Past libtest, which keeps to itself what a passing test prints.
+fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped a test of tiers: {reason}");
+}
+
 #[test]
 fn more_than_the_limit_goes_to_the_tiers_below() {
     let _alone = alone();
     if let Some(reason) = why_not() {
-        eprintln!("skipped: {reason}");
+        skipped(reason);
         return;
     }
     let dir = scratch("limit");
@@ -169,7 +174,7 @@ fn child_that_is_killed() {
 fn after_a_sigkill_the_next_start_puts_everything_back() {
     let _alone = alone();
     if let Some(reason) = why_not() {
-        eprintln!("skipped: {reason}");
+        skipped(reason);
         return;
     }
     let dir = scratch("killed");
