@@ -32,6 +32,9 @@ pub enum Error {
     /// A question about the past cannot be answered.
     #[error(transparent)]
     Why(#[from] why::Error),
+    /// The screens cannot be shown.
+    #[error(transparent)]
+    Top(top::Error),
     /// Anything else, in a sentence that says what would be right.
     #[error("{0}")]
     Message(String),

@@ -4,14 +4,14 @@ use super::feed::Feed;
 use super::keys::Decoder;
 use super::model::Model;
 use super::screens::{Look, draw};
+use super::step;
 use super::tape::Tape;
 use super::terminal::{Paint, Signals, Terminal};
 use super::view::View;
-use super::{failed, step};
-use crate::Error;
-use farm::Clock;
+use crate::error::{Error, failed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -83,7 +83,6 @@ pub(super) fn watch(
 ) -> Result<(), Error> {
     let signals = Signals::collect().map_err(failed("Cannot collect signals"))?;
     let mut terminal = Terminal::take(paint).map_err(failed("Cannot have the terminal"))?;
-    let clock = Clock::new();
     let mut frozen: Option<Model> = None;
     let mut decoder = Decoder::default();
     loop {
@@ -112,7 +111,7 @@ pub(super) fn watch(
                     return Ok(());
                 }
                 if heard.fed || view.open != was_open {
-                    look_at(&mut shown, &view, feed, clock.ms());
+                    look_at(&mut shown, &view, feed, now_ms());
                 }
             }
             From::Tape(tape) => {
@@ -128,6 +127,12 @@ pub(super) fn watch(
             return Ok(());
         }
     }
+}
+
+/// Milliseconds of a clock that never jumps.
+fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unsigned_abs()
 }
 
 /// Of the one guest that is looked at each virtual CPU is shown by itself, and its processes.

@@ -2,19 +2,18 @@
 
 use super::model::{Decided, Model};
 use super::sample::Seen;
-use clap::ValueEnum;
 use reports::Pattern;
 
 /// A screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The host
+    /// The host.
     Overview,
-    /// All guests
+    /// All guests.
     Guests,
-    /// The host's memory and what is below it
+    /// The host's memory and what is below it.
     Memory,
-    /// What was decided
+    /// What was decided.
     Decisions,
 }
 

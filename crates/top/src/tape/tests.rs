@@ -1,10 +1,10 @@
 //! A made-up recording, gone through step by step.
 
 use super::*;
-use crate::top::keys::Decoder;
-use crate::top::screens::{Look, draw};
-use crate::top::step::step as press;
-use crate::top::view::{Shown, View};
+use crate::keys::Decoder;
+use crate::screens::{Look, draw};
+use crate::step::step as press;
+use crate::view::{Shown, View};
 use jiff::tz;
 use model::{
     GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,

@@ -216,7 +216,7 @@ fn is_as_kept(name: &str, model: &Model, view: &View) {
             assert!(!line.chars().any(char::is_control), "{name}: {line:?}");
         }
         let text: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-        let file = format!("src/top/snapshots/{name}-{width}.txt");
+        let file = format!("src/snapshots/{name}-{width}.txt");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, &text).unwrap();

@@ -1,7 +1,6 @@
 //! What the manager told at one time, and the numbers of it: those of the reports.
 
-use crate::Error;
-use crate::manage::{SocketArg, ask_manager, unexpected};
+use crate::error::{Error, Trouble};
 use host::control::{Answer, Ask, GuestRow, Ps, Whose};
 use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
@@ -9,12 +8,15 @@ use model::{
 };
 use reports::{Added, Facts, Scope, shown};
 
+/// Asks the manager a question.
+pub type Manager = Box<dyn Fn(&Ask) -> Result<Answer, Trouble> + Send>;
+
 /// Asks the manager for everything that the screens show, with the processes of one guest.
-pub(super) fn ask(socket: &SocketArg, processes: Whose) -> Result<Sample, Error> {
-    let Answer::Interval(passed) = ask_manager(socket, &Ask::Interval { processes })? else {
-        return Err(unexpected());
+pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> {
+    let Answer::Interval(passed) = manager(&Ask::Interval { processes })? else {
+        return Err(Error::Unexpected);
     };
-    let Answer::Ps(ps) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
+    let Answer::Ps(ps) = manager(&Ask::Ps)? else { return Err(Error::Unexpected) };
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 

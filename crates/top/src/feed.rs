@@ -2,8 +2,7 @@
 //! must not hold up the keys.
 
 use super::{TURN, let_pass, sample};
-use crate::manage::SocketArg;
-use crate::top::model::Model;
+use crate::model::Model;
 use host::control::Whose;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +24,7 @@ pub(super) struct Feed {
 impl Feed {
     /// Starts to ask; ends by itself after so many questions. The thread ends with the
     /// process, or when nobody listens any more.
-    pub(super) fn start(socket: SocketArg, count: Option<u64>) -> std::io::Result<Feed> {
+    pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
         let (sender, told) = channel();
         let (waker, mut ours) = UnixStream::pair()?;
         let looked_at = Arc::new(Mutex::new(None));
@@ -37,7 +36,7 @@ impl Feed {
                 left -= 1;
                 let guest = lock(&wanted).clone();
                 let whose = guest.map_or(Whose::Nobody, Whose::Guest);
-                let one = sample::ask(&socket, whose).map_err(|error| error.to_string());
+                let one = sample::ask(&manager, whose).map_err(|error| error.to_string());
                 if sender.send(one).is_err() || ours.write_all(&[0]).is_err() {
                     return;
                 }

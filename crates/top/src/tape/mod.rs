@@ -34,15 +34,15 @@ const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false }
 
 /// What is to be shown.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// A directory of recordings, or one of its files.
-    pub(super) path: &'a Path,
+    pub path: &'a Path,
     /// From when on; the last interval if it is not given.
-    pub(super) at: Option<&'a str>,
+    pub at: Option<&'a str>,
     /// How long a step is, in seconds.
-    pub(super) step_s: u32,
+    pub step_s: u32,
     /// The journal, if it is not beside the recordings.
-    pub(super) journal: Option<&'a Path>,
+    pub journal: Option<&'a Path>,
 }
 
 /// A recording with a place in it.
@@ -69,15 +69,12 @@ impl Tape {
         let (dir, within) = place(wanted.path)?;
         let records = Records::open(&dir)?;
         let Some((first_ms, last_ms)) = records.extent()? else {
-            return Err(Error::Message(format!(
-                "Nothing is recorded in {} yet: the first minute has to be over",
-                dir.display()
-            )));
+            return Err(Error::Nothing(dir));
         };
         let (from_ms, to_ms) = within.unwrap_or((first_ms, last_ms));
         let (from_ms, to_ms) = (from_ms.max(first_ms), to_ms.min(last_ms));
         if from_ms >= to_ms {
-            return Err(Error::Message(format!("{} has nothing in it", wanted.path.display())));
+            return Err(Error::Empty(wanted.path.into()));
         }
         let journal = match wanted.journal {
             Some(path) => Some(Journal::read_only(path)?),
@@ -99,13 +96,12 @@ impl Tape {
         };
         if !(from_ms..to_ms).contains(&at_ms) {
             let show = |ms| when::show(ms, now);
-            return Err(Error::Message(format!(
-                "Nothing is recorded at {}: {} goes from {} to {}",
-                show(at_ms),
-                wanted.path.display(),
-                show(from_ms),
-                show(to_ms)
-            )));
+            return Err(Error::Outside {
+                at: show(at_ms),
+                path: wanted.path.into(),
+                from: show(from_ms),
+                to: show(to_ms),
+            });
         }
         tape.place_ms = tape.begin(at_ms);
         Ok(tape)
@@ -221,11 +217,7 @@ impl Tape {
 fn step(seconds: u32) -> Result<i64, Error> {
     match i64::from(seconds) * SECOND_MS {
         ms @ SECOND_MS.. if ms < MINUTE_MS || ms % MINUTE_MS == 0 => Ok(ms),
-        _ => Err(Error::Message(
-            "--step is from 1 to 59 seconds, where samples of single seconds are left, or whole \
-             minutes: 60, 300, 900"
-                .into(),
-        )),
+        _ => Err(Error::Step),
     }
 }
 
@@ -234,16 +226,15 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     if path.is_dir() {
         return Ok((path.into(), None));
     }
-    let help = "name a directory of recordings, or a file in it such as 2026-11-21.db";
     if !path.exists() {
-        return Err(Error::Message(format!("There is no {}: {help}", path.display())));
+        return Err(Error::Missing(path.into()));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name.strip_suffix(".db") {
         Some("raw") => Ok((dir.into(), None)),
         Some(stem) if let Some(within) = time_of(stem) => Ok((dir.into(), Some(within))),
-        _ => Err(Error::Message(format!("{} is no recording: {help}", path.display()))),
+        _ => Err(Error::NoRecording(path.into())),
     }
 }
 

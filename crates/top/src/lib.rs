@@ -1,4 +1,4 @@
-//! `pinhead top`: what the manager sees now, or saw then, on a terminal.
+//! What the manager sees now, or saw then, on the screens of a terminal.
 //!
 //! ```text
 //!   manager ─► feed (a thread: interval, ps) ─┐
@@ -10,6 +10,9 @@
 //! lines of them: all of it can be tried without any of the rest. Where standard output is no
 //! terminal, the same lines are written one after the other.
 
+#![forbid(unsafe_code)]
+
+mod error;
 mod feed;
 mod keys;
 mod model;
@@ -25,9 +28,12 @@ mod vcpus;
 mod view;
 mod watch;
 
-use crate::Error;
-use crate::manage::{SocketArg, ask_manager, unexpected};
-use clap::Args;
+pub use error::{Error, Trouble};
+pub use sample::Manager;
+pub use tape::Wanted;
+pub use view::Shown;
+
+use error::failed;
 use feed::Feed;
 use host::control::{Answer, Ask, Ps, Whose};
 use jiff::tz::TimeZone;
@@ -37,12 +43,12 @@ use rustix::event::Timespec;
 use screens::{Look, draw};
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use store::Range;
-use tape::{Tape, Wanted};
+use tape::Tape;
 use terminal::Paint;
-use view::{Shown, View};
+use view::View;
 use watch::{From, watch};
 
 /// How often the manager is asked: it looks as often.
@@ -53,41 +59,19 @@ const TEXT_HEIGHT: usize = 10_000;
 /// Decisions of so long before somebody looks are shown, where the journal can be read.
 const BEFORE_MS: i64 = 3_600_000;
 
-/// `pinhead top`
-#[derive(Debug, Args)]
-pub struct TopArgs {
-    /// Which screen comes first
-    #[arg(long, value_enum, default_value = "overview")]
-    pub screen: Shown,
-    /// Only guests whose name or class is of this pattern, such as 'LNX1*'
-    #[arg(long, value_name = "PATTERN")]
-    pub class: Option<String>,
-    /// Write one screen down, and end
-    #[arg(long)]
+/// How it is shown.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The first screen.
+    pub shown: Shown,
+    /// Only guests whose name or class is of this pattern.
+    pub filter: String,
+    /// Write one screen down, and end.
     pub once: bool,
-    /// End after so many seconds; of a recording, write so many steps down
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// End after so many seconds; of a recording, write so many steps down.
     pub seconds: Option<u64>,
-    /// Show the past instead: a directory of recordings, or a day's file in it
-    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
-    pub replay: Option<PathBuf>,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; the end of the recording if
-    /// it is not given
-    ///
-    /// A time that is not recorded is an error that says which times are.
-    #[arg(long, value_name = "TIME", requires = "replay")]
-    pub at: Option<String>,
-    /// How long a step of the past is: whole minutes, or 1 to 59 where seconds are left
-    #[arg(long, value_name = "SECONDS", requires = "replay", default_value_t = 60)]
-    pub step: u32,
-    /// The journal of the past, if it is not beside the recordings
-    #[arg(long, value_name = "PATH", requires = "replay")]
-    pub journal: Option<PathBuf>,
-    /// Nothing stands out but by its characters: also with NO_COLOR set, or TERM=dumb
-    #[arg(long)]
+    /// Nothing stands out but by its characters.
     pub no_color: bool,
-    #[command(flatten)]
-    pub(crate) socket: SocketArg,
 }
 
 /// The local zone.
@@ -100,49 +84,41 @@ impl Zone for Local {
     }
 }
 
-/// Shows what happens until somebody has seen enough.
-pub fn run(args: TopArgs) -> Result<(), Error> {
-    let zone = Local(TimeZone::system());
-    let view = View::new(args.screen, args.class.as_deref().unwrap_or_default());
-    let is_live = !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let look = Look { zone: &zone, is_ascii: !speaks_utf8(), is_text: !is_live };
-    // What cannot be had is told before anything is drawn: the error stays to be read.
-    let tape = match &args.replay {
-        Some(path) => Some(open(path, &args)?),
-        None => None,
-    };
-    match (tape, is_live) {
-        (Some(mut tape), true) => {
-            let model = tape.model()?;
-            watch(From::Tape(Box::new(tape)), model, view, &look, paint(&args))
-        }
-        (Some(tape), false) => write_tape(tape, &args, &view, &look),
-        (None, true) => {
-            let model = Model::after(decided_before(&args.socket)?);
-            let paint = paint(&args);
-            let feed = Feed::start(args.socket, args.seconds);
-            let feed = feed.map_err(failed("Cannot ask the manager"))?;
-            watch(From::Manager(feed), model, view, &look, paint)
-        }
-        (None, false) => write_down(&args, &view, &look),
+/// Shows what the manager sees until somebody has seen enough.
+pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
+    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let look = look(&zone, options);
+    if look.is_text {
+        return write_down(&manager, options, &view, &look);
     }
+    // What cannot be had is told before anything is drawn: the error stays to be read.
+    let model = Model::after(decided_before(&manager)?);
+    let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
+    watch(From::Manager(feed), model, view, &look, paint(options))
 }
 
-fn open(path: &Path, args: &TopArgs) -> Result<Tape, Error> {
-    let wanted = Wanted {
-        path,
-        at: args.at.as_deref(),
-        step_s: args.step,
-        journal: args.journal.as_deref(),
-    };
-    Tape::open(&wanted, &why::now())
+/// Shows a recording until somebody has seen enough.
+pub fn replay(wanted: &Wanted<'_>, options: &Options) -> Result<(), Error> {
+    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let look = look(&zone, options);
+    let mut tape = Tape::open(wanted, &why::now())?;
+    if look.is_text {
+        return write_tape(tape, options, &view, &look);
+    }
+    let model = tape.model()?;
+    watch(From::Tape(Box::new(tape)), model, view, &look, paint(options))
+}
+
+fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
+    let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
 
 /// Whether the first line may stand out.
-fn paint(args: &TopArgs) -> Paint {
+fn paint(options: &Options) -> Paint {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    match args.no_color || is_set("NO_COLOR") || is_dumb {
+    match options.no_color || is_set("NO_COLOR") || is_dumb {
         true => Paint::Plain,
         false => Paint::Inverse,
     }
@@ -150,11 +126,9 @@ fn paint(args: &TopArgs) -> Paint {
 
 /// What was decided in the last hour, by the manager's journal. Where that cannot be read, it
 /// is as if nothing was: what the manager decides from now on is shown all the same.
-fn decided_before(socket: &SocketArg) -> Result<VecDeque<Decided>, Error> {
-    let Answer::Ps(ps) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
-    let Answer::Status(status) = ask_manager(socket, &Ask::Status)? else {
-        return Err(unexpected());
-    };
+fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
+    let Answer::Ps(ps) = manager(&Ask::Ps)? else { return Err(Error::Unexpected) };
+    let Answer::Status(status) = manager(&Ask::Status)? else { return Err(Error::Unexpected) };
     let journal = status.journal.path.and_then(|path| past::open(Path::new(&path)));
     let Some(journal) = journal else { return Ok(VecDeque::new()) };
     let now_ms = why::now().ms;
@@ -180,11 +154,16 @@ fn speaks_utf8() -> bool {
 }
 
 /// A screen a second as text.
-fn write_down(args: &TopArgs, view: &View, look: &Look<'_>) -> Result<(), Error> {
+fn write_down(
+    manager: &Manager,
+    options: &Options,
+    view: &View,
+    look: &Look<'_>,
+) -> Result<(), Error> {
     let mut model = Model::default();
-    let mut left = if args.once { 1 } else { args.seconds.unwrap_or(u64::MAX) };
+    let mut left = if options.once { 1 } else { options.seconds.unwrap_or(u64::MAX) };
     while left > 0 {
-        model.take(sample::ask(&args.socket, Whose::Nobody)?);
+        model.take(sample::ask(manager, Whose::Nobody)?);
         if !write_one(&model, view, look)? {
             return Ok(());
         }
@@ -197,8 +176,13 @@ fn write_down(args: &TopArgs, view: &View, look: &Look<'_>) -> Result<(), Error>
 }
 
 /// One step of a recording as text, or as many as are asked for.
-fn write_tape(mut tape: Tape, args: &TopArgs, view: &View, look: &Look<'_>) -> Result<(), Error> {
-    let steps = if args.once { 1 } else { args.seconds.unwrap_or(1) };
+fn write_tape(
+    mut tape: Tape,
+    options: &Options,
+    view: &View,
+    look: &Look<'_>,
+) -> Result<(), Error> {
+    let steps = if options.once { 1 } else { options.seconds.unwrap_or(1) };
     for step in 0..steps {
         if step > 0 {
             tape.travel(1);
@@ -228,8 +212,4 @@ fn let_pass(time: Duration) {
     let timeout =
         Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
     let _ = rustix::event::poll(&mut [], Some(&timeout));
-}
-
-fn failed(what: &'static str) -> impl Fn(std::io::Error) -> Error {
-    move |error| Error::Message(format!("{what}: {error}"))
 }
