@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::qemu::DAEMON_PORT;
+use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
 use crate::{Accel, Arch, FirstProcess, GuestSpec, emulator};
 
@@ -228,4 +228,125 @@ impl GuestSpec {
 
 fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
     format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Forward, Image, Net, WhyEmulation};
+
+    fn spec(arch: Arch) -> GuestSpec {
+        let (kernel, initramfs) = ("/k,1".into(), "/i".into());
+        let image = Image { arch, kernel, initramfs, first_process: FirstProcess::Ours };
+        GuestSpec {
+            name: "g1".into(),
+            accel: Accel::Emulation(WhyEmulation::Asked),
+            cpus: 2,
+            memory_mib: 96,
+            translation_mib: 8,
+            image,
+            kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
+            ctl: true,
+            run_dir: None,
+            net: None,
+            disk: None,
+            restore: None,
+            reboot: false,
+            page_reporting: true,
+        }
+    }
+
+    #[test]
+    fn command_lines() {
+        let words = |arch| {
+            let tsc_rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
+            let words = spec(arch).arguments_at(Host { tsc_rate, cpus: CpuStart::InBoot });
+            words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let x86 = words(Arch::X86_64).join(" ");
+        for part in [
+            "-machine q35,hpet=off,smbus=off,sata=off -accel tcg,thread=multi,tb-size=8 -cpu max",
+            "-smp 2 -m 96M",
+            "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
+            "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
+            "panic=-1 mitigations=off skew_tick=1 tsc_early_khz=2596000 lpj=10384000 ",
+            "lpj=10384000 pinhead.name=g1 pinhead.ctl=1",
+            "pinhead.args=-f,/etc/rules -mon",
+        ] {
+            assert!(x86.contains(part), "{part} not in {x86}");
+        }
+        let s390x = words(Arch::S390x).join(" ");
+        assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
+        assert!(s390x.contains("free-page-reporting=off"));
+        assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
+        assert!(x86.contains("-no-reboot") && !x86.contains("net0"), "{x86}");
+    }
+
+    #[test]
+    fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
+        assert_eq!(spec(Arch::S390x).host().tsc_rate, None);
+        let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
+        assert_eq!(kvm.host().tsc_rate, None);
+        let unknown = Host { tsc_rate: None, cpus: CpuStart::InBoot };
+        let unknown = spec(Arch::X86_64).arguments_at(unknown);
+        assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
+        assert_eq!(spec(Arch::X86_64).host().tsc_rate, tsc::host_rate());
+    }
+
+    #[test]
+    fn cpus_start_later_where_qemu_keeps_stale_code() {
+        let is_told = |spec: &GuestSpec, cpus| {
+            let words = spec.arguments_at(Host { tsc_rate: None, cpus });
+            words.iter().any(|word| {
+                let word = word.to_str().unwrap();
+                word.contains(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later ")
+            })
+        };
+        let pc = spec(Arch::X86_64);
+        assert!(is_told(&pc, CpuStart::Later) && !is_told(&pc, CpuStart::InBoot));
+        let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
+        assert_eq!(kvm.host().cpus, CpuStart::InBoot, "nothing is translated");
+        let single = GuestSpec { cpus: 1, ..pc.clone() };
+        assert!(!is_told(&single, CpuStart::Later));
+        let mut users = pc;
+        users.image.first_process = FirstProcess::Users;
+        assert!(!is_told(&users, CpuStart::Later), "nobody there would start them");
+    }
+
+    #[test]
+    fn a_network_and_a_reboot_are_words() {
+        let mut spec = spec(Arch::X86_64);
+        let forwards = vec![Forward { host_port: 18003, guest_port: 80 }];
+        spec.net = Some(Net { number: 3, forwards });
+        spec.reboot = true;
+        let words = spec.arguments();
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        let line = words.join(" ");
+        for part in [
+            "hostfwd=tcp:127.0.0.1:18003-10.1.0.3:80 ",
+            "netdev=net0,mac=52:54:00:00:00:03,romfile=,guest_announce=off ",
+            "ipv6.disable=1 pinhead.ip=10.1.0.3 pinhead.reboot=1",
+            "-device pvpanic-pci -action panic=exit-failure",
+        ] {
+            assert!(line.contains(part), "{part} not in {line}");
+        }
+        assert!(!line.contains("-no-reboot"), "{line}");
+    }
+
+    #[test]
+    fn what_would_change_a_command_line_is_refused() {
+        let check = |change: fn(&mut GuestSpec)| {
+            let mut spec = spec(Arch::X86_64);
+            change(&mut spec);
+            assert!(matches!(spec.start(), Err(Error::Spec { .. })), "{spec:?}");
+        };
+        check(|spec| spec.name = "a,debug-threads=on".into());
+        check(|spec| spec.name = "a b".into());
+        check(|spec| spec.name = "a".repeat(64));
+        check(|spec| spec.name.clear());
+        check(|spec| spec.cpus = 0);
+        check(|spec| spec.memory_mib = 0);
+        check(|spec| spec.net = Some(Net { number: u32::MAX, forwards: Vec::new() }));
+        check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
+    }
 }

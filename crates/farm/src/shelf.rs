@@ -16,7 +16,6 @@ use std::time::SystemTime;
 use crate::Error;
 use crate::clock::time_of_day;
 use crate::error::FileContext;
-use crate::template::Template;
 
 /// Those that were not used for the longest time are removed beyond this number; each has some
 /// tens of megabytes.
@@ -56,6 +55,17 @@ impl PartialEq for Held {
     fn eq(&self, other: &Held) -> bool {
         self.path == other.path
     }
+}
+
+/// The saved state of a guest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The file with the state of its devices, and with its memory if that is nowhere else.
+    pub state: Held,
+    /// The file that is its memory, if clones are to have it in common.
+    pub memory: Option<Held>,
+    /// What both have on their disk.
+    pub bytes: u64,
 }
 
 /// The memory that belongs to a state.

@@ -31,7 +31,7 @@ use crate::apt::create_dir;
 use crate::disk::Writes;
 use crate::error::FileContext;
 use crate::machine::Host;
-use crate::shelf::{Held, clear, found, memory_of, remove_old};
+use crate::shelf::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;
 use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
 use crate::{emulator, sys};
@@ -65,17 +65,6 @@ const STEP: Duration = Duration::from_millis(10);
 /// Files out of which nobody reads any more are dropped, and the daemon comes to rest.
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
      echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
-
-/// The saved state of a guest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Template {
-    /// The file with the state of its devices, and with its memory if that is nowhere else.
-    pub state: Held,
-    /// The file that is its memory, if clones are to have it in common.
-    pub memory: Option<Held>,
-    /// What both have on their disk.
-    pub bytes: u64,
-}
 
 /// What clones have of their template's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
