@@ -1,10 +1,11 @@
 //! What deserves a look: rules over derived fields, and what they found.
 
-use crate::build::{Line, LineKind, Work};
 use crate::fields::{Derived, Raw, Scope, field};
 use crate::gather::{By, GuestId, Measured};
+use crate::lines::TableInput;
 use crate::number::shown;
 use crate::plain::plain;
+use crate::report::{Line, LineKind};
 use crate::sums::facts_of;
 use crate::time::{clock_text, date_text};
 use crate::{Facts, time::Zone};
@@ -203,25 +204,25 @@ fn evidence(field: &Derived, facts: &Facts<'_>) -> String {
     field.sources.iter().filter_map(one).collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn lines(work: &Work<'_>) -> Vec<Line> {
+pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
-    for at in 0..work.courses.len() {
-        let guests = Guests::look(work, at);
+    for at in 0..input.timelines.len() {
+        let guests = Guests::look(input, at);
         for (rule, seen) in RULES.iter().zip(&guests.seen) {
             if rule.scope == Scope::Host {
                 let mut seen = Seen::default();
                 let Some(field) = rule.field() else { continue };
-                for turn in &work.courses[at].turns {
-                    rule.look(field, &turn.sums.facts(), turn.interval.from_ms, &mut seen);
+                for step in &input.timelines[at].steps {
+                    rule.look(field, &step.sums.facts(), step.interval.from_ms, &mut seen);
                 }
-                let whole = work.total(at).facts();
-                lines.extend(finding(work, at, rule, "host".into(), &seen, &whole));
+                let whole = input.total(at).facts();
+                lines.extend(finding(input, at, rule, "host".into(), &seen, &whole));
                 continue;
             }
             // Each rule has its own top: one that always speaks must not hide the rest.
-            let mut found = guests.findings(work, at, rule, seen);
-            work.sort(&mut found, |line| line);
-            found.truncate(work.options.top);
+            let mut found = guests.findings(input, at, rule, seen);
+            input.sort(&mut found, |line| line);
+            found.truncate(input.options.top);
             lines.extend(found);
         }
     }
@@ -235,15 +236,15 @@ struct Guests {
 }
 
 impl Guests {
-    fn look(work: &Work<'_>, at: usize) -> Guests {
+    fn look(input: &TableInput<'_>, at: usize) -> Guests {
         let mut seen: Vec<BTreeMap<GuestId, Seen>> =
             RULES.iter().map(|_| BTreeMap::new()).collect();
         let of_guests = |rule: &&Rule| rule.scope != Scope::Host;
         let fields: Vec<Option<&Derived>> =
             RULES.iter().map(|rule| Some(rule).filter(of_guests)?.field()).collect();
-        for turn in &work.courses[at].turns {
-            let (host, from_ms) = (&turn.sums.host, turn.interval.from_ms);
-            for (id, guest) in work.subjects(&turn.guests, host.covered_ms).iter() {
+        for step in &input.timelines[at].steps {
+            let (host, from_ms) = (&step.sums.host, step.interval.from_ms);
+            for (id, guest) in input.subjects(&step.guests, host.covered_ms).iter() {
                 let facts = facts_of(host, guest);
                 for ((rule, field), seen) in RULES.iter().zip(&fields).zip(&mut seen) {
                     let Some(field) = field else { continue };
@@ -256,32 +257,32 @@ impl Guests {
                 }
             }
         }
-        Guests { seen, whole: work.over_time(at) }
+        Guests { seen, whole: input.over_time(at) }
     }
 
     fn findings(
         &self,
-        work: &Work<'_>,
+        input: &TableInput<'_>,
         at: usize,
         rule: &Rule,
         seen: &BTreeMap<GuestId, Seen>,
     ) -> Vec<Line> {
         let none = Measured::default();
         let one = |(id, seen): (&GuestId, &Seen)| {
-            let who = match work.options.by {
-                By::Guest => work.name_of(at, id),
+            let who = match input.options.by {
+                By::Guest => input.name_of(at, id),
                 By::Class => plain(&id.class),
-                By::Host => plain(&work.hosts[at].name),
+                By::Host => plain(&input.hosts[at].name),
             };
-            let facts = facts_of(&work.total(at).host, self.whole.get(id).unwrap_or(&none));
-            finding(work, at, rule, who, seen, &facts)
+            let facts = facts_of(&input.total(at).host, self.whole.get(id).unwrap_or(&none));
+            finding(input, at, rule, who, seen, &facts)
         };
         seen.iter().filter_map(one).collect()
     }
 }
 
 fn finding(
-    work: &Work<'_>,
+    input: &TableInput<'_>,
     at: usize,
     rule: &Rule,
     who: String,
@@ -296,14 +297,14 @@ fn finding(
         _ => format!("{} [{}]", field.id, field.unit.text()),
     };
     let labels = vec![
-        plain(&work.hosts[at].name),
+        plain(&input.hosts[at].name),
         rule.name.into(),
         who,
         unit,
-        moment_text(*at_ms, work.options.zone),
+        moment_text(*at_ms, input.options.zone),
         evidence.clone(),
     ];
-    let (from_ms, length_ms, covered_ms) = work.whole_time(at);
+    let (from_ms, length_ms, covered_ms) = input.whole_time(at);
     let values = vec![Some(rule.limit), field.value(whole), Some(*worst), Some(held)];
     let kind = LineKind::Whole;
     Some(Line { kind, from_ms, length_ms, covered_ms, labels, values })

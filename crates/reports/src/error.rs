@@ -6,9 +6,9 @@ pub enum Error {
     #[error(
         "No report is called {}: there are {}, and their old names, such as ESAUSR2",
         .name.escape_debug().take(40).collect::<String>(),
-        crate::REPORTS.iter().map(|report| report.name).collect::<Vec<_>>().join(" ")
+        .known.join(" ")
     )]
-    UnknownReport { name: String },
+    UnknownReport { name: String, known: Vec<&'static str> },
     #[error(
         "{count} intervals are too many for a report, which may have {most}: ask for \
                      longer ones with --interval"

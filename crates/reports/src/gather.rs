@@ -3,7 +3,9 @@
 use crate::Error;
 use crate::facts::Added;
 use base::glob;
-use model::{Field, GuestField, GuestIdentity, Interval, Kind, Over, ProcessField, Row, TierField};
+use model::{
+    Field, Gap, GuestField, GuestIdentity, Interval, Kind, Over, ProcessField, Row, TierField,
+};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -40,15 +42,9 @@ impl HostData {
     }
 }
 
-/// A time of which nothing is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// Its beginning, in milliseconds since 1970.
-    pub from_ms: i64,
-    /// Its end.
-    pub to_ms: i64,
-    /// Why; empty if that is not known.
-    pub reason: String,
+/// When an interval ends.
+pub(crate) fn end_of(interval: &Interval) -> i64 {
+    interval.from_ms.saturating_add(i64::try_from(interval.length_ms).unwrap_or(i64::MAX))
 }
 
 /// What a row of a report tells of.

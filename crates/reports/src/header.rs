@@ -1,13 +1,12 @@
 //! What stands above a report: the hosts, what is not known of the time, and what the
 //! monitor itself costs.
 
-use crate::build::end_of;
-use crate::gather::{Gap, HostData};
+use crate::gather::{HostData, end_of};
 use crate::number::shown;
 use crate::plain::plain;
-use crate::sums::Course;
+use crate::sums::Timeline;
 use crate::time::{Zone, clock_text, date_text, span_text};
-use model::HostField;
+use model::{Gap, HostField};
 
 /// More gaps are counted and not listed.
 const GAPS_SHOWN: usize = 3;
@@ -38,12 +37,12 @@ pub struct HostHeader {
     pub missed_moments: Option<u64>,
 }
 
-pub(crate) fn headers(hosts: &[HostData], courses: &[Course<'_>]) -> Vec<HostHeader> {
-    hosts.iter().zip(courses).map(|(host, course)| header(host, course)).collect()
+pub(crate) fn headers(hosts: &[HostData], timelines: &[Timeline<'_>]) -> Vec<HostHeader> {
+    hosts.iter().zip(timelines).map(|(host, timeline)| header(host, timeline)).collect()
 }
 
-fn header(host: &HostData, course: &Course<'_>) -> HostHeader {
-    let facts = course.total.facts();
+fn header(host: &HostData, timeline: &Timeline<'_>) -> HostHeader {
+    let facts = timeline.total.facts();
     let own_ns = facts.h(HostField::OwnRun);
     let (missing_ms, gaps) = gaps(host);
     let fact = |(what, how): &(String, String)| (plain(what), plain(how));
@@ -53,8 +52,8 @@ fn header(host: &HostData, course: &Course<'_>) -> HostHeader {
         missing_ms,
         gaps,
         own_ms_per_min: own_ns.and_then(|ns| facts.h_per_min(ns / 1e6)),
-        shed_readings: course.total.host.get(HostField::ShedReadings),
-        missed_moments: course.total.host.get(HostField::MissedMoments),
+        shed_readings: timeline.total.host.get(HostField::ShedReadings),
+        missed_moments: timeline.total.host.get(HostField::MissedMoments),
         own_mib: facts.h(HostField::OwnResident).map(|bytes| bytes / crate::facts::MIB),
     }
 }

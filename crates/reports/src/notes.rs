@@ -1,8 +1,9 @@
 //! What stands at the foot of a report: why a column is empty, and what stands for what.
 
-use crate::build::{Line, LineKind, Options, Report};
 use crate::fields::{Derived, Raw, Scope};
-use crate::sums::Course;
+use crate::options::Options;
+use crate::report::{Line, LineKind, Report};
+use crate::sums::Timeline;
 use crate::time::span_text;
 use model::{GuestField, Over, ProcessField};
 use std::collections::BTreeMap;
@@ -10,11 +11,15 @@ use std::collections::BTreeMap;
 /// More than this and two states of virtual CPUs count the same time.
 const EXCESS_PERCENT: f64 = 0.5;
 
-pub(crate) fn of(report: &Report, courses: &[Course<'_>], options: &Options<'_>) -> Vec<String> {
+pub(crate) fn of(
+    report: &Report,
+    timelines: &[Timeline<'_>],
+    options: &Options<'_>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(empty_tables(report));
-    notes.extend(empty_columns(report, courses));
-    notes.extend(substitutes(report, courses));
+    notes.extend(empty_columns(report, timelines));
+    notes.extend(substitutes(report, timelines));
     if options.pattern.is_some() && uses(report, |field| field.scope == Scope::Host) {
         notes.push("The rows of the host are about all of its guests.".into());
     }
@@ -42,14 +47,14 @@ fn empty_tables(report: &Report) -> impl Iterator<Item = String> {
 }
 
 /// Columns in which nothing stands, by what is not recorded for them.
-fn empty_columns(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
+fn empty_columns(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     let mut by_source: BTreeMap<Vec<Raw>, Vec<String>> = BTreeMap::new();
     for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
         for (column, field) in table.fields.iter().enumerate() {
             if table.lines.iter().any(|line| line.values[column].is_some()) {
                 continue;
             }
-            let lacks = |raw: &&Raw| !is_recorded(**raw, courses);
+            let lacks = |raw: &&Raw| !is_recorded(**raw, timelines);
             let missing: Vec<Raw> = field.sources.iter().filter(lacks).copied().collect();
             if missing.is_empty() {
                 continue;
@@ -76,26 +81,27 @@ fn empty_columns(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
     by_source.into_iter().map(sentence).collect()
 }
 
-fn is_recorded(raw: Raw, courses: &[Course<'_>]) -> bool {
+fn is_recorded(raw: Raw, timelines: &[Timeline<'_>]) -> bool {
     let any = |field: ProcessField, over: &Over<ProcessField>| over.get(field).is_some();
-    courses.iter().any(|course| match raw {
-        Raw::Process(field) => course.turns.iter().any(|turn| {
-            let mut all = turn.interval.processes.values().flat_map(|of| of.values());
+    timelines.iter().any(|timeline| match raw {
+        Raw::Process(field) => timeline.steps.iter().any(|step| {
+            let mut all = step.interval.processes.values().flat_map(|of| of.values());
             all.any(|over| any(field, over))
         }),
-        Raw::Guest(field) => course
-            .turns
+        Raw::Guest(field) => timeline
+            .steps
             .iter()
-            .any(|turn| turn.guests.values().any(|guest| guest.over.get(field).is_some())),
-        _ => raw.value(&course.total.facts()).is_some(),
+            .any(|step| step.guests.values().any(|guest| guest.over.get(field).is_some())),
+        _ => raw.value(&timeline.total.facts()).is_some(),
     })
 }
 
 /// What stands for something that is not counted everywhere.
-fn substitutes(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
+fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
-    let guests =
-        || courses.iter().flat_map(|course| &course.turns).flat_map(|turn| turn.guests.values());
+    let guests = || {
+        timelines.iter().flat_map(|timeline| &timeline.steps).flat_map(|step| step.guests.values())
+    };
     let lacking = |field| {
         guests().any(|guest| {
             guest.over.get(field).is_none() && guest.over.get(GuestField::VcpuRun).is_some()
@@ -121,8 +127,8 @@ fn substitutes(report: &Report, courses: &[Course<'_>]) -> Vec<String> {
     }
     if uses(report, |field| field.id == "states_percent") {
         let excess =
-            |course: &Course<'_>| Some(course.total.guests.added.states?.percent()?.excess);
-        let worst = courses.iter().filter_map(excess).fold(0.0, f64::max);
+            |timeline: &Timeline<'_>| Some(timeline.total.guests.added.states?.percent()?.excess);
+        let worst = timelines.iter().filter_map(excess).fold(0.0, f64::max);
         if worst > EXCESS_PERCENT {
             notes.push(format!(
                 "The states counted {worst:.1} % more than there was time, and were scaled to fit."

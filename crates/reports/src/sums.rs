@@ -88,24 +88,24 @@ pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured<'_>) -
 }
 
 /// A host's time, interval by interval.
-pub(crate) struct Course<'a> {
+pub(crate) struct Timeline<'a> {
     /// Each interval with its guests and its sums.
-    pub turns: Vec<Turn<'a>>,
+    pub steps: Vec<Step<'a>>,
     /// Sums over the whole time.
     pub total: Sums,
 }
 
 /// One interval.
-pub(crate) struct Turn<'a> {
+pub(crate) struct Step<'a> {
     pub interval: &'a Interval,
     pub guests: BTreeMap<GuestId, Measured<'a>>,
     pub sums: Sums,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Timeline<'a> {
     /// Of the guests that a pattern takes.
-    pub(crate) fn of(intervals: &'a [Interval], pattern: Option<&Pattern>) -> Course<'a> {
-        let mut turns = Vec::with_capacity(intervals.len());
+    pub(crate) fn of(intervals: &'a [Interval], pattern: Option<&Pattern>) -> Timeline<'a> {
+        let mut steps = Vec::with_capacity(intervals.len());
         let mut total: Option<Sums> = None;
         let mut taken = Taken::new();
         for interval in intervals {
@@ -115,8 +115,8 @@ impl<'a> Course<'a> {
                 None => total = Some(sums.clone()),
                 Some(total) => total.then(&sums),
             }
-            turns.push(Turn { interval, guests, sums });
+            steps.push(Step { interval, guests, sums });
         }
-        Course { turns, total: total.unwrap_or_default() }
+        Timeline { steps, total: total.unwrap_or_default() }
     }
 }

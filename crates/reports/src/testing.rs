@@ -1,10 +1,10 @@
 //! A made-up day of two machines' guests: the same on every machine, and with the variation,
 //! the gaps and the missing counters of real ones.
 
-use crate::gather::{Gap, HostData};
+use crate::gather::HostData;
 use model::{
-    GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P, ProcessName,
-    Row, TierField as T,
+    Gap, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
+    ProcessName, Row, TierField as T,
 };
 use std::collections::BTreeMap;
 

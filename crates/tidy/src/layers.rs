@@ -69,7 +69,7 @@ pub const CRATES: &[Crate] = &[
     // toml for files of settings.
     row("settings", Ours::Only(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
-    row("reports", Ours::Only(&["model"]), &[]),
+    row("reports", Ours::Only(&["model", "reports"]), &[]),
     // snap for remote write, whose requests are compressed so; serde for answers of engines.
     row("metrics", Ours::Only(&["model"]), &["serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.

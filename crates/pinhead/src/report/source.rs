@@ -1,8 +1,8 @@
 //! Where a report's data come from.
 
 use crate::Error;
-use model::{Interval, Parts};
-use reports::{Gap, HostData, Needs};
+use model::{Gap, Interval, Parts};
+use reports::{HostData, Needs};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Pick, Records, Span};
@@ -169,11 +169,11 @@ impl Source for Engine {
 }
 
 /// Gaps as far as they lie in the time that is asked for.
-fn gaps(all: Vec<model::Gap>, wanted: &Wanted) -> Vec<Gap> {
-    let within = |gap: model::Gap| Gap {
+fn gaps(all: Vec<Gap>, wanted: &Wanted) -> Vec<Gap> {
+    let within = |gap: Gap| Gap {
         from_ms: gap.from_ms.max(wanted.from_ms),
         to_ms: gap.to_ms.min(wanted.to_ms),
-        reason: gap.reason,
+        ..gap
     };
     all.into_iter().map(within).collect()
 }

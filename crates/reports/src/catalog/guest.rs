@@ -1,6 +1,6 @@
 //! Reports of guests, and of what is in them.
 
-use super::{Definition, bars, lines, part, stack};
+use super::definition::{Definition, bars, lines, part, stack};
 use crate::fields::Scope;
 
 const WAITS: &[&str] = &[

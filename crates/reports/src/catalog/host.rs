@@ -1,6 +1,6 @@
 //! Reports of the host, of its memory, and of everything at once.
 
-use super::{Definition, bars, lines, part, stack};
+use super::definition::{Definition, bars, lines, part, stack};
 use crate::fields::Scope;
 
 pub(super) const HDR: Definition = Definition {

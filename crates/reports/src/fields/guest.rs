@@ -1,6 +1,6 @@
 //! What the host's counters tell of a guest.
 
-use super::derived;
+use super::derived::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use crate::shares::States;

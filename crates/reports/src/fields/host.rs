@@ -1,6 +1,6 @@
 //! What is derived of the host.
 
-use super::derived;
+use super::derived::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use crate::shares::{Storage, storage};

@@ -1,6 +1,6 @@
 //! What daemons tell of their guests, and of processes in them.
 
-use super::derived;
+use super::derived::derived;
 use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use model::{GuestField as G, ProcessField as P};

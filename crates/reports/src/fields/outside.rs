@@ -1,7 +1,7 @@
 //! What the host's counters tell of a guest's bursts of work, of its memory by tier, and of its
 //! disks and its network.
 
-use super::derived;
+use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
 use model::GuestField as G;

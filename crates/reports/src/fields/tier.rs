@@ -1,6 +1,6 @@
 //! What is derived of a tier of memory below RAM.
 
-use super::derived;
+use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
 use model::TierField as T;

@@ -3,8 +3,8 @@
 //! The tables of a report stand under each other; the first column says which one a line is
 //! of, and a column that its table does not have is empty, as is a value that is missing.
 
-use crate::build::Report;
 use crate::number::shown;
+use crate::report::Report;
 use crate::time::{Spans, Zone};
 use std::borrow::Cow;
 

@@ -2,11 +2,11 @@
 
 use super::svg::{Frame, Series, bars, colour};
 use super::{about, advice_of, halves, label_title, labels_shown, time_text};
-use crate::build::{Line, LineKind, Report, Table};
 use crate::catalog::{Chart, ChartKind};
 use crate::fields::{Derived, Scope};
 use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
+use crate::report::{Line, LineKind, Report, Table};
 use crate::time::Zone;
 use std::fmt::Write;
 

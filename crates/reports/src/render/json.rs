@@ -1,9 +1,9 @@
 //! A report as JSON. Keys are the names of fields, with their units, and stand in the order
 //! of the table; a value that is missing is null.
 
-use crate::build::{Line, Report, Table};
 use crate::header::HostHeader;
 use crate::number::put_scaled;
+use crate::report::{Line, Report, Table};
 use crate::time::{Spans, Zone, rfc3339};
 use std::fmt::Write;
 

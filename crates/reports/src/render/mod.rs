@@ -11,8 +11,8 @@ pub use html::html;
 pub use json::json;
 pub use text::text;
 
-use crate::build::{Line, LineKind, Report, Table};
 use crate::fields::Scope;
+use crate::report::{Line, LineKind, Report, Table};
 use crate::time::{Zone, clock_text, date_text, span_text};
 
 /// Less than this of an interval known, in hundredths, and its time is marked.

@@ -3,9 +3,9 @@
 //! Colours are classes, so that the page's style chooses them for light and for dark.
 
 use super::html::escaped;
-use crate::build::{Line, Report};
 use crate::fields::Derived;
 use crate::number::shown;
+use crate::report::{Line, Report};
 use crate::time::{Zone, clock_text, date_text};
 use base::clip;
 use std::fmt::Write;

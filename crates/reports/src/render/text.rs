@@ -1,10 +1,10 @@
 //! A report for a terminal: as narrow as its width, which wide tables are broken to.
 
 use super::{about, advice_of, halves, label_title, labels_shown, time_text};
-use crate::build::{Line, LineKind, Report, Table};
 use crate::fields::Scope;
 use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
+use crate::report::{Line, LineKind, Report, Table};
 use crate::time::Zone;
 use base::clip;
 use std::fmt::Write;
