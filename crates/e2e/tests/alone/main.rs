@@ -1,8 +1,8 @@
 //! What is measured with real guests: CPU time, how often something runs, how soon it happens.
-//! No other test runs meanwhile, but beside one whose guests sleep another one of that kind.
+//! Nothing else runs meanwhile; tests that let their guests sleep come last, and run together.
 
+mod farms_left;
 mod host_eight;
 mod hostile;
 mod idle;
-mod left_behind;
 mod pace;
