@@ -13,6 +13,7 @@
 use crate::clock::now;
 use crate::error::Error;
 use crate::table::{Figure, Row};
+use kernfs::parse::task::{StatField, TaskStat};
 use model::Moment;
 use sim::day::Day;
 use std::ops::ControlFlow;
@@ -182,15 +183,13 @@ fn took(
 /// CPU time of all children that have ended, in seconds, to a hundredth.
 fn children_s() -> Result<f64, Error> {
     let path = Path::new("/proc/self/stat");
-    let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
-    // Behind the name, which may have anything in it: fields 16 and 17, the third being the first.
-    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: Vec<f64> =
-        fields.split_ascii_whitespace().skip(13).take(2).filter_map(|n| n.parse().ok()).collect();
-    match ticks[..] {
-        [user, system] => Ok((user + system) / TICKS_A_SECOND),
-        _ => Err(Error::Content { path: path.into(), what: "CPU time of children" }),
-    }
+    let text = std::fs::read(path).map_err(|source| Error::file(path, source))?;
+    let stat = TaskStat::parse(&text);
+    let ticks =
+        stat.and_then(|s| s.numbers([StatField::ChildUserTicks, StatField::ChildSystemTicks]));
+    let [user, system] =
+        ticks.ok_or_else(|| Error::Content { path: path.into(), what: "CPU time of children" })?;
+    Ok((user + system) as f64 / TICKS_A_SECOND)
 }
 
 #[cfg(test)]

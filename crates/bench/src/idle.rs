@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::meter::{self, Used};
 use crate::subject::Subject;
 use crate::table::{Figure, Row, Table};
+use kernfs::parse::task::{StatField, TaskStat};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -180,10 +181,9 @@ fn children(parent: u32) -> Result<Vec<u32>, Error> {
     let all = fs::read_dir(proc).map_err(|e| Error::file(proc, e))?;
     let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // pid (name) state ppid: the name may hold anything, even parentheses.
-        let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        after.split_ascii_whitespace().nth(1).and_then(|p| p.parse().ok()) == Some(parent)
+        let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = TaskStat::parse(&text).and_then(|stat| stat.numbers([StatField::Parent]));
+        of == Some([u64::from(parent)])
     };
     Ok(pids.filter(is_child).collect())
 }

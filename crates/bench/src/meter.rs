@@ -1,6 +1,7 @@
 //! What the kernel has counted for a process.
 
 use crate::error::Error;
+use kernfs::parse::schedstat;
 use std::fs;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,12 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
         if !counts(&task) {
             continue;
         }
-        let schedstat = of_file(&task.join("schedstat"), "three numbers", schedstat)?;
+        let three = |text: &str| schedstat::parse(text.as_bytes());
+        let ran = of_file(&task.join("schedstat"), "three numbers", three)?;
         let what = "voluntary_ctxt_switches";
         let sleeps = of_file(&task.join("status"), what, |text| field(text, what))?;
-        let [cpu_ns, _waited_ns, dispatches] = schedstat;
-        sum.cpu_ns += cpu_ns;
-        sum.dispatches += dispatches;
+        sum.cpu_ns += ran.run_ns;
+        sum.dispatches += ran.dispatches;
         sum.sleeps += sleeps;
     }
     Ok(sum)
@@ -103,12 +104,6 @@ fn of_file<T>(
     find(&text).ok_or_else(|| Error::Content { path: path.into(), what })
 }
 
-/// Time on a CPU, time in a run queue, and times that it was dispatched.
-fn schedstat(text: &str) -> Option<[u64; 3]> {
-    let mut numbers = text.split_ascii_whitespace().map_while(|word| word.parse().ok());
-    Some([numbers.next()?, numbers.next()?, numbers.next()?])
-}
-
 /// The number after `name:` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -118,13 +113,6 @@ fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn schedstat_is_three_numbers() {
-        assert_eq!(schedstat("4910083 2826510 57\n"), Some([4_910_083, 2_826_510, 57]));
-        assert_eq!(schedstat("4910083 2826510\n"), None);
-        assert_eq!(schedstat("a 1 2\n"), None);
-    }
 
     #[test]
     fn a_field_is_a_whole_name_at_the_start_of_a_line() {

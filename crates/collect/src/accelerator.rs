@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::text::{Buffer, Kept, number};
+use kernfs::parse::number;
+use kernfs::{Buffer, Kept};
 
 /// Descriptors of a process that are looked at for its virtual machine's: an emulator opens it
 /// among its first.

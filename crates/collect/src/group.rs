@@ -1,12 +1,12 @@
 //! The control group of a guest's process.
 
+use counters::PsiLine;
 use model::{Field, GuestField, Row, Unit};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use crate::text::{Buffer, Kept, lines, named, pressure_ns, value_of};
+use kernfs::parse::{cgroup, lines, named, pressure, value_of};
+use kernfs::{Buffer, Kept};
 
-/// Where the second hierarchy may be: alone, or beside the first.
-const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 /// Where the first hierarchy's CPU controller may be.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 
@@ -44,16 +44,14 @@ impl Group {
     pub(crate) fn open(root: &Path, pid: u32, buffer: &mut Buffer) -> Group {
         let file = Kept::open(&root.join(format!("proc/{pid}/cgroup")));
         let Some(text) = file.whole(buffer) else { return Group::default() };
-        let second = path_of(text, |controllers| controllers.is_empty());
-        let first = path_of(text, |controllers| {
-            controllers.split(|byte| *byte == b',').any(|name| name == b"cpu")
-        });
+        let second = cgroup::unified(text).and_then(own_group);
+        let first = cgroup::of_controller(text, "cpu").and_then(own_group);
         let in_all = |tops: [&str; 2], path: &Option<PathBuf>, file: &str| -> Kept {
             let Some(path) = path else { return Kept::default() };
             let open = |top: &&str| Kept::open(&root.join(top).join(path).join(file));
             tops.iter().map(open).find(Kept::is_open).unwrap_or_default()
         };
-        let of_second = in_all(UNIFIED, &second, "cpu.stat");
+        let of_second = in_all(cgroup::UNIFIED, &second, "cpu.stat");
         let limited = of_second.once(buffer).and_then(|text| value_of(text, "throttled_usec"));
         let (cpu_stat, name, unit_ns) = match limited {
             Some(_) => (of_second, "throttled_usec", 1000),
@@ -63,12 +61,12 @@ impl Group {
             cpu_stat,
             name,
             unit_ns,
-            cpu: in_all(UNIFIED, &second, "cpu.pressure"),
-            memory: in_all(UNIFIED, &second, "memory.pressure"),
-            io: in_all(UNIFIED, &second, "io.pressure"),
-            memory_stat: in_all(UNIFIED, &second, "memory.stat"),
-            swap: in_all(UNIFIED, &second, "memory.swap.current"),
-            low: in_all(UNIFIED, &second, "memory.low"),
+            cpu: in_all(cgroup::UNIFIED, &second, "cpu.pressure"),
+            memory: in_all(cgroup::UNIFIED, &second, "memory.pressure"),
+            io: in_all(cgroup::UNIFIED, &second, "io.pressure"),
+            memory_stat: in_all(cgroup::UNIFIED, &second, "memory.stat"),
+            swap: in_all(cgroup::UNIFIED, &second, "memory.swap.current"),
+            low: in_all(cgroup::UNIFIED, &second, "memory.low"),
         }
     }
 
@@ -79,7 +77,8 @@ impl Group {
 
     /// Time that some task of it waited: for a CPU, for memory, for I/O.
     pub(crate) fn pressures_ns(&self, buffer: &mut Buffer) -> [Option<u64>; 3] {
-        let mut some = |file: &Kept| pressure_ns(file.once(buffer)?, "some");
+        let mut some =
+            |file: &Kept| pressure::total_us(file.once(buffer)?, PsiLine::Some)?.checked_mul(1000);
         [some(&self.cpu), some(&self.memory), some(&self.io)]
     }
 
@@ -105,23 +104,14 @@ impl Group {
     }
 }
 
-/// The path of the group in a hierarchy, without its first slash: `number:controllers:path`.
-/// The root is no guest's own, and what is outside of what we can see begins with dots. libvirt
-/// puts the threads of a guest in groups below its own.
-fn path_of(text: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<PathBuf> {
-    let path = lines(text).find_map(|line| {
-        let mut parts = line.splitn(3, |byte| *byte == b':');
-        let controllers = parts.nth(1)?;
-        is_it(controllers).then(|| parts.next()).flatten()
-    })?;
-    let mut path = Path::new(std::str::from_utf8(path.strip_prefix(b"/")?).ok()?);
-    for own in ["emulator", "libvirt"] {
-        if path.file_name().is_some_and(|name| name == own) {
-            path = path.parent()?;
+/// A guest's own group: libvirt puts its threads in groups below it. The root is no guest's own.
+fn own_group(mut path: PathBuf) -> Option<PathBuf> {
+    for below in ["emulator", "libvirt"] {
+        if path.file_name().is_some_and(|name| name == below) {
+            path.pop();
         }
     }
-    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
+    path.file_name().is_some().then_some(path)
 }
 
 #[cfg(test)]

@@ -8,8 +8,13 @@ use crate::accelerator::{Accelerator, Statistics, accelerator};
 use crate::devices::{Devices, Held, Images, Network};
 use crate::group::Group;
 use crate::steady;
-use crate::text::{Buffer, Kept, number, numbers, stat_fields, value_of};
 use crate::threads::{TICK_NS, Threads};
+use kernfs::parse::task::StatField::{
+    MajorFaults, MinorFaults, StartTicks, SystemTicks, UserTicks,
+};
+use kernfs::parse::task::TaskStat;
+use kernfs::parse::{numbers, value_of};
+use kernfs::{Buffer, Kept};
 
 /// Virtual CPUs that ran no more than this since the last look have changed nothing: a kernel
 /// that turns over in its sleep.
@@ -287,14 +292,11 @@ struct Process {
 
 impl Process {
     fn parse(text: &[u8]) -> Option<Process> {
-        let mut fields = stat_fields(text)?;
-        let mut field = |wanted: usize| fields.find(|(number, _)| *number == wanted);
-        let is_dead = matches!(field(3)?.1, b"Z" | b"X" | b"x");
-        let mut value = |wanted| number(field(wanted)?.1);
-        let [minor_faults, major_faults] = [value(10)?, value(12)?];
-        let ticks = value(14)?.checked_add(value(15)?)?;
-        let cpu_ns = ticks.checked_mul(TICK_NS)?;
-        Some(Process { is_dead, minor_faults, major_faults, cpu_ns, start_ticks: value(22)? })
+        let stat = TaskStat::parse(text)?;
+        let [minor_faults, major_faults, user, system, start_ticks] =
+            stat.numbers([MinorFaults, MajorFaults, UserTicks, SystemTicks, StartTicks])?;
+        let cpu_ns = user.checked_add(system)?.checked_mul(TICK_NS)?;
+        Some(Process { is_dead: stat.is_dead(), minor_faults, major_faults, cpu_ns, start_ticks })
     }
 }
 

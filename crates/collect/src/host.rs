@@ -3,23 +3,23 @@
 //! Of /proc/stat the kernel writes everything, and sums every interrupt up for it, however
 //! little is asked for: it is read once a moment, and nothing else is as dear.
 
+use counters::PsiLine;
 use kernfs::CpuClock;
 use kernfs::parse::stat::{Stat, parse};
 use model::{HostField, Row};
 use std::path::Path;
 
 use crate::steady;
-use crate::text::{Buffer, Kept, lines, named, number, numbers, pressure_ns, stat_fields};
 use crate::watermarks::Watermarks;
+use kernfs::parse::task::{StatField, TaskStat, is_kernel};
+use kernfs::parse::{lines, named, number, numbers, pressure};
+use kernfs::{Buffer, Kept};
 
 /// Nanoseconds in a tick of /proc/stat, on every architecture that pinhead runs on.
 const TICK_NS: i64 = 10_000_000;
 /// Processes that are looked at for the kernel's own threads. The kernel starts those before
 /// all others, and so they are the first in the list.
 const PROCESSES_MAX: usize = 2000;
-/// The flag of a thread of the kernel in field 9 of /proc/PID/stat. Any process may call itself
-/// ksmd.
-const PF_KTHREAD: u64 = 0x0020_0000;
 /// Lines at the end of /proc/stat that are looked at for what stands behind the interrupts.
 const TAIL_LINES: usize = 12;
 
@@ -68,10 +68,13 @@ const VMSTAT: &[(&str, HostField)] =
     &[("pgmajfault", HostField::MajorFaults), ("oom_kill", HostField::OomKills)];
 
 /// A file of /proc/pressure, a kind of line in it, and the field that it is.
-const PRESSURE: &[(&str, &[(&str, HostField)])] = &[
-    ("cpu", &[("some", HostField::PsiCpuSome)]),
-    ("memory", &[("some", HostField::PsiMemorySome), ("full", HostField::PsiMemoryFull)]),
-    ("io", &[("some", HostField::PsiIoSome), ("full", HostField::PsiIoFull)]),
+const PRESSURE: &[(&str, &[(PsiLine, HostField)])] = &[
+    ("cpu", &[(PsiLine::Some, HostField::PsiCpuSome)]),
+    (
+        "memory",
+        &[(PsiLine::Some, HostField::PsiMemorySome), (PsiLine::Full, HostField::PsiMemoryFull)],
+    ),
+    ("io", &[(PsiLine::Some, HostField::PsiIoSome), (PsiLine::Full, HostField::PsiIoFull)]),
 ];
 
 /// Files of KSM.
@@ -87,7 +90,7 @@ pub struct HostReader {
     stat: Kept,
     meminfo: Kept,
     vmstat: Kept,
-    pressure: Vec<(Kept, &'static [(&'static str, HostField)])>,
+    pressure: Vec<(Kept, &'static [(PsiLine, HostField)])>,
     ksm: Vec<(Kept, HostField)>,
     ksmd: Vec<Kept>,
     kswapd: Vec<Kept>,
@@ -148,7 +151,8 @@ impl HostReader {
         for (file, kinds) in &self.pressure {
             let Some(text) = file.once(&mut self.buffer) else { continue };
             for (kind, field) in *kinds {
-                row.set(*field, pressure_ns(text, kind));
+                let us = pressure::total_us(text, *kind);
+                row.set(*field, us.and_then(|us| us.checked_mul(1000)));
             }
         }
         for (file, field) in &self.ksm {
@@ -242,13 +246,9 @@ fn kernel_threads(root: &Path, buffer: &mut Buffer) -> Vec<(String, u64)> {
     for pid in pids.take(PROCESSES_MAX) {
         let file = Kept::open(&root.join(format!("proc/{pid}/stat")));
         let Some(text) = file.once(buffer) else { continue };
-        let flags = stat_fields(text).and_then(|mut f| f.find(|(number, _)| *number == 9));
-        let flags = flags.and_then(|(_, word)| number(word));
-        let from = text.iter().position(|byte| *byte == b'(').map(|at| at + 1);
-        let to = text.iter().rposition(|byte| *byte == b')');
-        if let (Some(flags), Some(from), Some(to)) = (flags, from, to)
-            && flags & PF_KTHREAD != 0
-            && let Some(Ok(name)) = text.get(from..to).map(std::str::from_utf8)
+        if let Some(stat) = TaskStat::parse(text)
+            && stat.numbers([StatField::Flags]).is_some_and(|[flags]| is_kernel(flags))
+            && let Ok(name) = std::str::from_utf8(stat.name)
         {
             found.push((name.to_owned(), pid));
         }

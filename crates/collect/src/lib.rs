@@ -27,7 +27,6 @@ mod host;
 mod others;
 mod steady;
 mod sys;
-mod text;
 mod threads;
 mod tier;
 mod watermarks;

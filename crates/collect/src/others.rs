@@ -14,8 +14,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::text::{Buffer, Kept, number, stat_fields};
 use crate::threads::TICK_NS;
+use kernfs::parse::number;
+use kernfs::parse::task::StatField::{
+    ChildSystemTicks, ChildUserTicks, Flags, StartTicks, SystemTicks, UserTicks,
+};
+use kernfs::parse::task::{TaskStat, is_kernel};
+use kernfs::{Buffer, Kept};
 
 /// More processes are not looked at: it would take the monitor more than 50 ms.
 const PROCESSES_MAX: usize = 4096;
@@ -30,8 +35,6 @@ const APART_MAX_MS: u64 = 60_000;
 /// ran in it.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
-/// The flag of a thread of the kernel in field 9 of /proc/PID/stat.
-const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// What everybody else ran since the first look, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -183,13 +186,12 @@ impl Others {
 
 impl Process {
     fn parse(text: &[u8]) -> Option<Process> {
-        let mut fields = stat_fields(text)?;
-        let mut value = |wanted| number(fields.find(|(number, _)| *number == wanted)?.1);
-        let is_kernel = value(9)? & PF_KTHREAD != 0;
-        let mut ns = |wanted: usize| value(wanted)?.checked_mul(TICK_NS);
-        let own_ns = ns(14)?.checked_add(ns(15)?)?;
-        let children_ns = ns(16)?.checked_add(ns(17)?)?;
-        Some(Process { is_kernel, start_ticks: value(22)?, own_ns, children_ns })
+        let wanted = [Flags, UserTicks, SystemTicks, ChildUserTicks, ChildSystemTicks, StartTicks];
+        let [flags, user, system, child_user, child_system, start_ticks] =
+            TaskStat::parse(text)?.numbers(wanted)?;
+        let ns = |user: u64, system: u64| user.checked_add(system)?.checked_mul(TICK_NS);
+        let (own_ns, children_ns) = (ns(user, system)?, ns(child_user, child_system)?);
+        Some(Process { is_kernel: is_kernel(flags), start_ticks, own_ns, children_ns })
     }
 }
 
@@ -197,6 +199,8 @@ impl Process {
 mod tests {
     use super::*;
     use crate::testing::Tree;
+
+    const PF_KTHREAD: u64 = 0x0020_0000;
 
     /// A process with ticks of its own and of its children.
     fn process(tree: &Tree, pid: u32, start: u64, own: u64, children: u64) {

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::bursts::{Open, Stretches};
-use crate::text::{Buffer, Kept, number, numbers, stat_fields};
+use kernfs::parse::number;
+use kernfs::parse::schedstat::{self, Schedstat};
+use kernfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
+use kernfs::parse::task::TaskStat;
+use kernfs::{Buffer, Kept};
 
 /// Virtual CPUs that are watched: no guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;
@@ -12,14 +16,6 @@ pub(crate) const VCPUS_MAX: usize = 512;
 const OTHERS_MAX: usize = 32;
 /// Nanoseconds in a clock tick of /proc/PID/stat.
 pub(crate) const TICK_NS: u64 = 10_000_000;
-
-/// What threads did since they began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ran {
-    pub(crate) run_ns: u64,
-    pub(crate) delay_ns: u64,
-    pub(crate) dispatches: u64,
-}
 
 /// What /proc/PID/task/TID/stat has of a virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +30,8 @@ struct Thread {
     tid: u64,
     schedstat: Kept,
     stat: Kept,
-    ran: Ran,
-    grown: Ran,
+    ran: Schedstat,
+    grown: Schedstat,
     open: Open,
     times: Times,
 }
@@ -45,7 +41,7 @@ struct Thread {
 pub(crate) struct Threads {
     tasks: PathBuf,
     threads: Vec<Thread>,
-    ran: Ran,
+    ran: Schedstat,
     times: Times,
     stretches: Stretches,
     stretched_ms: Option<u64>,
@@ -57,7 +53,7 @@ impl Threads {
         Threads {
             tasks: root.join(format!("proc/{pid}/task")),
             threads: Vec::new(),
-            ran: Ran::default(),
+            ran: Schedstat::default(),
             times: Times::default(),
             stretches: Stretches::default(),
             stretched_ms: None,
@@ -84,8 +80,8 @@ impl Threads {
                 tid,
                 schedstat,
                 stat,
-                ran: Ran::default(),
-                grown: Ran::default(),
+                ran: Schedstat::default(),
+                grown: Schedstat::default(),
                 open: Open::default(),
                 times: Times::default(),
             });
@@ -118,25 +114,25 @@ impl Threads {
 
     /// What they did up to now; those that have ended are counted no further. `None` if none
     /// was ever seen.
-    pub(crate) fn ran(&mut self, buffer: &mut Buffer) -> Option<Ran> {
+    pub(crate) fn ran(&mut self, buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {
             let Some(text) = thread.schedstat.once(buffer) else { return false };
-            let Some([run_ns, delay_ns, dispatches]) = numbers(text) else { return true };
+            let Some(now) = schedstat::parse(text) else { return true };
             let grow = |sum: &mut u64, last: &mut u64, now: u64| {
                 let grown = now.saturating_sub(*last);
                 *sum = sum.saturating_add(grown);
                 *last = now.max(*last);
                 grown
             };
-            thread.grown = Ran {
-                run_ns: grow(&mut sum.run_ns, &mut thread.ran.run_ns, run_ns),
-                delay_ns: grow(&mut sum.delay_ns, &mut thread.ran.delay_ns, delay_ns),
-                dispatches: grow(&mut sum.dispatches, &mut thread.ran.dispatches, dispatches),
+            thread.grown = Schedstat {
+                run_ns: grow(&mut sum.run_ns, &mut thread.ran.run_ns, now.run_ns),
+                delay_ns: grow(&mut sum.delay_ns, &mut thread.ran.delay_ns, now.delay_ns),
+                dispatches: grow(&mut sum.dispatches, &mut thread.ran.dispatches, now.dispatches),
             };
             true
         });
-        (!self.threads.is_empty() || *sum != Ran::default()).then_some(*sum)
+        (!self.threads.is_empty() || *sum != Schedstat::default()).then_some(*sum)
     }
 
     /// Stretches of work and short rests, by what [`ran`](Threads::ran) found. `None` before the
@@ -145,7 +141,7 @@ impl Threads {
         let before_ms = self.stretched_ms.replace(now_ms)?;
         let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);
         for thread in &mut self.threads {
-            let Ran { run_ns, delay_ns, dispatches } = thread.grown;
+            let Schedstat { run_ns, delay_ns, dispatches } = thread.grown;
             let queued_ns = run_ns.saturating_add(delay_ns);
             self.stretches.take(&mut thread.open, queued_ns, dispatches, passed_ns);
         }
@@ -169,12 +165,9 @@ impl Threads {
 }
 
 fn times(text: &[u8]) -> Option<Times> {
-    let mut fields = stat_fields(text)?;
-    let mut ticks = |wanted: usize| {
-        let (_, word) = fields.find(|(number, _)| *number == wanted)?;
-        number(word)?.checked_mul(TICK_NS)
-    };
-    Some(Times { block_io_ns: ticks(42)?, guest_ns: ticks(43)? })
+    let [block_io, guest] = TaskStat::parse(text)?.numbers([BlockIoTicks, GuestTicks])?;
+    let ns = |ticks: u64| ticks.checked_mul(TICK_NS);
+    Some(Times { block_io_ns: ns(block_io)?, guest_ns: ns(guest)? })
 }
 
 #[cfg(test)]
@@ -194,7 +187,7 @@ mod tests {
         let mut others = Threads::none(tree.path(), 7);
         assert_eq!(others.ran(&mut buffer), None);
         others.list(&vcpus, "");
-        let ran = |run_ns, delay_ns, dispatches| Some(Ran { run_ns, delay_ns, dispatches });
+        let ran = |run_ns, delay_ns, dispatches| Some(Schedstat { run_ns, delay_ns, dispatches });
         assert_eq!(vcpus.ran(&mut buffer), ran(200, 20, 2));
         assert_eq!(others.ran(&mut buffer), ran(400, 40, 4));
         task(9, "350 30 4\n");

@@ -4,7 +4,8 @@
 use model::{HostField, Row};
 use std::path::Path;
 
-use crate::text::{Buffer, Kept, lines, number, words};
+use kernfs::parse::{lines, number, words};
+use kernfs::{Buffer, Kept};
 
 /// Watermarks change when somebody changes them, lists all the time, but within narrow bounds;
 /// the file is long.

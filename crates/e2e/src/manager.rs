@@ -11,6 +11,7 @@
 use crate::Host;
 use farm::{Deadline, Monitor, wait_for_exit};
 use host::control::{Answer, Ask, GuestRow, Ps, Status, ask};
+use kernfs::{Root, TaskDir};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -146,11 +147,8 @@ pub fn resident_mib(host: &Host, index: usize) -> u64 {
 
 /// CPU time of a process, all of its threads together.
 pub fn cpu_time(pid: u32) -> Duration {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let run_ns = tasks.filter_map(|task| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    });
+    let mut tasks = TaskDir::open(&Root::default());
+    let run_ns = tasks.of_process(pid, usize::MAX).iter().map(|task| task.ran.run_ns);
     Duration::from_nanos(run_ns.sum())
 }
 

@@ -1,18 +1,6 @@
-//! Targets for small texts: what the host's kernel and a daemon before us have written.
+//! Targets for small texts: what a daemon before us has written.
 
 use plug::UndoRecord;
-
-/// A thread's schedstat: what is read of it says the same when it is written again.
-pub(crate) fn schedstat(data: &[u8]) {
-    let Some([run, delay]) = farm::fleet::parse_schedstat(data) else { return };
-    assert_eq!(
-        farm::fleet::parse_schedstat(format!("{run} {delay} 0\n").as_bytes()),
-        Some([run, delay])
-    );
-    let text = String::from_utf8_lossy(data);
-    let fields: Vec<_> = text.split_ascii_whitespace().take(2).map(str::parse).collect();
-    assert_eq!(fields, [Ok(run), Ok(delay)]);
-}
 
 /// An undo record: one that is taken is, to the byte, one that we would have written.
 pub(crate) fn undo_record(data: &[u8]) {

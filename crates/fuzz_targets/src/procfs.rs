@@ -2,7 +2,11 @@
 
 use counters::{Counter, PsiField, PsiLine};
 use kernfs::parse::table::skip_lines;
-use kernfs::parse::{cpulist, loadavg as load, pressure as psi, stat as cpus};
+use kernfs::parse::task::{StatField, TaskStat};
+use kernfs::parse::{
+    cgroup as groups, counts as system, cpulist, loadavg as load, pressure as psi,
+    schedstat as sched, stat as cpus,
+};
 use kernfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 
 use crate::input::{Dice, texts};
@@ -45,6 +49,60 @@ pub(crate) fn pressure(data: &[u8]) {
             assert_eq!(found.get(line, *field), fields.map(|fields| fields[place]));
         }
         assert!(fields.into_iter().flatten().all(|value| value.is_finite() && value >= 0.0));
+    }
+}
+
+/// A task's schedstat: what is read of it says the same when it is written again.
+pub(crate) fn schedstat(data: &[u8]) {
+    let Some(found) = sched::parse(data) else { return };
+    let text = format!("{} {} {}", found.run_ns, found.delay_ns, found.dispatches);
+    assert_eq!(sched::parse(text.as_bytes()), Some(found));
+    let text = String::from_utf8_lossy(data);
+    let fields: Vec<_> = text.split_ascii_whitespace().take(3).map(str::parse).collect();
+    assert_eq!(fields, [Ok(found.run_ns), Ok(found.delay_ns), Ok(found.dispatches)]);
+}
+
+/// /proc/PID/stat: fields asked for together are those asked for one by one.
+pub(crate) fn task_stat(data: &[u8]) {
+    use StatField::{Flags, GuestTicks, Parent, ResidentPages, StartTicks};
+    let Some(stat) = TaskStat::parse(data) else { return };
+    assert!(stat.state.is_ascii_alphabetic());
+    let wanted = [Parent, Flags, StartTicks, ResidentPages, GuestTicks];
+    let each = wanted.map(|field| stat.numbers([field]).map(|[number]| number));
+    let together = stat.numbers(wanted);
+    assert_eq!(together.map(|all| all.map(Some)), each.iter().all(Option::is_some).then_some(each));
+    assert_eq!(stat.numbers([Flags, Parent]), None, "fields ascend");
+}
+
+/// What /proc/stat and /proc/schedstat count of the whole system: each line by itself says what
+/// the text says, if it is the last of its name.
+pub(crate) fn counts(data: &[u8]) {
+    let found = system::parse(data);
+    let lines = || kernfs::parse::lines(data);
+    let is_said = |name: &[u8]| lines().any(|line| line.starts_with(name));
+    assert!(found.cpu.is_none() || is_said(b"cpu"));
+    assert!(found.interrupts.is_none() || is_said(b"intr"));
+    if let Some((_, cpus)) = sched::all_cpus(data) {
+        assert!(
+            cpus >= 1 && cpus <= lines().filter(|line| line.starts_with(b"cpu")).count() as u64
+        );
+    }
+}
+
+/// /proc/PID/cgroup: a path is below the root of its hierarchy, and never leads out of it.
+pub(crate) fn cgroup(data: &[u8]) {
+    for path in [groups::unified(data), groups::of_controller(data, "cpu")].into_iter().flatten() {
+        assert!(path.is_relative() && path.file_name().is_some(), "{path:?}");
+        assert!(path.components().all(|part| part.as_os_str() != ".."), "{path:?}");
+    }
+}
+
+/// A directory's entries as the kernel writes them: the search for names ends.
+pub(crate) fn entries(data: &[u8]) {
+    let mut rest = data;
+    while let Some((name, later)) = kernfs::next_name(rest) {
+        assert!(!name.contains(&0) && later.len() < rest.len());
+        rest = later;
     }
 }
 

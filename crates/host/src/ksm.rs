@@ -11,9 +11,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, Pages};
+use counters::{Bytes, KsmCounters, Pages};
 use hypervisor::KsmFiles;
-use policy::ksm::{Counters, Phase, Sample, Settings};
+use policy::ksm::{Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::config::KsmMode;
@@ -71,7 +71,7 @@ pub struct Ksm {
     saved: Option<Saved>,
     told: Option<Settings>,
     step: policy::ksm::Ksm,
-    counters: Counters,
+    counters: KsmCounters,
     cost: Option<Span>,
     cost_permille: Option<u64>,
 }
@@ -97,7 +97,7 @@ impl Ksm {
             saved: None,
             told: None,
             step: policy::ksm::Ksm::new(),
-            counters: Counters::default(),
+            counters: KsmCounters::default(),
             cost: None,
             cost_permille: None,
         };

@@ -14,6 +14,8 @@ use crate::effect::{Effect, Now};
 use crate::world::World;
 use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};
+use kernfs::parse::schedstat::Schedstat;
+use kernfs::{Root, TaskDir};
 use model::{ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -188,19 +190,11 @@ impl Scans {
 pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSide {
     let mut side = HostSide::default();
     let Some(process) = process else { return side };
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", process.pid)) else { return side };
     let add = |sum: &mut Option<u64>, more: u64| *sum = Some(sum.unwrap_or(0).saturating_add(more));
-    for task in tasks.take(THREADS_MAX).flatten() {
-        let tid = task.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        let text = std::fs::read_to_string(task.path().join("schedstat"));
-        let (Some(tid), Ok(text)) = (tid, text) else { continue };
-        let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>());
-        let (Some(Ok(run)), Some(Ok(delay)), Some(Ok(count))) =
-            (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        if vcpu_tids.contains(&tid) {
+    let mut tasks = TaskDir::open(&Root::default());
+    for task in tasks.of_process(process.pid, THREADS_MAX) {
+        let Schedstat { run_ns: run, delay_ns: delay, dispatches: count } = task.ran;
+        if vcpu_tids.contains(&task.tid) {
             add(&mut side.vcpu_run_ns, run);
             add(&mut side.vcpu_delay_ns, delay);
             add(&mut side.vcpu_dispatches, count);

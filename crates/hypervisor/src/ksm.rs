@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   /sys/kernel/mm/ksm/*          ─► settings as they are found ─► ... ─► put back
-//!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► policy::ksm::Counters
+//!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► KsmCounters
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -10,8 +10,10 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use counters::Pages;
-use policy::ksm::Counters;
+use counters::{KsmCounters, Pages};
+use kernfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
+use kernfs::parse::task::TaskStat;
+use kernfs::parse::{number, schedstat};
 
 /// Where the files are, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";
@@ -116,10 +118,10 @@ impl KsmFiles {
     }
 
     /// What it has done so far, and for how much CPU time.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> KsmCounters {
         let profit = text(&self.path("general_profit"));
         let thread = self.thread.get_or_init(|| find_thread(&self.root));
-        Counters {
+        KsmCounters {
             pages_shared: self.number("pages_shared").map(Pages),
             pages_sharing: self.number("pages_sharing").map(Pages),
             full_scans: self.number("full_scans"),
@@ -142,30 +144,28 @@ fn find_thread(root: &Path) -> Option<PathBuf> {
     let paths = entries.take(SEARCHED_MAX).filter_map(|entry| Some(entry.ok()?.path()));
     paths
         .filter(|path| is_number(path))
-        .find(|path| text(&path.join("stat")).is_some_and(|stat| is_ksmd(&stat)))
+        .find(|path| text(&path.join("stat")).is_some_and(|stat| is_ksmd(stat.as_bytes())))
 }
 
 fn is_number(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+    path.file_name().is_some_and(|name| number(name.as_encoded_bytes()).is_some())
 }
 
-fn is_ksmd(stat: &str) -> bool {
-    let mut words = stat.split_ascii_whitespace();
-    words.nth(1) == Some("(ksmd)") && words.nth(1) == Some("2")
+fn is_ksmd(stat: &[u8]) -> bool {
+    let is_it = |stat: TaskStat<'_>| stat.name == b"ksmd" && stat.numbers([Parent]) == Some([2]);
+    TaskStat::parse(stat).is_some_and(is_it)
 }
 
 /// The thread's CPU time: to the nanosecond where the kernel counts that, else in ticks.
 fn cpu_us(thread: &Path) -> Option<u64> {
     let exact = text(&thread.join("schedstat"))
-        .and_then(|text| crate::parse_schedstat(text.as_bytes()))
-        .map(|[run_ns, _]| run_ns / 1000);
+        .and_then(|text| schedstat::parse(text.as_bytes()))
+        .map(|ran| ran.run_ns / 1000);
     exact.or_else(|| {
         let stat = text(&thread.join("stat"))?;
-        let (_, rest) = stat.rsplit_once(')')?;
-        let mut fields = rest.split_ascii_whitespace().skip(11);
-        let mut ticks = || fields.next()?.parse::<u64>().ok();
-        Some(ticks()?.saturating_add(ticks()?).saturating_mul(TICK_US))
+        let stat = TaskStat::parse(stat.as_bytes())?;
+        let [user, system] = stat.numbers([UserTicks, SystemTicks])?;
+        Some(user.saturating_add(system).saturating_mul(TICK_US))
     })
 }
 
@@ -251,6 +251,6 @@ mod tests {
         let files = KsmFiles::at(tree.path());
         assert_eq!((files.run(), files.is_advised()), (None, false));
         assert!(files.settings().is_empty());
-        assert_eq!(files.counters(), Counters::default());
+        assert_eq!(files.counters(), KsmCounters::default());
     }
 }

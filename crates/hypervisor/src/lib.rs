@@ -33,7 +33,7 @@ pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
 pub use process::{Pressure, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
-pub use vcpu::{Usage, Vcpus, parse_schedstat};
+pub use vcpu::{Usage, Vcpus};
 
 use counters::Bytes;
 use reactor::PollSet;

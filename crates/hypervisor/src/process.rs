@@ -1,22 +1,21 @@
 //! A guest's process, as the host's kernel shows it, without waking the guest.
 //!
-//! Files are opened once and read again and again: a read costs a microsecond, an open ten, and a
-//! file that is open never shows another process that has got the same number since.
+//! Files are opened once and read again and again: an open file never shows another process that
+//! has got the same number since.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
-use counters::Bytes;
+use counters::{Bytes, PsiLine};
+use kernfs::Kept;
+use kernfs::parse::task::StatField::{MajorFaults, StartTicks};
+use kernfs::parse::task::TaskStat;
+use kernfs::parse::{cgroup, numbers, pressure, value_of};
 
 use crate::ProcessId;
 
 /// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
 /// memory nodes grow with the machine. What is behind is not needed.
 const TEXT_MAX: usize = 8192;
-
-/// Where the second hierarchy of control groups may be: alone, or beside the first.
-const CGROUP_ROOTS: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
 impl ProcessId {
     /// The process that has this number now.
@@ -26,7 +25,7 @@ impl ProcessId {
 
     /// The same, below another root than `/`.
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
-        let stat = Stat::parse(&read(&open(root, pid, "stat")?)?)?;
+        let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
@@ -37,8 +36,8 @@ impl ProcessId {
 
     /// The same, below another root than `/`.
     pub fn is_alive_under(self, root: &Path) -> bool {
-        let stat = open(root, self.pid, "stat").and_then(|file| Stat::parse(&read(&file)?));
-        stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead())
+        let stat = Stat::read(&open(root, self.pid, "stat"));
+        stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead)
     }
 }
 
@@ -51,26 +50,17 @@ pub struct Stat {
     pub major_faults: u64,
     /// When it started, in clock ticks since the host's boot.
     pub start_ticks: u64,
+    /// Whether nothing of it is left but its number.
+    pub is_dead: bool,
 }
 
 impl Stat {
-    /// Reads the text of /proc/PID/stat. The name in it is the process's own to choose, and may
-    /// hold blanks and brackets; what follows the last bracket is the kernel's.
-    pub fn parse(text: &[u8]) -> Option<Stat> {
-        let end_of_name = text.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(text.get(end_of_name + 1..)?).ok()?;
-        // The first field behind the name is number 3.
-        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
-        Some(Stat {
-            state: field(3)?.chars().next()?,
-            major_faults: field(12)?.parse().ok()?,
-            start_ticks: field(22)?.parse().ok()?,
-        })
-    }
-
-    /// Whether nothing of it is left but its number.
-    pub fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
+    fn read(file: &Kept) -> Option<Stat> {
+        let mut room = [0; TEXT_MAX];
+        let stat = TaskStat::parse(file.start(&mut room)?)?;
+        let [major_faults, start_ticks] = stat.numbers([MajorFaults, StartTicks])?;
+        let (state, is_dead) = (char::from(stat.state), stat.is_dead());
+        Some(Stat { state, major_faults, start_ticks, is_dead })
     }
 }
 
@@ -84,15 +74,9 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Reads the text of `memory.pressure`.
-    pub fn parse(text: &[u8]) -> Option<Pressure> {
-        let text = std::str::from_utf8(text).ok()?;
-        let total = |kind: &str| -> Option<u64> {
-            let mut words = text.lines().map(str::split_ascii_whitespace);
-            let mut line = words.find_map(|mut words| (words.next()? == kind).then_some(words))?;
-            line.find_map(|word| word.strip_prefix("total="))?.parse().ok()
-        };
-        Some(Pressure { some_us: total("some")?, full_us: total("full")? })
+    fn parse(text: &[u8]) -> Option<Pressure> {
+        let total = |line| pressure::total_us(text, line);
+        Some(Pressure { some_us: total(PsiLine::Some)?, full_us: total(PsiLine::Full)? })
     }
 }
 
@@ -100,10 +84,10 @@ impl Pressure {
 /// and a process that has ended has nothing any more.
 #[derive(Debug)]
 pub struct ProcessView {
-    stat: File,
-    statm: File,
-    status: File,
-    pressure: Option<File>,
+    stat: Kept,
+    statm: Kept,
+    status: Kept,
+    pressure: Kept,
     page_bytes: u64,
 }
 
@@ -116,19 +100,20 @@ impl ProcessView {
     /// The same, below another root than `/`.
     pub fn open_under(root: &Path, process: ProcessId) -> Option<ProcessView> {
         let view = ProcessView {
-            stat: open(root, process.pid, "stat")?,
-            statm: open(root, process.pid, "statm")?,
-            status: open(root, process.pid, "status")?,
+            stat: open(root, process.pid, "stat"),
+            statm: open(root, process.pid, "statm"),
+            status: open(root, process.pid, "status"),
             pressure: open_pressure(root, process.pid),
             page_bytes: rustix::param::page_size() as u64,
         };
         let stat = view.stat()?;
-        (stat.start_ticks == process.start_ticks && !stat.is_dead()).then_some(view)
+        let is_it = stat.start_ticks == process.start_ticks && !stat.is_dead;
+        (is_it && view.statm.is_open() && view.status.is_open()).then_some(view)
     }
 
     /// State, major faults and start.
     pub fn stat(&self) -> Option<Stat> {
-        Stat::parse(&read(&self.stat)?)
+        Stat::read(&self.stat)
     }
 
     /// Memory that is resident, from /proc/PID/statm: counters that the kernel keeps anyway, up
@@ -136,56 +121,39 @@ impl ProcessView {
     /// page table of the guest with its memory map locked, so that a guest of some GiB stands
     /// still for milliseconds each time.
     pub fn resident(&self) -> Option<Bytes> {
-        let text = read(&self.statm)?;
-        let field = std::str::from_utf8(&text).ok()?.split_ascii_whitespace().nth(1)?;
-        field.parse::<u64>().ok()?.checked_mul(self.page_bytes).map(Bytes)
+        let [_, pages] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
+        pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
     /// Memory of it that is on the host's swap. The kernel writes the whole of /proc/PID/status
     /// for it, which costs some ten times the other reads: ask seldom.
     pub fn swap(&self) -> Option<Bytes> {
-        let text = read(&self.status)?;
         // The name of the process stands in the text too, but the kernel escapes its line ends.
-        let mut lines = text.split(|byte| *byte == b'\n');
-        let line = lines.find_map(|line| line.strip_prefix(b"VmSwap:"))?;
-        let kib = std::str::from_utf8(line).ok()?.trim().strip_suffix("kB")?;
-        kib.trim_end().parse::<u64>().ok()?.checked_mul(1024).map(Bytes)
+        let kib = value_of(self.status.start(&mut [0; TEXT_MAX])?, "VmSwap")?;
+        kib.checked_mul(1024).map(Bytes)
     }
 
     /// Time that its control group waited for memory. The group may hold other processes, and is
     /// the one that it was in when the files were opened. `None` where the host has no second
     /// hierarchy, where pressure is not accounted, and for a process that has no group of its own.
     pub fn pressure(&self) -> Option<Pressure> {
-        Pressure::parse(&read(self.pressure.as_ref()?)?)
+        Pressure::parse(self.pressure.start(&mut [0; TEXT_MAX])?)
     }
 }
 
-fn open(root: &Path, pid: u32, name: &str) -> Option<File> {
-    File::open(root.join(format!("proc/{pid}/{name}"))).ok()
+fn open(root: &Path, pid: u32, name: &str) -> Kept {
+    Kept::open(&root.join(format!("proc/{pid}/{name}")))
 }
 
-/// The start of a file, up to the bound on texts.
-fn read(file: &File) -> Option<Vec<u8>> {
-    let mut text = [0; TEXT_MAX];
-    let count = file.read_at(&mut text, 0).ok()?;
-    Some(text.get(..count)?.to_vec())
-}
-
-fn open_pressure(root: &Path, pid: u32) -> Option<File> {
-    let group = cgroup(&read(&open(root, pid, "cgroup")?)?)?;
-    CGROUP_ROOTS
-        .iter()
-        .find_map(|top| File::open(root.join(top).join(&group).join("memory.pressure")).ok())
-}
-
-/// The path of the group in the second hierarchy, without its first slash. The root's pressure
-/// is the whole host's and no process's own, and a group outside of what we can see begins with
-/// dots.
-fn cgroup(text: &[u8]) -> Option<PathBuf> {
-    let text = std::str::from_utf8(text).ok()?;
-    let path = Path::new(text.lines().find_map(|line| line.strip_prefix("0::/"))?);
-    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
+fn open_pressure(root: &Path, pid: u32) -> Kept {
+    let mut room = [0; TEXT_MAX];
+    let text = open(root, pid, "cgroup");
+    let Some(group) = text.start(&mut room).and_then(cgroup::unified) else {
+        return Kept::default();
+    };
+    let path = |top: &&str| root.join(top).join(&group).join("memory.pressure");
+    let mut all = cgroup::UNIFIED.iter().map(|top| Kept::open(&path(top)));
+    all.find(Kept::is_open).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -213,9 +181,10 @@ mod tests {
         assert_eq!(ProcessId::of_under(tree.path(), 42), Some(PID));
         assert_eq!(ProcessId::of_under(tree.path(), 43), None);
         assert!(PID.is_alive_under(tree.path()));
-        assert_eq!(Stat::parse(b"42 (a) R) 1"), None);
-        assert_eq!(Stat::parse(b"42 a R 1 2 3"), None);
-        assert_eq!(Stat::parse(b"\xff)\xff"), None);
+        for text in ["42 (a) R) 1", "42 a R 1 2 3", "42 (a) R 1 2 3"] {
+            tree.file("proc/42/stat", text);
+            assert_eq!(ProcessId::of_under(tree.path(), 42), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,18 +1,14 @@
 //! What a guest's virtual CPUs cost, as the host sees it: without waking anybody.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use kernfs::Kept;
+use kernfs::parse::schedstat::{self, Schedstat};
 
 /// More virtual CPUs than this are not watched one by one.
 const VCPUS_MAX: usize = 512;
-
-/// Run time and run delay of all virtual CPUs together, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Total {
-    run_ns: u64,
-    delay_ns: u64,
-}
+/// Room for three numbers.
+const TEXT_MAX: usize = 64;
 
 /// Shares of a window of time, in percent of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,8 +22,8 @@ pub struct Usage {
 /// The virtual CPU threads of one guest.
 #[derive(Debug, Default)]
 pub struct Vcpus {
-    threads: Vec<File>,
-    last: Option<(u64, Total)>,
+    threads: Vec<Kept>,
+    last: Option<(u64, Schedstat)>,
 }
 
 impl Vcpus {
@@ -39,8 +35,8 @@ impl Vcpus {
     /// The same, below another root than `/`.
     pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
         let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
-        let open = |tid: &u32| File::open(path(tid)).ok();
-        Vcpus { threads: tids.iter().take(VCPUS_MAX).filter_map(open).collect(), last: None }
+        let all = tids.iter().take(VCPUS_MAX).map(|tid| Kept::open(&path(tid)));
+        Vcpus { threads: all.filter(Kept::is_open).collect(), last: None }
     }
 
     /// What was used since the last call; `None` at the first, and where no thread can be read:
@@ -65,41 +61,24 @@ impl Vcpus {
         self.total().map(|total| total.run_ns)
     }
 
-    fn total(&self) -> Option<Total> {
-        let mut total = Total::default();
-        let mut is_seen = false;
+    /// Of all virtual CPUs together.
+    fn total(&self) -> Option<Schedstat> {
+        let mut total = None;
         for thread in &self.threads {
-            let mut text = [0; 64];
-            let Ok(count) = thread.read_at(&mut text, 0) else { continue };
-            if let Some([run, delay]) = parse_schedstat(&text[..count]) {
-                is_seen = true;
-                total.run_ns = total.run_ns.saturating_add(run);
-                total.delay_ns = total.delay_ns.saturating_add(delay);
+            if let Some(ran) = thread.start(&mut [0; TEXT_MAX]).and_then(schedstat::parse) {
+                let sum: &mut Schedstat = total.get_or_insert_default();
+                sum.run_ns = sum.run_ns.saturating_add(ran.run_ns);
+                sum.delay_ns = sum.delay_ns.saturating_add(ran.delay_ns);
             }
         }
-        is_seen.then_some(total)
+        total
     }
-}
-
-/// The first two fields of a thread's schedstat: time on a CPU and time waiting for one.
-pub fn parse_schedstat(text: &[u8]) -> Option<[u64; 2]> {
-    let mut fields = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
-    let mut next = || fields.next()?.parse().ok();
-    Some([next()?, next()?])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Tree;
-
-    #[test]
-    fn a_schedstat_has_run_time_and_delay() {
-        assert_eq!(parse_schedstat(b"123456 789 42\n"), Some([123_456, 789]));
-        assert_eq!(parse_schedstat(b"1"), None);
-        assert_eq!(parse_schedstat(b"\xff\xff"), None);
-        assert_eq!(parse_schedstat(b"-1 2 3"), None);
-    }
 
     #[test]
     fn threads_are_added_up_and_those_that_are_gone_left_out() {

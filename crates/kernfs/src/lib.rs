@@ -13,20 +13,26 @@
 //!                                                  does to the clock)
 //! ```
 //!
+//! Beside it are what others need who read /proc in their own way: files that stay open
+//! ([`Kept`]), and all tasks of a system ([`TaskDir`]).
+//!
 //! All that parses is in [`parse`]: functions from bytes to values that know no
 //! file and never panic. A [`Source`] only hands out bytes, so that recorded
 //! files ([`Texts`]) go through exactly the code that reads the live ones ([`Fs`]).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cpu_clock;
 mod error;
 mod file;
+mod kept;
 mod names;
 pub mod parse;
 mod reader;
 mod source;
+mod sys;
 mod table;
+mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod window;
@@ -34,8 +40,11 @@ mod window;
 pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
 pub use file::{ProcFile, Root};
+pub use kept::{Buffer, Kept};
 pub use names::{kernel_names, names_of};
 pub use parse::cpulist::{CpuList, MAX_CPUS};
 pub use reader::Reader;
 pub use source::{Fs, Source, Texts};
+pub use sys::next_name;
+pub use tasks::{TaskDir, TaskSeen};
 pub use window::MAX_FILE_BYTES;

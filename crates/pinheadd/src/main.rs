@@ -26,7 +26,6 @@ mod memory;
 mod notify;
 mod pace;
 mod pressure;
-mod procfs;
 mod rate;
 mod readings;
 mod say;

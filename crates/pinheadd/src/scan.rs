@@ -10,10 +10,11 @@
 //! that since the boot; a daemon that is not asked any more lets go of it.
 
 use crate::clock::Clock;
-use crate::procfs::{Counts, Dir, Stat, Visit};
 use crate::{sys, system};
-use kernfs::Root;
-use wire::{Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
+use kernfs::parse::schedstat::Schedstat;
+use kernfs::parse::task::{StatField, TaskStat, is_kernel};
+use kernfs::{Root, TaskDir, TaskSeen};
+use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
 
 /// A guest is asked at most so often: a question costs it more than a look.
 const APART_MS: u64 = 10_000;
@@ -38,28 +39,25 @@ pub struct Scanner {
 struct Seen {
     sequence: u32,
     uptime_ms: u64,
-    /// By the tasks' numbers.
-    tasks: Vec<Counted>,
+    /// By the numbers of processes and of tasks.
+    tasks: Vec<TaskSeen>,
 }
 
-/// A task's counts, with what they have grown by.
+/// A task, with what it had counted at the last question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
-    tid: u32,
-    pid: u32,
-    is_alone: bool,
-    now: Counts,
-    before: Option<Counts>,
+    now: TaskSeen,
+    before: Option<Schedstat>,
 }
 
 impl Counted {
     fn dispatches_grown(&self) -> u64 {
         let before = self.before.map_or(0, |before| before.dispatches);
-        self.now.dispatches.saturating_sub(before)
+        self.now.ran.dispatches.saturating_sub(before)
     }
 
     fn run_grown(&self) -> u64 {
-        self.now.run_ns.saturating_sub(self.before.map_or(0, |before| before.run_ns))
+        self.now.ran.run_ns.saturating_sub(self.before.map_or(0, |before| before.run_ns))
     }
 }
 
@@ -89,13 +87,13 @@ impl Scanner {
     pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> (System, Vec<Processes>) {
         let start_us = clock.us();
         let uptime_ms = clock.uptime_ms();
-        let mut dir = Dir::new(root);
+        let mut dir = TaskDir::open(root);
         let last = self.last.take();
-        let mut tasks = self.count(&mut dir, last.as_ref());
+        let tasks = count(&mut dir, last.as_ref().map_or(&[], |last| &last.tasks));
         let top = top(&tasks, usize::from(scan.top));
         // What all tasks ran is read beside what those ran that run most: others run meanwhile,
         // and their times are parts of that sum.
-        let (mut totals, system) = dir.totals();
+        let (mut totals, system) = system::totals(&mut dir);
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
         let told: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
@@ -106,77 +104,103 @@ impl Scanner {
         order.sort_unstable_by_key(|place| std::cmp::Reverse(tasks[top[*place]].run_grown()));
         let mut rows: Vec<Option<Task>> = vec![None; top.len()];
         for place in order {
-            rows[place] = dir.task(&tasks[top[place]], place, then_ms);
+            rows[place] = task(&mut dir, &tasks[top[place]], place, then_ms);
         }
         let rows: Vec<Task> = rows.into_iter().flatten().collect();
         let previous = last.map_or(0, |last| last.sequence);
-        tasks.iter_mut().for_each(|task| task.before = None);
+        let tasks = tasks.iter().map(|task| task.now).collect();
         self.last = Some(Seen { sequence: scan.sequence, uptime_ms, tasks });
         totals.scan_us = Some(clock.us().saturating_sub(start_us));
         let system = system::of(&mut dir, root, System { sequence: scan.sequence, ..system });
         (system, parts(scan.sequence, previous, totals, rows))
     }
-
-    fn count(&self, dir: &mut Dir, last: Option<&Seen>) -> Vec<Counted> {
-        let room = last.map_or(128, |last| last.tasks.len() + 16);
-        let mut tasks = Vec::with_capacity(room);
-        let known = |tid: u32| {
-            let all = &last?.tasks;
-            let at = all.binary_search_by_key(&tid, |task| task.tid).ok()?;
-            all.get(at)
-        };
-        let visited = |pid: u32| {
-            let Counted { tid, is_alone, now: counts, .. } = *known(pid)?;
-            Some(Visit { pid, tid, counts, is_alone })
-        };
-        dir.each(TASKS_MAX, &visited, |Visit { pid, tid, counts: now, is_alone }| {
-            // Another task may have the number now; then its counts are lower, mostly.
-            let before = known(tid).map(|task| task.now).filter(|before| {
-                before.dispatches <= now.dispatches && before.run_ns <= now.run_ns
-            });
-            tasks.push(Counted { tid, pid, is_alone, now, before });
-        });
-        tasks.sort_unstable_by_key(|task| task.tid);
-        tasks
-    }
 }
 
-impl Dir {
-    /// What there is to tell of a task. `None` if it has gone meanwhile.
-    fn task(&mut self, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
-        let Counted { tid, pid, now, before, .. } = *counted;
-        let stat = self.stat(pid, tid)?;
-        let Stat { name, state, start_ticks, .. } = stat;
-        let kind = match (stat.is_kernel, tid == pid) {
-            (true, _) => TaskKind::Kernel,
-            (false, true) => TaskKind::Process,
-            (false, false) => TaskKind::Thread,
-        };
-        // One that has started since had counted nothing; of others it may not be known.
-        let is_new = then_ms.is_some_and(|then| start_ticks.saturating_mul(TICK_MS) > then);
-        let before = if is_new { Some(Counts::default()) } else { before };
-        let wchan = if place < PLACES_MAX && state == b'S' { self.place(pid, tid) } else { None };
-        Some(Task {
-            tid,
-            pid,
-            kind,
-            state,
-            name,
-            wchan: wchan.unwrap_or_default(),
-            start_ticks: Some(start_ticks),
-            user_ticks: Some(stat.user_ticks),
-            system_ticks: Some(stat.system_ticks),
-            child_user_ticks: Some(stat.child_user_ticks),
-            child_system_ticks: Some(stat.child_system_ticks),
-            run_ns: Some(now.run_ns),
-            dispatches: Some(now.dispatches),
-            run_before_ns: before.map(|before| before.run_ns),
-            dispatches_before: before.map(|before| before.dispatches),
-            resident_kib: Some(stat.resident_pages.saturating_mul(sys::page_kib())),
-            major_faults: Some(stat.major_faults),
-            threads: Some(stat.threads),
-        })
+/// All tasks, with what they had counted before.
+fn count(dir: &mut TaskDir, before: &[TaskSeen]) -> Vec<Counted> {
+    let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
+    dir.each(TASKS_MAX, before, |now| {
+        let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
+        // Another task may have the number now; then its counts are lower, mostly.
+        let before =
+            place.ok().and_then(|place| before.get(place)).map(|task| task.ran).filter(|before| {
+                before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
+            });
+        tasks.push(Counted { now, before });
+    });
+    tasks.sort_unstable_by_key(|task| (task.now.pid, task.now.tid));
+    tasks
+}
+
+/// What there is to tell of a task. `None` if it has gone meanwhile.
+fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
+    use StatField::{
+        ChildSystemTicks, ChildUserTicks, Flags, MajorFaults, ResidentPages, StartTicks,
+        SystemTicks, Threads, UserTicks,
+    };
+    let Counted { now: TaskSeen { pid, tid, ran: now }, before } = *counted;
+    // Of the first task of a process that of the process.
+    let thread = (tid != pid).then_some(tid);
+    let stat = TaskStat::parse(dir.read(pid, thread, "stat")?)?;
+    let [flags, major_faults, user, system, child_user, child_system, threads, start, resident] =
+        stat.numbers([
+            Flags,
+            MajorFaults,
+            UserTicks,
+            SystemTicks,
+            ChildUserTicks,
+            ChildSystemTicks,
+            Threads,
+            StartTicks,
+            ResidentPages,
+        ])?;
+    let (name, state) = (name_of(stat.name), stat.state);
+    let kind = match (is_kernel(flags), thread) {
+        (true, _) => TaskKind::Kernel,
+        (false, None) => TaskKind::Process,
+        (false, Some(_)) => TaskKind::Thread,
+    };
+    // One that has started since had counted nothing; of others it may not be known.
+    let is_new = then_ms.is_some_and(|then| start.saturating_mul(TICK_MS) > then);
+    let before = if is_new { Some(Schedstat::default()) } else { before };
+    let wchan = if place < PLACES_MAX && state == b'S' { waits_at(dir, pid, tid) } else { None };
+    Some(Task {
+        tid,
+        pid,
+        kind,
+        state,
+        name,
+        wchan: wchan.unwrap_or_default(),
+        start_ticks: Some(start),
+        user_ticks: Some(user),
+        system_ticks: Some(system),
+        child_user_ticks: Some(child_user),
+        child_system_ticks: Some(child_system),
+        run_ns: Some(now.run_ns),
+        dispatches: Some(now.dispatches),
+        run_before_ns: before.map(|before| before.run_ns),
+        dispatches_before: before.map(|before| before.dispatches),
+        resident_kib: Some(resident.saturating_mul(sys::page_kib())),
+        major_faults: Some(major_faults),
+        threads: Some(threads),
+    })
+}
+
+/// Where in the kernel a task waits.
+fn waits_at(dir: &mut TaskDir, pid: u32, tid: u32) -> Option<String> {
+    let text = name_of(dir.read(pid, Some(tid), "wchan")?);
+    (text != "0").then_some(text)
+}
+
+/// A name from outside, within its bound. Bytes that are no text are replaced.
+fn name_of(bytes: &[u8]) -> String {
+    let mut name = String::from_utf8_lossy(bytes).into_owned();
+    let mut end = name.len().min(MAX_NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
     }
+    name.truncate(end);
+    name
 }
 
 /// The places of those with the most dispatches and of those with the most CPU time, since the
@@ -285,6 +309,26 @@ mod tests {
         let parts = ask(&mut scanner, &kernel, 3, 9);
         assert_eq!(parts[0].totals.tasks, Some(3));
         assert_eq!(names(&parts), [(8, "thread"), (7, "server")]);
+    }
+
+    #[test]
+    fn a_thread_in_anothers_place_is_found() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 7, 7, "server", 50, 5);
+        task(&kernel, 7, 8, "thread", 60, 6);
+        let mut scanner = Scanner::default();
+        assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(2));
+        kernel.remove("proc/7/task/8");
+        task(&kernel, 7, 9, "another", 70, 7);
+        let parts = ask(&mut scanner, &kernel, 2, 9);
+        assert_eq!(names(&parts), [(9, "another")]);
+        assert_eq!(parts[0].totals.tasks, Some(2));
+    }
+
+    #[test]
+    fn a_name_from_outside_is_bounded() {
+        assert_eq!(name_of(&[0xff; 64]).len() / MAX_NAME, 0);
+        assert!(name_of(&[b'x'; 999]).len() <= MAX_NAME);
     }
 
     #[test]

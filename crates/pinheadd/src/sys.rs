@@ -203,52 +203,6 @@ pub fn uptime_ms() -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
-/// Opens a file below a directory, to read it.
-pub fn open_at(dir: &File, path: &CStr) -> io::Result<File> {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends in a zero and outlives the call.
-    let fd = unsafe { libc::openat(dir.as_raw_fd(), path.as_ptr(), flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else has it.
-    Ok(unsafe { File::from_raw_fd(fd) })
-}
-
-/// How many links a file below a directory has.
-pub fn links_at(dir: &File, path: &CStr) -> io::Result<u64> {
-    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path ends in a zero; the structure is filled where the call succeeds, and is
-    // read only then.
-    unsafe {
-        match libc::fstatat(dir.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), 0) {
-            0 => Ok(found.assume_init().st_nlink),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-/// The next entries of a directory, as the kernel writes them. Says how long they are; 0 at the
-/// end.
-pub fn list(dir: &File, entries: &mut [u8]) -> io::Result<usize> {
-    let (fd, length) = (dir.as_raw_fd(), entries.len());
-    // SAFETY: the room is as long as it is said to be and outlives the call.
-    let count = unsafe { libc::syscall(libc::SYS_getdents64, fd, entries.as_mut_ptr(), length) };
-    usize::try_from(count).map_err(|_| io::Error::last_os_error())
-}
-
-/// The name of the first of these entries, and the entries behind it.
-pub fn next_name(entries: &[u8]) -> Option<(&[u8], &[u8])> {
-    // A number and an offset of eight bytes each, the entry's length, its type; the name ends
-    // in a zero.
-    const NAME: usize = 19;
-    let length = usize::from(u16::from_ne_bytes(*entries.get(16..)?.first_chunk()?));
-    let (entry, rest) = entries.split_at_checked(length)?;
-    let name = entry.get(NAME..)?;
-    let end = name.iter().position(|byte| *byte == 0)?;
-    Some((&name[..end], rest))
-}
-
 /// A file system's size, and what of it is available, in KiB.
 pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();

@@ -1,20 +1,48 @@
 //! How this guest is as a whole, for a host that asks who runs in it: its load, its file system,
 //! its network.
 
-use crate::procfs::Dir;
 use crate::sys;
-use kernfs::Root;
+use kernfs::parse::{counts, schedstat};
+use kernfs::{Root, TaskDir};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use wire::System;
+use wire::{System, Totals};
 
 /// Interfaces of the network that are summed up: more are made by who has containers, and lie
 /// above those that are counted.
 const INTERFACES_MAX: usize = 256;
 
+/// What the kernel counts of all tasks, and of the whole system.
+pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
+    let (mut totals, mut system) = (Totals::default(), System::default());
+    if let Some(text) = dir.whole("stat") {
+        let counts = counts::parse(text);
+        let sum = |of: &[usize]| {
+            let ticks = counts.cpu?;
+            of.iter().map(|at| ticks.get(*at).and_then(|t| u64::try_from(*t).ok())).sum()
+        };
+        totals.busy_ticks = sum(&[0, 1, 2, 5, 6]);
+        totals.interrupt_ticks = sum(&[5, 6]);
+        totals.steal_ticks = sum(&[7]);
+        totals.interrupts = counts.interrupts;
+        totals.context_switches = counts.context_switches;
+        totals.forks = counts.forks;
+        totals.soft_interrupts = counts.soft_interrupts;
+        totals.timers = counts.timers;
+        system.running = counts.running;
+        system.blocked = counts.blocked;
+    }
+    if let Some((ran, cpus)) = dir.whole("schedstat").and_then(schedstat::all_cpus) {
+        totals.run_ns = Some(ran.run_ns);
+        totals.dispatches = Some(ran.dispatches);
+        totals.cpus = Some(cpus);
+    }
+    (totals, system)
+}
+
 /// Fills in what the kernel tells beside its counts of tasks. What cannot be read is missing.
-pub fn of(dir: &mut Dir, root: &Root, mut system: System) -> System {
-    if let Some(text) = dir.long(format_args!("loadavg")) {
+pub fn of(dir: &mut TaskDir, root: &Root, mut system: System) -> System {
+    if let Some(text) = text(dir, "loadavg") {
         let mut words = text.split_ascii_whitespace().map(thousandths);
         system.load_1_permille = words.next().flatten();
         system.load_5_permille = words.next().flatten();
@@ -25,10 +53,14 @@ pub fn of(dir: &mut Dir, root: &Root, mut system: System) -> System {
         system.root_total_kib = Some(total).filter(|kib| *kib > 0);
         system.root_available_kib = system.root_total_kib.map(|_| available);
     }
-    if let Some(text) = dir.long(format_args!("net/dev")) {
-        network(&text, &mut system);
+    if let Some(text) = text(dir, "net/dev") {
+        network(text, &mut system);
     }
     system
+}
+
+fn text<'d>(dir: &'d mut TaskDir, name: &str) -> Option<&'d str> {
+    std::str::from_utf8(dir.whole(name)?).ok()
 }
 
 /// A number with at most three digits behind its point, in thousandths.
@@ -63,6 +95,21 @@ mod tests {
     use kernfs::testing::FakeKernel;
 
     #[test]
+    fn totals_are_summed_over_cpus_and_missing_where_the_kernel_has_none() {
+        let kernel = FakeKernel::new(1, 1);
+        let stat = "cpu  10 1 20 1000 3 4 5 6 0 0\ncpu0 1 1\nintr 77 1 2 3\nprocs_running 3\n";
+        kernel.write("proc/stat", stat);
+        let (totals, system) = totals(&mut TaskDir::open(&kernel.root()));
+        assert_eq!((totals.busy_ticks, totals.interrupt_ticks), (Some(40), Some(9)));
+        assert_eq!((totals.steal_ticks, totals.interrupts), (Some(6), Some(77)));
+        assert_eq!((system.running, system.blocked), (Some(3), None));
+        assert_eq!((totals.dispatches, totals.cpus), (None, None));
+        kernel.write("proc/schedstat", "cpu0 0 0 0 0 0 0 500 1 50\ncpu1 0 0 0 0 0 0 70 1 7\n");
+        let (totals, _) = super::totals(&mut TaskDir::open(&kernel.root()));
+        assert_eq!((totals.dispatches, totals.cpus), (Some(57), Some(2)));
+    }
+
+    #[test]
     fn load_file_system_and_network_are_told() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("proc/loadavg", "0.12 1.50 10.05 2/49 777\n");
@@ -72,7 +119,7 @@ mod tests {
         let text = format!("{heads}    lo: {line}\n  eth0: {eth}\n  eth1:{line}\n  bad: x\n");
         kernel.write("proc/net/dev", &text);
         let root = kernel.root();
-        let system = of(&mut Dir::new(&root), &root, System::default());
+        let system = of(&mut TaskDir::open(&root), &root, System::default());
         assert_eq!(system.load_1_permille, Some(120));
         assert_eq!((system.load_5_permille, system.load_15_permille), (Some(1500), Some(10_050)));
         assert_eq!((system.received_bytes, system.received_packets), (Some(1001), Some(11)));
@@ -81,7 +128,7 @@ mod tests {
         assert!(available.unwrap() <= total, "{system:?}");
         kernel.remove("proc/net");
         kernel.write("proc/loadavg", "1 0.1234 99999999999999999999.0\n");
-        let system = of(&mut Dir::new(&root), &root, System::default());
+        let system = of(&mut TaskDir::open(&root), &root, System::default());
         assert_eq!((system.load_1_permille, system.load_15_permille), (None, None));
         assert_eq!((system.load_5_permille, system.received_bytes), (None, None));
     }

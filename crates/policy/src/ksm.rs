@@ -9,7 +9,7 @@
 //! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
 //! It is never told to separate what it has joined: that would take the memory back at once.
 
-use counters::{Bytes, Pages};
+use counters::{Bytes, KsmCounters};
 
 /// The part of one core that may be spent while there is much to find, in thousandths.
 pub const HARD_PERMILLE: u64 = 500;
@@ -58,21 +58,6 @@ pub struct Settings {
     pub sleep_ms: u64,
 }
 
-/// What KSM's counters and its thread's clock say. What could not be read is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Pages that are kept once for several.
-    pub pages_shared: Option<Pages>,
-    /// Pages that need no memory of their own any more: the gain.
-    pub pages_sharing: Option<Pages>,
-    /// Times that all memory was scanned.
-    pub full_scans: Option<u64>,
-    /// Gain without what KSM keeps for itself, as the kernel counts it; may be negative.
-    pub general_profit_bytes: Option<i64>,
-    /// CPU time of its thread since boot, in microseconds.
-    pub cpu_us: Option<u64>,
-}
-
 /// The host at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
@@ -87,7 +72,7 @@ pub struct Sample {
     /// How far it may be missed.
     pub hysteresis: Bytes,
     /// KSM.
-    pub counters: Counters,
+    pub counters: KsmCounters,
 }
 
 /// How hard it looks, and why.
@@ -132,7 +117,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at_ms: u64,
-    counters: Counters,
+    counters: KsmCounters,
 }
 
 /// What is remembered from step to step.

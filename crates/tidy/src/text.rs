@@ -18,6 +18,10 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
+    (
+        "crates/kernfs/src/sys.rs",
+        "paths from an open directory, and its entries, without a library",
+    ),
     ("crates/pinheadd/src/interface.rs", "an interface's address, without a library for netlink"),
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
 ];

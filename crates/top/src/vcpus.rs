@@ -4,11 +4,15 @@
 //! disk otherwise. Of the one on the screen their threads are read here, once for each sample.
 
 use host::control::GuestRow;
+use kernfs::Kept;
+use kernfs::parse::schedstat;
 use std::path::Path;
 
 /// More virtual CPUs than any screen has room for.
 const MOST: usize = 512;
 const NS_A_MS: f64 = 1e6;
+/// Room for three numbers.
+const TEXT_MAX: usize = 64;
 
 /// What a virtual CPU did between two looks, in percent of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,10 +78,9 @@ impl Vcpus {
 }
 
 fn read(root: &Path, pid: u32, tid: u32) -> Counts {
-    let path = root.join(format!("proc/{pid}/task/{tid}/schedstat"));
-    let text = std::fs::read_to_string(path).ok()?;
-    let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
-    Some((fields.next()??, fields.next()??))
+    let file = Kept::open(&root.join(format!("proc/{pid}/task/{tid}/schedstat")));
+    let ran = schedstat::parse(file.start(&mut [0; TEXT_MAX])?)?;
+    Some((ran.run_ns, ran.delay_ns))
 }
 
 #[cfg(test)]

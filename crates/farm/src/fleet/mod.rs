@@ -27,7 +27,7 @@ mod watch;
 pub use agent::Captured;
 pub use event::Event;
 pub use grant::Floor;
-pub use hypervisor::{Usage, parse_schedstat};
+pub use hypervisor::Usage;
 pub use loads::{Load, load_script};
 pub use member::Member;
 pub use seat::{Daemon, Seat};

@@ -1,11 +1,15 @@
 //! From bytes to values. Nothing here opens a file, keeps a state or panics,
 //! whatever the bytes are: these functions are what the fuzzer is given.
 
+pub mod cgroup;
+pub mod counts;
 pub mod cpulist;
 pub mod loadavg;
 pub mod pressure;
+pub mod schedstat;
 pub mod stat;
 pub mod table;
+pub mod task;
 
 /// Bytes that do not read as the kernel writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,10 +22,48 @@ pub struct Malformed {
 }
 
 /// The lines of a text, without their newlines. The last may lack one.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let count = if bytes.is_empty() { 0 } else { usize::MAX };
-    body.split(|b| *b == b'\n').take(count)
+    let is_there = !bytes.is_empty();
+    is_there.then(|| body.split(|b| *b == b'\n')).into_iter().flatten()
+}
+
+/// The words of a line, or of a text.
+pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b' ' | b'\t' | b'\n')).filter(|word| !word.is_empty())
+}
+
+/// A whole number that fits, and nothing beside it.
+pub fn number(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// The numbers that a text begins with, as many as are wanted.
+pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
+    let mut words = words(text);
+    let mut all = [0; N];
+    for place in &mut all {
+        *place = number(words.next()?)?;
+    }
+    Some(all)
+}
+
+/// The name at the start of a line, without its colon, and the number behind it.
+pub fn named(line: &[u8]) -> Option<(&[u8], u64)> {
+    let mut words = words(line);
+    let name = words.next()?;
+    Some((name.strip_suffix(b":").unwrap_or(name), number(words.next()?)?))
+}
+
+/// The number of the line of this name.
+pub fn value_of(text: &[u8], name: &str) -> Option<u64> {
+    lines(text).filter_map(named).find(|(found, _)| *found == name.as_bytes()).map(|(_, n)| n)
 }
 
 /// `bytes` without the blanks and tabs at their start.
@@ -84,6 +126,24 @@ mod tests {
         assert_eq!(of("a\nbb"), [1, 2]);
         assert_eq!(of("a\nbb\n"), [1, 2]);
         assert_eq!(of("a\n\nbb\n\n"), [1, 0, 2, 0]);
+    }
+
+    #[test]
+    fn a_number_is_digits_only_and_fits() {
+        assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
+        for text in ["18446744073709551616", "-1", "1.5", "", "1 "] {
+            assert_eq!(number(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(numbers::<2>(b"1 2 3\n"), Some([1, 2]));
+        assert_eq!(numbers::<3>(b"1 2\n"), None);
+    }
+
+    #[test]
+    fn lines_are_found_by_their_whole_name() {
+        let text = b"MemTotal:  10 kB\nMemFree:\t7 kB\nallocstall 4\n";
+        assert_eq!(value_of(text, "MemFree"), Some(7));
+        assert_eq!(value_of(text, "Mem"), None);
+        assert_eq!(value_of(text, "allocstall"), Some(4));
     }
 
     #[test]

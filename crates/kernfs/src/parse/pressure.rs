@@ -2,7 +2,7 @@
 
 use counters::{PsiField, PsiLine};
 
-use super::{Malformed, decimal, lines, skip_blanks};
+use super::{Malformed, decimal, lines, number, skip_blanks, words};
 
 /// The four fields of one line, in the kernel's order.
 pub type Fields = [f64; 4];
@@ -51,6 +51,14 @@ pub fn parse(bytes: &[u8]) -> Result<Pressure, Malformed> {
     Ok(pressure)
 }
 
+/// The time alone that `line` has come to, in microseconds.
+pub fn total_us(bytes: &[u8], line: PsiLine) -> Option<u64> {
+    let mut all = lines(bytes).map(words);
+    let name = line.name().as_bytes();
+    let mut found = all.find_map(|mut words| (words.next()? == name).then_some(words))?;
+    number(found.find_map(|word| word.strip_prefix(b"total="))?)
+}
+
 fn fields(mut rest: &[u8]) -> Option<Fields> {
     let mut out = [0.0; 4];
     for (value, name) in out.iter_mut().zip([&b"avg10="[..], b"avg60=", b"avg300=", b"total="]) {
@@ -81,6 +89,15 @@ mod tests {
         assert_eq!(pressure.get(PsiLine::Full, PsiField::Avg10), None);
         assert_eq!(parse(b""), Ok(Pressure::default()));
         assert_eq!(parse(b"other x=1\n"), Ok(Pressure::default()));
+    }
+
+    #[test]
+    fn a_total_is_that_of_its_line() {
+        let text = b"some avg10=0.00 avg60=0.00 avg300=0.00 total=1500\nfull avg10=0.00 total=9\n";
+        assert_eq!(total_us(text, PsiLine::Some), Some(1500));
+        assert_eq!(total_us(text, PsiLine::Full), Some(9));
+        assert_eq!(total_us(b"some total=x\n", PsiLine::Some), None);
+        assert_eq!(total_us(b"some total=1\n", PsiLine::Full), None);
     }
 
     #[test]

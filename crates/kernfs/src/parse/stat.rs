@@ -70,6 +70,11 @@ fn cpu_line(line: &[u8], stat: &mut Stat) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// The times in the line `cpu`, if it is that line.
+pub fn all_cpus(line: &[u8]) -> Option<Ticks> {
+    ticks(line.strip_prefix(b"cpu")?).ok()
+}
+
 fn ticks(mut rest: &[u8]) -> Result<Ticks, &'static str> {
     let mut ticks = [0; FIELDS];
     if !rest.starts_with(b" ") {

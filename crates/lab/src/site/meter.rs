@@ -8,6 +8,7 @@
 use super::Guest;
 use crate::Measures;
 use crate::clock::Clock;
+use kernfs::{Root, TaskDir, TaskSeen};
 use std::fs;
 use std::path::Path;
 
@@ -178,16 +179,15 @@ impl Reading {
 fn process(pid: u32, reading: &mut Reading) -> Option<()> {
     let dir = format!("/proc/{pid}");
     let mut vcpus = 0;
-    for task in fs::read_dir(format!("{dir}/task")).ok()?.take(THREADS_MAX).flatten() {
-        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
-        let mut numbers = text.split_ascii_whitespace().map(|n| n.parse::<f64>().unwrap_or(0.0));
-        let mut next = || numbers.next().unwrap_or_default();
-        let (run, delay, dispatches) = (next() / 1e9, next() / 1e9, next());
+    let mut tasks = TaskDir::open(&Root::default());
+    for TaskSeen { tid, ran, .. } in tasks.of_process(pid, THREADS_MAX).to_vec() {
+        let (run, delay) = (ran.run_ns as f64 / 1e9, ran.delay_ns as f64 / 1e9);
+        let dispatches = ran.dispatches as f64;
         reading.cpu_s += run;
         reading.dispatches += dispatches;
         // QEMU names its threads so: "CPU 0/TCG", "CPU 0/KVM".
-        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        if name.starts_with("CPU ") {
+        let name = tasks.read(pid, Some(tid), "comm").unwrap_or_default();
+        if name.starts_with(b"CPU ") {
             vcpus += 1;
             reading.vcpu_s += run;
             reading.steal_s += delay;

@@ -1,4 +1,5 @@
 use super::*;
+use counters::Pages;
 
 /// A host whose ksmd takes `us_a_page` microseconds a page, over so many pages of guests.
 struct Model {
@@ -14,7 +15,7 @@ struct Model {
 
 impl Model {
     fn new(guests: usize, available_mib: u64) -> Model {
-        let counters = Counters {
+        let counters = KsmCounters {
             pages_shared: Some(Pages(0)),
             pages_sharing: Some(Pages(0)),
             full_scans: Some(0),
@@ -142,7 +143,7 @@ fn a_host_that_becomes_short_is_searched_hard() {
 #[test]
 fn what_cannot_be_measured_is_not_made_larger() {
     let mut model = Model::new(8, 500);
-    model.sample.counters = Counters::default();
+    model.sample.counters = KsmCounters::default();
     for second in 0..10_000 {
         if let Some(settings) = model.ksm.step(&model.sample, second * 1000) {
             assert!(settings.pages_to_scan <= PAGES_START, "{settings:?}");

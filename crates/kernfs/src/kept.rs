@@ -1,0 +1,93 @@
+//! Files that stay open, for whoever reads the same ones again and again.
+//!
+//! A read costs a microsecond, an open ten, and an open file of a process never shows another
+//! process that has got the same number since.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::parse;
+
+/// The longest text that is read: /proc/stat of a machine with some thousand CPUs.
+const WHOLE_MAX: usize = 1 << 20;
+/// What is asked for at once. The kernel writes most of the files read here in one piece.
+const PIECE: usize = 16 << 10;
+
+/// Room for texts, used again for each.
+#[derive(Debug, Default)]
+pub struct Buffer(Vec<u8>);
+
+/// A file that stays open. One that is not there shows nothing, ever.
+#[derive(Debug, Default)]
+pub struct Kept(Option<File>);
+
+impl Kept {
+    /// Opens a file, if it is there.
+    pub fn open(path: &Path) -> Kept {
+        Kept(File::open(path).ok())
+    }
+
+    /// Whether it was there.
+    pub fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What one system call gives, up to this room: all of a short file.
+    pub fn start<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
+        let count = self.0.as_ref()?.read_at(room, 0).ok()?;
+        room.get(..count)
+    }
+
+    /// The same in room that is used again.
+    pub fn once<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+        let text = &mut buffer.0;
+        if text.len() < PIECE {
+            text.resize(PIECE, 0);
+        }
+        self.start(text)
+    }
+
+    /// All of a file that the kernel may give in pieces; nothing of one that has no end.
+    pub fn whole<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+        let file = self.0.as_ref()?;
+        let text = &mut buffer.0;
+        let mut length = 0;
+        loop {
+            if text.len() < length + PIECE {
+                text.resize(length + PIECE, 0);
+            }
+            match file.read_at(text.get_mut(length..)?, length as u64).ok()? {
+                0 => return text.get(..length),
+                count => length += count,
+            }
+            if length > WHOLE_MAX {
+                return None;
+            }
+        }
+    }
+
+    /// The number that is all that stands in the file.
+    pub fn number(&self, buffer: &mut Buffer) -> Option<u64> {
+        parse::number(self.once(buffer)?.trim_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_longer_than_a_piece_is_read_whole_and_an_endless_one_not() {
+        let path = std::env::temp_dir().join(format!("pinhead-kept-{}", std::process::id()));
+        let long = "x".repeat(3 * PIECE + 5);
+        std::fs::write(&path, &long).unwrap();
+        let mut buffer = Buffer::default();
+        let kept = Kept::open(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(kept.whole(&mut buffer).map(<[u8]>::len), Some(long.len()));
+        assert!(Kept::open(Path::new("/dev/zero")).whole(&mut buffer).is_none());
+        assert!(Kept::default().once(&mut buffer).is_none());
+        assert!(!Kept::default().is_open());
+    }
+}

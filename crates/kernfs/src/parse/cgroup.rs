@@ -1,0 +1,53 @@
+//! /proc/PID/cgroup: `number:controllers:path`, a line for each hierarchy.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::lines;
+
+/// Where the second hierarchy may be below a root: alone, or beside the first.
+pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
+
+/// The path of the process's group in the second hierarchy, without its first slash. The root is
+/// no process's own, and what is outside of what we can see begins with dots.
+pub fn unified(text: &[u8]) -> Option<PathBuf> {
+    path_of(text, |controllers| controllers.is_empty())
+}
+
+/// The same of the first hierarchy's that has this controller.
+pub fn of_controller(text: &[u8], controller: &str) -> Option<PathBuf> {
+    path_of(text, |controllers| {
+        controllers.split(|byte| *byte == b',').any(|name| name == controller.as_bytes())
+    })
+}
+
+fn path_of(text: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<PathBuf> {
+    let path = lines(text).find_map(|line| {
+        let mut parts = line.splitn(3, |byte| *byte == b':');
+        let controllers = parts.nth(1)?;
+        is_it(controllers).then(|| parts.next()).flatten()
+    })?;
+    let path = Path::new(std::str::from_utf8(path.strip_prefix(b"/")?).ok()?);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_that_of_its_hierarchy() {
+        let text = b"4:cpu,cpuacct:/old\n1:name=systemd:/x\n0::/vm/g1\n";
+        assert_eq!(unified(text).as_deref(), Some(Path::new("vm/g1")));
+        assert_eq!(of_controller(text, "cpuacct").as_deref(), Some(Path::new("old")));
+        assert_eq!(of_controller(text, "memory"), None);
+    }
+
+    #[test]
+    fn the_root_and_what_is_outside_is_no_group() {
+        for text in ["0::/\n", "0::/../outside\n", "0::/a/../b\n", "0::\n", "nonsense", "", "0:"] {
+            assert_eq!(unified(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(unified(b"0::/\xff\n"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! /proc/PID/stat and /proc/PID/task/TID/stat.
+
+use super::{number, words};
+
+/// In [`StatField::Flags`]: it is a thread of the kernel.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// A field that is a number and never negative, by its number in proc(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StatField {
+    Parent = 4,
+    Flags = 9,
+    MinorFaults = 10,
+    MajorFaults = 12,
+    UserTicks = 14,
+    SystemTicks = 15,
+    /// Of children that have ended and were waited for, in user mode.
+    ChildUserTicks = 16,
+    /// The same, in the kernel.
+    ChildSystemTicks = 17,
+    Threads = 20,
+    /// When it started, in ticks since the boot.
+    StartTicks = 22,
+    ResidentPages = 24,
+    BlockIoTicks = 42,
+    GuestTicks = 43,
+}
+
+/// What the kernel says of a process or of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskStat<'a> {
+    /// Its name, which is its own to choose: it may hold blanks, brackets and any bytes.
+    pub name: &'a [u8],
+    /// The letter of its state: `R`, `S`, `D`, and `T` for one that was stopped by a signal.
+    pub state: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> TaskStat<'a> {
+    /// Reads the text. What follows the last bracket is the kernel's.
+    pub fn parse(text: &'a [u8]) -> Option<TaskStat<'a>> {
+        let start = text.iter().position(|byte| *byte == b'(')? + 1;
+        let end = text.iter().rposition(|byte| *byte == b')')?;
+        let rest = text.get(end + 1..)?.strip_prefix(b" ")?;
+        let (state, rest) = rest.split_first()?;
+        let is_state = state.is_ascii_alphabetic() && rest.first().is_none_or(|b| *b == b' ');
+        let name = text.get(start..end)?;
+        is_state.then_some(TaskStat { name, state: *state, rest })
+    }
+
+    /// These fields, which ascend. `None` if one is not there, or is no number.
+    pub fn numbers<const N: usize>(&self, wanted: [StatField; N]) -> Option<[u64; N]> {
+        // The first field behind the state.
+        let mut next = StatField::Parent as usize;
+        let mut words = words(self.rest);
+        let mut found = [0; N];
+        for (place, field) in found.iter_mut().zip(wanted) {
+            let skip = (field as usize).checked_sub(next)?;
+            *place = number(words.nth(skip)?)?;
+            next = field as usize + 1;
+        }
+        Some(found)
+    }
+
+    /// Whether nothing of it is left but its number.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+/// Whether these [`StatField::Flags`] are those of a thread of the kernel.
+pub fn is_kernel(flags: u64) -> bool {
+    flags & PF_KTHREAD != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StatField::{Flags, MajorFaults, Parent, ResidentPages, StartTicks};
+    use super::*;
+
+    const TEXT: &[u8] = b"7 (a) S 1 1 1 0 -1 4194304 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n";
+
+    #[test]
+    fn fields_are_found_by_their_number() {
+        let stat = TaskStat::parse(TEXT).unwrap();
+        assert_eq!((stat.name, stat.state, stat.is_dead()), (&b"a"[..], b'S', false));
+        let wanted = [Parent, Flags, MajorFaults, StartTicks, ResidentPages];
+        assert_eq!(stat.numbers(wanted), Some([1, 4_194_304, 3, 150, 25]));
+        assert_eq!(stat.numbers([StatField::GuestTicks]), None);
+        assert!(!is_kernel(4_194_304) && is_kernel(0x20_8040));
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_is_only_a_name() {
+        let stat = TaskStat::parse(b"42 (qemu) S (x\xff) R 2 3").unwrap();
+        assert_eq!((stat.name, stat.state), (&b"qemu) S (x\xff"[..], b'R'));
+        assert_eq!(stat.numbers([Parent]), Some([2]));
+        assert!(TaskStat::parse(b"9 (x) Z 1").unwrap().is_dead());
+    }
+
+    #[test]
+    fn a_text_that_is_cut_or_no_stat_is_none() {
+        for end in 0..TEXT.len() - 5 {
+            let found = TaskStat::parse(&TEXT[..end]);
+            assert_eq!(found.and_then(|stat| stat.numbers([ResidentPages])), None, "{end}");
+        }
+        for text in [&b")("[..], b"42 a R 1 2 3", b"42 (a)", b"42 (a) 7 1", b"42 (a) RS 1", b""] {
+            assert_eq!(TaskStat::parse(text), None);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The tasks of a system, one after the other through the same buffers: who looks at every task of
+//! a guest must not allocate for each, nor have the kernel walk there from the root.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read, Seek};
+
+use crate::file::Root;
+use crate::parse::schedstat::{self, Schedstat};
+use crate::{parse, sys};
+
+/// The longest text of a task: stat has some 350 bytes.
+const TEXT_MAX: usize = 1024;
+/// As much of a file of the whole system is read: /proc/stat of some hundred CPUs.
+const WHOLE_MAX: usize = 256 * 1024;
+/// Room for a directory's entries, or for the text of a file of the whole system: some two
+/// hundred tasks at once.
+const ROOM: usize = 8 * 1024;
+/// Room for a path below /proc.
+const PATH_MAX: usize = 64;
+/// The links of a directory beside those of the directories in it.
+const OWN_LINKS: u64 = 2;
+
+/// A task, and what it had counted when it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSeen {
+    /// The number of its process.
+    pub pid: u32,
+    /// Its own.
+    pub tid: u32,
+    /// What it has counted.
+    pub ran: Schedstat,
+}
+
+/// /proc, kept open.
+#[derive(Debug)]
+pub struct TaskDir {
+    proc: Option<File>,
+    text: [u8; TEXT_MAX],
+    room: Vec<u8>,
+    tids: Vec<u32>,
+    found: Vec<TaskSeen>,
+}
+
+impl TaskDir {
+    /// The one below a root. One that cannot be opened has no tasks, and no files.
+    pub fn open(root: &Root) -> TaskDir {
+        TaskDir {
+            proc: File::open(root.join("proc")).ok(),
+            text: [0; TEXT_MAX],
+            room: vec![0; ROOM],
+            tids: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// A short file of a task; without the task's number that of its process.
+    pub fn read(&mut self, pid: u32, tid: Option<u32>, name: &str) -> Option<&[u8]> {
+        let mut file = self.open_of(pid, tid, name)?;
+        let count = file.read(&mut self.text).ok()?;
+        self.text.get(..count)
+    }
+
+    /// A file of the whole system.
+    pub fn whole(&mut self, name: &str) -> Option<&[u8]> {
+        let mut path = TaskPath::default();
+        path.push(name.as_bytes());
+        let mut file = sys::open_at(self.proc.as_ref()?, path.text()?).ok()?;
+        let mut length = 0;
+        while length < WHOLE_MAX {
+            if self.room.len() < length + ROOM / 2 {
+                self.room.resize(length + ROOM, 0);
+            }
+            match file.read(self.room.get_mut(length..)?).ok()? {
+                0 => break,
+                count => length += count,
+            }
+        }
+        self.room.get(..length)
+    }
+
+    /// Visits all tasks, up to so many. `before` is what an earlier visit found, by the numbers of
+    /// processes and then of tasks. A process that had one task and has not run since has that one
+    /// still, for only who runs can start another; one that has as many as before mostly has
+    /// the same.
+    pub fn each(&mut self, most: usize, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
+        let mut pids = Vec::with_capacity(128.min(most));
+        if let Some(mut proc) = self.proc.as_ref()
+            && proc.rewind().is_ok()
+        {
+            numbers(proc, &mut self.room, most, &mut pids);
+        }
+        let mut left = most;
+        for pid in pids {
+            if left == 0 {
+                return;
+            }
+            let Some(ran) = self.ran(pid, None) else { continue };
+            let first = TaskSeen { pid, tid: pid, ran };
+            let known = of_pid(before, pid);
+            let threads = if known == [first] { Some(1) } else { self.threads(pid) };
+            if threads == Some(1) {
+                visit(first);
+                left -= 1;
+                continue;
+            }
+            let known = known.get(..left).unwrap_or(known);
+            let is_same = known.len() > 1 && threads == Some(known.len() as u64);
+            self.find(first, if is_same { known } else { &[] }, left);
+            self.found.iter().for_each(|task| visit(*task));
+            left -= self.found.len();
+        }
+    }
+
+    /// The tasks of one process, up to so many.
+    pub fn of_process(&mut self, pid: u32, most: usize) -> &[TaskSeen] {
+        let mut tids = std::mem::take(&mut self.tids);
+        self.list(pid, most, &mut tids);
+        self.read_all(pid, None, &tids);
+        self.tids = tids;
+        &self.found
+    }
+
+    /// How many tasks a process has: each is a directory, and so a link of the one that they are
+    /// in. `None` where links do not say so.
+    fn threads(&self, pid: u32) -> Option<u64> {
+        let mut path = TaskPath::of(pid, None);
+        path.push(b"task");
+        sys::links_at(self.proc.as_ref()?, path.text()?).ok()?.checked_sub(OWN_LINKS)
+    }
+
+    /// Finds the tasks of a process, up to so many: those that it probably has, and by a listing
+    /// where one of them is gone.
+    fn find(&mut self, first: TaskSeen, known: &[TaskSeen], most: usize) {
+        let mut tids = std::mem::take(&mut self.tids);
+        tids.clear();
+        tids.extend(known.iter().map(|task| task.tid));
+        self.read_all(first.pid, Some(first.ran), &tids);
+        if tids.is_empty() || self.found.len() < tids.len() {
+            self.list(first.pid, most, &mut tids);
+            self.read_all(first.pid, Some(first.ran), &tids);
+        }
+        self.tids = tids;
+    }
+
+    fn list(&mut self, pid: u32, most: usize, tids: &mut Vec<u32>) {
+        tids.clear();
+        if let Some(tasks) = self.open_of(pid, None, "task") {
+            numbers(&tasks, &mut self.room, most, tids);
+        }
+    }
+
+    /// Reads what these tasks of a process have counted. Those that are gone are left out.
+    fn read_all(&mut self, pid: u32, first: Option<Schedstat>, tids: &[u32]) {
+        self.found.clear();
+        for tid in tids.iter().copied() {
+            let ran = match first {
+                Some(ran) if tid == pid => Some(ran),
+                _ => self.ran(pid, Some(tid)),
+            };
+            self.found.extend(ran.map(|ran| TaskSeen { pid, tid, ran }));
+        }
+    }
+
+    fn ran(&mut self, pid: u32, tid: Option<u32>) -> Option<Schedstat> {
+        schedstat::parse(self.read(pid, tid, "schedstat")?)
+    }
+
+    fn open_of(&self, pid: u32, tid: Option<u32>, name: &str) -> Option<File> {
+        let mut path = TaskPath::of(pid, tid);
+        path.push(name.as_bytes());
+        sys::open_at(self.proc.as_ref()?, path.text()?).ok()
+    }
+}
+
+/// What is known of a process's tasks.
+fn of_pid(before: &[TaskSeen], pid: u32) -> &[TaskSeen] {
+    let start = before.partition_point(|task| task.pid < pid);
+    let rest = before.get(start..).unwrap_or_default();
+    let count = rest.iter().take_while(|task| task.pid == pid).count();
+    rest.get(..count).unwrap_or_default()
+}
+
+/// The entries of a directory that are numbers, until there are so many.
+fn numbers(dir: &File, room: &mut [u8], most: usize, found: &mut Vec<u32>) {
+    while let Ok(length @ 1..) = sys::list(dir, room) {
+        let mut rest = room.get(..length).unwrap_or_default();
+        while let Some((name, later)) = sys::next_name(rest) {
+            let number = parse::number(name).and_then(|number| u32::try_from(number).ok());
+            found.extend(number.filter(|_| found.len() < most));
+            rest = later;
+        }
+    }
+}
+
+/// A path below /proc, with the zero at its end.
+#[derive(Debug)]
+struct TaskPath {
+    bytes: [u8; PATH_MAX],
+    length: usize,
+}
+
+impl Default for TaskPath {
+    fn default() -> TaskPath {
+        TaskPath { bytes: [0; PATH_MAX], length: 0 }
+    }
+}
+
+impl TaskPath {
+    /// `PID/` or `PID/task/TID/`.
+    fn of(pid: u32, tid: Option<u32>) -> TaskPath {
+        let mut path = TaskPath::default();
+        path.push_number(pid);
+        if let Some(tid) = tid {
+            path.push(b"/task/");
+            path.push_number(tid);
+        }
+        path.push(b"/");
+        path
+    }
+
+    fn push_number(&mut self, mut number: u32) {
+        let mut digits = [0; 10];
+        let mut start = digits.len();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.push(&digits[start..]);
+    }
+
+    fn push(&mut self, part: &[u8]) {
+        let end = self.length.saturating_add(part.len());
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(part);
+        }
+        self.length = end;
+    }
+
+    /// `None` if it is too long.
+    fn text(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_that_of_a_process_or_of_a_task() {
+        let text = |pid, tid, name: &str| {
+            let mut path = TaskPath::of(pid, tid);
+            path.push(name.as_bytes());
+            path.text().map(|text| text.to_str().unwrap().to_owned())
+        };
+        assert_eq!(text(7, None, "stat").as_deref(), Some("7/stat"));
+        let longest = text(u32::MAX, Some(u32::MAX), "schedstat");
+        assert_eq!(longest.as_deref(), Some("4294967295/task/4294967295/schedstat"));
+        assert_eq!(text(0, Some(10), "wchan").as_deref(), Some("0/task/10/wchan"));
+        assert_eq!(text(7, None, &"x".repeat(PATH_MAX)), None);
+    }
+
+    #[test]
+    fn tasks_are_known_by_their_process() {
+        let task = |pid, tid| TaskSeen { pid, tid, ran: Schedstat::default() };
+        let all = [task(1, 1), task(7, 7), task(7, 9), task(8, 8)];
+        assert_eq!(of_pid(&all, 7), &all[1..3]);
+        assert_eq!(of_pid(&all, 8), &all[3..]);
+        assert!(of_pid(&all, 2).is_empty() && of_pid(&[], 1).is_empty());
+    }
+}
