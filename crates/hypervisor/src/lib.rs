@@ -21,6 +21,7 @@ mod ksm;
 pub mod libvirt;
 mod process;
 mod qmp_source;
+mod stats_question;
 #[cfg(test)]
 mod testing;
 mod vcpu;

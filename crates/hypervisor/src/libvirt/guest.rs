@@ -7,12 +7,15 @@
 use counters::Bytes;
 use virtrpc::{AffectLive, Call, Domain};
 
-use super::asking::Asking;
 use super::describe::Description;
+use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
 use crate::{Id, ProcessId, RunState};
 
 /// How long after a guest has not answered it is looked at again.
 pub(super) const PROBE_MS: u64 = 2_000;
+/// A look is a call to libvirt's daemon, which serves five of a client at once: those of all its
+/// guests, and it asks QEMU only when it gets to it.
+const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
 /// What a guest's call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub(super) enum Ask {
     Info,
     Control,
     Target(Bytes),
-    Period(i32),
+    Period(u32),
     Stats,
 }
 
@@ -57,7 +60,7 @@ pub(super) struct Guest {
     /// Whether its hypervisor was seen not to answer, on this connection or one before.
     pub(super) is_stuck: bool,
     pub(super) wants: Wants,
-    pub(super) asking: Asking,
+    pub(super) question: StatsQuestion,
     /// Whether a call of it is open.
     pub(super) is_open: bool,
     /// Whether it stands in the queue of those that want something.
@@ -84,7 +87,7 @@ impl Guest {
             answers: true,
             is_stuck: false,
             wants,
-            asking: Asking::default(),
+            question: StatsQuestion::new(PACE),
             is_open: false,
             is_queued: false,
             due_ms: None,
@@ -130,17 +133,19 @@ impl Guest {
             let call = Call::SetMemory { domain: domain(), memory_kib, live };
             return Some((Ask::Target(target), call));
         }
-        match self.asking.next()? {
-            Ask::Period(period_seconds) => {
+        match self.question.next()? {
+            StatsCall::SetPeriod(period_s) => {
+                let period_seconds = i32::try_from(period_s).unwrap_or(i32::MAX);
                 let call = Call::SetStatsPeriod { domain: domain(), period_seconds, live };
-                Some((Ask::Period(period_seconds), call))
+                Some((Ask::Period(period_s), call))
             }
-            ask => Some((ask, Call::MemoryStats(domain()))),
+            // The period is in the description, which is read before anything is asked.
+            StatsCall::Known | StatsCall::Period => Some((Ask::Stats, Call::MemoryStats(domain()))),
         }
     }
 
     /// When to look at it again.
     pub(super) fn next_ms(&self) -> Option<u64> {
-        [self.due_ms, self.asking.next_ms()].into_iter().flatten().min()
+        [self.due_ms, self.question.next_ms()].into_iter().flatten().min()
     }
 }

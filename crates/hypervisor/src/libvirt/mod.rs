@@ -3,7 +3,7 @@
 //! ```text
 //!   socket ─► Link: bytes, calls, who asked ─► Libvirt ─► Event
 //!                                                │ ▲
-//!                     Search: /proc ─► Guests: Guest, Description, Asking
+//!                     Search: /proc ─► Guests: Guest, Description, StatsQuestion
 //! ```
 //!
 //! A connection says who it is, opens the hypervisor, has events told and lists the domains; from
@@ -13,7 +13,6 @@
 //! When the connection is lost the guests are still there: they do not answer until a new one has
 //! listed them again. A domain is the same as before if its UUID, its number and its process are.
 
-mod asking;
 mod describe;
 mod guest;
 mod guests;
@@ -160,9 +159,8 @@ impl Hypervisor for Libvirt {
         if !it.can_tell_stats() {
             return;
         }
-        if let Some(list) = it.asking.begin(now_ms) {
-            self.out.push(Event::Stats(guest, numbers::stats(&list)));
-        }
+        let fresh = it.question.begin(now_ms);
+        self.out.extend(fresh.map(|stats| Event::Stats(guest, stats)));
         self.guests.queue(guest);
         self.ask(now_ms);
     }

@@ -47,17 +47,13 @@ pub(super) fn why_stopped(detail: i32) -> &'static str {
     }
 }
 
-/// When the guest last told its statistics, in seconds since 1970.
-pub(super) fn updated_s(list: &[MemoryStat]) -> Option<u64> {
-    list.iter().find(|stat| stat.tag == LAST_UPDATE).map(|stat| stat.value)
-}
-
+/// Tells when the guest gave its statistics, in seconds since 1970.
 const LAST_UPDATE: i32 = 9;
 
-/// The statistics in our terms.
-pub(super) fn stats(list: &[MemoryStat]) -> BalloonStats {
-    let mut stats =
-        BalloonStats { updated_s: updated_s(list).unwrap_or(0), ..BalloonStats::default() };
+/// The statistics in our terms; `None` where the guest has never given any.
+pub(super) fn stats(list: &[MemoryStat]) -> Option<BalloonStats> {
+    let updated = list.iter().find(|stat| stat.tag == LAST_UPDATE && stat.value > 0)?;
+    let mut stats = BalloonStats { updated_s: updated.value, ..BalloonStats::default() };
     for stat in list {
         // A size that does not fit is a guest's lie and is left out.
         let size = stat.value.checked_mul(1024).map(Bytes);
@@ -72,7 +68,7 @@ pub(super) fn stats(list: &[MemoryStat]) -> BalloonStats {
             _ => {}
         }
     }
-    stats
+    Some(stats)
 }
 
 #[cfg(test)]
@@ -100,7 +96,7 @@ mod tests {
             major_faults: Some(7),
             ..BalloonStats::default()
         };
-        assert_eq!(stats(&list), expected);
-        assert_eq!(updated_s(&list[..3]), None);
+        assert_eq!(stats(&list), Some(expected));
+        assert_eq!(stats(&list[..3]), None);
     }
 }

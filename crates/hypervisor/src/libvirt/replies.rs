@@ -53,7 +53,7 @@ impl Libvirt {
         match (ask, reply) {
             (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
                 Ok(description) => {
-                    guest.asking.found(description.period_seconds);
+                    guest.question.found(u32::try_from(description.period_seconds).unwrap_or(0));
                     guest.description = Some(description);
                 }
                 Err(reason) => self.ignore(id, &reason),
@@ -64,11 +64,10 @@ impl Libvirt {
             },
             (Ask::Info, Reply::Info(info)) => self.has_now(id, info.memory_kib),
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
-            (Ask::Period(seconds), _) => guest.asking.period_is_set(seconds, now_ms),
+            (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
-                if let Some(list) = guest.asking.take_stats(list, now_ms) {
-                    self.out.push(Event::Stats(id, numbers::stats(&list)));
-                }
+                let answer = guest.question.known(numbers::stats(&list), now_ms);
+                self.out.extend(answer.map(|stats| Event::Stats(id, stats)));
             }
             _ => {}
         }
@@ -82,7 +81,7 @@ impl Libvirt {
             // them would be asked all the time.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
-            Ask::Period(_) | Ask::Stats => guest.asking.failed(),
+            Ask::Period(_) | Ask::Stats => guest.question.failed(),
             Ask::Control => {}
         }
     }
@@ -99,7 +98,7 @@ impl Libvirt {
     pub(super) fn guest_is_late(&mut self, id: Id) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_stuck = true;
-        guest.asking.give_up();
+        guest.question.give_up();
         if guest.wants.target.take().is_some() {
             let why = "its hypervisor does not answer libvirt".to_owned();
             self.out.push(Event::Refused(id, why));
@@ -123,9 +122,7 @@ impl Libvirt {
     pub(super) fn look_at_due(&mut self, now_ms: u64) {
         while let Some(guest) = self.guests.next_due(now_ms) {
             let id = guest.id;
-            if guest.asking.next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-                guest.asking.due();
-            }
+            guest.question.due(now_ms);
             if guest.due_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                 guest.due_ms = None;
                 guest.wants.control = guest.is_stuck;
@@ -246,7 +243,7 @@ impl Libvirt {
     fn rebooted(&mut self, domain: &Domain) {
         let Some(id) = self.id_of(domain) else { return };
         let Some(guest) = self.guests.get_mut(id) else { return };
-        guest.asking.give_up();
+        guest.question.give_up();
         guest.wants.info = true;
         if guest.is_told {
             self.out.push(Event::Rebooted(id));

@@ -119,7 +119,7 @@ impl Libvirt {
             }
         }
         for guest in self.guests.values_mut() {
-            guest.asking.give_up();
+            guest.question.give_up();
             if guest.wants.target.take().is_some() {
                 self.out.push(refused(guest.id));
             }

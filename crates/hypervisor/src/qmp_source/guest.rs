@@ -6,64 +6,60 @@ use qmp::{Command, Failure, Reply, Value};
 use super::link::{Link, Purpose};
 use super::probe::Probed;
 use super::state;
-use super::stats::{Progress, StatsAsk};
-use crate::{BalloonStats, BlockStats, Event, Id, ProcessId, RunState};
+use super::stats;
+use crate::stats_question::StatsQuestion;
+use crate::{BalloonStats, BlockStats, Capabilities, Event, Id, ProcessId, RunState};
 
 /// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
 const SILENT_MS: u64 = 5_000;
-/// Statistics that are younger are as good as new ones, and cost no wake-up. It is also the least
-/// time after which new ones can be told from old ones, since they tell seconds.
-const FRESH_MS: u64 = 1_000;
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
+
+/// What has changed since the last turn.
+#[derive(Debug, Default)]
+struct News {
+    actual: Option<Bytes>,
+    blocks: Option<BlockStats>,
+    is_new_boot: bool,
+    /// Statistics that were asked for again, and are to be told again.
+    repeated: Option<BalloonStats>,
+}
 
 /// A guest. What it tells more than once in a turn is told once, as it was last: a QEMU that
 /// floods us with events does not flood those above.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct QmpGuest {
     pub(super) id: Id,
     pub(super) process: Option<ProcessId>,
     memory: Bytes,
     balloon: Option<String>,
-    can_balloon: bool,
-    can_stats: bool,
+    can: Capabilities,
     run: RunState,
     is_moving: bool,
     told: RunState,
-    actual: Option<Bytes>,
-    blocks: Option<BlockStats>,
-    is_new_boot: bool,
+    news: News,
     /// The newest target, while QEMU is busy with an older one.
     wanted: Option<Bytes>,
-    stats: Option<StatsAsk>,
-    /// The last statistics, and when they came.
-    fresh: Option<(u64, BalloonStats)>,
-    /// The last statistics were asked for again, and are to be told again.
-    is_repeated: bool,
+    question: StatsQuestion,
     is_silent: bool,
     last_words: Option<String>,
 }
 
-impl Guest {
-    pub(super) fn new(id: Id, probed: &Probed) -> Guest {
+impl QmpGuest {
+    pub(super) fn new(id: Id, probed: &Probed) -> QmpGuest {
         let found = &probed.found;
-        Guest {
+        QmpGuest {
             id,
             process: found.process,
             memory: found.memory,
             balloon: probed.balloon.clone(),
-            can_balloon: found.can.balloon,
-            can_stats: found.can.statistics,
+            can: found.can,
             run: probed.run,
             is_moving: probed.is_moving,
             told: found.state,
-            actual: None,
-            blocks: None,
-            is_new_boot: false,
+            news: News::default(),
             wanted: None,
-            stats: None,
-            fresh: None,
-            is_repeated: false,
+            question: StatsQuestion::new(stats::PACE),
             is_silent: false,
             last_words: None,
         }
@@ -76,7 +72,7 @@ impl Guest {
         link: &mut Link,
         now_ms: u64,
     ) -> Result<(), String> {
-        if !self.can_balloon {
+        if !self.can.balloon {
             return Err("it has no balloon device".into());
         }
         let is_target = |purpose: &Purpose| matches!(purpose, Purpose::Target(_));
@@ -90,24 +86,32 @@ impl Guest {
     /// Asks for statistics, unless they are being asked for, have just come, or nobody would
     /// answer.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
-        if self.fresh.is_some_and(|(came_ms, _)| now_ms < came_ms + FRESH_MS) {
-            self.is_repeated = true;
-            return;
-        }
         let runs = self.told == RunState::Running && !self.is_silent;
-        if let Some(device) = self.balloon.as_deref()
-            && self.can_stats
-            && self.stats.is_none()
-            && runs
-        {
-            self.stats = StatsAsk::begin(device, link, now_ms);
+        let can = self.balloon.is_some() && self.can.statistics;
+        if can && runs && !link.waits_for(stats::is_ours) {
+            self.news.repeated = self.question.begin(now_ms).or(self.news.repeated);
+            self.make_calls(link, now_ms);
         }
+    }
+
+    /// Makes the question's calls, as far as there is room for them.
+    fn make_calls(&mut self, link: &mut Link, now_ms: u64) {
+        let Some(device) = &self.balloon else { return };
+        while let Some(call) = self.question.next() {
+            if !stats::make(call, device, link, now_ms) {
+                self.question.failed();
+            }
+        }
+    }
+
+    fn stats_event(&self, stats: BalloonStats) -> Event {
+        Event::Stats(self.id, within(stats, self.memory))
     }
 
     /// Asks for the size and, because QEMU tells it by itself only where somebody has asked for
     /// that, whether the guest moves.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
-        if self.can_balloon {
+        if self.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
         }
         ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
@@ -145,68 +149,56 @@ impl Guest {
                 }
             }
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
-                self.actual = Some(Bytes(actual_bytes));
+                self.news.actual = Some(Bytes(actual_bytes));
             }
             (Purpose::Blocks, Ok(Reply::Blocks(sum))) => {
                 let (read, written) = (Bytes(sum.read_bytes), Bytes(sum.write_bytes));
-                self.blocks =
+                self.news.blocks =
                     Some(BlockStats { reads: sum.reads, read, writes: sum.writes, written });
             }
             (Purpose::Migration, Ok(Reply::Migration(status))) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
             }
             (Purpose::Status, Ok(Reply::Status(status))) => self.run = state::of_status(&status),
-            (
-                Purpose::StatsBefore
-                | Purpose::StatsInterval
-                | Purpose::StatsOn
-                | Purpose::StatsSince,
-                outcome,
-            ) => {
-                if let Some(stats) = &mut self.stats {
-                    let progress = stats.answer(purpose, outcome, link, now_ms);
-                    self.progressed(progress, link, now_ms, events);
+            (Purpose::StatsKnown, outcome) => {
+                // An older QEMU has none to show before the guest has said some.
+                let stats = match &outcome {
+                    Ok(Reply::Value(value)) => stats::parse(value),
+                    _ => None,
+                };
+                let answer = self.question.known(stats, now_ms);
+                events.extend(answer.map(|stats| self.stats_event(stats)));
+            }
+            (Purpose::StatsPeriod, Ok(Reply::Value(value))) => {
+                let period_s = value.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+                match period_s {
+                    Some(period_s) => self.question.period_is(period_s),
+                    None => self.question.failed(),
                 }
             }
+            (Purpose::StatsSet(period_s), Ok(_)) => self.question.period_is_set(period_s, now_ms),
+            (Purpose::StatsPeriod | Purpose::StatsSet(_), _) => self.question.failed(),
             _ => {}
         }
-    }
-
-    fn progressed(
-        &mut self,
-        progress: Progress,
-        link: &mut Link,
-        now_ms: u64,
-        events: &mut Vec<Event>,
-    ) {
-        match progress {
-            Progress::Waits => return,
-            Progress::Answered(stats) => {
-                let stats = within(*stats, self.memory);
-                self.fresh = Some((now_ms, stats));
-                events.push(Event::Stats(self.id, stats));
-            }
-            Progress::Failed => {}
-        }
-        self.end_stats(link, now_ms);
+        self.make_calls(link, now_ms);
     }
 
     /// Leaves the guest unasked, as it was found.
     pub(super) fn end_stats(&mut self, link: &mut Link, now_ms: u64) {
-        if let Some(stats) = self.stats.take() {
-            stats.end(link, now_ms);
-        }
+        self.question.give_up();
+        self.make_calls(link, now_ms);
     }
 
     /// Takes an event.
     pub(super) fn event(&mut self, name: &str, data: &Value, link: &mut Link, now_ms: u64) {
         match name {
             "BALLOON_CHANGE" => {
-                self.actual = data.get("actual").and_then(Value::as_u64).map(Bytes).or(self.actual);
+                let actual = data.get("actual").and_then(Value::as_u64).map(Bytes);
+                self.news.actual = actual.or(self.news.actual);
             }
             "RESET" => {
-                self.is_new_boot = true;
-                self.fresh = None;
+                self.news.is_new_boot = true;
+                self.question.forget();
                 self.ask_status(link, now_ms);
                 self.ask_actual(link, now_ms);
             }
@@ -231,10 +223,8 @@ impl Guest {
 
     /// Does what time asks for.
     pub(super) fn tick(&mut self, link: &mut Link, now_ms: u64, events: &mut Vec<Event>) {
-        if let Some(stats) = &mut self.stats {
-            let progress = stats.tick(link, now_ms);
-            self.progressed(progress, link, now_ms, events);
-        }
+        self.question.due(now_ms);
+        self.make_calls(link, now_ms);
         if !self.is_silent && link.waits_since_ms().is_some_and(|ms| now_ms >= ms + SILENT_MS) {
             self.is_silent = true;
             events.push(Event::Answers(self.id, false));
@@ -243,17 +233,18 @@ impl Guest {
 
     /// When it wants its next turn.
     pub(super) fn next_ms(&self, link: &Link) -> u64 {
-        if self.is_repeated {
+        if self.news.repeated.is_some() {
             return 0;
         }
-        let stats = self.stats.as_ref().map_or(u64::MAX, StatsAsk::next_ms);
+        let stats = self.question.next_ms().unwrap_or(u64::MAX);
         let silent = link.waits_since_ms().filter(|_| !self.is_silent);
         stats.min(silent.map_or(u64::MAX, |ms| ms + SILENT_MS))
     }
 
     /// Tells what has changed in this turn.
     pub(super) fn tell(&mut self, events: &mut Vec<Event>) {
-        if std::mem::take(&mut self.is_new_boot) {
+        let News { actual, blocks, is_new_boot, repeated } = std::mem::take(&mut self.news);
+        if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }
         let state = state::joined(self.run, self.is_moving);
@@ -261,11 +252,9 @@ impl Guest {
             self.told = state;
             events.push(Event::State(self.id, state));
         }
-        if std::mem::take(&mut self.is_repeated) {
-            events.extend(self.fresh.map(|(_, stats)| Event::Stats(self.id, stats)));
-        }
-        events.extend(self.actual.take().map(|actual| Event::Actual(self.id, actual)));
-        events.extend(self.blocks.take().map(|blocks| Event::Blocks(self.id, blocks)));
+        events.extend(repeated.map(|stats| self.stats_event(stats)));
+        events.extend(actual.map(|actual| Event::Actual(self.id, actual)));
+        events.extend(blocks.map(|blocks| Event::Blocks(self.id, blocks)));
     }
 
     /// Why it is gone, in words.

@@ -59,12 +59,11 @@ pub(super) enum Purpose {
     PortName(usize),
     PortChardev(usize),
     Target(Bytes),
-    /// The statistics as they were before the guest was asked, and since.
-    StatsBefore,
-    StatsSince,
-    StatsInterval,
-    StatsOn,
-    StatsOff,
+    /// The statistics, as the guest gave them last.
+    StatsKnown,
+    /// How often the guest is asked for them, read and set.
+    StatsPeriod,
+    StatsSet(u32),
 }
 
 /// What a QEMU has said.

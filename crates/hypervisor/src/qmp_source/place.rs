@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use qmp::Value;
 use rustix::event::PollFlags;
 
-use super::guest::Guest;
+use super::guest::QmpGuest;
 use super::link::{CLOSED, Link, Said};
 use super::probe::Probe;
 use crate::{Event, IdSource, ProcessId};
@@ -81,7 +81,7 @@ enum Stage {
         /// Something happened to the guest while it was asked.
         is_restless: bool,
     },
-    Up(Box<Guest>),
+    Up(Box<QmpGuest>),
 }
 
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl Place {
     }
 
     /// The guest and its connection, if there is one.
-    pub(super) fn guest(&mut self) -> Option<(&mut Guest, &mut Link)> {
+    pub(super) fn guest(&mut self) -> Option<(&mut QmpGuest, &mut Link)> {
         match &mut self.active {
             Some(Active { link, stage: Stage::Up(guest), .. }) => Some((guest, link)),
             _ => None,
@@ -339,7 +339,7 @@ impl Active {
         if self.process.is_some_and(|process| !common.known.insert(process)) {
             return Err(End::Twice);
         }
-        let mut guest = Box::new(Guest::new(common.ids.next(), &probed));
+        let mut guest = Box::new(QmpGuest::new(common.ids.next(), &probed));
         if is_restless {
             guest.ask_status(&mut self.link, now_ms);
         }

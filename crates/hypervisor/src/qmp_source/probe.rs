@@ -107,7 +107,7 @@ impl Probe {
             }
             (Purpose::DeflateOnOom, Reply::Value(value)) => self.deflate_on_oom = value.as_bool(),
             (Purpose::PageReporting, Reply::Value(value)) => self.page_reporting = value.as_bool(),
-            (Purpose::StatsBefore, Reply::Value(_)) => self.statistics = true,
+            (Purpose::StatsKnown, Reply::Value(_)) => self.statistics = true,
             (Purpose::PortName(place), Reply::Value(value)) => {
                 if let Some(port) = self.ports.get_mut(place) {
                     port.is_ours = value.as_str() == Some(PORT_NAME);
@@ -132,7 +132,7 @@ impl Probe {
             if device.kind.starts_with("child<virtio-balloon") && self.balloon.is_none() {
                 get(Purpose::DeflateOnOom, &path, "deflate-on-oom");
                 get(Purpose::PageReporting, &path, "free-page-reporting");
-                get(Purpose::StatsBefore, &path, "guest-stats");
+                get(Purpose::StatsKnown, &path, "guest-stats");
                 self.balloon = Some(path);
             } else if device.kind == "child<virtserialport>" && self.ports.len() < PORTS_MAX {
                 get(Purpose::PortName(self.ports.len()), &path, "name");

@@ -1,0 +1,124 @@
+//! The question without a transport.
+
+use super::*;
+
+const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
+
+fn known(second: u64) -> Option<BalloonStats> {
+    Some(BalloonStats { updated_s: second, ..BalloonStats::default() })
+}
+
+/// A question about a guest that was found with this period.
+fn question(home_s: u32) -> StatsQuestion {
+    let mut question = StatsQuestion::new(PACE);
+    question.found(home_s);
+    question
+}
+
+/// Asks once from nothing, with the answer at the second look.
+fn ask_once(question: &mut StatsQuestion, now_ms: u64, second: u64, home_s: u32) {
+    assert_eq!(question.begin(now_ms), None);
+    if question.home_s.is_none() {
+        assert_eq!(question.next(), Some(StatsCall::Period));
+        question.period_is(home_s);
+    }
+    assert_eq!(question.next(), Some(StatsCall::Known));
+    assert_eq!(question.next(), None, "one call at a time");
+    assert_eq!(question.known(known(second - 1), now_ms), None);
+    if home_s != 0 {
+        assert_eq!(question.next(), Some(StatsCall::SetPeriod(0)));
+        question.period_is_set(0, now_ms);
+    }
+    assert_eq!(question.next(), Some(StatsCall::SetPeriod(MARK_S)));
+    question.period_is_set(MARK_S, now_ms);
+    assert_eq!(question.next_ms(), Some(now_ms + 40));
+    question.due(now_ms + 40);
+    assert_eq!(question.next(), Some(StatsCall::Known));
+    assert_eq!(question.known(known(second - 1), now_ms + 40), None);
+    assert_eq!(question.next_ms(), Some(now_ms + 120));
+    question.due(now_ms + 120);
+    assert_eq!(question.next(), Some(StatsCall::Known));
+    assert_eq!(question.known(known(second), now_ms + 120), known(second));
+    assert_eq!(question.next(), Some(StatsCall::SetPeriod(home_s)));
+    question.period_is_set(home_s, now_ms + 121);
+    assert_eq!((question.next(), question.next_ms(), question.is_away), (None, None, false));
+}
+
+#[test]
+fn an_answer_is_told_once_and_the_period_is_put_back() {
+    for home_s in [0, 10] {
+        for mut question in [question(home_s), StatsQuestion::new(PACE)] {
+            ask_once(&mut question, 1_000, 50, home_s);
+            ask_once(&mut question, 9_000, 60, home_s);
+        }
+    }
+}
+
+#[test]
+fn what_is_fresh_is_given_again_and_a_guest_is_not_asked_twice_in_a_second() {
+    let mut question = question(0);
+    ask_once(&mut question, 1_000, 50, 0);
+    assert_eq!(question.begin(1_300), known(50));
+    assert_eq!(question.begin(1_900), None);
+    assert_eq!((question.next(), question.next_ms()), (None, Some(2_120)));
+    question.due(2_120);
+    assert_eq!(question.next(), Some(StatsCall::Known));
+    question.give_up();
+    question.forget();
+    assert_eq!(question.begin(1_300), None, "it was another boot that said so");
+}
+
+#[test]
+fn a_guest_that_does_not_answer_is_asked_twice_and_left_as_it_was() {
+    let mut question = question(0);
+    assert_eq!(question.begin(0), None);
+    let (mut now_ms, mut looks, mut marks) = (0, 0, 0);
+    loop {
+        match question.next() {
+            Some(StatsCall::Known) => {
+                looks += 1;
+                assert_eq!(question.known(known(5), now_ms), None);
+            }
+            Some(StatsCall::SetPeriod(period_s)) => {
+                marks += u32::from(period_s == MARK_S);
+                question.period_is_set(period_s, now_ms);
+            }
+            Some(StatsCall::Period) => panic!("it is known"),
+            None => match question.next_ms() {
+                Some(at_ms) => {
+                    now_ms = at_ms;
+                    question.due(now_ms);
+                }
+                None => break,
+            },
+        }
+    }
+    assert!((6..=14).contains(&looks), "{looks}");
+    assert_eq!((now_ms, marks, question.is_away), (PATIENCE_MS, 2, false));
+}
+
+#[test]
+fn a_period_that_may_be_set_is_put_back_whatever_happens() {
+    let mut question = question(0);
+    question.begin(0);
+    question.next();
+    question.give_up();
+    assert_eq!(question.next(), None, "nothing was set");
+    question.begin(0);
+    question.next();
+    question.known(known(5), 0);
+    assert_eq!(question.next(), Some(StatsCall::SetPeriod(MARK_S)));
+    question.give_up();
+    question.failed();
+    question.period_is_set(MARK_S, 0);
+    let restored = Some(StatsCall::SetPeriod(0));
+    assert_eq!(question.next(), restored, "whatever becomes of the call before");
+    question.failed();
+    assert_eq!(question.next(), None, "what cannot be put back is not tried for ever");
+    // One that a manager before us left.
+    for mark_s in [MARK_S, OLD_MARK_S] {
+        let mut question = StatsQuestion::new(PACE);
+        question.found(mark_s);
+        assert_eq!(question.next(), restored);
+    }
+}
