@@ -80,7 +80,7 @@ impl Cache {
         let unpacked = self.root.join("packages").join(arch.name());
         if !unpacked.is_dir() {
             let _lock = self.lock()?;
-            // Whoever held the lock may have fetched the same.
+            // The previous holder of the lock may have fetched the same.
             if !unpacked.is_dir() {
                 self.fetch(arch, &unpacked)?;
             }

@@ -178,7 +178,7 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
 }
 
 /// Puts an archive into the cache under a name made from its content. The hash only has to tell
-/// apart what one user's own builds make; nobody gains from a collision in his own cache.
+/// apart what one user's own builds make; nobody gains from a collision in one's own cache.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);
@@ -187,7 +187,7 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let _lock = cache.lock()?;
     if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
         let file = File::options().write(true).open(&path).file("open", &path)?;
-        // Not as changed: a template of it would be made anew.
+        // Only the time of access: a template is made again when the time of change differs.
         file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
         return Ok(path);
     }

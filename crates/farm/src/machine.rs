@@ -52,7 +52,7 @@ impl Ram<'_> {
 
 /// What a guest's command line depends on besides the guest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostFacts {
     /// The rate of the host's time stamp counter, if the guest is to be told.
     pub(crate) tsc_rate: Option<Rate>,
     /// When the guest's CPUs may start.
@@ -72,25 +72,25 @@ impl GuestSpec {
     /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
     /// and its clones have the same devices in the same order: a state fits no other machine.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
-        self.arguments_at(self.host())
+        self.arguments_at(self.host_facts())
     }
 
     /// What this guest is to know of the host.
-    pub(crate) fn host(&self) -> Host {
+    pub(crate) fn host_facts(&self) -> HostFacts {
         match (self.image.arch, self.accel) {
-            (Arch::X86_64, Accel::Emulation(_)) => Host {
+            (Arch::X86_64, Accel::Emulation(_)) => HostFacts {
                 tsc_rate: tsc::host_rate(),
                 cpus: match emulator::keeps_stale_code(self.image.arch) {
                     true => CpuStart::Later,
                     false => CpuStart::InBoot,
                 },
             },
-            _ => Host { tsc_rate: None, cpus: CpuStart::InBoot },
+            _ => HostFacts { tsc_rate: None, cpus: CpuStart::InBoot },
         }
     }
 
     /// The arguments on this host.
-    pub(crate) fn arguments_at(&self, host: Host) -> Vec<OsString> {
+    pub(crate) fn arguments_at(&self, host: HostFacts) -> Vec<OsString> {
         let arch = self.image.arch;
         let machine = match arch {
             Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
@@ -119,7 +119,7 @@ impl GuestSpec {
         option("-initrd", self.image.initramfs.clone().into());
         option("-append", self.kernel_command_line(host).into());
         option("-mon", "chardev=qmp,mode=control".into());
-        // A guest of the ccw transport waits for ever for the acknowledgement of a page report
+        // A guest of the ccw transport waits forever for the acknowledgement of a page report
         // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
         // 84 of 90 MiB were gone within seconds.
         let balloon = match arch {
@@ -166,7 +166,7 @@ impl GuestSpec {
         list
     }
 
-    fn kernel_command_line(&self, host: Host) -> String {
+    fn kernel_command_line(&self, host: HostFacts) -> String {
         let arch = self.image.arch;
         let ours = self.image.first_process == FirstProcess::Ours;
         let mut line = match arch {
@@ -260,7 +260,7 @@ mod tests {
     fn command_lines() {
         let words = |arch| {
             let tsc_rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
-            let words = spec(arch).arguments_at(Host { tsc_rate, cpus: CpuStart::InBoot });
+            let words = spec(arch).arguments_at(HostFacts { tsc_rate, cpus: CpuStart::InBoot });
             words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let x86 = words(Arch::X86_64).join(" ");
@@ -284,19 +284,19 @@ mod tests {
 
     #[test]
     fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
-        assert_eq!(spec(Arch::S390x).host().tsc_rate, None);
+        assert_eq!(spec(Arch::S390x).host_facts().tsc_rate, None);
         let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
-        assert_eq!(kvm.host().tsc_rate, None);
-        let unknown = Host { tsc_rate: None, cpus: CpuStart::InBoot };
+        assert_eq!(kvm.host_facts().tsc_rate, None);
+        let unknown = HostFacts { tsc_rate: None, cpus: CpuStart::InBoot };
         let unknown = spec(Arch::X86_64).arguments_at(unknown);
         assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
-        assert_eq!(spec(Arch::X86_64).host().tsc_rate, tsc::host_rate());
+        assert_eq!(spec(Arch::X86_64).host_facts().tsc_rate, tsc::host_rate());
     }
 
     #[test]
     fn cpus_start_later_where_qemu_keeps_stale_code() {
         let is_told = |spec: &GuestSpec, cpus| {
-            let words = spec.arguments_at(Host { tsc_rate: None, cpus });
+            let words = spec.arguments_at(HostFacts { tsc_rate: None, cpus });
             words.iter().any(|word| {
                 let word = word.to_str().unwrap();
                 word.contains(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later ")
@@ -305,7 +305,7 @@ mod tests {
         let pc = spec(Arch::X86_64);
         assert!(is_told(&pc, CpuStart::Later) && !is_told(&pc, CpuStart::InBoot));
         let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
-        assert_eq!(kvm.host().cpus, CpuStart::InBoot, "nothing is translated");
+        assert_eq!(kvm.host_facts().cpus, CpuStart::InBoot, "nothing is translated");
         let single = GuestSpec { cpus: 1, ..pc.clone() };
         assert!(!is_told(&single, CpuStart::Later));
         let mut users = pc;

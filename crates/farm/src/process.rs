@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Ends it without waiting until it has; whoever wants to know waits.
+    /// Kills it without waiting for its end; see [`Process::wait`].
     pub fn strike(&mut self) {
         // One that has ended already needs no more.
         let _ = self.child.kill();

@@ -1,6 +1,6 @@
 //! Starts QEMU for one guest, with every connection a socket pair.
 //!
-//! Sockets without names leave nothing behind, whoever dies, and no other process can open them.
+//! Sockets without names leave nothing behind, whichever process dies, and no other can open them.
 //! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
 //! at paths in a directory; then we are one client of the port like anyone.
 
@@ -14,7 +14,7 @@ use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
-pub(crate) use crate::spec::{DAEMON_PORT, up_marker};
+use crate::spec::up_marker;
 use crate::sys;
 use crate::{Error, GuestSpec, Held};
 

@@ -99,7 +99,7 @@ pub(crate) fn clear(state: &Path) {
     }
 }
 
-/// Leaves room for one more. To be called by who holds the lock: nobody makes one meanwhile.
+/// Leaves room for one more. The caller holds the lock, so that no state is made meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
     let mut states: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(directory).file("read", directory)? {

@@ -36,8 +36,8 @@ pub struct GuestSpec {
     /// Whether the guest runs commands from the control socket.
     pub ctl: bool,
     /// A directory for sockets that others may connect to: `NAME.qmp`, a second monitor, and
-    /// `NAME.port`, the daemon's port, one client at a time. Whoever may enter the directory
-    /// owns the guest.
+    /// `NAME.port`, the daemon's port, one client at a time. Any user who may enter the
+    /// directory controls the guest.
     pub run_dir: Option<PathBuf>,
     /// Its network, if it has one.
     pub net: Option<Net>,
@@ -49,7 +49,7 @@ pub struct GuestSpec {
     /// Whether the guest starts again when it reboots, instead of ending its QEMU.
     pub reboot: bool,
     /// Whether the guest tells the host which of its memory is free. Not on s390x, where it would
-    /// wait for ever for the answer.
+    /// wait forever for the answer.
     pub page_reporting: bool,
 }
 

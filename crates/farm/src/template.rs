@@ -4,7 +4,7 @@
 //!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
 //!                                           └──►                     KEY.memory  its memory
 //!                                                      │ seen by all clones as their own,
-//!                          clone, clone, clone … ◄─────┘ and copied page by page by who writes
+//!                          clone, clone, clone … ◄─────┘ and copied page by page on writes
 //! ```
 //!
 //! A clone's start so costs what it writes, and not what it has. One thing has to be kept from it:
@@ -30,7 +30,7 @@ use wire::{ToGuest, ToHost};
 use crate::apt::create_dir;
 use crate::disk::Writes;
 use crate::error::FileContext;
-use crate::machine::Host;
+use crate::machine::HostFacts;
 use crate::shelf::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;
 use crate::{Cache, Deadline, Error, GuestSpec, Net, Session};
@@ -39,7 +39,7 @@ use crate::{emulator, sys};
 /// What a template is called while it runs.
 const NAME: &str = "template";
 
-/// Changed whenever a template is prepared in another way: older ones are then made anew.
+/// Changed whenever a template is prepared in another way: older ones are then made again.
 const PREPARATION: u32 = 4;
 
 /// A guest's memory is its owner's.
@@ -90,7 +90,7 @@ impl Template {
         let spec = template_spec(spec)?;
         let directory = cache.root().join("templates").join(spec.image.arch.name());
         let state_at = state_paths(&directory, key(&spec, clones)?);
-        let rate = spec.host().tsc_rate;
+        let rate = spec.host_facts().tsc_rate;
         let state = state_at(rate);
         let alike = rate.into_iter().flat_map(Rate::alike).map(|rate| state_at(Some(rate)));
         let alike: Vec<PathBuf> = alike.collect();
@@ -102,7 +102,7 @@ impl Template {
         let path = directory.join("lock");
         let lock = File::options().create(true).append(true).open(&path).file("open", &path)?;
         lock.lock().file("lock", &path)?;
-        // Whoever held the lock may have made the same.
+        // The previous holder of the lock may have made the same.
         if let Some(found) = kept() {
             return Ok(found);
         }
@@ -153,7 +153,7 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     put(&PREPARATION.to_le_bytes());
     put(&[clones as u8]);
     put(emulator::version_text(spec.image.arch)?.as_bytes());
-    for word in spec.arguments_at(Host { tsc_rate: None, ..spec.host() }) {
+    for word in spec.arguments_at(HostFacts { tsc_rate: None, ..spec.host_facts() }) {
         put(word.as_encoded_bytes());
     }
     let disk = spec.disk.as_ref().map(|disk| &disk.path);

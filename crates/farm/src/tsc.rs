@@ -24,7 +24,7 @@ const MHZ_MAX: u64 = 10_000;
 const WAIT: Duration = Duration::from_millis(20);
 /// Two measures must agree to one part in this many.
 const AGREEMENT: u128 = 1000;
-/// A moment is taken anew this often, and the one that took least is the best: the others were
+/// A moment is taken this often, and the one that took least is the best: the others were
 /// interrupted between looking at the counter and at the clock.
 const TRIES: usize = 16;
 

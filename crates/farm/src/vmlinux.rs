@@ -1,4 +1,4 @@
-//! A kernel without its wrapping, for an emulator that would unwrap it anew in each guest.
+//! A kernel without its wrapping, for an emulator that would unwrap it again in each guest.
 //!
 //! ```text
 //!   vmlinuz: setup │ decompressor │ LZ4: vmlinux ─► CACHE/…/boot/vmlinux-RELEASE
@@ -27,7 +27,7 @@ const BYTES_MAX: usize = 512 << 20;
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
 /// The kernel to give to QEMU: the unwrapped one beside it, which is made if it is not there, or
-/// this one if it cannot be unwrapped here. Whoever calls holds the cache's lock.
+/// this one if it cannot be unwrapped here. The caller holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());
     let Some(release) = name.and_then(|name| name.strip_prefix("vmlinuz-")) else {

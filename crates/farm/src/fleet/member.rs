@@ -16,8 +16,8 @@ use super::open::RunningGuest;
 use super::seat::{Daemon, Seat};
 use super::state::{LifeTally, State, Tally};
 use super::usage::CpuMeter;
-use super::watch::{BootWatch, Sight, Verdict};
-use crate::qemu::DAEMON_PORT;
+use super::watch::{BootSight, BootVerdict, BootWatch};
+use crate::spec::{DAEMON_PORT, up_marker};
 use crate::tiers::Tier;
 use crate::{Accel, GuestSpec, WhyEmulation};
 
@@ -266,7 +266,7 @@ impl Member {
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.managed || self.daemon == Daemon::Missing;
         if is_silent && self.state == State::Booting {
-            let marker = crate::qemu::up_marker(&self.spec.name);
+            let marker = up_marker(&self.spec.name);
             if self.console().windows(marker.len()).any(|part| part == marker.as_bytes()) {
                 self.state = if self.managed { State::Managed } else { State::Unmanaged };
                 self.news.came_up = true;
@@ -366,7 +366,7 @@ impl Member {
             self.news.hung = Some(found.note);
         }
         let (said_bytes, run_ns) = (self.console.end(), self.cpu.run_ns());
-        if self.watch.look(Sight { now_ms, said_bytes, run_ns }) == Verdict::Hangs
+        if self.watch.look(BootSight { now_ms, said_bytes, run_ns }) == BootVerdict::Hangs
             && let Some(running) = self.running.take()
         {
             self.disconnect();

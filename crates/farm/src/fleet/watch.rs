@@ -1,9 +1,9 @@
 //! Whether a guest hangs in its boot, and what becomes of it then.
 //!
 //! ```text
-//!   console, virtual CPUs' run time ─► Sign ─► much run time and not a word: it hangs
-//!                                                    │
-//!        named, started again or ended ◄── evidence ◄┘  (a thread: it waits for QEMU)
+//!   console, virtual CPUs' run time ─► LifeSign ─► much run time and not a word: it hangs
+//!                                                        │
+//!            named, started again or ended ◄── evidence ◄┘  (a thread: it waits for QEMU)
 //! ```
 //!
 //! A boot takes a certain work and not a certain time: on a busy host it is slow, but it does not
@@ -27,7 +27,7 @@ const RESTARTS_MAX: u32 = 2;
 
 /// How a guest that boots is seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
+pub(super) struct BootSight {
     pub(super) now_ms: u64,
     /// What its console has said in all.
     pub(super) said_bytes: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sight {
 
 /// The last sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sign {
+struct LifeSign {
     at_ms: u64,
     said_bytes: u64,
     run_ns: u64,
@@ -45,7 +45,7 @@ struct Sign {
 
 /// What is to be done about a guest that boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum BootVerdict {
     /// Nothing.
     Boots,
     /// It hangs.
@@ -53,21 +53,21 @@ pub(super) enum Verdict {
 }
 
 /// Judges a guest by its last sign of life.
-fn step(last: Option<Sign>, sight: Sight) -> (Option<Sign>, Verdict) {
-    let Some(run_ns) = sight.run_ns else { return (None, Verdict::Boots) };
-    let fresh = Sign { at_ms: sight.now_ms, said_bytes: sight.said_bytes, run_ns };
+fn step(last: Option<LifeSign>, sight: BootSight) -> (Option<LifeSign>, BootVerdict) {
+    let Some(run_ns) = sight.run_ns else { return (None, BootVerdict::Boots) };
+    let fresh = LifeSign { at_ms: sight.now_ms, said_bytes: sight.said_bytes, run_ns };
     let Some(last) = last.filter(|last| last.said_bytes == sight.said_bytes) else {
-        return (Some(fresh), Verdict::Boots);
+        return (Some(fresh), BootVerdict::Boots);
     };
     let silent_ms = sight.now_ms.saturating_sub(last.at_ms);
     let burnt_ns = run_ns.saturating_sub(last.run_ns);
     let hangs = silent_ms >= SILENCE_MS && burnt_ns >= RUN_NS;
-    (Some(last), if hangs { Verdict::Hangs } else { Verdict::Boots })
+    (Some(last), if hangs { BootVerdict::Hangs } else { BootVerdict::Boots })
 }
 
 /// A hang that was looked into.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct HangFound {
     /// What happened, for people.
     pub(super) note: String,
     /// Whether the guest is to be started again.
@@ -77,7 +77,7 @@ pub(super) struct Found {
 /// The watch over one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
-    last: Option<Sign>,
+    last: Option<LifeSign>,
     hangs: u32,
     inquest: Option<Inquest>,
 }
@@ -92,7 +92,7 @@ struct Inquest {
 
 impl BootWatch {
     /// Looks at a guest that boots.
-    pub(super) fn look(&mut self, sight: Sight) -> Verdict {
+    pub(super) fn look(&mut self, sight: BootSight) -> BootVerdict {
         let (last, verdict) = step(self.last, sight);
         self.last = last;
         verdict
@@ -120,7 +120,7 @@ impl BootWatch {
     }
 
     /// What was found, once, when all is kept. The guest's QEMU has ended then.
-    pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<Found> {
+    pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<HangFound> {
         let Inquest { process, keeping } =
             self.inquest.take_if(|inquest| inquest.keeping.is_finished())?;
         drop(process);
@@ -137,7 +137,7 @@ impl BootWatch {
         };
         let restart = loses_nothing(spec) && self.hangs <= RESTARTS_MAX;
         note.push_str(if restart { "; it is started again" } else { "; it is ended" });
-        Some(Found { note, restart })
+        Some(HangFound { note, restart })
     }
 }
 
@@ -159,8 +159,9 @@ mod tests {
         let mut watch = BootWatch::default();
         (0..1000).find(|second| {
             let run_ns = Some((*second as f64 * cpus * SECOND_NS as f64) as u64);
-            let sight = Sight { now_ms: second * 1000, said_bytes: said_bytes(*second), run_ns };
-            watch.look(sight) == Verdict::Hangs
+            let sight =
+                BootSight { now_ms: second * 1000, said_bytes: said_bytes(*second), run_ns };
+            watch.look(sight) == BootVerdict::Hangs
         })
     }
 
@@ -183,15 +184,15 @@ mod tests {
     fn what_is_not_known_is_not_a_hang() {
         let mut watch = BootWatch::default();
         for now_ms in [0, 1_000_000] {
-            let sight = Sight { now_ms, said_bytes: 0, run_ns: None };
-            assert_eq!(watch.look(sight), Verdict::Boots);
+            let sight = BootSight { now_ms, said_bytes: 0, run_ns: None };
+            assert_eq!(watch.look(sight), BootVerdict::Boots);
         }
-        let sight = |now_ms, seconds: u64| Sight {
+        let sight = |now_ms, seconds: u64| BootSight {
             now_ms,
             said_bytes: 0,
             run_ns: Some(seconds * SECOND_NS),
         };
-        assert_eq!(watch.look(sight(1_000_000, 500)), Verdict::Boots, "counted from here");
-        assert_eq!(watch.look(sight(1_060_000, 620)), Verdict::Hangs);
+        assert_eq!(watch.look(sight(1_000_000, 500)), BootVerdict::Boots, "counted from here");
+        assert_eq!(watch.look(sight(1_060_000, 620)), BootVerdict::Hangs);
     }
 }

@@ -79,7 +79,7 @@ impl Software {
         if !path.is_file() {
             create_dir(&directory)?;
             let _lock = lock(&disks.join("lock"), progress)?;
-            // Whoever held the lock may have made the same.
+            // The previous holder of the lock may have made the same.
             if !path.is_file() {
                 self.make(arch, &path, progress)?;
             }
