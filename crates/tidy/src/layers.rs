@@ -112,11 +112,11 @@ pub const CRATES: &[Crate] = &[
     // What was decided and why. jiff for times as people write them: the local time zone cannot be
     // had from the system without unsafe code.
     row("why", Ours::Only(&["base", "model", "store"]), &["jiff", "serde_json", "thiserror"]),
-    // The screens. jiff for the local zone.
+    // The screens. crossterm for what a terminal is told; jiff for the local zone.
     row(
         "top",
         Ours::Only(&["base", "host", "kernfs", "model", "reports", "store", "why"]),
-        &["jiff", "rustix", "signal-hook", "thiserror"],
+        &["crossterm", "jiff", "rustix", "signal-hook", "thiserror"],
     ),
     // The experiments: guests, load and managers put together, and results to be shown.
     row("lab", Ours::Any, &["serde", "serde_json"]),

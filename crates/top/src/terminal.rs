@@ -1,13 +1,17 @@
 //! The terminal: taken, drawn on, and given back as it was, also by a panic.
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::style::{Attribute, SetAttribute};
+use crossterm::terminal::{
+    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{execute, queue};
+use rustix::termios::tcgetwinsize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// The other screen, no cursor, and no line that goes on in the next.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// A terminal that does not tell its size is so large.
 const USUAL: (usize, usize) = (80, 24);
 
@@ -49,7 +53,6 @@ pub(super) enum Paint {
 
 /// The terminal while it is ours.
 pub(super) struct Terminal {
-    before: Termios,
     paint: Paint,
     drawn: Vec<String>,
 }
@@ -57,18 +60,17 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Takes it.
     pub(super) fn take(paint: Paint) -> io::Result<Terminal> {
-        let before = tcgetattr(io::stdin())?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        enable_raw_mode()?;
         // From here on it is given back, whatever happens.
-        let terminal = Terminal { before: before.clone(), paint, drawn: Vec::new() };
+        let terminal = Terminal { paint, drawn: Vec::new() };
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            give_back(&before);
+            give_back();
             usual(info);
         }));
-        write(ENTER)?;
+        // The other screen, no cursor, and no line that goes on in the next.
+        let all = Clear(ClearType::All);
+        execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap, all)?;
         Ok(terminal)
     }
 
@@ -89,42 +91,47 @@ impl Terminal {
 
     /// Draws the lines that have changed.
     pub(super) fn show(&mut self, lines: Vec<String>) -> io::Result<()> {
-        let mut out = String::new();
+        let mut out = Vec::new();
         if self.drawn.is_empty() {
-            out.push_str("\x1b[2J");
+            queue!(out, Clear(ClearType::All))?;
         }
         for (index, line) in lines.iter().enumerate() {
             if self.drawn.get(index) == Some(line) {
                 continue;
             }
-            let (on, off) = match (index, self.paint) {
-                (0, Paint::Inverse) => ("\x1b[7m", "\x1b[0m"),
-                _ => ("", ""),
-            };
-            out.push_str(&format!("\x1b[{};1H\x1b[K{on}{line}{off}", index + 1));
+            queue!(out, MoveTo(0, row(index)), Clear(ClearType::UntilNewLine))?;
+            let stands_out = index == 0 && self.paint == Paint::Inverse;
+            if stands_out {
+                queue!(out, SetAttribute(Attribute::Reverse))?;
+            }
+            out.extend_from_slice(line.as_bytes());
+            if stands_out {
+                queue!(out, SetAttribute(Attribute::Reset))?;
+            }
         }
         if self.drawn.len() > lines.len() {
-            out.push_str(&format!("\x1b[{};1H\x1b[J", lines.len() + 1));
+            queue!(out, MoveTo(0, row(lines.len())), Clear(ClearType::FromCursorDown))?;
         }
         self.drawn = lines;
-        if out.is_empty() { Ok(()) } else { write(&out) }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&out)?;
+        stdout.flush()
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        give_back(&self.before);
+        give_back();
     }
 }
 
 /// A terminal that is gone needs nothing back.
-fn give_back(before: &Termios) {
-    let _ = write(LEAVE);
-    let _ = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+fn give_back() {
+    let plain = SetAttribute(Attribute::Reset);
+    let _ = execute!(io::stdout(), plain, EnableLineWrap, Show, LeaveAlternateScreen);
+    let _ = disable_raw_mode();
 }
 
-fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+fn row(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
 }
