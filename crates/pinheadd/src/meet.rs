@@ -53,15 +53,11 @@ pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&L
             return;
         }
         while let Some(message) = link.next() {
-            match message {
-                ToGuest::Welcome(welcome) => link.host = Some(welcome),
-                ToGuest::Grant(grant) => link.balloon.granted(&grant),
-                // Not yet: there are no rules, and the host asks again.
-                ToGuest::Look
-                | ToGuest::Capture(_)
-                | ToGuest::Sample(_)
-                | ToGuest::Scan(_)
-                | ToGuest::Identify(_) => {}
+            // Only these two matter before there are rules; for the rest the host asks again.
+            if let ToGuest::Welcome(welcome) = message {
+                link.host = Some(welcome);
+            } else if let ToGuest::Grant(grant) = message {
+                link.balloon.granted(&grant);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Nothing that a user can do gets lost unnoticed: commands, options, values, reports, columns,
 //! presets and experiments, as the program lists them, against a list that is kept.
 //!
-//! What is new is added to the list with `SURFACE=write cargo test -p pinhead surface`; what
+//! What is new is added to the list with `make docs`; what
 //! goes has to be taken out by hand, and into the changelog.
 
 use clap::{Arg, Command, CommandFactory};
@@ -76,7 +76,7 @@ fn nothing_that_can_be_asked_for_is_lost() {
     let kept = kept();
     let listed = fs::read_to_string(&kept).unwrap_or_default();
     let listed: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
-    if env::var_os("SURFACE").is_some_and(|value| value == "write") {
+    if env::var_os("PINHEAD_WRITE_DOCS").is_some() {
         let all: BTreeSet<&String> = real.union(&listed).collect();
         let text: String = all.into_iter().map(|line| format!("{line}\n")).collect();
         fs::write(&kept, text).expect("the list is written");
