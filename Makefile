@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-slow bench soak lint fuzz clean setup-%
+.PHONY: help up build test test-slow bench soak docs lint fuzz clean setup-%
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -60,6 +60,9 @@ bench: build ## the measurements behind our figures
 
 soak: build ## boot 1,300 guests, some at a time, and count those that hang
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- --soak
+
+docs: setup-build ## renew the documents and lists that are made from the code
+	PINHEAD_WRITE_DOCS=1 cargo test --locked --quiet -p pinhead -p metrics -p reports --test it
 
 lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check

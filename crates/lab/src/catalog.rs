@@ -44,5 +44,8 @@ pub const ALL: &[Experiment] = &[
 
 /// The one of this name.
 pub fn find(name: &str) -> Result<&'static Experiment, Error> {
-    ALL.iter().find(|one| one.name == name).ok_or_else(|| Error::Unknown { name: name.to_owned() })
+    ALL.iter().find(|one| one.name == name).ok_or_else(|| {
+        let known: Vec<&str> = ALL.iter().map(|one| one.name).collect();
+        Error::Unknown { name: name.to_owned(), known: known.join(", ") }
+    })
 }

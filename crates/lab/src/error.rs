@@ -6,8 +6,12 @@ use std::path::PathBuf;
 /// Why something about an experiment cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("No experiment is called {name:?}; there are {}", known())]
-    Unknown { name: String },
+    #[error("No experiment is called {name:?}; there are {known}")]
+    Unknown {
+        name: String,
+        /// All names, for the message.
+        known: String,
+    },
     #[error("Cannot {what} {path}")]
     File {
         /// What was to be done: "read", "write".
@@ -21,9 +25,4 @@ pub enum Error {
     Interrupted,
     #[error("{0}")]
     Failed(String),
-}
-
-fn known() -> String {
-    let known: Vec<&str> = crate::catalog::ALL.iter().map(|one| one.name).collect();
-    known.join(", ")
 }

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => run_check(&args),
         Command::Conform(args) => run_conform(&args),
-        Command::Presets(args) => presets::show(args.name.as_deref()).and_then(|text| print(&text)),
+        Command::Presets(args) => presets::show(&args).and_then(|text| print(&text)),
         Command::Completions(args) => print(&cli::completions(args.shell)),
         Command::Explain(args) => {
             explain::run(&args).and_then(|explained| print(&explained.show(args.format)))

@@ -1,13 +1,14 @@
 //! `pinhead presets`: the published configurations.
 
 use crate::Error;
+use crate::args::PresetsArgs;
 use crate::rulesfile::find_preset;
 use rules::PRESETS;
 use std::fmt::Write as _;
 
 /// The list, or one of them as a rules file.
-pub fn show(name: Option<&str>) -> Result<String, Error> {
-    match name {
+pub fn show(args: &PresetsArgs) -> Result<String, Error> {
+    match args.name.as_deref() {
         Some(name) => find_preset(name).map(|preset| preset.text()).ok_or_else(|| {
             let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
             Error::Message(format!("There is no preset {name}; there are {}", names.join(", ")))

@@ -8,10 +8,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Set to write what is made from the tables again.
-const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
+const WRITE: &str = "PINHEAD_WRITE_DOCS";
 /// What comes behind this line is made.
 const MADE: &str = "<!-- The rest is made from the tables of fields: \
-                    PINHEAD_WRITE_GOLDEN=1 cargo test -p metrics -->\n";
+                    PINHEAD_WRITE_DOCS=1 cargo test -p metrics -->\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

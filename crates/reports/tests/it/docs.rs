@@ -1,4 +1,4 @@
-//! docs/reports.md is what the tables say. `UPDATE_GOLDEN=1 cargo test -p reports` writes it.
+//! docs/reports.md is what the tables say. `PINHEAD_WRITE_DOCS=1 cargo test -p reports` writes it.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use std::path::Path;
 fn the_documentation_is_what_the_tables_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reports.md");
     let made = reports::markdown();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("PINHEAD_WRITE_DOCS").is_some() {
         std::fs::write(&path, &made).expect("written");
         return;
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "docs/reports.md is stale: UPDATE_GOLDEN=1 cargo test -p reports");
+    assert!(kept == made, "docs/reports.md is stale: PINHEAD_WRITE_DOCS=1 cargo test -p reports");
 }
