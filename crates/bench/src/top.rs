@@ -7,9 +7,10 @@ use crate::error::Error;
 use crate::meter;
 use crate::sys;
 use crate::table::{Figure, Row};
-use host::control::{Answer, Ask, GuestRow, HostRow, KsmRow, Passed, Ps};
-use host::control::{decode_request, encode_answer};
+use host::control::{Answer, Ask, GuestRow, GuestRunState, HostRow, KsmRow, Passed, Ps};
+use host::control::{SizeAction, decode_request, encode_answer};
 use model::{GuestField as G, GuestIdentity, Interval, Over};
+use policy::arbiter::Clause;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -150,15 +151,14 @@ impl Manager {
     fn ps(&self, number: i64) -> Ps {
         let interval = self.interval(number);
         let row = |(index, (who, over)): (usize, (&GuestIdentity, &Over<G>))| {
-            let action = if number % 10 == index as i64 % 10 { "grow" } else { "hold" };
+            let moves = number % 10 == index as i64 % 10;
             GuestRow {
                 id: index as u64 + 1,
                 name: who.name.clone(),
                 uuid: who.uuid.clone(),
                 class: Some(who.class.clone()),
                 pid: who.pid,
-                mode: "managed".into(),
-                state: "running".into(),
+                state: GuestRunState::Running,
                 daemon: true,
                 memory_bytes: over.get(G::Memory).unwrap_or_default(),
                 actual_bytes: over.get(G::Actual),
@@ -170,8 +170,8 @@ impl Manager {
                 need_bytes: Some(0),
                 psi_permille: Some(number as f64 % 7.0),
                 age_ms: Some(900),
-                action: Some(action.into()),
-                clause: Some("set-point".into()),
+                action: Some(if moves { SizeAction::Grow } else { SizeAction::Hold }),
+                clause: Some(Clause::SetPoint),
                 reason: Some(format!("The host has what it is to have: {number} MiB above it")),
                 ..GuestRow::default()
             }

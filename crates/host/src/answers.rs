@@ -1,7 +1,7 @@
 //! The manager and its guests as the control socket shows them.
 
 use crate::control::{
-    Failure, GuestRow, HostRow, Inputs, JournalRow, LeaseRow, Ps, SourceRow, Status,
+    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, LeaseRow, Ps, SourceRow, Status,
 };
 use crate::effect::Now;
 use crate::guest::ManagedGuest;
@@ -10,7 +10,7 @@ use crate::memory::{Memory, context_of, value};
 use crate::world::World;
 use counters::HostCounter;
 use hypervisor::{ProcessId, ProcessView, RunState};
-use policy::arbiter::{Action, Decision, Mode, Usable};
+use policy::arbiter::{Mode, Usable};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -82,8 +82,8 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         pid: guest.found.process.map(|process| process.pid),
         source: guest.found.source.clone(),
         class: class(guest),
-        mode: mode(guest.limits.mode).to_owned(),
-        state: state(guest).to_owned(),
+        mode: guest.limits.mode.into(),
+        state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
             Usable::Yes => None,
@@ -102,8 +102,8 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         steal_percent: guest.usage().map(|usage| usage.steal_percent),
         psi_permille: inputs.and_then(|i| i.psi_permille).map(|psi| psi as f64),
         age_ms: guest.memory.view().map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
-        action: last.map(|(d, _)| action(d).to_owned()),
-        clause: last.map(|(d, _)| d.clause.name().to_owned()),
+        action: last.map(|(d, _)| d.action.into()),
+        clause: last.map(|(d, _)| d.clause),
         reason: last.map(|(d, _)| d.to_string()),
         reversals: view.memory.engine().arbiter.reversals(guest.key()),
         asleep: guest.is_asleep(view.now.ms),
@@ -135,8 +135,8 @@ pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.map(|value| value as f64)))
             .collect(),
-        action: Some(action(decision).to_owned()),
-        clause: Some(decision.clause.name().to_owned()),
+        action: Some(decision.action.into()),
+        clause: Some(decision.clause),
         reason: Some(decision.to_string()),
         bounds: decision.bounds.iter().map(|bound| bound.name().to_owned()).collect(),
     })
@@ -195,35 +195,17 @@ fn own_resident() -> Option<u64> {
     own.resident().map(|size| size.0)
 }
 
-/// What was done, in one word.
-pub(crate) fn action(decision: &Decision) -> &'static str {
-    match decision.action {
-        Action::Hold => "hold",
-        Action::Grow => "grow",
-        Action::Shrink => "shrink",
-    }
-}
-
 /// A guest's class, if it is in one.
 pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
     Some(guest.class().to_owned()).filter(|class| !class.is_empty())
 }
 
-/// Who decides about a guest, in one word.
-pub(crate) fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Managed => "managed",
-        Mode::Pinned(_) => "pinned",
-        Mode::Released => "released",
-    }
-}
-
-fn state(guest: &ManagedGuest) -> &'static str {
+fn state(guest: &ManagedGuest) -> GuestRunState {
     match guest.state {
-        _ if !guest.answers => "silent",
-        RunState::Running => "running",
-        RunState::Paused => "paused",
-        RunState::Migrating => "migrating",
-        RunState::Dead => "dead",
+        _ if !guest.answers => GuestRunState::Silent,
+        RunState::Running => GuestRunState::Running,
+        RunState::Paused => GuestRunState::Paused,
+        RunState::Migrating => GuestRunState::Migrating,
+        RunState::Dead => GuestRunState::Dead,
     }
 }

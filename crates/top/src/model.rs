@@ -2,8 +2,9 @@
 
 use super::sample::{Sample, host_field};
 use super::vcpus::Vcpus;
-use host::control::GuestRow;
+use host::control::{GuestRow, SizeAction};
 use model::Interval;
+use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The lines of what was before have so many points: a minute, or so many steps.
@@ -26,7 +27,7 @@ pub(super) struct Decided {
 }
 
 /// What tells one decision from the next: sentences with numbers change with every look.
-type Mark = (Option<String>, Option<String>, Option<u64>);
+type Mark = (Option<SizeAction>, Option<Clause>, Option<u64>);
 
 /// Where in a recording somebody is.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +77,7 @@ impl Model {
         }
         let mut marks = BTreeMap::new();
         for row in &sample.ps.guests {
-            let mark = (row.action.clone(), row.clause.clone(), row.target_bytes);
+            let mark = (row.action, row.clause, row.target_bytes);
             let is_news = self.marks.get(&row.id) != Some(&mark) && !self.is_journalled(row);
             if row.action.is_some() && is_news {
                 let at_ms = self.sample.as_ref().map(|_| sample.at_ms());
@@ -101,7 +102,8 @@ impl Model {
         let is_first = !self.marks.contains_key(&row.id);
         let last = self.decisions.iter().find(|one| one.id == row.id);
         let same = |one: &Decided| {
-            Some(&one.clause) == row.clause.as_ref() && one.target_bytes == row.target_bytes
+            Some(one.clause.as_str()) == row.clause.map(Clause::name)
+                && one.target_bytes == row.target_bytes
         };
         is_first && last.is_some_and(same)
     }
@@ -120,8 +122,8 @@ fn decided(row: &GuestRow, at_ms: Option<i64>) -> Decided {
         id: row.id,
         guest: row.name.clone(),
         class: row.class.clone().unwrap_or_default(),
-        action: row.action.clone().unwrap_or_default(),
-        clause: row.clause.clone().unwrap_or_default(),
+        action: row.action.map_or_else(String::new, |action| action.to_string()),
+        clause: row.clause.map_or_else(String::new, |clause| clause.name().to_owned()),
         target_bytes: row.target_bytes,
         reason: row.reason.clone().unwrap_or_default(),
     }

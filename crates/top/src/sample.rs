@@ -1,7 +1,7 @@
 //! What the manager told at one time, and the numbers of it: those of the reports.
 
 use crate::error::{Error, Trouble};
-use host::control::{Answer, Ask, GuestRow, Ps, Whose};
+use host::control::{Answer, Ask, GuestMode, GuestRow, GuestRunState, Ps, Whose};
 use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
     TierField,
@@ -143,14 +143,20 @@ impl Seen<'_> {
     }
 
     /// How it is, in a word.
-    pub(super) fn state(&self) -> &str {
-        match (self.row.state.as_str(), self.row.mode.as_str()) {
-            (state, _) if self.sample.is_recorded() => state,
-            ("running", "managed") if self.row.asleep => "asleep",
-            ("running", "managed") => "running",
-            ("running", mode) => mode,
-            (state, _) => state,
+    pub(super) fn state(&self) -> &'static str {
+        match (self.row.state, self.row.mode) {
+            (GuestRunState::Running, GuestMode::Managed) if self.row.asleep => "asleep",
+            (GuestRunState::Running, GuestMode::Managed) => "running",
+            (GuestRunState::Running, mode) => mode.name(),
+            // Nothing was recorded of it at that time.
+            (_, _) if self.sample.is_recorded() => "-",
+            (state, _) => state.name(),
         }
+    }
+
+    /// Who decides about it; about one of a recording nobody does any more.
+    pub(super) fn mode(&self) -> &'static str {
+        if self.sample.is_recorded() { "recorded" } else { self.row.mode.name() }
     }
 
     /// What it is entitled to, where that is known: a recording has only what was recorded.

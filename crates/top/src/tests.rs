@@ -7,7 +7,9 @@ use super::screens::{Look, draw};
 use super::step::step;
 use super::vcpus::{Share, Vcpus};
 use super::view::{Column, Shown, View};
-use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use host::control::KsmPhase;
+use host::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps, SizeAction};
+use model::clause::Clause;
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
     ProcessName, Row, TierField as T,
@@ -73,8 +75,7 @@ fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (GuestIdentity, Gues
         name: name.into(),
         class: (!class.is_empty()).then(|| class.to_owned()),
         pid,
-        mode: "managed".into(),
-        state: "running".into(),
+        state: GuestRunState::Running,
         daemon: true,
         memory_bytes: 1_024 * MIB,
         actual_bytes: Some((300 + 50 * id) * MIB),
@@ -87,8 +88,8 @@ fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (GuestIdentity, Gues
         need_bytes: Some(id % 3 * 20 * MIB),
         psi_permille: Some(id as f64),
         age_ms: Some(900),
-        action: Some("take".into()),
-        clause: Some("idle".into()),
+        action: Some(SizeAction::Shrink),
+        clause: Some(Clause::Shortage),
         reason: Some(format!("It has not used {} MiB for a minute, and others need them", 20 + id)),
         asleep,
         vcpu_tids: vec![11, 12],
@@ -130,12 +131,12 @@ fn sample(second: u64) -> Sample {
     ps.host.set_point_bytes = 1_024 * MIB;
     ps.host.hysteresis_bytes = 128 * MIB;
     ps.host.reserve_bytes = 512 * MIB;
-    ps.ksm.phase = Some("steady".into());
+    ps.ksm.phase = Some(KsmPhase::Steady);
     for (who, mut row, seen) in all {
         // Later the database is given more.
         if row.name == "db" && second > 30 {
-            row.action = Some("give".into());
-            row.clause = Some("need".into());
+            row.action = Some(SizeAction::Grow);
+            row.clause = Some(Clause::Need);
             row.target_bytes = Some(600 * MIB);
             row.reason = Some("It needs 40 MiB\u{1b}]0;title\u{7} more than it has".into());
         }
@@ -278,7 +279,7 @@ fn decisions_are_told_when_they_change_and_not_with_every_look() {
     let model = model();
     let told: Vec<&str> = model.decisions.iter().map(|one| one.guest.as_str()).collect();
     assert_eq!(told.len(), 6, "{told:?}");
-    assert_eq!((told[0], model.decisions[0].action.as_str()), ("db", "give"));
+    assert_eq!((told[0], model.decisions[0].action.as_str()), ("db", "grow"));
     assert_eq!((model.decisions[1].at_ms, model.decisions[0].at_ms.is_some()), (None, true));
     assert_eq!(model.busy.len(), 60);
     assert!(model.busy.iter().all(|busy| busy.is_some_and(|busy| (0.0..=100.0).contains(&busy))));
@@ -348,7 +349,7 @@ fn what_the_journal_has_told_is_no_news() {
         guest: row.name.clone(),
         class: String::new(),
         action: "shrink".into(),
-        clause: row.clause.clone().unwrap(),
+        clause: row.clause.unwrap().name().to_owned(),
         target_bytes: row.target_bytes,
         reason: "before".into(),
     });

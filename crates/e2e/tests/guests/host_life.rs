@@ -202,7 +202,7 @@ fn a_guest_that_is_started_again_is_another_one() {
     assert_ne!((old.id, &old.uuid, old.pid), (new.id, &new.uuid, new.pid));
     assert!(old.id != new.id && old.uuid != new.uuid && new.pid == Some(second.process.id()));
     // Nothing that was set or learnt of the old one is the new one's.
-    assert_eq!((new.mode.as_str(), actual_mib(&new), new.reversals), ("managed", 256, 0));
+    assert_eq!((new.mode.name(), actual_mib(&new), new.reversals), ("managed", 256, 0));
     assert_eq!(new.reported_bytes, 0);
     // The journal is written when a pass is over.
     manager.until("both are in the journal", SOON, |_| manager.identities("web1").len() == 2);

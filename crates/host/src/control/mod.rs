@@ -23,6 +23,7 @@ pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
 mod types;
+mod words;
 
 pub use ask::ask;
 pub use codec::{
@@ -31,9 +32,11 @@ pub use codec::{
 };
 pub use error::Error;
 pub use live::{GuestPassed, Passed, ProcessPassed, Values};
+pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{Asks, HostSide, Scanned, TaskRow, TotalsRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
     Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,
     LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };
+pub use words::{GuestMode, GuestRunState, SizeAction};

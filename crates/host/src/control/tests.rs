@@ -1,6 +1,8 @@
 use super::scratch::Scratch;
 use super::*;
 use crate::config::Share;
+use policy::arbiter::Clause;
+use policy::ksm::Phase;
 use rustix::event::PollFlags;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -136,6 +138,48 @@ fn every_answer_comes_back_as_it_was_written() {
         assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert_eq!(decode_answer(&bytes).unwrap(), (Some(1), answer));
     }
+}
+
+/// What clients of other versions read and write: these lines are as they have always been.
+#[test]
+fn the_words_of_the_protocol_stay_as_they_are() {
+    let line = |row: &GuestRow| serde_json::to_string(row).unwrap();
+    let row = GuestRow {
+        mode: GuestMode::Pinned,
+        state: GuestRunState::Migrating,
+        action: Some(SizeAction::Grow),
+        clause: Some(Clause::SetPoint),
+        ..GuestRow::default()
+    };
+    let text = line(&row);
+    let expected = concat!(
+        r#"{"id":0,"name":"","uuid":"","pid":null,"source":"","class":null,"mode":"pinned","#,
+        r#""state":"migrating","unusable":null,"daemon":false,"memory_bytes":0,"#
+    );
+    assert!(text.starts_with(expected), "{text}");
+    let decision = r#""age_ms":null,"action":"grow","clause":"setpoint","reason":null,"#;
+    assert!(text.contains(decision), "{text}");
+    assert_eq!(serde_json::from_str::<GuestRow>(&text).unwrap(), row);
+    // A clause of another version is none, and the rest of the row still counts.
+    let other = text.replace("setpoint", "of-tomorrow");
+    let row = serde_json::from_str::<GuestRow>(&other).unwrap();
+    assert_eq!((row.clause, row.action), (None, Some(SizeAction::Grow)));
+    let text = line(&GuestRow { clause: None, action: None, ..row });
+    assert!(text.contains(r#""action":null,"clause":null,"#), "{text}");
+    let phases = [Phase::Off, Phase::Hard, Phase::Steady, Phase::Slow, Phase::Rest];
+    let ksm = phases.map(|phase| KsmRow { phase: Some(phase), ..KsmRow::default() });
+    let text = serde_json::to_string(&ksm).unwrap();
+    for word in ["off", "hard", "steady", "slow", "rest"] {
+        assert!(text.contains(&format!(r#""runs":null,"phase":"{word}","gain_bytes""#)), "{text}");
+    }
+    assert_eq!(serde_json::from_str::<[KsmRow; 5]>(&text).unwrap(), ksm);
+    let words = |all: &[&str], of_name: fn(&str) -> Option<String>| {
+        all.iter().all(|word| of_name(word).as_deref() == Some(*word))
+    };
+    let modes = ["managed", "pinned", "released"];
+    assert!(words(&modes, |word| GuestMode::of_name(word).map(|mode| mode.to_string())));
+    let states = ["running", "paused", "migrating", "dead", "silent"];
+    assert!(words(&states, |word| GuestRunState::of_name(word).map(|state| state.to_string())));
 }
 
 #[test]

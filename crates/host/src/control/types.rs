@@ -6,8 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use policy::arbiter::Clause;
+use policy::ksm::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Passed, Scanned};
 use crate::config::Share;
 
@@ -187,7 +190,8 @@ pub struct KsmRow {
     /// Whether the kernel scans.
     pub runs: Option<bool>,
     /// How hard it looks: off, hard, steady, slow, rest.
-    pub phase: Option<String>,
+    #[serde(default, with = "super::words")]
+    pub phase: Option<Phase>,
     /// Memory that needs no place of its own any more.
     pub gain_bytes: Option<u64>,
     /// That without what KSM keeps for itself.
@@ -201,7 +205,7 @@ impl From<crate::ksm::Status> for KsmRow {
         KsmRow {
             driven: status.is_driven,
             runs: status.runs,
-            phase: status.phase.map(|phase| phase.name().to_owned()),
+            phase: status.phase,
             gain_bytes: status.gain.map(|gain| gain.0),
             profit_bytes: status.profit_bytes,
             cost_percent: status.cost_permille.map(|permille| permille as f64 / 10.0),
@@ -224,10 +228,10 @@ pub struct GuestRow {
     pub source: String,
     /// Its class.
     pub class: Option<String>,
-    /// Who decides about it: managed, pinned, released.
-    pub mode: String,
-    /// How it runs: running, paused, migrating, dead.
-    pub state: String,
+    /// Who decides about it.
+    pub mode: GuestMode,
+    /// How it runs.
+    pub state: GuestRunState,
     /// Why nothing may be asked of it, if so.
     pub unusable: Option<String>,
     /// Whether a daemon inside speaks to us.
@@ -259,9 +263,10 @@ pub struct GuestRow {
     /// How old its newest sample is.
     pub age_ms: Option<u64>,
     /// The last decision: what was done, the clause that decided, and why, as a sentence.
-    pub action: Option<String>,
+    pub action: Option<SizeAction>,
     #[allow(missing_docs, reason = "said above")]
-    pub clause: Option<String>,
+    #[serde(default, with = "super::words")]
+    pub clause: Option<Clause>,
     #[allow(missing_docs, reason = "said above")]
     pub reason: Option<String>,
     /// How often it was moved back and forth.
@@ -292,8 +297,8 @@ pub struct Entitled {
     pub guest: String,
     /// Its class.
     pub class: Option<String>,
-    /// managed, pinned, released.
-    pub mode: String,
+    /// Who decides about it.
+    pub mode: GuestMode,
     /// What it has, if it is pinned.
     pub pin_bytes: Option<u64>,
     /// It never gets less.
@@ -327,9 +332,10 @@ pub struct Inputs {
     /// The arbiter's numbers by name.
     pub inputs: BTreeMap<String, Option<f64>>,
     /// What was decided with them.
-    pub action: Option<String>,
+    pub action: Option<SizeAction>,
     /// The clause that decided.
-    pub clause: Option<String>,
+    #[serde(default, with = "super::words")]
+    pub clause: Option<Clause>,
     /// Why, as a sentence.
     pub reason: Option<String>,
     /// The bounds that were hit.

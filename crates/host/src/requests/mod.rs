@@ -2,7 +2,6 @@
 
 mod change;
 
-use crate::answers;
 use crate::control::{Answer, Change, ClientId, Entitled, Failure, Peer, Reserved};
 use crate::effect::{Effect, Now};
 use crate::world::World;
@@ -188,7 +187,7 @@ fn set(
     let entitled = Entitled {
         guest: guest.found.name.clone(),
         class: class.map(str::to_owned),
-        mode: answers::mode(limits.mode).to_owned(),
+        mode: limits.mode.into(),
         pin_bytes: match limits.mode {
             Mode::Pinned(size) => Some(size.0),
             Mode::Managed | Mode::Released => None,

@@ -164,7 +164,7 @@ pub fn set(args: &SetArgs) -> Result<String, Error> {
     let mib = |bytes: u64| bytes >> 20;
     let mode = match now.pin_bytes {
         Some(size) => format!("pinned to {} MiB", mib(size)),
-        None => now.mode,
+        None => now.mode.to_string(),
     };
     Ok(format!(
         "{}: {}, min {} MiB, max {} MiB, shares {}\n",

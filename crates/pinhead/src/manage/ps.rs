@@ -1,7 +1,8 @@
 //! Guests and their manager in a table.
 
 use base::plain;
-use host::control::{GuestRow, HostRow, KsmRow, Ps, Status};
+use host::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps, Status};
+use policy::ksm::Phase;
 use std::fmt::Write as _;
 
 /// Longer names are cut.
@@ -33,11 +34,11 @@ pub fn table(answer: &Ps) -> String {
 }
 
 fn row(guest: &GuestRow) -> String {
-    let state = match (guest.state.as_str(), guest.mode.as_str()) {
-        ("running", "managed") if guest.asleep => "asleep",
-        ("running", "managed") => "running",
-        ("running", mode) => mode,
-        (state, _) => state,
+    let state = match (guest.state, guest.mode) {
+        (GuestRunState::Running, GuestMode::Managed) if guest.asleep => "asleep",
+        (GuestRunState::Running, GuestMode::Managed) => "running",
+        (GuestRunState::Running, mode) => mode.name(),
+        (state, _) => state.name(),
     };
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
@@ -80,7 +81,7 @@ fn host(out: &mut String, host: &HostRow) {
 fn ksm(out: &mut String, ksm: &KsmRow) {
     let Some(gain) = ksm.gain_bytes else { return };
     let cost = ksm.cost_percent.map_or("an unknown part".into(), |cost| format!("{cost:.1} %"));
-    let phase = plain(ksm.phase.as_deref().unwrap_or("left as it is"), 20);
+    let phase = ksm.phase.map_or("left as it is", Phase::name);
     let _ = writeln!(
         out,
         "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",

@@ -6,6 +6,7 @@ use super::super::vcpus::Share;
 use super::super::view::View;
 use super::{Room, decisions, last, name, size_of, wrapped};
 use base::plain;
+use model::clause::Clause;
 use reports::shown;
 
 /// So many lines of virtual CPUs, processes and wakers are shown where there is no room for
@@ -43,7 +44,7 @@ pub(super) fn lines(
     lines.extend(memory(&guest));
     lines.extend(inside(&guest));
     lines.extend(processes(&guest, sample, &most));
-    lines.push(format!("LAST     {}", plain(row.clause.as_deref().unwrap_or("-"), 60)));
+    lines.push(format!("LAST     {}", row.clause.map_or("-", Clause::name)));
     lines.extend(wrapped(&last(row), 9, room.width));
     let left = room.height.saturating_sub(lines.len());
     let all = model.decisions.iter().filter(|one| one.id == id).skip(view.scroll).take(left);
@@ -57,8 +58,8 @@ fn who(guest: &Seen<'_>) -> String {
     format!(
         "GUEST    {}   {} {}   class {}   process {pid}   {}   {}",
         plain(&row.name, 40),
-        plain(guest.state(), 10),
-        plain(&row.mode, 10),
+        guest.state(),
+        guest.mode(),
         plain(row.class.as_deref().unwrap_or("-"), 20),
         if row.daemon { "daemon" } else { "no daemon" },
         plain(&row.uuid, 36),

@@ -86,10 +86,10 @@ fn row(guest: &Seen<'_>, name_width: usize, room: &Room<'_>) -> String {
         line.push_str(&format!(" {text:>0$}", width(column)));
     }
     let left = room.width.saturating_sub(line.chars().count() + 2);
-    let action = guest.row.action.as_deref().filter(|_| guest.row.unusable.is_none());
+    let action = guest.row.action.filter(|_| guest.row.unusable.is_none());
     let why = match action {
         // Half a word of why says nothing.
-        Some(action) if left < REASON_MIN => action.to_owned(),
+        Some(action) if left < REASON_MIN => action.to_string(),
         _ => last(guest.row),
     };
     format!("{line} {}", plain(&why, 200))

@@ -10,6 +10,7 @@ mod overview;
 use super::model::Model;
 use super::view::{Shown, View};
 use base::plain;
+use host::control::SizeAction;
 use reports::{Zone, clock_text, date_text, shown};
 
 /// How lines are to look.
@@ -202,7 +203,7 @@ fn last(row: &host::control::GuestRow) -> String {
     if let Some(why) = &row.unusable {
         return why.clone();
     }
-    let words = [row.action.as_deref(), row.reason.as_deref()];
+    let words = [row.action.map(SizeAction::name), row.reason.as_deref()];
     words.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 

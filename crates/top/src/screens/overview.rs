@@ -4,6 +4,7 @@ use super::super::model::{HISTORY, Model};
 use super::super::sample::Sample;
 use super::super::view::{Shown, View};
 use super::{Room, bars, guests, name, size, size_of};
+use host::control::KsmPhase;
 use reports::shown;
 
 /// CPU, memory, what is waited for, what is below memory, guests, and who of them is busiest.
@@ -52,7 +53,7 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
         mib("ksm_saved_mib"),
         host("ksm_ratio"),
         host("ksm_ms_per_min"),
-        name(sample.ps.ksm.phase.as_deref().unwrap_or(unless_told), 20),
+        name(sample.ps.ksm.phase.map_or(unless_told, KsmPhase::name), 20),
     ));
     lines.push(tiers(sample));
     lines.push(inhabitants(sample));

@@ -19,8 +19,10 @@ use super::past;
 use super::sample::Sample;
 use crate::Error;
 use base::duration::{MINUTE_MS, SECOND_MS};
+use host::control::SizeAction;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use model::clause::Clause;
 use model::{Interval, Parts};
 use rows::Ids;
 use std::ops::ControlFlow;
@@ -152,8 +154,8 @@ impl Tape {
         }
         for row in &mut ps.guests {
             if let Some(last) = model.decisions.iter().find(|one| one.id == row.id) {
-                row.action = Some(last.action.clone());
-                row.clause = Some(last.clause.clone());
+                row.action = SizeAction::of_name(&last.action);
+                row.clause = Clause::of_name(&last.clause);
                 row.reason = Some(last.reason.clone());
             }
         }

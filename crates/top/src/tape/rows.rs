@@ -1,6 +1,6 @@
 //! Guests as `ps` would have told of them then, as far as that is recorded.
 
-use host::control::{GuestRow, HostRow, KsmRow, Ps};
+use host::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
 
@@ -47,13 +47,7 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
         uuid: who.uuid.clone(),
         pid: who.pid,
         class: (!who.class.is_empty()).then(|| who.class.clone()),
-        mode: "recorded".to_owned(),
-        state: match asleep {
-            Some(true) => "asleep",
-            Some(false) => "running",
-            None => "-",
-        }
-        .to_owned(),
+        state: if asleep.is_some() { GuestRunState::Running } else { GuestRunState::Silent },
         asleep: asleep == Some(true),
         // Only a daemon tells of these.
         daemon: over.get(G::OwnTotal).or(over.get(G::OwnCpus)).is_some(),

@@ -244,7 +244,7 @@ fn single_seconds_are_shown_where_they_are_left() {
     let sample = model.sample.as_ref().unwrap();
     // The one that sleeps was not told of in this second, and is there.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
-    assert_eq!(quiet.state, "asleep");
+    assert_eq!(sample.seen(quiet).state(), "asleep");
     // Its processes are those of the last two reports, however long ago.
     let web = sample.ps.guests.iter().find(|row| row.name == "web1").unwrap();
     let processes = sample.seen(web).processes();
@@ -300,7 +300,7 @@ fn what_was_decided_until_then_is_there() {
     assert!(lines[3].starts_with("14:01:00 web1") && lines[3].contains("hold:"), "{lines:?}");
     assert_eq!(lines[4], "");
     let row = tape.model().unwrap().sample.unwrap().ps.guests.remove(1);
-    assert_eq!((row.action.as_deref(), row.clause.as_deref()), (Some("shrink"), Some("setpoint")));
+    assert_eq!((row.action, row.clause), (Some(SizeAction::Shrink), Some(Clause::SetPoint)));
     // It is the same guest whichever interval it is looked at in.
     let id = row.id;
     tape.travel(-1);
