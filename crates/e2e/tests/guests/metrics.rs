@@ -2,7 +2,7 @@
 //! they scrape is what is read back, to the last digit.
 
 use e2e::engines::{Engine, Kind, is_there};
-use host::{Listen, Scrape};
+use host::{Listen, ScrapeServer};
 use metrics::read::{Ask, intervals};
 use metrics::text::{Format, render};
 use metrics::{Processes, Pusher};
@@ -354,8 +354,8 @@ impl Served {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let listen = Listen::parse("127.0.0.1:0").expect("an address");
-            let mut scrape =
-                Scrape::open(&listen, "h".into(), "1".into(), Processes::Left).expect("a server");
+            let mut scrape = ScrapeServer::open(&listen, "h".into(), "1".into(), Processes::Left)
+                .expect("a server");
             scrape.publish(&moment, &|_| true);
             sender.send(scrape.address().expect("an address")).expect("a test that waits");
             let clock = farm::Clock::new();
@@ -369,7 +369,7 @@ impl Served {
     }
 }
 
-fn wait(scrape: &Scrape) -> Ready {
+fn wait(scrape: &ScrapeServer) -> Ready {
     let mut set = PollSet::new();
     scrape.fds(&mut set);
     set.wait(50).expect("a poll")

@@ -13,7 +13,7 @@ use settings::{
 pub(super) use settings::{Maybe, Typed};
 
 use super::keys::SECTIONS;
-use crate::listen::Listen;
+use crate::scrape::Listen;
 use metrics::{Processes, Url};
 
 use super::settings::{KsmMode, Libvirt, LibvirtUri};

@@ -7,7 +7,7 @@ use policy::arbiter::{Config, Limits, Mode};
 use store::Keep;
 
 use super::Share;
-use crate::listen::Listen;
+use crate::scrape::Listen;
 use metrics::{Processes, Url};
 
 /// A sample older than this decides nothing.
@@ -89,7 +89,7 @@ pub struct LibvirtUri {
 /// How it is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// How much dearer idle memory is, in thousandths.
+    /// How much more idle memory counts, in thousandths.
     pub idle_tax_permille: u64,
     /// The largest step down, in thousandths.
     pub step_permille: u64,

@@ -13,24 +13,24 @@ use super::codec::LINE_MAX;
 const REQUESTS_A_SECOND: u64 = 50;
 /// Requests that it may make at once.
 const REQUESTS_BURST: u64 = 100;
-/// Requests that may be open. A client that asks for more is heard when some are answered.
+/// Requests that may be open. A client with more is read again when some are answered.
 const OPEN_MAX: usize = 8;
 /// Bytes that may wait for a client. An answer about a thousand guests has about a megabyte, and
 /// the requests that may be open could all be that.
 pub(super) const OUT_MAX: usize = 8 << 20;
-/// Above this a client takes its answers before it is heard again.
+/// Above this a client has to read its answers before its requests are read again.
 const OUT_FULL: usize = 64 * 1024;
-/// A client that says nothing goes after this time.
+/// A client that sends nothing is disconnected after this time.
 const IDLE_MS: u64 = 60_000;
-/// A client that takes nothing of what waits for it goes after this time.
+/// A client that reads nothing of what waits for it is disconnected after this time.
 const UNREAD_MS: u64 = 10_000;
 
-/// Why a client goes.
+/// Why a client is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
     /// It has left, as clients do.
     Left,
-    /// It said nothing for long.
+    /// It sent nothing for long.
     Idle,
     /// It did not take its answers.
     Unread,

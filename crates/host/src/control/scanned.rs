@@ -1,7 +1,7 @@
 //! Who runs in a guest, as the control socket tells it.
 //!
 //! Counts are since the guest's boot, the task's start, or the start of the guest's process:
-//! whoever wants to know what happened asks twice, and takes the difference.
+//! a client that wants to know what happened asks twice and takes the difference.
 
 use serde::{Deserialize, Serialize};
 

@@ -21,7 +21,7 @@ pub const CLIENTS_MAX: usize = 32;
 const REQUESTS_A_TURN: usize = 4;
 /// The listening socket in a poll set. Clients count from 1.
 const LISTENER: u64 = 0;
-/// Notes for the operator that are kept; what comes on top is not told.
+/// Notes for the operator that are kept; more are dropped.
 const NOTES_MAX: usize = 16;
 
 /// A connection; never used again.
@@ -103,7 +103,7 @@ impl Server {
         std::mem::take(&mut self.left)
     }
 
-    /// What there is to tell the operator: clients that were thrown out, and why.
+    /// Notes for the operator: clients that were disconnected, and why.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -120,7 +120,7 @@ impl Server {
             }
         }
         for (id, why) in gone {
-            self.throw_out(id, why);
+            self.disconnect(id, why);
         }
         self.accept(now_ms, asked);
     }
@@ -135,7 +135,7 @@ impl Server {
     ) {
         let Some(to) = self.clients.get_mut(&client) else { return };
         if let Err(why) = to.answer(&encode_answer(Some(id), answer), now_ms) {
-            self.throw_out(client, why);
+            self.disconnect(client, why);
         }
     }
 
@@ -165,7 +165,7 @@ impl Server {
             self.given += 1;
             let id = ClientId(self.given);
             let mut client = Client::new(stream, peer, now_ms);
-            // Most have said what they want before they are taken.
+            // Most have sent their request before they are accepted.
             match serve(id, &mut client, PollFlags::IN, now_ms, asked) {
                 Ok(()) => drop(self.clients.insert(id, client)),
                 Err(why) => self.tell(peer, why),
@@ -173,15 +173,15 @@ impl Server {
         }
     }
 
-    /// Throws out the client that has said nothing for longest and waits for nothing.
+    /// Disconnects the client that has sent nothing for longest and waits for nothing.
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().filter(|(_, client)| client.open == 0);
         let Some((id, _)) = idle.min_by_key(|(_, client)| client.heard_ms) else { return false };
-        self.throw_out(*id, Gone::Displaced);
+        self.disconnect(*id, Gone::Displaced);
         true
     }
 
-    fn throw_out(&mut self, id: ClientId, why: Gone) {
+    fn disconnect(&mut self, id: ClientId, why: Gone) {
         if let Some(client) = self.clients.remove(&id) {
             self.left.push(id);
             self.tell(client.peer, why);

@@ -215,7 +215,7 @@ fn a_flood_an_endless_line_and_silence_cost_the_connection_and_nobody_else() {
 }
 
 #[test]
-fn who_does_not_read_is_sent_away_and_what_is_kept_is_bounded() {
+fn a_slow_reader_is_disconnected_and_its_queue_is_bounded() {
     let mut house = House::new();
     let mut deaf = house.connect();
     deaf.write_all(&line(Ask::Ps).repeat(20)).unwrap();
@@ -275,7 +275,7 @@ fn a_client_that_has_only_stopped_to_write_still_gets_its_answer() {
     client.read_to_string(&mut text).unwrap();
     assert!(text.contains("unreserve"), "{text}");
     assert_eq!(house.server.clients(), 0);
-    // One that is gone altogether is not waited for, and does not wake us for ever.
+    // One that is gone altogether is not waited for, and does not wake us forever.
     let gone = house.connect();
     house.turn(3);
     drop(gone);

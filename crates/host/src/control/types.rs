@@ -271,7 +271,7 @@ pub struct GuestRow {
     pub reason: Option<String>,
     /// How often it was moved back and forth.
     pub reversals: u32,
-    /// Its virtual CPUs have not run, to speak of, since its newest sample.
+    /// Its virtual CPUs have hardly run since its newest sample.
     pub asleep: bool,
     /// What of it the host has swapped out.
     pub swapped_bytes: Option<u64>,
@@ -405,7 +405,7 @@ pub struct LeaseRow {
     pub keeper_pid: Option<u32>,
     /// Guests that it would restore.
     pub guests: usize,
-    /// How often a keeper had to be started anew.
+    /// How often a keeper had to be started again.
     pub restarts: u64,
 }
 

@@ -6,7 +6,6 @@ use crate::attach::Attachments;
 use crate::config::{self, Place};
 use crate::control::{Failure, Reloaded};
 use crate::effect::{Effect, Now};
-use crate::feed::Feed;
 use crate::guests::Guests;
 use crate::journal::JournalWriter;
 use crate::machine::HostMeter;
@@ -15,6 +14,7 @@ use crate::monitor::Monitor;
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
+use crate::scrape::ScrapeServer;
 use crate::sources::Sources;
 use crate::{Error, start};
 use counters::Bytes;
@@ -35,7 +35,7 @@ impl Manager {
         let Parts { clock, options, place, config_path, loaded, .. } = parts;
         let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
         let now_ms = clock.ms();
-        let (feed, trouble) = Feed::open(&loaded.settings.metrics);
+        let (scrape, trouble) = ScrapeServer::of(&loaded.settings.metrics);
         let is_recorded = parts.monitor.as_ref().is_some_and(Monitor::records);
         let mut manager = Manager {
             run: Run { clock, options, place, config_path, start_ms: now_ms },
@@ -45,7 +45,7 @@ impl Manager {
                 attachments: Attachments::default(),
                 reader: parts.reader,
                 control: parts.control,
-                feed,
+                scrape,
                 journal: JournalWriter::new(parts.journal, now_ms),
                 lease: parts.lease,
                 ksm: parts.ksm,

@@ -21,7 +21,6 @@ use crate::clock::Clock;
 use crate::config::{Place, Settings};
 use crate::control::{Answer, Ask, Asked, Failure, Server};
 use crate::effect::{Effect, Now};
-use crate::feed::Feed;
 use crate::guests::{Entitlement, GuestEvent, Guests};
 use crate::journal::JournalWriter;
 use crate::ksm::{Around, Ksm};
@@ -32,6 +31,7 @@ use crate::monitor::Monitor;
 use crate::recorder::{self, Recorder};
 use crate::requests::{RequestEvent, Requests, Return};
 use crate::scan::{ScanEvent, Scans};
+use crate::scrape::ScrapeServer;
 use crate::sources::Sources;
 use crate::world::World;
 use counters::Bytes;
@@ -63,7 +63,7 @@ struct Devices {
     attachments: Attachments,
     reader: MachineReader,
     control: Server,
-    feed: Feed,
+    scrape: Option<ScrapeServer>,
     journal: JournalWriter,
     lease: Lease,
     ksm: Ksm,
@@ -102,7 +102,7 @@ mod owner {
     pub(super) const PORTS: u64 = 2;
     pub(super) const ATTACHMENTS: u64 = 3;
     pub(super) const CONTROL: u64 = 4;
-    pub(super) const FEED: u64 = 5;
+    pub(super) const SCRAPE: u64 = 5;
     pub(super) const SOURCES: u64 = 6;
 }
 
@@ -155,7 +155,7 @@ impl Manager {
     }
 
     fn wait(&self, signals: &Signals<'_>) -> Result<Ready, Error> {
-        let Devices { sources, attachments, control, feed, .. } = &self.devices;
+        let Devices { sources, attachments, control, scrape, .. } = &self.devices;
         let mut set = PollSet::new();
         set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
         set.owner(owner::RELOAD).add(0, signals.reload, PollFlags::IN);
@@ -165,10 +165,11 @@ impl Manager {
         set.owner(owner::ATTACHMENTS);
         attached.into_iter().for_each(|(fd, flags)| set.add(0, fd, flags));
         control.fds(set.owner(owner::CONTROL));
-        feed.fds(set.owner(owner::FEED));
+        scrape.iter().for_each(|scrape| scrape.fds(set.owner(owner::SCRAPE)));
         sources.fds(owner::SOURCES, &mut set);
         let due = [self.timers.tick_ms, self.schedule.next_ms(), sources.next_ms()];
-        let due = due.into_iter().chain([control.next_ms(), feed.next_ms()]).min();
+        let scrape_ms = scrape.as_ref().map_or(u64::MAX, ScrapeServer::next_ms);
+        let due = due.into_iter().chain([control.next_ms(), scrape_ms]).min();
         let now_ms = self.run.clock.ms();
         let wait_ms = match self.run.clock.is_by_hand() {
             true => 0,
@@ -196,9 +197,11 @@ impl Manager {
             self.perform(complaints.into_iter().map(Effect::Complain).collect(), now);
         }
         self.serve(ready, now);
-        let feed = ready.of(owner::FEED);
-        if !feed.is_empty() || now.ms >= self.devices.feed.next_ms() {
-            self.devices.feed.turn(feed, now.ms);
+        let own = ready.of(owner::SCRAPE);
+        if let Some(scrape) = &mut self.devices.scrape
+            && (!own.is_empty() || now.ms >= scrape.next_ms())
+        {
+            scrape.turn(own, now.ms);
         }
     }
 
@@ -309,12 +312,11 @@ impl Manager {
 
     /// Publishes the monitor's newest moment, if there is one and somebody could see it.
     fn publish(&mut self) {
-        let Devices { feed, monitor, .. } = &mut self.devices;
-        if !feed.is_open() {
+        let Devices { scrape: Some(scrape), monitor: Some(monitor), .. } = &mut self.devices else {
             return;
-        }
-        if let Some(moment) = monitor.as_mut().and_then(Monitor::newest) {
-            feed.publish(&moment, &|who| self.guests.is_present(who));
+        };
+        if let Some(moment) = monitor.newest() {
+            scrape.publish(&moment, &|who| self.guests.is_present(who));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The server of the metrics, with clients that behave and others.
 
-use host::{Listen, Scrape};
+use host::{Listen, ScrapeServer};
 use metrics::Processes;
 use model::{GuestField, GuestIdentity, Moment, Row};
 use reactor::PollSet;
@@ -11,10 +11,10 @@ use std::os::unix::net::UnixStream;
 /// Turns that are more than enough for anything to happen.
 const TURNS: usize = 10_000;
 
-fn open() -> (Scrape, SocketAddr) {
+fn open() -> (ScrapeServer, SocketAddr) {
     let listen = Listen::parse("127.0.0.1:0").expect("an address");
     let mut scrape =
-        Scrape::open(&listen, "h".into(), "1".into(), Processes::Left).expect("a server");
+        ScrapeServer::open(&listen, "h".into(), "1".into(), Processes::Left).expect("a server");
     scrape.publish(&moment(300), &|_| true);
     let address = scrape.address().expect("an address");
     (scrape, address)
@@ -35,14 +35,14 @@ fn moment(guests: u64) -> Moment {
 }
 
 /// Turns that find everything ready.
-fn turn(scrape: &mut Scrape, now_ms: u64) {
+fn turn(scrape: &mut ScrapeServer, now_ms: u64) {
     let mut set = PollSet::new();
     scrape.fds(&mut set);
     let ready = set.wait(0).expect("a poll");
     scrape.turn(ready.all(), now_ms);
 }
 
-fn waiting(scrape: &Scrape) -> usize {
+fn waiting(scrape: &ScrapeServer) -> usize {
     let mut set = PollSet::new();
     scrape.fds(&mut set);
     set.len() - 1
@@ -55,7 +55,7 @@ fn client(address: SocketAddr) -> TcpStream {
 }
 
 /// What the server says until it closes.
-fn answer(scrape: &mut Scrape, client: &mut TcpStream, now_ms: u64) -> String {
+fn answer(scrape: &mut ScrapeServer, client: &mut TcpStream, now_ms: u64) -> String {
     let mut heard = Vec::new();
     for _ in 0..TURNS {
         turn(scrape, now_ms);
@@ -165,7 +165,7 @@ fn a_socket_of_its_own() {
     let dir = std::env::temp_dir().join(format!("pinhead-scrape-{}", std::process::id()));
     let path = dir.join("metrics.sock");
     let listen = Listen::parse(path.to_str().unwrap()).unwrap();
-    let mut scrape = Scrape::open(&listen, "h".into(), "1".into(), Processes::Left).unwrap();
+    let mut scrape = ScrapeServer::open(&listen, "h".into(), "1".into(), Processes::Left).unwrap();
     let mut scraper = UnixStream::connect(&path).unwrap();
     scraper.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     turn(&mut scrape, 0);

@@ -1,4 +1,4 @@
-//! The metrics, served to whoever scrapes them: HTTP on loopback or on a socket of its own.
+//! The metrics, served over HTTP on loopback or on a socket of their own.
 //!
 //! ```text
 //!   publish(moment) ─► Latest ─► text, made when it is asked for and kept until the next moment
@@ -6,11 +6,17 @@
 //!   accept ─► hear one request ────┴─► answer it ─► close
 //! ```
 //!
-//! Nothing here waits. Who asks for something else, asks too slowly or does not take the answer
-//! is sent away; whoever asks often is given the same text again.
+//! Nothing here waits. A client that asks for something else, asks too slowly or does not read
+//! its answer is disconnected; one that asks often gets the same text again.
 
+mod listen;
+mod push;
+
+pub use listen::Listen;
+pub(crate) use push::pushing;
+
+use crate::config::MetricsSettings;
 use crate::control::socket::Socket;
-use crate::listen::Listen;
 use metrics::http::{HEAD_MAX, Refusal, Request, answer};
 use metrics::text::{Format, render};
 use metrics::{Latest, Processes};
@@ -59,7 +65,7 @@ struct Done;
 
 /// The server of the metrics.
 #[derive(Debug)]
-pub struct Scrape {
+pub struct ScrapeServer {
     listener: Listener,
     clients: Vec<Client>,
     /// Clients so far.
@@ -77,14 +83,27 @@ struct Text {
     made: [Option<Rc<str>>; 2],
 }
 
-impl Scrape {
+impl ScrapeServer {
+    /// Serves what the settings ask for; `None` if they do not. A failure is told to the operator,
+    /// and is no reason not to manage guests.
+    pub(crate) fn of(settings: &MetricsSettings) -> (Option<ScrapeServer>, Option<String>) {
+        let Some(listen) = &settings.listen else { return (None, None) };
+        let (host, version) = (push::host_name(settings), push::VERSION.to_owned());
+        match ScrapeServer::open(listen, host, version, settings.processes) {
+            Ok(server) => (Some(server), None),
+            Err(error) => {
+                (None, Some(format!("Metrics are not served at {}: {error}", listen.shown())))
+            }
+        }
+    }
+
     /// Begins to listen. The metrics carry the host's name.
     pub fn open(
         listen: &Listen,
         host: String,
         version: String,
         processes: Processes,
-    ) -> io::Result<Scrape> {
+    ) -> io::Result<ScrapeServer> {
         let listener = match listen {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
@@ -97,7 +116,7 @@ impl Scrape {
         };
         let text = Text { latest: Latest::new(processes), host, version, made: [None, None] };
         let acceptor = Acceptor::default();
-        Ok(Scrape { listener, clients: Vec::new(), given: 0, acceptor, text })
+        Ok(ScrapeServer { listener, clients: Vec::new(), given: 0, acceptor, text })
     }
 
     /// The address that it has got, of those that were asked for.
@@ -136,7 +155,7 @@ impl Scrape {
 
     /// Takes what has come and hands over what waits, by which of its descriptors are ready.
     pub fn turn(&mut self, ready: &[Event], now_ms: u64) {
-        let Scrape { clients, text, .. } = self;
+        let ScrapeServer { clients, text, .. } = self;
         let mut ready = Lookup::new(ready);
         // The listening socket's event, if any, comes first; it is tried anyway.
         ready.flags(LISTENER);

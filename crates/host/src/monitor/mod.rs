@@ -10,7 +10,7 @@
 //! disk that may be slow is done in a thread of its own. That one does not give way: where CPUs
 //! are short it would be held up for seconds in the midst of a moment, and what it reads would
 //! not be of one moment and not add up. If it is late, moments are left out, which is a gap; if
-//! the host is short, what is dear to read is read seldom: counters lose nothing by it, and how
+//! the host is short, what is costly to read is read seldom: counters lose nothing by it, and how
 //! often it happened is recorded.
 
 use crate::clock::{self, Clock};

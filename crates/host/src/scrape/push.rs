@@ -1,0 +1,109 @@
+//! Metrics pushed to an engine, on their way to the recordings.
+//!
+//! ```text
+//!   the monitor's thread ─► Sink: MetricsPush ─► Recording
+//!                                  └─► Pusher, a thread that waits for the engine
+//! ```
+//!
+//! What goes wrong at the engine is said once, and delays nobody.
+
+use crate::config::MetricsSettings;
+use crate::monitor::Sink;
+use metrics::{Latest, Pusher};
+use model::Moment;
+
+/// The version that metrics carry.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A sink that pushes what goes through it.
+pub struct MetricsPush {
+    next_sink: Option<Box<dyn Sink>>,
+    pusher: Pusher,
+    /// What has come since the last push.
+    pending: Latest,
+    interval_ms: i64,
+    next_ms: i64,
+    /// What was said last of its troubles.
+    last_trouble: Option<String>,
+    lost: u64,
+}
+
+/// Puts a sink that pushes before another one, if the settings ask for it, and gives what
+/// stands in its way.
+pub fn pushing(
+    settings: &MetricsSettings,
+    next_sink: Option<Box<dyn Sink>>,
+) -> (Option<Box<dyn Sink>>, Option<String>) {
+    let Some(url) = &settings.remote_write else { return (next_sink, None) };
+    match Pusher::start(url.clone(), host_name(settings), VERSION.to_owned()) {
+        Ok(pusher) => {
+            let sink = MetricsPush {
+                next_sink,
+                pusher,
+                pending: Latest::new(settings.processes),
+                interval_ms: i64::try_from(settings.interval_ms).unwrap_or(i64::MAX),
+                next_ms: i64::MIN,
+                last_trouble: None,
+                lost: 0,
+            };
+            (Some(Box::new(sink)), None)
+        }
+        Err(error) => (next_sink, Some(format!("Metrics are not pushed to {url}: {error}"))),
+    }
+}
+
+impl MetricsPush {
+    /// Offers what has come, and gives what there is to say about the pushing.
+    fn push(&mut self, moment: &Moment) -> Option<String> {
+        // A guest that has not run is left out, as it is of the recordings.
+        self.pending.take(moment, &|_| true);
+        // Half a second is not waited for: moments come about once a second.
+        let is_due = moment.at_ms.saturating_add(500) >= self.next_ms;
+        let is_early = self.next_ms.saturating_sub(moment.at_ms) > self.interval_ms;
+        if is_due || is_early {
+            self.next_ms = moment.at_ms.saturating_add(self.interval_ms);
+            self.pusher.offer(&self.pending.take_out());
+        }
+        let health = self.pusher.health();
+        let is_first_loss = health.lost > 0 && self.lost == 0;
+        self.lost = health.lost;
+        if health.trouble != self.last_trouble {
+            let text = match &health.trouble {
+                Some(trouble) => format!("Metrics are not pushed: {trouble}"),
+                None => "Metrics are pushed again".to_owned(),
+            };
+            self.last_trouble = health.trouble;
+            return Some(text);
+        }
+        is_first_loss.then(|| {
+            "Too many metrics wait to be pushed: new ones are lost until some are taken".to_owned()
+        })
+    }
+}
+
+impl Sink for MetricsPush {
+    fn record(&mut self, moment: &Moment) -> Option<String> {
+        let pushed = self.push(moment);
+        let recorded = self.next_sink.as_mut().and_then(|sink| sink.record(moment));
+        match (pushed, recorded) {
+            (Some(pushed), Some(recorded)) => Some(format!("{pushed}. {recorded}")),
+            (pushed, recorded) => pushed.or(recorded),
+        }
+    }
+
+    fn finish(&mut self) -> Option<String> {
+        self.next_sink.as_mut().and_then(|sink| sink.finish())
+    }
+}
+
+/// What the host is called: as the settings say, or its kernel.
+pub(super) fn host_name(settings: &MetricsSettings) -> String {
+    if let Some(name) = &settings.host {
+        return name.clone();
+    }
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
