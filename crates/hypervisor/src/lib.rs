@@ -15,6 +15,7 @@
 
 mod error;
 mod event;
+#[cfg(feature = "testing")]
 mod fake;
 mod ids;
 mod ksm;
@@ -28,6 +29,7 @@ mod vcpu;
 
 pub use error::Error;
 pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
+#[cfg(feature = "testing")]
 pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use ksm::KsmFiles;

@@ -35,6 +35,12 @@ const NEEDS_A_SECOND: usize = 5;
 #[derive(Debug)]
 pub struct Failed(pub String);
 
+/// What scripts in this guest may read.
+struct RunFiles {
+    status: StatusFile,
+    balloon: BalloonFile,
+}
+
 /// A running daemon.
 pub struct Daemon {
     args: Args,
@@ -48,8 +54,7 @@ pub struct Daemon {
     loaded: Loaded,
     guest: Guest,
     pacer: Pacer,
-    status: StatusFile,
-    balloon: BalloonFile,
+    files: RunFiles,
     teller: Teller,
     scanner: Scanner,
     /// What may be told of each pressure, CPU first.
@@ -92,7 +97,7 @@ impl Daemon {
             .map_err(|error| Failed(chain(&*error)))?;
         let pacer = pacer(&args, &loaded, &link, &clock);
         let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
-        let balloon = BalloonFile::new(&args.run_dir);
+        let files = RunFiles { status, balloon: BalloonFile::new(&args.run_dir) };
         let triggers = Triggers::open(&root, args.pace, link.as_ref().and_then(|l| l.host));
         let notify = Notify::from_env();
         Ok(Daemon {
@@ -107,8 +112,7 @@ impl Daemon {
             loaded,
             guest,
             pacer,
-            status,
-            balloon,
+            files,
             teller: Teller::new(),
             scanner: Scanner::default(),
             needs: [Rate::new(), Rate::new()],
@@ -243,7 +247,7 @@ impl Daemon {
 
     fn tell(&mut self) {
         let tally = self.guest.tally(self.pacer.is_settled());
-        if let Err(error) = self.status.write(&tally.summary) {
+        if let Err(error) = self.files.status.write(&tally.summary) {
             self.voice.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
@@ -343,7 +347,7 @@ impl Daemon {
         let Some(link) = &mut self.link else { return };
         let Some(grant) = link.balloon.told.take() else { return };
         let memory = link.host.map(|host| Pages(host.memory_pages));
-        if let Err(error) = self.balloon.write(grant, memory, self.clock.epoch_s()) {
+        if let Err(error) = self.files.balloon.write(grant, memory, self.clock.epoch_s()) {
             self.voice.error_once(Topic::Status, error);
         }
     }
@@ -421,8 +425,8 @@ impl Daemon {
     fn end(&mut self) {
         self.notify.say("STOPPING=1");
         self.voice.info("shutting down");
-        self.status.remove();
-        self.balloon.remove();
+        self.files.status.remove();
+        self.files.balloon.remove();
         if let Some(undo) = self.guest.undo.take() {
             self.put_back(&undo);
         }

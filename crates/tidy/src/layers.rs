@@ -61,7 +61,7 @@ pub const CRATES: &[Crate] = &[
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "kernfs", "qmp", "reactor", "virtrpc"]),
+        Ours::Only(&["counters", "hypervisor", "kernfs", "qmp", "reactor", "virtrpc"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.

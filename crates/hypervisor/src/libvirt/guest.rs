@@ -40,9 +40,27 @@ pub(super) struct Wants {
     pub(super) target: Option<Bytes>,
 }
 
+/// Whether a guest can be spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// Whether the manager believes so.
+    pub(super) answers: bool,
+    /// Whether its hypervisor was seen not to answer, on this connection or one before.
+    pub(super) is_stuck: bool,
+}
+
+/// Where a guest stands among the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turn {
+    /// In the queue of those that want something.
+    pub(super) is_queued: bool,
+    /// Among the timers, under this time.
+    pub(super) armed_ms: Option<u64>,
+}
+
 /// A domain that runs, or did when it was last seen.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct LibvirtGuest {
     pub(super) id: Id,
     pub(super) domain: Domain,
     /// When it was first seen.
@@ -55,26 +73,20 @@ pub(super) struct Guest {
     pub(super) is_told: bool,
     /// Whether it is left alone, since its description cannot be read.
     pub(super) is_ignored: bool,
-    /// Whether the manager believes that it can be spoken to.
-    pub(super) answers: bool,
-    /// Whether its hypervisor was seen not to answer, on this connection or one before.
-    pub(super) is_stuck: bool,
+    pub(super) reach: Reach,
     pub(super) wants: Wants,
     pub(super) question: StatsQuestion,
     /// Whether a call of it is open.
     pub(super) is_open: bool,
-    /// Whether it stands in the queue of those that want something.
-    pub(super) is_queued: bool,
     /// When to look at it again, apart from its statistics.
     pub(super) due_ms: Option<u64>,
-    /// Under which time it stands among the timers.
-    pub(super) armed_ms: Option<u64>,
+    pub(super) turn: Turn,
 }
 
-impl Guest {
-    pub(super) fn new(id: Id, domain: Domain, now_ms: u64) -> Guest {
+impl LibvirtGuest {
+    pub(super) fn new(id: Id, domain: Domain, now_ms: u64) -> LibvirtGuest {
         let wants = Wants { xml: true, state: true, info: true, ..Wants::default() };
-        Guest {
+        LibvirtGuest {
             id,
             domain,
             since_ms: now_ms,
@@ -84,14 +96,12 @@ impl Guest {
             process: None,
             is_told: false,
             is_ignored: false,
-            answers: true,
-            is_stuck: false,
+            reach: Reach { answers: true, is_stuck: false },
             wants,
             question: StatsQuestion::new(PACE),
             is_open: false,
-            is_queued: false,
             due_ms: None,
-            armed_ms: None,
+            turn: Turn::default(),
         }
     }
 
@@ -104,7 +114,7 @@ impl Guest {
     /// Whether it can be asked for statistics now: one that is paused would never answer.
     pub(super) fn can_tell_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
-        can && self.is_told && self.answers && self.state == Some(RunState::Running)
+        can && self.is_told && self.reach.answers && self.state == Some(RunState::Running)
     }
 
     /// The next call, and what it is for.
@@ -114,7 +124,7 @@ impl Guest {
         }
         let domain = || self.domain.clone();
         let live = AffectLive;
-        if self.is_stuck {
+        if self.reach.is_stuck {
             let wanted = std::mem::take(&mut self.wants.control);
             return wanted.then(|| (Ask::Control, Call::Control(domain())));
         }

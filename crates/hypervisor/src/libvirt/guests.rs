@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use virtrpc::{DOMAINS_MAX, Domain, Uuid};
 
-use super::guest::Guest;
+use super::guest::LibvirtGuest;
 use crate::Id;
 
 /// The domains.
 #[derive(Debug, Default)]
 pub(super) struct Guests {
-    all: BTreeMap<Id, Guest>,
+    all: BTreeMap<Id, LibvirtGuest>,
     by_uuid: HashMap<Uuid, Id>,
     /// Those that want something, in turn.
     queue: VecDeque<Id>,
@@ -19,15 +19,15 @@ pub(super) struct Guests {
 }
 
 impl Guests {
-    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Guest> {
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut LibvirtGuest> {
         self.all.get_mut(&id)
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Guest> {
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut LibvirtGuest> {
         self.all.values_mut()
     }
 
-    pub(super) fn by_uuid(&mut self, uuid: &Uuid) -> Option<&mut Guest> {
+    pub(super) fn by_uuid(&mut self, uuid: &Uuid) -> Option<&mut LibvirtGuest> {
         self.all.get_mut(self.by_uuid.get(uuid)?)
     }
 
@@ -43,20 +43,20 @@ impl Guests {
         self.all.len() < DOMAINS_MAX
     }
 
-    pub(super) fn add(&mut self, guest: Guest) {
+    pub(super) fn add(&mut self, guest: LibvirtGuest) {
         let id = guest.id;
         self.by_uuid.insert(guest.domain.uuid, id);
         self.all.insert(id, guest);
         self.queue(id);
     }
 
-    pub(super) fn remove(&mut self, id: Id) -> Option<Guest> {
+    pub(super) fn remove(&mut self, id: Id) -> Option<LibvirtGuest> {
         let guest = self.all.remove(&id)?;
         self.by_uuid.remove(&guest.domain.uuid);
-        if let Some(at_ms) = guest.armed_ms {
+        if let Some(at_ms) = guest.turn.armed_ms {
             self.timers.remove(&(at_ms, id));
         }
-        if guest.is_queued {
+        if guest.turn.is_queued {
             self.queue.retain(|queued| *queued != id);
         }
         Some(guest)
@@ -65,15 +65,15 @@ impl Guests {
     /// Lets a guest ask for what it wants when its turn has come, and sets its timer.
     pub(super) fn queue(&mut self, id: Id) {
         let Some(guest) = self.all.get_mut(&id) else { return };
-        if !guest.is_queued {
-            guest.is_queued = true;
+        if !guest.turn.is_queued {
+            guest.turn.is_queued = true;
             self.queue.push_back(id);
         }
         let next_ms = guest.next_ms();
-        if next_ms == guest.armed_ms {
+        if next_ms == guest.turn.armed_ms {
             return;
         }
-        if let Some(at_ms) = std::mem::replace(&mut guest.armed_ms, next_ms) {
+        if let Some(at_ms) = std::mem::replace(&mut guest.turn.armed_ms, next_ms) {
             self.timers.remove(&(at_ms, id));
         }
         if let Some(at_ms) = next_ms {
@@ -82,9 +82,9 @@ impl Guests {
     }
 
     /// Takes the next guest that may want something out of the queue.
-    pub(super) fn next_queued(&mut self) -> Option<&mut Guest> {
+    pub(super) fn next_queued(&mut self) -> Option<&mut LibvirtGuest> {
         let guest = self.all.get_mut(&self.queue.pop_front()?)?;
-        guest.is_queued = false;
+        guest.turn.is_queued = false;
         Some(guest)
     }
 
@@ -94,11 +94,11 @@ impl Guests {
     }
 
     /// Takes out a guest whose timer has ended.
-    pub(super) fn next_due(&mut self, now_ms: u64) -> Option<&mut Guest> {
+    pub(super) fn next_due(&mut self, now_ms: u64) -> Option<&mut LibvirtGuest> {
         let first = *self.timers.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
         self.timers.remove(&first);
         let guest = self.all.get_mut(&first.1)?;
-        guest.armed_ms = None;
+        guest.turn.armed_ms = None;
         Some(guest)
     }
 }

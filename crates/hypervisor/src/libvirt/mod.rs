@@ -141,7 +141,7 @@ impl Hypervisor for Libvirt {
     fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {
         let Some(it) = self.guests.get_mut(guest) else { return };
         let has_balloon = it.description.as_ref().is_some_and(|it| it.can.balloon);
-        let refusal = match (it.answers, has_balloon) {
+        let refusal = match (it.reach.answers, has_balloon) {
             (false, _) => "its hypervisor does not answer libvirt",
             (true, false) => "it has no balloon",
             (true, true) => {

@@ -30,7 +30,7 @@ impl Libvirt {
         if outcome.as_ref().is_err_and(|failure| failure.code == Some(Failure::NO_DOMAIN)) {
             return self.gone(id, "libvirt does not know it any more");
         }
-        if guest.is_stuck {
+        if guest.reach.is_stuck {
             match &outcome {
                 Ok(Reply::Control(control)) if control.state > CONTROL_JOB => {
                     guest.due_ms = Some(now_ms + PROBE_MS);
@@ -97,13 +97,13 @@ impl Libvirt {
     /// A guest's call has been open for too long.
     pub(super) fn guest_is_late(&mut self, id: Id) {
         let Some(guest) = self.guests.get_mut(id) else { return };
-        guest.is_stuck = true;
+        guest.reach.is_stuck = true;
         guest.question.give_up();
         if guest.wants.target.take().is_some() {
             let why = "its hypervisor does not answer libvirt".to_owned();
             self.out.push(Event::Refused(id, why));
         }
-        if std::mem::take(&mut guest.answers) && guest.is_told {
+        if std::mem::take(&mut guest.reach.answers) && guest.is_told {
             self.out.push(Event::Answers(id, false));
         }
         self.guests.queue(id);
@@ -111,9 +111,9 @@ impl Libvirt {
 
     fn answers_again(&mut self, id: Id) {
         let Some(guest) = self.guests.get_mut(id) else { return };
-        guest.is_stuck = false;
+        guest.reach.is_stuck = false;
         guest.wants.info = true;
-        if !std::mem::replace(&mut guest.answers, true) && guest.is_told {
+        if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_told {
             self.out.push(Event::Answers(id, true));
         }
     }
@@ -125,7 +125,7 @@ impl Libvirt {
             guest.question.due(now_ms);
             if guest.due_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                 guest.due_ms = None;
-                guest.wants.control = guest.is_stuck;
+                guest.wants.control = guest.reach.is_stuck;
                 guest.wants.state |= guest.state.is_none();
                 guest.wants.info |= guest.actual.is_none();
                 self.tell_if_ready(id, now_ms);

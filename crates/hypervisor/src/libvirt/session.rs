@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use virtrpc::{Auth, Domain, EventKind, Failure, Reply};
 
-use super::guest::{Ask, Guest, PROBE_MS};
+use super::guest::{Ask, LibvirtGuest, PROBE_MS};
 use super::link::{Asker, Heard, Link, Step};
 use super::search::Search;
 use super::{Libvirt, trouble};
@@ -94,7 +94,7 @@ impl Libvirt {
         self.let_go();
         self.connection.back_off(now_ms);
         for guest in self.guests.values_mut() {
-            if std::mem::take(&mut guest.answers) && guest.is_told {
+            if std::mem::take(&mut guest.reach.answers) && guest.is_told {
                 self.out.push(Event::Answers(guest.id, false));
             }
         }
@@ -258,9 +258,9 @@ impl Libvirt {
         guest.wants.xml |= guest.description.is_none();
         guest.wants.state = true;
         guest.wants.info = true;
-        if guest.is_stuck {
+        if guest.reach.is_stuck {
             guest.due_ms = Some(now_ms + PROBE_MS);
-        } else if !std::mem::replace(&mut guest.answers, true) && guest.is_told {
+        } else if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_told {
             self.out.push(Event::Answers(id, true));
         }
         self.guests.queue(id);
@@ -269,7 +269,7 @@ impl Libvirt {
     /// A domain that was not known is there.
     pub(super) fn came(&mut self, domain: Domain, now_ms: u64) {
         if domain.id >= 0 && self.guests.has_room() {
-            self.guests.add(Guest::new(self.ids.next(), domain, now_ms));
+            self.guests.add(LibvirtGuest::new(self.ids.next(), domain, now_ms));
         }
     }
 }
