@@ -1,14 +1,17 @@
 //! What every crate writes and reads the same way: units, sizes and durations, patterns of
-//! names, near names, text that is safe for a terminal, tables, and errors with their causes.
+//! names, near names, text that is safe for a terminal or a page, tables, days of the calendar,
+//! and errors with their causes.
 //!
 //! Nothing here does I/O, reads a clock or knows of guests.
 
 #![forbid(unsafe_code)]
 
+pub mod civil;
 pub mod duration;
 mod error;
 pub mod glob;
 mod hash;
+pub mod html;
 mod names;
 mod plain;
 mod quantity;

@@ -1,7 +1,7 @@
 //! Groups of bars as SVG, with whiskers for the spread of the repetitions.
 
-use crate::page::escaped;
 use crate::view::{Bar, Chart, figure};
+use base::html::escaped;
 use std::fmt::Write;
 
 /// Width of a chart, room for the names at its left and for the figures at its right.

@@ -3,36 +3,20 @@
 use crate::chart::svg;
 use crate::view::{Finding, Table, View};
 use crate::{Outcome, Run};
+use base::html::{self, escaped};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("page.css");
-
-/// Text for a page: nothing in it is markup.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
+/// What results have beside the style of all pages.
+const STYLE: &str = "\
+.warn, .missed { color: var(--c3); } .kept { color: var(--c2); } .open { color: var(--dim); }
+.whisker { stroke: var(--ink); stroke-width: 1; fill: none; }
+";
 
 /// Prints a result.
 pub fn page(outcome: &Outcome, view: &View) -> String {
     let name = escaped(&outcome.experiment);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'\">\n<title>{name}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <main>\n<header>\n<h1>{name}</h1>\n<p>{}</p>\n",
-        escaped(&view.about)
-    );
+    let mut out = html::open(&outcome.experiment, STYLE);
+    let _ = write!(out, "<header>\n<h1>{name}</h1>\n<p>{}</p>\n", escaped(&view.about));
     if outcome.quick {
         out.push_str("<p class=\"warn\">The quick form: its figures mean nothing.</p>\n");
     }
@@ -73,7 +57,7 @@ pub fn page(outcome: &Outcome, view: &View) -> String {
         out.push_str("</section>\n");
     }
     everything(&mut out, outcome);
-    out.push_str("</main>\n</body>\n</html>\n");
+    out.push_str(html::CLOSE);
     out
 }
 

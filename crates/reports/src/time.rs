@@ -1,8 +1,6 @@
 //! Times as reports show them. The zone is an argument.
 
-/// Milliseconds in a minute and in a day.
-const MINUTE: i64 = 60_000;
-const DAY: i64 = 24 * 60 * MINUTE;
+use base::duration::{DAY_MS, MINUTE_MS};
 
 /// The zone that times are shown in.
 pub trait Zone {
@@ -22,23 +20,14 @@ impl Zone for Utc {
 
 /// Year, month, day, hour, minute, second and millisecond of a local time.
 fn civil(local_ms: i64) -> (i64, i64, i64, i64, i64, i64, i64) {
-    let (day, ms) = (local_ms.div_euclid(DAY), local_ms.rem_euclid(DAY));
-    // Days are counted from the first of March of the year 0, so that a leap day is the last
-    // day of its year, and in eras of 400 years, which all have the same length.
-    let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
+    let (day, ms) = (local_ms.div_euclid(DAY_MS), local_ms.rem_euclid(DAY_MS));
+    let (year, month, of_month) = base::civil::date(day);
     let second = ms / 1000;
     (year, month, of_month, second / 3600, second / 60 % 60, second % 60, ms % 1000)
 }
 
 fn local(at_ms: i64, zone: &dyn Zone) -> i64 {
-    at_ms.saturating_add(zone.offset_min(at_ms).saturating_mul(MINUTE))
+    at_ms.saturating_add(zone.offset_min(at_ms).saturating_mul(MINUTE_MS))
 }
 
 /// The day: `2026-11-21`.
@@ -134,7 +123,7 @@ mod tests {
 
     #[test]
     fn times_are_local() {
-        let at_ms = 1_795_219_200_000 - 30 * MINUTE;
+        let at_ms = 1_795_219_200_000 - 30 * MINUTE_MS;
         assert_eq!(rfc3339(at_ms, &Ahead(60)), "2026-11-21T00:30:00+01:00");
         assert_eq!(rfc3339(at_ms, &Ahead(-150)), "2026-11-20T21:00:00-02:30");
         assert_eq!(clock_text(at_ms + 20_000, &Utc), "23:30:20");

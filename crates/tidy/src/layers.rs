@@ -70,8 +70,9 @@ pub const CRATES: &[Crate] = &[
     row("settings", Ours::Only(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
     row("reports", Ours::Only(&["model", "reports"]), &[]),
-    // snap for remote write, whose requests are compressed so; serde for answers of engines.
-    row("metrics", Ours::Only(&["model"]), &["serde", "serde_json", "snap"]),
+    // snap for remote write, whose requests are compressed so; serde for answers of engines;
+    // httparse for heads.
+    row("metrics", Ours::Only(&["model"]), &["httparse", "serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
     row("collect", Ours::Only(&["counters", "hypervisor", "kernfs", "model"]), &["libc", "rustix"]),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range.

@@ -70,36 +70,26 @@ fn head(status: &str, content_type: &str, length: usize, text: &str) -> String {
 impl Request {
     /// Reads what has come of a request so far; `None` if it has not ended yet.
     pub fn parse(heard: &[u8]) -> Result<Option<Request>, Refusal> {
-        let Some(end) = head_end(&heard[..heard.len().min(HEAD_MAX)]) else {
-            return if heard.len() >= HEAD_MAX { Err(Refusal::TooLong) } else { Ok(None) };
-        };
-        let text = std::str::from_utf8(&heard[..end]).map_err(|_| Refusal::Bad)?;
-        let mut lines = text.lines();
-        let mut words = lines.next().unwrap_or_default().split(' ');
-        let (method, target, version) = match (words.next(), words.next(), words.next()) {
-            (Some(method), Some(target), Some(version)) if words.next().is_none() => {
-                (method, target, version)
-            }
-            _ => return Err(Refusal::Bad),
-        };
-        let mut accept = None;
-        for (index, line) in lines.enumerate() {
-            if index >= LINES_MAX {
+        // Empty lines before a request are no request of a scraper.
+        if heard.first().is_some_and(|byte| !byte.is_ascii_graphic()) {
+            return Err(Refusal::Bad);
+        }
+        let mut headers = [httparse::EMPTY_HEADER; LINES_MAX];
+        let mut head = httparse::Request::new(&mut headers);
+        match head.parse(&heard[..heard.len().min(HEAD_MAX)]) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) if heard.len() < HEAD_MAX => return Ok(None),
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
                 return Err(Refusal::TooLong);
             }
-            let (name, value) = line.split_once(':').ok_or(Refusal::Bad)?;
-            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(Refusal::Bad);
-            }
-            if name.eq_ignore_ascii_case("accept") {
-                accept = Some(value);
-            }
+            Err(httparse::Error::Version) => return Err(Refusal::Version),
+            Err(_) => return Err(Refusal::Bad),
         }
-        match version {
-            "HTTP/1.1" | "HTTP/1.0" => {}
-            other if other.starts_with("HTTP/") => return Err(Refusal::Version),
-            _ => return Err(Refusal::Bad),
-        }
+        let (Some(method), Some(target)) = (head.method, head.path) else {
+            return Err(Refusal::Bad);
+        };
+        let accept = head.headers.iter().rfind(|one| one.name.eq_ignore_ascii_case("accept"));
+        let accept = accept.and_then(|one| std::str::from_utf8(one.value).ok());
         let wants_body = match method {
             "GET" => true,
             "HEAD" => false,
@@ -111,15 +101,6 @@ impl Request {
         }
         Ok(Some(Request { wants_body, format: Format::accepted(accept) }))
     }
-}
-
-/// Where the last line of a head ends; its empty line follows.
-pub(super) fn head_end(heard: &[u8]) -> Option<usize> {
-    let lines = heard.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-    lines.map(|(at, _)| at + 1).find(|at| {
-        let rest = &heard[*at..];
-        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
-    })
 }
 
 #[cfg(test)]

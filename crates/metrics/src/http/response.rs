@@ -1,9 +1,9 @@
 //! The client's side: what a server has answered.
 
-use super::request::head_end;
-
 /// Bytes of a response's head. Servers send some hundred.
 const HEAD_MAX: usize = 64 * 1024;
+/// Lines of it.
+const LINES_MAX: usize = 100;
 
 /// A whole response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,8 @@ impl Response {
     /// is told as a clause.
     pub fn parse(mut heard: &[u8]) -> Result<Response, String> {
         loop {
-            let end = head_end(&heard[..heard.len().min(HEAD_MAX)]).ok_or("it has no end")?;
-            let head = std::str::from_utf8(&heard[..end]).map_err(|_| "its head is no text")?;
-            let (status, ending) = read_head(head)?;
-            let empty_line = if heard[end..].starts_with(b"\r\n") { 2 } else { 1 };
-            heard = &heard[end + empty_line..];
+            let (length, status, ending) = read_head(&heard[..heard.len().min(HEAD_MAX)])?;
+            heard = &heard[length..];
             match (status, ending) {
                 // It only says that it goes on.
                 (100..=199, _) => {}
@@ -48,49 +45,56 @@ impl Response {
     }
 }
 
-fn read_head(head: &str) -> Result<(u16, End), String> {
-    let mut lines = head.lines();
-    let first = lines.next().unwrap_or_default();
-    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1));
-    let status = status.filter(|digits| digits.len() == 3 && digits.is_ascii());
-    let status: Option<u16> = status.and_then(|digits| digits.parse().ok());
-    let status = status.filter(|status| *status >= 100).ok_or("it has no status")?;
+/// How long the head is, the status, and how the body ends.
+fn read_head(heard: &[u8]) -> Result<(usize, u16, End), String> {
+    let mut headers = [httparse::EMPTY_HEADER; LINES_MAX];
+    let mut head = httparse::Response::new(&mut headers);
+    let length = match head.parse(heard) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Err("it has no end".to_owned()),
+        Err(httparse::Error::Version | httparse::Error::Status) => {
+            return Err("it has no status".to_owned());
+        }
+        Err(error) => return Err(format!("its head is no HTTP: {error}")),
+    };
+    let status = head.code.filter(|code| *code >= 100).ok_or("it has no status")?;
     let mut end = End::Connection;
-    for line in lines {
-        let Some((name, value)) = line.split_once(':') else {
-            return Err("a line of its head has no colon".to_owned());
-        };
-        let value = value.trim();
-        if name.eq_ignore_ascii_case("transfer-encoding") {
-            if !value.eq_ignore_ascii_case("chunked") {
-                return Err("it comes in an encoding that was not asked for".to_owned());
+    for header in head.headers {
+        let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
+        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+        let is_plain = match value {
+            _ if is("transfer-encoding") => {
+                end = End::Chunks;
+                value.eq_ignore_ascii_case("chunked")
             }
-            end = End::Chunks;
-        } else if name.eq_ignore_ascii_case("content-length") && !matches!(end, End::Chunks) {
-            end = End::Length(value.parse().map_err(|_| "its length is no number")?);
-        } else if name.eq_ignore_ascii_case("content-encoding")
-            && !value.eq_ignore_ascii_case("identity")
-        {
+            _ if is("content-encoding") => value.eq_ignore_ascii_case("identity"),
+            _ => true,
+        };
+        if !is_plain {
             return Err("it comes in an encoding that was not asked for".to_owned());
         }
+        if is("content-length") && !matches!(end, End::Chunks) {
+            end = End::Length(value.parse().map_err(|_| "its length is no number")?);
+        }
     }
-    Ok((status, end))
+    Ok((length, status, end))
 }
 
 fn chunks(mut heard: &[u8]) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     loop {
-        let end = heard.iter().position(|byte| *byte == b'\n').ok_or("it ends within a chunk")?;
-        let line = std::str::from_utf8(&heard[..end]).map_err(|_| "a chunk has no size")?;
-        let size = line.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(size, 16).map_err(|_| "a chunk has no size")?;
-        heard = &heard[end + 1..];
+        let (at, size) = match httparse::parse_chunk_size(heard) {
+            Ok(httparse::Status::Complete(found)) => found,
+            Ok(httparse::Status::Partial) => return Err("it ends within a chunk".to_owned()),
+            Err(_) => return Err("a chunk has no size".to_owned()),
+        };
         if size == 0 {
             return Ok(body);
         }
-        body.extend_from_slice(heard.get(..size).ok_or("it ends within a chunk")?);
-        heard = &heard[size..];
-        heard = heard.strip_prefix(b"\r\n").or_else(|| heard.strip_prefix(b"\n")).unwrap_or(heard);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let rest = &heard[at..];
+        body.extend_from_slice(rest.get(..size).ok_or("it ends within a chunk")?);
+        heard = rest[size..].strip_prefix(b"\r\n").unwrap_or(&rest[size..]);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
 use crate::report::{Line, LineKind, Report, Table};
 use crate::time::Zone;
+use base::html::{self, escaped};
 use std::fmt::Write;
 
 /// Bars in a chart, and hosts that get charts of their own: a page is to be read.
@@ -17,36 +18,13 @@ const HOSTS_MAX: usize = 8;
 /// The head of the raw values behind a finding.
 const EVIDENCE: &str = "Evidence";
 
-const STYLE: &str = include_str!("page.css");
-
-/// Text for a page: nothing in it is markup.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// Prints a report.
 pub fn html(report: &Report, zone: &dyn Zone) -> String {
     let name = report.definition.name;
     let title = escaped(report.definition.title);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'unsafe-inline'\">\n<title>{name}: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n<header>\n<h1><span>{name}</span> {title}</h1>\n<p>{}</p>\n",
-        escaped(&about(report, zone))
-    );
+    let mut out = html::open(&format!("{name}: {}", report.definition.title), "");
+    let about = escaped(&about(report, zone));
+    let _ = write!(out, "<header>\n<h1><span>{name}</span> {title}</h1>\n<p>{about}</p>\n");
     for host in &report.hosts {
         let cost = escaped(&cost_text(host));
         let _ = writeln!(out, "<p>Host <b>{}</b>, own cost {cost}</p>", escaped(&host.name));
@@ -82,7 +60,7 @@ pub fn html(report: &Report, zone: &dyn Zone) -> String {
         }
         out.push_str("</footer>\n");
     }
-    out.push_str("</main>\n</body>\n</html>\n");
+    out.push_str(html::CLOSE);
     out
 }
 

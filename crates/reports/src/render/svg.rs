@@ -2,12 +2,11 @@
 //!
 //! Colours are classes, so that the page's style chooses them for light and for dark.
 
-use super::html::escaped;
 use crate::fields::Derived;
 use crate::number::shown;
 use crate::report::{Line, Report};
 use crate::time::{Zone, clock_text, date_text};
-use base::clip;
+use base::{clip, html::escaped};
 use std::fmt::Write;
 
 /// The size of a chart, and the room for its axes.

@@ -1,11 +1,11 @@
 //! What is kept, and for how long.
 
-use super::calendar::{DAY_MS, Period};
+use super::calendar::Period;
 use super::rows::RowFile;
 use super::scan::Reading;
 use super::schema::{Grain, QUARTER_MS};
 use crate::Error;
-use base::duration::MINUTE_MS;
+use base::duration::{DAY_MS, MINUTE_MS};
 use model::{Interval, Parts};
 use std::fs;
 use std::path::Path;
