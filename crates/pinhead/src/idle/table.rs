@@ -1,7 +1,7 @@
 //! Who wakes a guest, for people.
 
 use super::{Kind, Waker, Wakers};
-use base::plain;
+use base::{Table, left, plain, right};
 use std::fmt::Write as _;
 
 /// Columns for a name: the lines fit 80.
@@ -26,23 +26,22 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
         plain(&wakers.guest, 40),
         number(Some(wakers.wakes_a_minute)),
     );
-    let _ = writeln!(
-        out,
-        "{:>9} {:>9} {:>9} {:>9}  {:NAME$}",
-        "wakes/min", "us/wake", "ms/min", "saves ms", "who"
-    );
+    let heads = ["wakes/min", "us/wake", "ms/min", "saves ms"];
+    let [wakes, us, ms, saves] = heads.map(|head| right(head).least(9).gap(1));
+    let mut table = Table::new(&[wakes, us, ms, saves, left("who")]);
     let named = wakers.rows.iter().filter(|row| row.kind != Kind::Unknown).count();
     let shown = named.min(top);
     let (rows, others) = wakers.rows.split_at(shown);
-    rows.iter().for_each(|row| line(&mut out, row, &who(row)));
+    rows.iter().for_each(|row| line(&mut table, row, &who(row)));
     let (unknown, others): (Vec<&Waker>, Vec<&Waker>) =
         others.iter().partition(|row| row.kind == Kind::Unknown);
     if !others.is_empty() {
-        line(&mut out, &sum(&others), &format!("{} others", others.len()));
+        line(&mut table, &sum(&others), &format!("{} others", others.len()));
     }
-    unknown.into_iter().for_each(|row| line(&mut out, row, &who(row)));
+    unknown.into_iter().for_each(|row| line(&mut table, row, &who(row)));
     let all: Vec<&Waker> = wakers.rows.iter().collect();
-    line(&mut out, &sum(&all), "all");
+    line(&mut table, &sum(&all), "all");
+    out.push_str(&table.text());
     let how = if wakers.counted { "" } else { " (estimated: its kernel does not count them)" };
     let _ = writeln!(
         out,
@@ -82,15 +81,10 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     out
 }
 
-fn line(out: &mut String, row: &Waker, who: &str) {
-    let _ = writeln!(
-        out,
-        "{:>9} {:>9} {:>9} {:>9}  {who}",
-        number(Some(row.wakes_a_minute)),
-        number(row.us_a_wake),
-        number(row.host_ms_a_minute),
-        number(row.saves_ms_a_minute),
-    );
+fn line(table: &mut Table, row: &Waker, who: &str) {
+    let cells =
+        [Some(row.wakes_a_minute), row.us_a_wake, row.host_ms_a_minute, row.saves_ms_a_minute];
+    table.row(cells.map(number).into_iter().chain([who.to_owned()]));
 }
 
 fn who(row: &Waker) -> String {

@@ -44,63 +44,68 @@ pub enum Action {
     Shrink,
 }
 
-/// The numbers that a decision came from. What was not known is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are those of the documentation of the journal")]
-pub struct Inputs {
-    pub actual: Option<Bytes>,
-    pub resident: Option<Bytes>,
-    pub used: Option<Bytes>,
-    pub available: Option<Bytes>,
-    pub free: Option<Bytes>,
-    pub hot: Option<Bytes>,
-    pub cold: Option<Bytes>,
-    pub headroom: Option<Bytes>,
-    pub need: Option<Bytes>,
-    pub request: Option<Bytes>,
-    pub psi_permille: Option<u64>,
-    pub swap_in_pages_s: Option<u64>,
-    pub swap_out_pages_s: Option<u64>,
-    pub refault_pages_s: Option<u64>,
-    pub stalls_s: Option<u64>,
-    pub sample_age_ms: Option<u64>,
-    pub strained: bool,
-    pub host_available: Option<Bytes>,
-    pub host_set_point: Option<Bytes>,
-    pub host_reserve: Option<Bytes>,
-    pub host_coming: Option<Bytes>,
-    pub host_promised: Option<Bytes>,
+/// A number as the journal keeps it; `None` if it was not known.
+trait Number {
+    fn number(self) -> Option<u64>;
 }
 
-impl Inputs {
-    /// All of them under the names that the journal keeps them by.
-    pub fn named(&self) -> [(&'static str, Option<u64>); 22] {
-        let bytes = |b: Option<Bytes>| b.map(|b| b.0);
-        [
-            ("guest_actual", bytes(self.actual)),
-            ("guest_resident", bytes(self.resident)),
-            ("guest_used", bytes(self.used)),
-            ("guest_available", bytes(self.available)),
-            ("guest_free", bytes(self.free)),
-            ("guest_hot", bytes(self.hot)),
-            ("guest_cold", bytes(self.cold)),
-            ("guest_comfort", bytes(self.headroom)),
-            ("need", bytes(self.need)),
-            ("guest_request", bytes(self.request)),
-            ("psi_permille", self.psi_permille),
-            ("swap_in_pages_s", self.swap_in_pages_s),
-            ("swap_out_pages_s", self.swap_out_pages_s),
-            ("refault_pages_s", self.refault_pages_s),
-            ("stalls_s", self.stalls_s),
-            ("sample_age_ms", self.sample_age_ms),
-            ("strained", Some(u64::from(self.strained))),
-            ("host_available", bytes(self.host_available)),
-            ("host_set_point", bytes(self.host_set_point)),
-            ("host_reserve", bytes(self.host_reserve)),
-            ("host_coming", bytes(self.host_coming)),
-            ("host_promised", bytes(self.host_promised)),
-        ]
+impl Number for Option<Bytes> {
+    fn number(self) -> Option<u64> {
+        self.map(|size| size.0)
     }
+}
+
+impl Number for Option<u64> {
+    fn number(self) -> Option<u64> {
+        self
+    }
+}
+
+impl Number for bool {
+    fn number(self) -> Option<u64> {
+        Some(u64::from(self))
+    }
+}
+
+macro_rules! inputs {
+    ($($field:ident: $type:ty = $name:literal),+ $(,)?) => {
+        /// The numbers that a decision came from. What was not known is `None`.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the names are those of the journal")]
+        pub struct Inputs { $(pub $field: $type),+ }
+
+        impl Inputs {
+            /// All of them under the names that the journal keeps them by.
+            pub fn named(&self) -> Vec<(&'static str, Option<u64>)> {
+                vec![$(($name, self.$field.number())),+]
+            }
+        }
+    };
+}
+
+inputs! {
+    actual: Option<Bytes> = "guest_actual",
+    resident: Option<Bytes> = "guest_resident",
+    used: Option<Bytes> = "guest_used",
+    available: Option<Bytes> = "guest_available",
+    free: Option<Bytes> = "guest_free",
+    hot: Option<Bytes> = "guest_hot",
+    cold: Option<Bytes> = "guest_cold",
+    headroom: Option<Bytes> = "guest_comfort",
+    need: Option<Bytes> = "need",
+    request: Option<Bytes> = "guest_request",
+    psi_permille: Option<u64> = "psi_permille",
+    swap_in_pages_s: Option<u64> = "swap_in_pages_s",
+    swap_out_pages_s: Option<u64> = "swap_out_pages_s",
+    refault_pages_s: Option<u64> = "refault_pages_s",
+    stalls_s: Option<u64> = "stalls_s",
+    sample_age_ms: Option<u64> = "sample_age_ms",
+    strained: bool = "strained",
+    host_available: Option<Bytes> = "host_available",
+    host_set_point: Option<Bytes> = "host_set_point",
+    host_reserve: Option<Bytes> = "host_reserve",
+    host_coming: Option<Bytes> = "host_coming",
+    host_promised: Option<Bytes> = "host_promised",
 }
 
 /// What is to be done with a guest, or that nothing is, and why.
