@@ -29,6 +29,9 @@ pub const UNSAFE: &[Exception] = &[
 /// Tests that may sleep instead of waiting for what they wait for.
 pub const SLEEPING: &[Exception] = &[];
 
+/// Programs of tests, each a directory below `tests`, as scripts/test runs them.
+const PROGRAMS: &[&str] = &["it", "guests", "alone", "slow"];
+
 /// What no Rust code of ours holds, and what to do instead.
 const BANNED: &[(&str, &str)] = &[
     ("todo!", "finish it, or return an error that says what is not there"),
@@ -102,6 +105,10 @@ fn code(file: &File) -> Vec<String> {
     if is_crate_root(path) && !file.text.starts_with("//!") {
         found.push(format!("{path}: a crate begins with what it is for (`//!`)"));
     }
+    if is_unknown_program(path) {
+        let known = PROGRAMS.join(", ");
+        found.push(format!("{path}: nobody runs it: programs of tests are called {known}"));
+    }
     found
 }
 
@@ -111,6 +118,15 @@ fn is_long(file: &File) -> bool {
 
 fn is_crate_root(path: &str) -> bool {
     path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
+}
+
+/// Whether it begins a program of tests that scripts/test does not know.
+fn is_unknown_program(path: &str) -> bool {
+    match path.split('/').collect::<Vec<_>>()[..] {
+        ["crates", _, "tests", _] => true,
+        ["crates", _, "tests", name, "main.rs"] => !PROGRAMS.contains(&name),
+        _ => false,
+    }
 }
 
 /// The line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another word.
@@ -200,6 +216,15 @@ mod tests {
         check("a/src/b.rs", "std::thread::sleep(d);\n", &[]);
         check("a/src/b.rs", "#[cfg(test)]\nthread::sleep(d);\n", &["a/src/b.rs:2: a test sleeps"]);
         check("a/tests/b.rs", "thread::sleep(d);\n", &["a/tests/b.rs:1: a test sleeps"]);
+    }
+
+    #[test]
+    fn programs_of_tests_are_those_that_are_run() {
+        check("crates/a/tests/it/main.rs", "//! A.\n", &[]);
+        check("crates/a/tests/it/b.rs", "//! B.\n", &[]);
+        check("crates/a/tests/b.rs", "//! B.\n", &["nobody runs it"]);
+        check("crates/a/tests/b/main.rs", "//! B.\n", &["nobody runs it"]);
+        check("crates/a/src/b/tests/c.rs", "//! C.\n", &[]);
     }
 
     #[test]
