@@ -3,7 +3,7 @@
 /// How a field behaves over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// It only grows, from a beginning that is not known; when it falls, it began anew.
+    /// It only grows, from a beginning that is not known; when it falls, it began again.
     Counter,
     /// It is as it is at the moment.
     Gauge,

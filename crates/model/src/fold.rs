@@ -55,19 +55,19 @@ pub struct Fed {
 
 /// A row, when it was told, and up to when it has been counted.
 #[derive(Clone, Debug)]
-struct Seen<F> {
+struct LastSeen<F> {
     told_ms: i64,
     at_ms: i64,
     row: Row<F>,
 }
 
-impl<F: Field> Seen<F> {
-    fn new(at_ms: i64, row: &Row<F>) -> Seen<F> {
-        Seen { told_ms: at_ms, at_ms, row: row.clone() }
+impl<F: Field> LastSeen<F> {
+    fn new(at_ms: i64, row: &Row<F>) -> LastSeen<F> {
+        LastSeen { told_ms: at_ms, at_ms, row: row.clone() }
     }
 }
 
-type All<K, F> = BTreeMap<K, Seen<F>>;
+type All<K, F> = BTreeMap<K, LastSeen<F>>;
 
 /// Adds moments up.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Folder {
         let span_ms = at_ms.saturating_sub(last_ms);
         let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
         // A clock that was set back a little waits until its time has come again; further back
-        // it begins anew, and writes over what it had written for that time.
+        // it begins again, and writes over what it had written for that time.
         if (-GAP_MS..=0).contains(&span_ms) {
             return Fed { is_ignored: true, ..Fed::default() };
         }
@@ -234,7 +234,7 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
     }
 }
 
-/// A guest of whom more is known now, such as its boot, or that was booted anew, is the same
+/// A guest of whom more is known now, such as its boot, or that was booted again, is the same
 /// process: what was known of it goes on under what it is called now. Else it would be taken for
 /// one that sleeps, beside itself.
 fn take_names(
@@ -265,7 +265,7 @@ fn know_all<F: Field, K: Ord + Clone>(
     at_ms: i64,
 ) {
     for (key, row) in told {
-        seen.insert(key.clone(), Seen::new(at_ms, row));
+        seen.insert(key.clone(), LastSeen::new(at_ms, row));
     }
 }
 
@@ -278,7 +278,7 @@ fn add_all<F: Field, K: Ord + Clone>(
 ) {
     for (key, row) in told {
         let Some(before) = seen.get_mut(key) else {
-            seen.insert(key.clone(), Seen::new(at_ms, row));
+            seen.insert(key.clone(), LastSeen::new(at_ms, row));
             continue;
         };
         let span_ms = at_ms.saturating_sub(before.at_ms);
@@ -299,7 +299,7 @@ fn add_processes(
 ) {
     for (name, row) in told {
         let Some(before) = seen.get_mut(name) else {
-            seen.insert(name.clone(), Seen::new(at_ms, row));
+            seen.insert(name.clone(), LastSeen::new(at_ms, row));
             continue;
         };
         let span_ms = at_ms.saturating_sub(before.at_ms);
@@ -310,7 +310,7 @@ fn add_processes(
             }
             add(sum, name, over);
         }
-        *before = Seen::new(at_ms, row);
+        *before = LastSeen::new(at_ms, row);
     }
 }
 

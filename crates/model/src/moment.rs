@@ -71,7 +71,7 @@ impl Parts {
 }
 
 impl<F: Field> Over<F> {
-    /// What happened between two rows. A counter that began anew counts from 0.
+    /// What happened between two rows. A counter that began again counts from 0.
     pub fn between(before: &Row<F>, now: &Row<F>, length_ms: u64) -> Over<F> {
         let mut row = Row::default();
         for field in F::ALL {
@@ -114,7 +114,7 @@ fn mean(a: u64, b: u64, (wa, wb): (u64, u64)) -> u64 {
     if a == b {
         return a;
     }
-    // Most values fit, and dividing numbers of twice the width is dear.
+    // Most values fit, and dividing numbers of twice the width is costly.
     let sum = a.checked_mul(wa).zip(b.checked_mul(wb)).and_then(|(a, b)| a.checked_add(b));
     if let (Some(sum), Some(weight)) = (sum, wa.checked_add(wb)) {
         return sum / weight;

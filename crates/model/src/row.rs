@@ -120,7 +120,7 @@ impl<F: Field> Row<F> {
         }
     }
 
-    /// How much a counter has grown since an earlier row; `None` if it began anew meanwhile, or
+    /// How much a counter has grown since an earlier row; `None` if it began again meanwhile, or
     /// one of the two is missing.
     pub fn grown(&self, field: F, before: &Row<F>) -> Option<u64> {
         self.get(field)?.checked_sub(before.get(field)?)

@@ -26,7 +26,7 @@ pub struct Facts<'a> {
     pub tier: &'a Over<TierField>,
     /// A process, or several of one name.
     pub process: &'a Over<ProcessField>,
-    /// What was reckoned guest by guest and then summed.
+    /// What was calculated guest by guest and then summed.
     pub added: &'a Added,
     /// How many guests were there, on average.
     pub on: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Facts<'a> {
     pub unlisted_ns: Option<f64>,
 }
 
-/// What is reckoned guest by guest, because guests differ in what is known of them, and then
+/// What is calculated guest by guest, because guests differ in what is known of them, and then
 /// summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Added {

@@ -132,7 +132,7 @@ impl GuestId {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured<'a> {
     pub over: Cow<'a, Over<GuestField>>,
-    /// What is reckoned guest by guest.
+    /// What is calculated guest by guest.
     pub added: Added,
 }
 

@@ -14,7 +14,7 @@ pub struct Needs {
     pub processes: Vec<ProcessField>,
 }
 
-/// What is reckoned of every guest, whatever is shown: its CPU time, its wake-ups, what it counts
+/// What is calculated of every guest, whatever is shown: its CPU time, its wake-ups, what it counts
 /// itself, and the states of its virtual CPUs.
 const ALWAYS: &[GuestField] = {
     use GuestField as G;

@@ -86,7 +86,7 @@ pub fn shown(value: Option<f64>, decimals: u8) -> String {
     if is_zero { "0.0".into() } else { text }
 }
 
-/// Values that are so close to the middle of two numbers are left to exact reckoning.
+/// Values that are so close to the middle of two numbers are left to exact arithmetic.
 const NEAR: f64 = 1e-6;
 /// Below this, every whole number has a float of its own, with room to see a fraction of it.
 const EXACT_MAX: f64 = 1e9;

@@ -11,7 +11,7 @@ pub const RELOAD: &str = "reload";
 pub const FOUND: &str = "found";
 /// A guest went.
 pub const GONE: &str = "gone";
-/// A guest began anew in the same process.
+/// A guest started again in the same process.
 pub const REBOOTED: &str = "rebooted";
 /// Somebody else moves a balloon.
 pub const FOREIGN: &str = "foreign";

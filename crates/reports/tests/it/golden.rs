@@ -1,5 +1,5 @@
 //! Every report over a made-up day, as it is printed. `UPDATE_GOLDEN=1 cargo test -p reports`
-//! writes the files anew; read the difference before you keep it.
+//! writes the files again; read the difference before you keep it.
 
 use reports::{By, Detail, HostData, Options, Pattern, REPORTS, Report, Utc, build, testing};
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@ pub struct Block {
 /// What of the running minute is to be written.
 pub enum Seconds<'a> {
     /// What was known before it began, and its moments so far, instead of what is there.
-    Anew { known: &'a [Vec<u8>], moments: &'a [Vec<u8>] },
+    FromScratch { known: &'a [Vec<u8>], moments: &'a [Vec<u8>] },
     /// Further moments.
     More(&'a [Vec<u8>]),
 }
@@ -80,7 +80,7 @@ impl RawFile {
                 .map_err(&failed)?;
         }
         let (known, moments): (&[_], _) = match seconds {
-            Seconds::Anew { known, moments } => {
+            Seconds::FromScratch { known, moments } => {
                 transaction.execute("DELETE FROM second", []).map_err(&failed)?;
                 (known, moments)
             }
@@ -184,7 +184,7 @@ impl RawFile {
         let all: i64 = pages("page_count").map_err(&failed)?;
         let free: i64 = pages("freelist_count").map_err(&failed)?;
         if ((all - free) * size).unsigned_abs() > most_bytes {
-            // The oldest hour: one block after the other would be one each minute for ever.
+            // The oldest hour: one block after the other would be one each minute forever.
             let most = "DELETE FROM raw WHERE at_ms IN
                         (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
             count += self.0.execute(most, []).map_err(&failed)?;

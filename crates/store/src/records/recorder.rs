@@ -40,7 +40,7 @@ const FILES_MAX: usize = 3;
 const RESTART: &str = "restart";
 /// The reason of a gap within one.
 const LATE: &str = "late";
-/// The reason of a gap for want of memory and disk.
+/// The reason of a gap for lack of memory and disk.
 const LOST: &str = "lost";
 
 /// Records moments in a directory.
@@ -308,7 +308,7 @@ impl Recorder {
         let moments = &running.moments;
         let seconds = match running.written {
             Some(written) => Seconds::More(&moments[written.min(moments.len())..]),
-            None => Seconds::Anew { known: &running.known, moments },
+            None => Seconds::FromScratch { known: &running.known, moments },
         };
         let blocks = self.waiting.iter().filter_map(|done| done.block.as_ref());
         raw.write(blocks, seconds)?;
