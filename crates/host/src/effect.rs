@@ -42,9 +42,9 @@ pub(crate) enum Effect {
     /// Its hypervisor is to give a guest this much.
     SetTarget { guest: Id, size: Bytes },
     /// Its hypervisor is asked what the guest has.
-    AskActual(Id),
+    AskActual { guest: Id, source: usize },
     /// Its balloon is asked for statistics, which wakes the guest.
-    AskStats(Id),
+    AskStats { guest: Id, source: usize },
     /// Its hypervisor is asked what the guest did with its disks.
     AskBlocks(Id),
     /// Whoever started the guest is asked for its daemon's port.

@@ -207,12 +207,13 @@ impl Guests {
         self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
         // A balloon that moves is watched; QEMU tells of it once a second at most.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
-        moving.map(|(id, _)| Effect::AskActual(*id)).collect()
+        let moving = moving.filter_map(|(id, _)| self.guests.get(id));
+        moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
     }
 
     /// Asks guests that have run since they were asked last.
     fn ask(&mut self, now: Now) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let mut effects = Vec::with_capacity(2 * self.guests.len());
         for (id, guest) in &mut self.guests {
             let attention = self.attended.get(id).copied().unwrap_or_default();
             let sleeps = guest.is_asleep(now.ms) && !attention.moves && !attention.strained;
@@ -221,10 +222,10 @@ impl Guests {
                 continue;
             }
             guest.memory.ask(now.ms);
-            effects.push(Effect::AskActual(*id));
+            effects.push(Effect::AskActual { guest: *id, source: guest.source });
             if !guest.daemon.link.ask_sample(now.ms) && guest.found.can.statistics {
                 guest.memory.ask_balloon(now.ms);
-                effects.push(Effect::AskStats(*id));
+                effects.push(Effect::AskStats { guest: *id, source: guest.source });
             }
         }
         effects

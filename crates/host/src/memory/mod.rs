@@ -22,7 +22,7 @@ use crate::world::World;
 use counters::Bytes;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
-use policy::arbiter::{Clause, Decision, GuestSample, HostSample, Key, Pass};
+use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Pass};
 use record::Record;
 use rules::{GuestContext, HostMetrics};
 use std::collections::BTreeMap;
@@ -98,9 +98,9 @@ impl Memory {
                 if let Some((shadow, _)) = &mut self.shadow {
                     shadow.arbiter.rebooted(key);
                 }
-                let mut effects = Vec::new();
-                self.attend(guest, &mut effects);
-                effects
+                let attention = attention_of(&self.engine.arbiter, key);
+                let record = self.records.get_mut(&guest);
+                record.and_then(|record| record.attend(guest, attention)).into_iter().collect()
             }
             MemoryEvent::Reserve { reservation, size, deadline_ms, held_ms } => {
                 let arbiter = &mut self.engine.arbiter;
@@ -144,10 +144,13 @@ impl Memory {
         }
         let contexts = self.contexts(world, host.as_ref());
         let pass = self.engine.decide(host.as_ref(), &samples, &contexts, now.ms);
-        self.records.retain(|id, _| world.guests.get(*id).is_some());
+        if self.records.len() > world.guests.len() {
+            self.records.retain(|id, _| world.guests.get(*id).is_some());
+        }
         let mut effects = Vec::new();
         self.apply(&pass, world, now, &mut effects);
         self.remember(&pass, world, &mut effects);
+        self.leave_to_others(world, now, &mut effects);
         if !pass.reserved.is_empty() {
             effects.push(Effect::Reserved(pass.reserved));
         }
@@ -186,7 +189,6 @@ impl Memory {
             effects.extend(news(decision, guest));
         }
         self.refuse(pass, world, effects);
-        self.leave_to_others(world, now, effects);
     }
 
     /// A request that the pass gave nothing for is answered with what there is, and why.
@@ -210,16 +212,16 @@ impl Memory {
 
     /// Leaves guests to another manager that moves them, and tells of it.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
-        for guest in world.guests.iter() {
-            let is_foreign = self.engine.arbiter.is_foreign(guest.key(), now.ms);
-            let Some(record) = known(&mut self.records, guest.id, is_foreign) else { continue };
+        for (id, record) in &mut self.records {
+            let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);
             if std::mem::replace(&mut record.is_foreign, is_foreign) || !is_foreign {
                 continue;
             }
+            let Some(guest) = world.guests.get(*id) else { continue };
             let name = &guest.found.name;
             let text =
                 format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
-            effects.push(Effect::Release(guest.id));
+            effects.push(Effect::Release(*id));
             effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
             effects.push(Effect::Say(text));
         }
@@ -227,28 +229,15 @@ impl Memory {
 
     /// Keeps the numbers of this pass, and has guests watched that move or wait for memory.
     fn remember(&mut self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
+        let Memory { engine, records, .. } = self;
         for (key, inputs) in &pass.inputs {
             let id = Id(key.0);
-            if world.guests.get(id).is_some() {
-                self.records.entry(id).or_default().remember(*inputs);
-                self.attend(id, effects);
-            }
+            let record = records.entry(id).or_default();
+            record.remember(*inputs);
+            effects.extend(record.attend(id, attention_of(&engine.arbiter, *key)));
         }
-        if let Some(rules) = &mut self.engine.rules {
+        if let Some(rules) = &mut engine.rules {
             rules.retain(|key| world.guests.get(Id(key.0)).is_some());
-        }
-    }
-
-    /// Has a guest watched closely if it is to be, and that is news.
-    fn attend(&mut self, guest: Id, effects: &mut Vec<Effect>) {
-        let arbiter = &self.engine.arbiter;
-        let key = Key(guest.0);
-        let attention =
-            Attention { moves: arbiter.target(key).is_some(), strained: arbiter.is_strained(key) };
-        if let Some(record) = self.records.get_mut(&guest)
-            && std::mem::replace(&mut record.attention, attention) != attention
-        {
-            effects.push(Effect::Attend(guest, attention));
         }
     }
 
@@ -299,12 +288,9 @@ impl Memory {
     }
 }
 
-/// The record of a guest; made only where there is something to keep.
-fn known(records: &mut BTreeMap<Id, Record>, guest: Id, is_needed: bool) -> Option<&mut Record> {
-    match is_needed {
-        true => Some(records.entry(guest).or_default()),
-        false => records.get_mut(&guest),
-    }
+/// How closely a guest is to be watched.
+fn attention_of(arbiter: &Arbiter, key: Key) -> Attention {
+    Attention { moves: arbiter.target(key).is_some(), strained: arbiter.is_strained(key) }
 }
 
 /// What the operator should not have to look for.

@@ -1,6 +1,7 @@
 //! What is kept of the decisions about a guest.
 
-use crate::effect::Attention;
+use crate::effect::{Attention, Effect};
+use hypervisor::Id;
 use policy::arbiter::{Decision, Inputs};
 use std::collections::VecDeque;
 
@@ -25,5 +26,11 @@ impl Record {
     pub(crate) fn remember(&mut self, inputs: Inputs) {
         self.recent.truncate(RECENT - 1);
         self.recent.push_front(inputs);
+    }
+
+    /// Has the guest watched like this from now on, if that is news.
+    pub(crate) fn attend(&mut self, guest: Id, attention: Attention) -> Option<Effect> {
+        let before = std::mem::replace(&mut self.attention, attention);
+        (before != attention).then_some(Effect::Attend(guest, attention))
     }
 }

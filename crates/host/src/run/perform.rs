@@ -21,8 +21,16 @@ impl Manager {
                 self.tell_guests(GuestEvent::Target { guest, size }, now);
                 self.ask_source(guest, |source| source.set_target(guest, size, now.ms));
             }
-            Effect::AskActual(id) => self.ask_source(id, |source| source.ask_actual(id, now.ms)),
-            Effect::AskStats(id) => self.ask_source(id, |source| source.ask_stats(id, now.ms)),
+            Effect::AskActual { guest, source } => {
+                if let Some(source) = self.devices.sources.get(source) {
+                    source.ask_actual(guest, now.ms);
+                }
+            }
+            Effect::AskStats { guest, source } => {
+                if let Some(source) = self.devices.sources.get(source) {
+                    source.ask_stats(guest, now.ms);
+                }
+            }
             Effect::AskBlocks(id) => self.ask_source(id, |source| source.ask_blocks(id, now.ms)),
             Effect::Attach(found) => self.devices.attachments.attach(&found),
             Effect::AskScan(id) => self.tell_guests(GuestEvent::AskScan(id), now),
