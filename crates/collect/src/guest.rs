@@ -53,17 +53,23 @@ pub enum Look {
     Gone,
 }
 
+/// The files of a guest's process that stay open.
+#[derive(Debug)]
+struct ProcessFiles {
+    stat: Kept,
+    statm: Kept,
+    status: Kept,
+    io: Kept,
+    merged: Kept,
+}
+
 /// Reads a guest's process, with files that stay open: they never show another process that has
 /// got the same number.
 #[derive(Debug)]
 pub struct GuestReader {
     vcpus: Threads,
     others: Threads,
-    stat: Kept,
-    statm: Kept,
-    status: Kept,
-    io: Kept,
-    merged: Kept,
+    files: ProcessFiles,
     group: Group,
     devices: Devices,
     accelerator: Accelerator,
@@ -100,11 +106,13 @@ impl GuestReader {
         Some(GuestReader {
             vcpus: Threads::vcpus(root, pid, vcpu_tids),
             others: Threads::none(root, pid),
-            stat,
-            statm: at("statm"),
-            status: at("status"),
-            io: at("io"),
-            merged: at("ksm_merging_pages"),
+            files: ProcessFiles {
+                stat,
+                statm: at("statm"),
+                status: at("status"),
+                io: at("io"),
+                merged: at("ksm_merging_pages"),
+            },
             group: Group::open(root, pid, &mut buffer),
             devices: Devices::new(root, pid, rustix::param::page_size() as u64),
             accelerator: accelerator(root, pid),
@@ -150,12 +158,12 @@ impl GuestReader {
         if !(due || wanted) {
             // What left no threads and never asks again would keep a dead process for ever.
             return match (awake, self.vcpus.len()) {
-                (true, 0) if self.stat.once(buffer).is_none() => Look::Gone,
+                (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
                 (false, _) => Look::Asleep,
             };
         }
-        let Some(process) = self.stat.once(buffer).and_then(Process::parse) else {
+        let Some(process) = self.files.stat.once(buffer).and_then(Process::parse) else {
             return Look::Gone;
         };
         if process.is_dead {
@@ -205,19 +213,19 @@ impl GuestReader {
         row.set(GuestField::OtherDispatches, others.map(|ran| ran.dispatches));
         row.set(GuestField::MinorFaults, Some(process.minor_faults));
         row.set(GuestField::MajorFaults, Some(process.major_faults));
-        let pages = self.statm.once(buffer).and_then(numbers).map(|[_, resident]| resident);
+        let pages = self.files.statm.once(buffer).and_then(numbers).map(|[_, resident]| resident);
         let resident = pages.and_then(|pages: u64| pages.checked_mul(self.page_bytes));
         row.set(GuestField::Resident, resident);
     }
 
     fn seldom(&mut self, buffer: &mut Buffer) {
         let row = &mut self.row;
-        let status = self.status.once(buffer);
+        let status = self.files.status.once(buffer);
         let kib = |name| value_of(status?, name)?.checked_mul(1024);
         let (swapped, locked) = (kib("VmSwap"), kib("VmLck"));
         row.set(GuestField::Swapped, swapped);
         row.set(GuestField::Locked, locked);
-        let io = self.io.once(buffer);
+        let io = self.files.io.once(buffer);
         let of_io = |name| value_of(io?, name);
         let [read, written, reads, writes] =
             ["read_bytes", "write_bytes", "syscr", "syscw"].map(of_io);
@@ -225,7 +233,7 @@ impl GuestReader {
         row.set(GuestField::WriteBytes, written);
         row.set(GuestField::ReadCalls, reads);
         row.set(GuestField::WriteCalls, writes);
-        row.set(GuestField::Merged, self.merged.number(buffer));
+        row.set(GuestField::Merged, self.files.merged.number(buffer));
         row.set(GuestField::Throttled, self.group.throttled_ns(buffer));
         let [cpu, memory, io] = self.group.pressures_ns(buffer);
         row.set(GuestField::PsiCpu, cpu);

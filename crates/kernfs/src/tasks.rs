@@ -112,6 +112,17 @@ impl TaskDir {
         }
     }
 
+    /// Visits those of these tasks that are still there, where no other has started since: a
+    /// listing costs nearly as much again as what is read of its tasks.
+    pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
+        for task in before {
+            let thread = (task.tid != task.pid).then_some(task.tid);
+            if let Some(ran) = self.ran(task.pid, thread) {
+                visit(TaskSeen { ran, ..*task });
+            }
+        }
+    }
+
     /// The tasks of one process, up to so many.
     pub fn of_process(&mut self, pid: u32, most: usize) -> &[TaskSeen] {
         let mut tids = std::mem::take(&mut self.tids);

@@ -11,6 +11,7 @@
 
 use crate::clock::Clock;
 use crate::{sys, system};
+use kernfs::parse::loadavg;
 use kernfs::parse::schedstat::Schedstat;
 use kernfs::parse::task::{StatField, TaskStat, is_kernel};
 use kernfs::{Root, TaskDir, TaskSeen};
@@ -39,6 +40,8 @@ pub struct Scanner {
 struct Seen {
     sequence: u32,
     uptime_ms: u64,
+    /// The last task that had started before they were looked at.
+    last_started: Option<u64>,
     /// By the numbers of processes and of tasks.
     tasks: Vec<TaskSeen>,
 }
@@ -89,7 +92,8 @@ impl Scanner {
         let uptime_ms = clock.uptime_ms();
         let mut dir = TaskDir::open(root);
         let last = self.last.take();
-        let tasks = count(&mut dir, last.as_ref().map_or(&[], |last| &last.tasks));
+        let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
+        let tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
         // What all tasks ran is read beside what those ran that run most: others run meanwhile,
         // and their times are parts of that sum.
@@ -109,7 +113,7 @@ impl Scanner {
         let rows: Vec<Task> = rows.into_iter().flatten().collect();
         let previous = last.map_or(0, |last| last.sequence);
         let tasks = tasks.iter().map(|task| task.now).collect();
-        self.last = Some(Seen { sequence: scan.sequence, uptime_ms, tasks });
+        self.last = Some(Seen { sequence: scan.sequence, uptime_ms, last_started, tasks });
         totals.scan_us = Some(clock.us().saturating_sub(start_us));
         let system = system::of(&mut dir, root, System { sequence: scan.sequence, ..system });
         (system, parts(scan.sequence, previous, totals, rows))
@@ -117,9 +121,10 @@ impl Scanner {
 }
 
 /// All tasks, with what they had counted before.
-fn count(dir: &mut TaskDir, before: &[TaskSeen]) -> Vec<Counted> {
+fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> Vec<Counted> {
+    let before = last.map_or(&[][..], |last| &last.tasks);
     let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
-    dir.each(TASKS_MAX, before, |now| {
+    let visit = |now: TaskSeen| {
         let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
         // Another task may have the number now; then its counts are lower, mostly.
         let before =
@@ -127,7 +132,11 @@ fn count(dir: &mut TaskDir, before: &[TaskSeen]) -> Vec<Counted> {
                 before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
             });
         tasks.push(Counted { now, before });
-    });
+    };
+    match last.filter(|last| last.last_started.is_some() && last.last_started == last_started) {
+        Some(_) => dir.each_of(before, visit),
+        None => dir.each(TASKS_MAX, before, visit),
+    }
     tasks.sort_unstable_by_key(|task| (task.now.pid, task.now.tid));
     tasks
 }
@@ -238,6 +247,7 @@ fn parts(sequence: u32, previous: u32, totals: Totals, rows: Vec<Task>) -> Vec<P
 mod tests {
     use super::*;
     use kernfs::testing::FakeKernel;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A task in the tree: number of its process, its own, name, run time, dispatches.
     fn task(kernel: &FakeKernel, pid: u32, tid: u32, name: &str, run_ns: u64, dispatches: u64) {
@@ -246,6 +256,10 @@ mod tests {
         let stat = format!(
             "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
         );
+        // Whatever is written may be a task that has started.
+        static STARTED: AtomicU32 = AtomicU32::new(1000);
+        let started = STARTED.fetch_add(1, Ordering::Relaxed);
+        kernel.write("proc/loadavg", &format!("0.00 0.00 0.00 1/9 {started}\n"));
         kernel.write(&format!("proc/{pid}/task/{tid}/schedstat"), &schedstat);
         kernel.write(&format!("proc/{pid}/task/{tid}/stat"), &stat);
         kernel.write(&format!("proc/{pid}/task/{tid}/wchan"), "do_poll.constprop.0");
@@ -309,6 +323,22 @@ mod tests {
         let parts = ask(&mut scanner, &kernel, 3, 9);
         assert_eq!(parts[0].totals.tasks, Some(3));
         assert_eq!(names(&parts), [(8, "thread"), (7, "server")]);
+    }
+
+    #[test]
+    fn where_no_task_has_started_those_that_are_known_are_read_without_a_listing() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 7, 7, "server", 50, 5);
+        task(&kernel, 7, 8, "thread", 60, 6);
+        task(&kernel, 9, 9, "ends", 70, 7);
+        let mut scanner = Scanner::default();
+        assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(3));
+        // Nobody can have started this one.
+        kernel.write("proc/10/schedstat", "80 8 8\n");
+        kernel.write("proc/7/task/8/schedstat", "99 6 9\n");
+        kernel.remove("proc/9");
+        let parts = ask(&mut scanner, &kernel, 2, 9);
+        assert_eq!((names(&parts), parts[0].totals.tasks), (vec![(8, "thread")], Some(2)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! /proc/loadavg: `0.20 0.18 0.12 1/80 11206`.
 
-use super::{Malformed, decimal, skip_blanks, unsigned};
+use super::{Malformed, decimal, number, skip_blanks, unsigned, words};
 
 /// The two numbers of /proc/loadavg that rules can ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,9 +23,21 @@ pub fn parse(bytes: &[u8]) -> Result<Loadavg, Malformed> {
     Ok(Loadavg { one_minute, runnable })
 }
 
+/// The fifth field: the number that the last task to start was given. Where it is what it was, none
+/// has started since.
+pub fn last_started(bytes: &[u8]) -> Option<u64> {
+    number(words(bytes).nth(4)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_field_is_the_last_task() {
+        assert_eq!(last_started(b"1.26 1.14 1.01 9/186 25839\n"), Some(25_839));
+        assert_eq!(last_started(b"1.26 1.14 1.01 9/186\n"), None);
+    }
 
     #[test]
     fn the_first_and_the_fourth_field_are_read() {
