@@ -1,7 +1,7 @@
 //! What is printed: each figure beside its promise.
 
 use crate::error::Error;
-use base::chain;
+use base::{chain, left, right};
 
 /// How a figure stands to its promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,21 +121,12 @@ impl Table {
 
     /// The table as it is printed.
     pub fn text(&self) -> String {
-        let width = |of: fn(&Row) -> &str| {
-            self.rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0)
-        };
-        let (name, value) = (width(|r| &r.name), width(|r| &r.value));
-        let promise = width(|r| &r.promise);
-        let mut text = String::new();
+        let mut table = base::Table::new(&[left(""), right(""), right(""), left("")]);
         for row in &self.rows {
-            let Row { name: n, value: v, promise: p, verdict, notes } = row;
-            let verdict = verdict.text();
-            text.push_str(&format!("{n:<name$}  {v:>value$}  {p:>promise$}  {verdict}\n"));
-            for note in notes {
-                text.push_str(&format!("    {note}\n"));
-            }
+            table.row([&*row.name, &row.value, &row.promise, row.verdict.text()]);
+            row.notes.iter().for_each(|note| table.note(&format!("    {note}")));
         }
-        text
+        table.text()
     }
 }
 

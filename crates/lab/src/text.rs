@@ -2,11 +2,8 @@
 
 use crate::view::{Finding, Table, View};
 use crate::{Outcome, Phase};
+use base::{Column, left, right};
 use std::fmt::Write;
-
-/// A column is at most this wide; what is longer is wrapped nowhere and cut by nobody, so that
-/// figures stay whole, but the other columns do not move for it.
-const WIDE: usize = 48;
 
 /// Prints a result: its head, verdicts and tables.
 pub fn text(outcome: &Outcome, view: &View) -> String {
@@ -61,30 +58,13 @@ fn head(outcome: &Outcome) -> String {
 
 /// Prints a table in columns as wide as they need to be.
 pub fn table(table: &Table) -> String {
-    let width = |column: usize| {
-        let cells = table.rows.iter().filter_map(|row| row.get(column));
-        let cells = cells.chain(table.heads.get(column)).map(|cell| cell.chars().count());
-        cells.max().unwrap_or(0).min(WIDE)
-    };
-    let widths: Vec<usize> = (0..table.heads.len()).map(width).collect();
-    let line = |row: &[String]| {
-        let mut out = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match at {
-                0 => write!(out, "{cell:<width$}"),
-                _ => write!(out, "  {cell:>width$}"),
-            };
-        }
-        format!("{}\n", out.trim_end())
-    };
-    let mut out = format!("{}\n{}", table.title, line(&table.heads));
-    for row in &table.rows {
-        out.push_str(&line(row));
-    }
-    if !table.note.is_empty() {
-        let _ = writeln!(out, "{}", table.note);
-    }
-    out
+    let numbers = table.heads.iter().skip(1).map(|_| right(""));
+    let columns: Vec<Column> = std::iter::once(left("")).chain(numbers).collect();
+    let mut shown = base::Table::new(&columns);
+    shown.row(&table.heads);
+    table.rows.iter().for_each(|row| shown.row(row));
+    let note = if table.note.is_empty() { String::new() } else { format!("{}\n", table.note) };
+    format!("{}\n{}{note}", table.title, shown.text())
 }
 
 /// A line about a phase as soon as it is over, for who watches.

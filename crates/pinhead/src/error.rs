@@ -17,6 +17,9 @@ pub enum Error {
     Farm(#[from] farm::Error),
     #[error(transparent)]
     FarmFile(farm::config::LoadError),
+    /// All faults of a farm's file, a line each.
+    #[error("{0}")]
+    FarmFaults(String),
     #[error(transparent)]
     Store(#[from] store::Error),
     /// The manager cannot start, or go on.
@@ -43,5 +46,14 @@ pub enum Error {
 impl Error {
     pub(crate) fn read(path: &Path, source: io::Error) -> Error {
         Error::Read { path: path.into(), source }
+    }
+}
+
+impl From<farm::config::LoadError> for Error {
+    fn from(error: farm::config::LoadError) -> Error {
+        match error.faults() {
+            Some(faults) => Error::FarmFaults(faults),
+            None => Error::FarmFile(error),
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What a file may hold is its owner's: a table of [`Section`]s, against which unknown names are
-//! refused with the nearest one that is known. This crate neither opens a file nor keeps a default.
+//! refused with the nearest one that is known. This crate keeps no default.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@
 mod convert;
 mod fault;
 mod keys;
+mod load;
 mod quantity;
 mod read;
 
@@ -22,6 +23,7 @@ pub use convert::{
 };
 pub use fault::{ERRORS_MAX, Fault};
 pub use keys::{Key, Section, key};
+pub use load::{FILE_MAX, LoadError, load};
 pub use quantity::{Share, percent};
 pub use read::{Entries, Maybe, Reader, Typed};
 pub use toml::Spanned;

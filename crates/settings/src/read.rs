@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::convert::{Converted, shown};
+use crate::convert::{Converted, kind, shown};
 use crate::fault::{ERRORS_MAX, Fault};
 use crate::keys::Section;
 
@@ -135,6 +135,55 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+}
+
+impl Reader<'_> {
+    /// A top table such as `[host]`; `None` if something else stands there, which is told.
+    pub fn table<'t, 'i>(
+        &mut self,
+        section: &'static Section,
+        place: Range<usize>,
+        value: &'t DeValue<'i>,
+    ) -> Option<Entries<'t, 'i>> {
+        let DeValue::Table(table) = value else {
+            let message = format!("{} where a table belongs", kind(value));
+            let help = format!("write [{}] and its keys below it", section.name);
+            self.tell(place, section.name, message, Some(help));
+            return None;
+        };
+        Some(self.entries(section, table))
+    }
+
+    /// The tables of a list such as `[[class]]`, at most so many, each with its place.
+    pub fn tables<'t, 'i>(
+        &mut self,
+        section: &'static Section,
+        place: Range<usize>,
+        value: &'t DeValue<'i>,
+        most: usize,
+    ) -> Vec<(Range<usize>, &'t DeTable<'i>)> {
+        let name = section.name;
+        let DeValue::Array(tables) = value else {
+            let help = format!("write [[{name}]], with two brackets: there may be several");
+            let message = "this is one table, and not a list of them".to_owned();
+            self.tell(place, name, message, Some(help));
+            return Vec::new();
+        };
+        if let Some(extra) = tables.get(most) {
+            self.tell(extra.span(), name, format!("more than {most} {name}es"), None);
+        }
+        let mut found = Vec::new();
+        for value in tables.iter().take(most) {
+            match value.get_ref() {
+                DeValue::Table(table) => found.push((value.span(), table)),
+                other => {
+                    let message = format!("{} where a {name} belongs", kind(other));
+                    self.tell(value.span(), name, message, None);
+                }
+            }
+        }
+        found
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use counters::Bytes;
 use settings::{
-    Converted, DeTable, DeValue, Entries, Maybe, Reader, Section, Spanned, Wrong, kind, list,
-    number, shown, size, truth, words, wrong,
+    Converted, DeTable, DeValue, Entries, Maybe, Reader, Section, Wrong, kind, list, number, shown,
+    size, truth, words, wrong,
 };
 
 use super::keys::SECTIONS;
@@ -82,17 +82,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Raw {
     for (name, value) in &tree {
         match (name.get_ref().as_ref(), value.get_ref()) {
             ("name", _) => {}
-            ("limits", DeValue::Table(table)) => limits(reader, table, &mut raw),
-            ("class", DeValue::Array(tables)) => classes(reader, tables, &mut raw),
-            ("limits", value) => {
-                let message = format!("{} where a table belongs", kind(value));
-                let help = "write [limits] and its keys below it";
-                reader.tell(name.span(), "limits", message, Some(help.to_owned()));
-            }
-            ("class", _) => {
-                let help = "write [[class]], with two brackets: there may be several";
-                let message = "this is one table, and not a list of them".to_owned();
-                reader.tell(name.span(), "class", message, Some(help.to_owned()));
+            ("limits", value) => limits(reader, name.span(), value, &mut raw),
+            ("class", value) => {
+                for (span, table) in
+                    reader.tables(section("class"), name.span(), value, CLASSES_MAX)
+                {
+                    let before = reader.faults();
+                    let mut class = class(reader, span, table);
+                    class.is_told = reader.faults() > before;
+                    raw.classes.push(class);
+                }
             }
             (unknown, _) => {
                 let known = vec!["name", "limits", "class"];
@@ -110,29 +109,12 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Raw {
     raw
 }
 
-fn limits(reader: &mut Reader<'_>, table: &DeTable<'_>, raw: &mut Raw) {
-    let entries = reader.entries(section("limits"), table);
+fn limits(reader: &mut Reader<'_>, place: Range<usize>, value: &DeValue<'_>, raw: &mut Raw) {
+    let Some(entries) = reader.table(section("limits"), place, value) else { return };
     raw.memory = reader.take(&entries, "memory", size);
     raw.zram = reader.take(&entries, "zram", size);
     raw.swap = reader.take(&entries, "swap", size);
     raw.ksm = reader.take(&entries, "ksm", truth);
-}
-
-fn classes(reader: &mut Reader<'_>, tables: &[Spanned<DeValue<'_>>], raw: &mut Raw) {
-    if let Some(extra) = tables.get(CLASSES_MAX) {
-        reader.tell(extra.span(), "class", format!("more than {CLASSES_MAX} classes"), None);
-    }
-    for value in tables.iter().take(CLASSES_MAX) {
-        let DeValue::Table(table) = value.get_ref() else {
-            let message = format!("{} where a class belongs", kind(value.get_ref()));
-            reader.tell(value.span(), "class", message, None);
-            continue;
-        };
-        let before = reader.faults();
-        let mut class = class(reader, value.span(), table);
-        class.is_told = reader.faults() > before;
-        raw.classes.push(class);
-    }
 }
 
 fn class(reader: &mut Reader<'_>, span: Range<usize>, table: &DeTable<'_>) -> RawClass {

@@ -145,7 +145,8 @@ fn a_file_that_is_none_is_refused() {
     std::fs::write(&path, vec![b'#'; FILE_MAX as usize + 1]).unwrap();
     assert!(matches!(load(&path), Err(LoadError::TooLong { .. })));
     std::fs::write(&path, "x = 1\ny = 2\n").unwrap();
-    let wrong = load(&path).unwrap_err().to_string();
-    assert_eq!(wrong.lines().count(), 2, "{wrong}");
+    let wrong = load(&path).unwrap_err();
+    assert_eq!(wrong.faults().unwrap().lines().count(), 2, "{wrong}");
+    assert!(wrong.to_string().ends_with(", and 1 more"), "{wrong}");
     std::fs::remove_file(path).unwrap();
 }

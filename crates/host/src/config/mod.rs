@@ -9,30 +9,24 @@
 //! function of the text alone; [`load`] reads the file, and the one of the shadow policy.
 
 mod build;
-mod error;
 mod keys;
 mod raw;
 mod settings;
 
-pub use ::settings::{Fault as ConfigError, Section, Share};
-pub use error::LoadError;
+pub use ::settings::{Fault as ConfigError, LoadError, Section, Share};
 pub use keys::SECTIONS;
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
     MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources,
 };
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
 /// The file that is read where none is named.
 pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
-
-/// A larger file is a mistake: a class takes some 200 bytes.
-pub const FILE_MAX: u64 = 256 * 1024;
 
 /// What the defaults depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,46 +81,32 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
 /// that is not there, everything is as by default.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
     let default = Path::new(DEFAULT_PATH);
-    let text = match read(path.unwrap_or(default)) {
+    let text = match ::settings::load(path.unwrap_or(default)) {
         Err(LoadError::Read { source, .. })
             if path.is_none() && source.kind() == io::ErrorKind::NotFound =>
         {
             String::new()
         }
-        read => read?,
+        text => text?,
     };
     let path = path.unwrap_or(default);
-    let settings = of_file(path, text, place)?;
+    let settings = of_file(path, &text, place)?;
     let Some(shadow) = settings.policy.shadow.as_deref() else {
         return Ok(Loaded { settings, shadow: None });
     };
-    let shadow_settings = of_file(shadow, read(shadow)?, place)?;
+    let shadow_settings = of_file(shadow, &::settings::load(shadow)?, place)?;
     if shadow_settings.policy.shadow.is_some() {
         return Err(LoadError::NestedShadow { path: shadow.to_path_buf() });
     }
     Ok(Loaded { settings, shadow: Some(shadow_settings) })
 }
 
-fn of_file(path: &Path, text: String, place: &Place) -> Result<Settings, LoadError> {
+fn of_file(path: &Path, text: &str, place: &Place) -> Result<Settings, LoadError> {
     let dir = path.parent().unwrap_or(Path::new(""));
-    match parse(&text, place) {
+    match parse(text, place) {
         Ok(settings) => Ok(settings.below(dir)),
-        Err(errors) => Err(LoadError::Wrong { path: path.to_path_buf(), text, errors }),
+        Err(faults) => Err(LoadError::Wrong { path: path.to_path_buf(), faults }),
     }
-}
-
-fn read(path: &Path) -> Result<String, LoadError> {
-    let wrap = |source| LoadError::Read { path: path.to_path_buf(), source };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(wrap)?;
-    file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(wrap)?;
-    if bytes.len() as u64 > FILE_MAX {
-        return Err(LoadError::TooLong { path: path.to_path_buf() });
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        LoadError::Utf8 { path: path.to_path_buf(), offset: at }
-    })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::ops::Range;
 use counters::Bytes;
 pub(super) use settings::shown;
 use settings::{
-    Converted, DeTable, DeValue, Entries, Fault, Reader, Section, Share, Spanned, Wrong, kind,
-    list, number, permille, share, size, time, truth, words, wrong,
+    Converted, DeTable, DeValue, Entries, Fault, Reader, Section, Share, Wrong, kind, list, number,
+    permille, share, size, time, truth, words, wrong,
 };
 pub(super) use settings::{Maybe, Typed};
 
@@ -90,21 +90,12 @@ impl HostReader<'_> {
                 self.0.unknown(name.span(), "", name.get_ref(), "table", known.collect());
                 continue;
             };
-            match (section.name, value.get_ref()) {
-                ("class", DeValue::Array(tables)) => self.classes(section, tables, &mut raw),
-                ("class", _) => {
-                    let help = "write [[class]], with two brackets: there may be several";
-                    let message = "this is one table, and not a list of them".to_owned();
-                    self.0.tell(name.span(), "class", message, Some(help.to_owned()));
-                }
-                (_, DeValue::Table(table)) => {
-                    let entries = self.0.entries(section, table);
-                    self.section(&entries, &mut raw);
-                }
-                (name_of, value) => {
-                    let message = format!("{} where a table belongs", kind(value));
-                    let help = format!("write [{name_of}] and its keys below it");
-                    self.0.tell(name.span(), name_of, message, Some(help));
+            match section.name {
+                "class" => self.classes(section, name.span(), value.get_ref(), &mut raw),
+                _ => {
+                    if let Some(entries) = self.0.table(section, name.span(), value.get_ref()) {
+                        self.section(&entries, &mut raw);
+                    }
                 }
             }
         }
@@ -159,24 +150,21 @@ impl HostReader<'_> {
         }
     }
 
-    fn classes(&mut self, section: &'static Section, tables: &[Spanned<DeValue>], raw: &mut Raw) {
-        if let Some(extra) = tables.get(CLASSES_MAX) {
-            let message = format!("more than {CLASSES_MAX} classes");
-            self.0.tell(extra.span(), "class", message, None);
-        }
-        for value in tables.iter().take(CLASSES_MAX) {
-            let DeValue::Table(table) = value.get_ref() else {
-                let message = format!("{} where a class belongs", kind(value.get_ref()));
-                self.0.tell(value.span(), "class", message, None);
-                continue;
-            };
+    fn classes(
+        &mut self,
+        section: &'static Section,
+        place: Range<usize>,
+        value: &DeValue<'_>,
+        raw: &mut Raw,
+    ) {
+        for (span, table) in self.0.tables(section, place, value, CLASSES_MAX) {
             let entries = self.0.entries(section, table);
             let before = self.0.faults();
             let name = self.0.take(&entries, "name", words);
             let patterns = self.0.take(&entries, "match", list);
             let is_told = self.0.faults() > before;
             raw.classes.push(RawClass {
-                span: value.span(),
+                span,
                 name,
                 patterns,
                 is_told,

@@ -47,7 +47,7 @@ pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
         };
     };
     let name = match named.ends_with(".toml") {
-        true => farm::config::load(Path::new(named)).map_err(Error::FarmFile)?.name,
+        true => farm::config::load(Path::new(named))?.name,
         false => named.to_owned(),
     };
     let same: Vec<Found> = all.into_iter().filter(|farm| farm.name == name).collect();

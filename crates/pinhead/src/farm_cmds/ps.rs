@@ -3,15 +3,10 @@
 use super::find;
 use crate::Error;
 use crate::args::Format;
-use base::plain;
+use base::{Column, Table, left, plain, right};
 use farm::service;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-
-/// Longer names are cut.
-const NAME_WIDTH: usize = 16;
-/// Longer lists of ports, and reasons, are cut.
-const REST_WIDTH: usize = 100;
 
 /// Lists the guests of one farm, or of all.
 pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
@@ -54,33 +49,41 @@ fn rollup_kib(text: &str, field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim_end().parse().ok()
 }
 
-fn text(table: &Value) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:<NAME_WIDTH$} {:<12} {:>8} {:<9} {:>7} {:>7} {:>6} {:>6}  ADDRESS, PORTS",
-        "GUEST", "CLASS", "PID", "STATE", "IN HOST", "ITS OWN", "OF", "CPU%"
-    );
-    let guests = table.get("guests").and_then(Value::as_array);
+const COLUMNS: [Column; 9] = [
+    left("GUEST").width(16),
+    left("CLASS").gap(1).width(12),
+    right("PID").gap(1).least(8),
+    left("STATE").gap(1).width(9),
+    right("IN HOST").gap(1).least(7),
+    right("ITS OWN").gap(1).least(7),
+    right("OF").gap(1).least(6),
+    right("CPU%").gap(1).least(6),
+    left("ADDRESS, PORTS").most(100),
+];
+
+fn text(farm: &Value) -> String {
+    let guests = farm.get("guests").and_then(Value::as_array);
+    let mut table = Table::new(&COLUMNS);
     let mut sum_kib = 0;
     for guest in guests.into_iter().flatten() {
         sum_kib += guest["proportional_kib"].as_u64().unwrap_or(0);
-        let _ = writeln!(out, "{}", row(guest));
+        table.row(row(guest));
     }
+    let mut out = table.text();
     let count = guests.map_or(0, Vec::len);
-    let name = plain(table["farm"].as_str().unwrap_or("-"), 60);
+    let name = plain(farm["farm"].as_str().unwrap_or("-"), 60);
     let _ = writeln!(
         out,
         "farm {name}: {count} guests in {} MiB, for {} s (process {})",
         sum_kib / 1024,
-        table["uptime_ms"].as_u64().unwrap_or(0) / 1000,
-        table["pid"].as_u64().unwrap_or(0)
+        farm["uptime_ms"].as_u64().unwrap_or(0) / 1000,
+        farm["pid"].as_u64().unwrap_or(0)
     );
     out
 }
 
-fn row(guest: &Value) -> String {
-    let word = |key: &str, width| plain(guest[key].as_str().unwrap_or("-"), width);
+fn row(guest: &Value) -> [String; 9] {
+    let word = |key: &str| guest[key].as_str().unwrap_or("-").to_owned();
     let number = |key: &str| guest[key].as_u64().map_or("-".to_owned(), |n| n.to_string());
     let mib = |key: &str| guest[key].as_u64().map_or("-".to_owned(), |n| (n / 1024).to_string());
     let is_ready = guest["ready"].as_bool() == Some(true);
@@ -88,27 +91,26 @@ fn row(guest: &Value) -> String {
         Some("up" | "unmanaged" | "managed") if !is_ready => "starting".to_owned(),
         // Up without a daemon is what was asked for where there is none.
         Some("unmanaged") => "up".to_owned(),
-        _ => word("state", 9),
+        _ => word("state"),
     };
     let ports = guest["ports"].as_array().into_iter().flatten();
     let ports: Vec<String> =
         ports.map(|port| format!("127.0.0.1:{}>{}", port["host"], port["guest"])).collect();
     let rest = match guest["reason"].as_str() {
         Some(reason) => reason.to_owned(),
-        None => format!("{} {}", word("address", 15), ports.join(" ")),
+        None => format!("{} {}", word("address"), ports.join(" ")),
     };
-    format!(
-        "{:<NAME_WIDTH$} {:<12} {:>8} {:<9} {:>7} {:>7} {:>6} {:>6}  {}",
-        word("name", NAME_WIDTH),
-        word("class", 12),
+    [
+        word("name"),
+        word("class"),
         number("pid"),
         state,
         mib("resident_kib"),
         mib("proportional_kib"),
         number("memory_mib"),
         guest["cpu_percent"].as_f64().map_or("-".to_owned(), |cpu| format!("{cpu:.1}")),
-        plain(&rest, REST_WIDTH)
-    )
+        rest,
+    ]
 }
 
 #[cfg(test)]

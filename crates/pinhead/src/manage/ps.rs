@@ -1,26 +1,28 @@
 //! Guests and their manager in a table.
 
-use base::plain;
+use base::{Column, Table, left, plain, right};
 use host::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps, Status};
 use policy::ksm::Phase;
 use std::fmt::Write as _;
 
-/// Longer names are cut.
-const NAME_WIDTH: usize = 16;
-/// Longer sentences are cut.
-const REASON_WIDTH: usize = 100;
+const COLUMNS: [Column; 10] = [
+    left("GUEST").width(16),
+    left("STATE").gap(1).width(9),
+    right("HAS").gap(1).least(7),
+    right("OF").gap(1).least(7),
+    right("IN HOST").gap(1).least(7),
+    right("AVAIL").gap(1).least(7),
+    right("NEEDS").gap(1).least(6),
+    right("CPU%").gap(1).least(6),
+    right("PSI%").gap(1).least(5),
+    left("LAST, AND WHY").most(100),
+];
 
 /// One line a guest.
 pub fn table(answer: &Ps) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:<NAME_WIDTH$} {:<9} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5}  LAST, AND WHY",
-        "GUEST", "STATE", "HAS", "OF", "IN HOST", "AVAIL", "NEEDS", "CPU%", "PSI%"
-    );
-    for guest in &answer.guests {
-        let _ = writeln!(out, "{}", row(guest));
-    }
+    let mut table = Table::new(&COLUMNS);
+    answer.guests.iter().for_each(|guest| table.row(row(guest)));
+    let mut out = table.text();
     if answer.guests.is_empty() {
         out.push_str("no guest was found yet\n");
     }
@@ -33,7 +35,7 @@ pub fn table(answer: &Ps) -> String {
     out
 }
 
-fn row(guest: &GuestRow) -> String {
+fn row(guest: &GuestRow) -> [String; 10] {
     let state = match (guest.state, guest.mode) {
         (GuestRunState::Running, GuestMode::Managed) if guest.asleep => "asleep",
         (GuestRunState::Running, GuestMode::Managed) => "running",
@@ -42,10 +44,9 @@ fn row(guest: &GuestRow) -> String {
     };
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
-    format!(
-        "{:<NAME_WIDTH$} {:<9} {:>7} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5}  {}",
-        plain(&guest.name, NAME_WIDTH),
-        plain(state, 9),
+    [
+        guest.name.clone(),
+        state.to_string(),
         mib(guest.actual_bytes),
         mib(Some(guest.memory_bytes)),
         mib(guest.resident_bytes),
@@ -53,8 +54,8 @@ fn row(guest: &GuestRow) -> String {
         mib(guest.need_bytes),
         percent(guest.cpu_percent),
         percent(guest.psi_permille.map(|psi| psi / 10.0)),
-        plain(reason.map_or("", String::as_str), REASON_WIDTH)
-    )
+        reason.cloned().unwrap_or_default(),
+    ]
 }
 
 fn host(out: &mut String, host: &HostRow) {

@@ -3,7 +3,6 @@
 use super::HostArgs;
 use crate::Error;
 use crate::up::rundir;
-use host::config::LoadError;
 use host::keeper::Ended;
 use host::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -63,13 +62,14 @@ pub fn keep() -> Result<(), Error> {
 
 /// All faults of a file of settings are shown at once.
 fn told(error: host::Error) -> Error {
-    let host::Error::Settings(LoadError::Wrong { path, errors, .. }) = &error else {
-        return Error::Host(error);
-    };
-    let lines: Vec<String> =
-        errors.iter().map(|fault| format!("  {}:{fault}", path.display())).collect();
-    let text = lines.join("\n");
-    Error::Message(format!("The settings are refused\n{text}"))
+    let host::Error::Settings(settings) = &error else { return Error::Host(error) };
+    match settings.faults() {
+        Some(faults) => {
+            let faults = faults.replace('\n', "\n  ");
+            Error::Message(format!("The settings are refused\n  {faults}"))
+        }
+        None => Error::Host(error),
+    }
 }
 
 /// What the manager has to say goes to standard error, which a service's log keeps.

@@ -62,7 +62,7 @@ pub enum Watcher {
 
 /// Reads the farm's file, and leaves the classes that were asked for.
 pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
-    let farm = farm::config::load(path).map_err(Error::FarmFile)?;
+    let farm = farm::config::load(path)?;
     let names: Vec<String> = farm.classes.iter().map(|class| class.name.clone()).collect();
     farm.only(only).map_err(|name| {
         Error::Message(format!(

@@ -1,29 +1,31 @@
 //! The live table: one line a guest, 80 columns and more.
 
-use base::plain;
+use base::{Column, Table, left, right};
 use farm::fleet::{Member, State};
 use farm::{Accel, WhyEmulation};
-use std::fmt::Write as _;
 
 /// The narrowest table that is drawn.
 const NARROWEST: usize = 20;
 
+const COLUMNS: [Column; 8] = [
+    left("GUEST").least(8),
+    left("STATE").gap(1).least(9),
+    right("CPUS").gap(1).least(5),
+    right("MEMORY").gap(1).least(7),
+    right("POOL").gap(1).least(7),
+    right("CPU%").gap(1).least(6),
+    right("STEAL%").gap(1).least(6),
+    left("LAST, AND WHY"),
+];
+
 /// The table of all guests.
 pub fn draw<'a>(members: impl Iterator<Item = &'a Member>, width: usize) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{:<8} {:<9} {:>5} {:>7} {:>7} {:>6} {:>6}  LAST, AND WHY",
-        "GUEST", "STATE", "CPUS", "MEMORY", "POOL", "CPU%", "STEAL%"
-    );
-    for member in members {
-        let line = row(member);
-        let _ = writeln!(out, "{}", plain(&line, width.max(NARROWEST)));
-    }
-    out
+    let mut table = Table::new(&COLUMNS);
+    members.for_each(|member| table.row(row(member)));
+    table.text_within(width.max(NARROWEST))
 }
 
-fn row(member: &Member) -> String {
+fn row(member: &Member) -> [String; 8] {
     let spec = member.spec();
     let (cpus, pool, reason) = match member.status() {
         Some(status) => (
@@ -44,15 +46,14 @@ fn row(member: &Member) -> String {
         }
         _ => reason,
     };
-    format!(
-        "{:<8} {:<9} {:>5} {:>7} {:>7} {:>6} {:>6}  {}",
-        spec.name,
-        member.state().word(),
+    [
+        spec.name.clone(),
+        member.state().word().to_owned(),
         cpus,
         format!("{}M", spec.memory_mib),
         pool,
         cpu,
         steal,
-        last
-    )
+        last,
+    ]
 }

@@ -1,0 +1,84 @@
+//! The text of a file of settings, and why a file is not taken.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::Fault;
+
+/// A larger file is a mistake: a class takes some 300 bytes.
+pub const FILE_MAX: u64 = 256 * 1024;
+
+/// Why a file of settings is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("The settings in {path} cannot be read")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is longer than any file of settings.
+    #[error("{path} has more than {} KiB: it is no file of settings", FILE_MAX / 1024)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is not text.
+    #[error("{path} is not UTF-8 at byte {offset}")]
+    Utf8 {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that is no character.
+        offset: usize,
+    },
+    /// Its text is wrong. The message has the first fault; [`LoadError::faults`] has all.
+    #[error("{path}:{}{}", .faults.first().map(Fault::to_string).unwrap_or_default(), more(.faults))]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, in the order of the text.
+        faults: Vec<Fault>,
+    },
+    /// A shadow policy has a shadow of its own.
+    #[error("{path} is a shadow policy and names another one: remove `shadow` from it")]
+    NestedShadow {
+        /// The shadow's file.
+        path: PathBuf,
+    },
+}
+
+impl LoadError {
+    /// Every fault of the file on a line, with its place; `None` if the text was not read.
+    pub fn faults(&self) -> Option<String> {
+        let LoadError::Wrong { path, faults } = self else { return None };
+        let lines: Vec<String> =
+            faults.iter().map(|fault| format!("{}:{fault}", path.display())).collect();
+        Some(lines.join("\n"))
+    }
+}
+
+fn more(faults: &[Fault]) -> String {
+    match faults.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    }
+}
+
+/// Reads a file's text.
+pub fn load(path: &Path) -> Result<String, LoadError> {
+    let path = path.to_path_buf();
+    let mut bytes = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
+    match read {
+        Err(source) => return Err(LoadError::Read { path, source }),
+        Ok(length) if length as u64 > FILE_MAX => return Err(LoadError::TooLong { path }),
+        Ok(_) => {}
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        LoadError::Utf8 { path, offset }
+    })
+}
