@@ -1,32 +1,11 @@
 //! The command line and the environment.
 
 use crate::error::Error;
+use clap::{Parser, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What `--help` prints.
-pub const HELP: &str = "\
-Usage: bench [--seconds N] [--only idle|farm] [--guests N]
-       bench --only day [--dir DIR]
-       bench --only scan|top
-       bench --collect
-       bench --soak
-
-Measures the guest daemon on this machine and prints each figure beside its promise.
-
-  --seconds N  how long the daemon is watched, 10 at least (default 60)
-  --collect    measure only what collecting costs the host; it needs no daemon
-  --soak       boots guests, one after the other, and counts those that hang
-  --only idle  instead: the host manager beside idle guests of 128 MiB, which takes some
-               ten minutes and 150 MiB of memory a guest
-  --only farm  instead: web servers from one template, of 96 MiB each; it sets up a memory
-               cgroup, compressed memory and KSM, and puts them back (root)
-  --guests N   how many of them (default 100)
-  --only day   instead: a day of 100 guests recorded, and every report over it
-  --only scan  only what it costs the daemon to find out who runs
-  --only top   only what `pinhead top` of 100 guests costs
-  --dir DIR    where the day is left, and used the next time
-
+const ENVIRONMENT: &str = "\
 Environment:
   SOAK_COUNT, SOAK_S390X_COUNT
                      guests that --soak boots (default 1000 and 300)
@@ -51,50 +30,60 @@ pub const PREADS: &str = "--preads";
 /// The first word of a process that stands for a guest's: see [`crate::collect`].
 pub const THREADS: &str = "--threads";
 
-/// The shortest time that gives two windows to compare.
-const MIN_SECONDS: u64 = 10;
-
-/// What to measure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Measures the guest daemon on this machine and prints each figure beside its promise
+#[derive(Clone, Debug, PartialEq, Eq, Parser)]
+#[command(name = "bench", after_help = ENVIRONMENT)]
 pub struct Args {
-    /// How long the processes are watched.
+    /// How long the daemon is watched, 10 seconds at least: two windows to compare
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
     pub seconds: u64,
-    /// Which part is measured.
-    pub part: Part,
-    /// Where the day of `--only day` is left.
+    /// Measure this instead
+    #[arg(long, value_enum)]
+    pub only: Option<Part>,
+    /// Measure only what collecting costs the host; it needs no daemon
+    #[arg(long)]
+    collect: bool,
+    /// Boot guests, one after the other, and count those that hang
+    #[arg(long, conflicts_with = "collect")]
+    soak: bool,
+    /// Where the day is left, and used the next time
+    #[arg(long = "dir", value_name = "DIR")]
     pub day: Option<PathBuf>,
-    /// How many idle guests there are.
+    /// How many idle guests or web servers there are
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub guests: u32,
     /// Where the daemons are, by architecture.
+    #[arg(skip)]
     pub guest_dir: PathBuf,
     /// The original daemon, if it is here.
+    #[arg(skip)]
     pub original: Option<PathBuf>,
     /// Another build of our daemon, to compare with.
+    #[arg(skip)]
     pub before: Option<PathBuf>,
 }
 
-/// Which figures are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A part that is measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// Those that any machine can give in minutes.
-    Usual,
-    /// The manager beside idle guests.
+    /// The host manager beside idle guests of 128 MiB: ten minutes, 150 MiB of memory a guest
     Idle,
-    /// The daemon's scan of tasks.
-    Scan,
-    /// The live screens.
-    Top,
-    /// A day of a hundred guests, and the reports over it.
-    Day,
-    /// Web servers from one template.
+    /// Web servers of 96 MiB from one template, with a memory cgroup, compressed memory and KSM,
+    /// which are put back (root)
     Farm,
+    /// A day of 100 guests recorded, and every report over it
+    Day,
+    /// What it costs the daemon to find out who runs
+    Scan,
+    /// What `pinhead top` of 100 guests costs
+    Top,
 }
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Print the help.
-    Help,
+    Help(String),
     /// Be the process that the daemon is compared with.
     Preads(Vec<PathBuf>),
     /// Be a process with so many threads.
@@ -113,62 +102,40 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Error> {
 }
 
 fn parse_with(
-    mut words: impl Iterator<Item = OsString>,
+    words: impl Iterator<Item = OsString>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Command, Error> {
-    let (mut seconds, mut part, mut guests, mut day) = (60, Part::Usual, 100, None);
-    while let Some(word) = words.next() {
-        match word.to_str() {
-            Some("-h" | "--help") => return Ok(Command::Help),
-            Some("--soak") => return Ok(Command::Soak),
-            Some("--collect") => return Ok(Command::Collect),
-            Some(PREADS) => return Ok(Command::Preads(words.map(PathBuf::from).collect())),
-            Some(THREADS) => {
-                let count = words.next().and_then(|n| n.to_str()?.parse().ok());
-                let missing = || Error::Usage("--threads needs a number".into());
-                return count.map(Command::Threads).ok_or_else(missing);
-            }
-            Some("--only") => match words.next().as_ref().and_then(|word| word.to_str()) {
-                Some("idle") => part = Part::Idle,
-                Some("farm") => part = Part::Farm,
-                Some("day") => part = Part::Day,
-                Some("scan") => part = Part::Scan,
-                Some("top") => part = Part::Top,
-                _ => {
-                    return Err(Error::Usage(
-                        "--only needs a part: idle, farm, day, scan or top".into(),
-                    ));
-                }
-            },
-            Some("--dir") => {
-                let missing = || Error::Usage("--dir needs a directory".into());
-                day = Some(words.next().map(PathBuf::from).ok_or_else(missing)?);
-            }
-            Some("--guests") => {
-                let number = words.next().and_then(|n| n.to_str()?.parse().ok());
-                let wrong = || Error::Usage("--guests needs a number, 1 at least".into());
-                guests = number.filter(|n| *n >= 1).ok_or_else(wrong)?;
-            }
-            Some("--seconds") => {
-                let number = words.next().and_then(|n| n.to_str()?.parse().ok());
-                let number = number.filter(|n| *n >= MIN_SECONDS);
-                let least = format!("--seconds needs a number, {MIN_SECONDS} at least");
-                seconds = number.ok_or(Error::Usage(least))?;
-            }
-            _ => {
-                let word = word.to_string_lossy();
-                return Err(Error::Usage(format!("No such option: {word}; try --help")));
-            }
+    let words: Vec<OsString> = words.collect();
+    match words.first().and_then(|word| word.to_str()) {
+        Some(PREADS) => {
+            return Ok(Command::Preads(words.into_iter().skip(1).map(PathBuf::from).collect()));
         }
+        Some(THREADS) => {
+            let count = words.get(1).and_then(|count| count.to_str()?.parse().ok());
+            let missing = || Error::Usage("--threads needs a number".into());
+            return count.map(Command::Threads).ok_or_else(missing);
+        }
+        _ => {}
     }
+    let args = match Args::try_parse_from(std::iter::once("bench".into()).chain(words)) {
+        Ok(args) if args.soak => return Ok(Command::Soak),
+        Ok(args) if args.collect => return Ok(Command::Collect),
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => return Err(Error::Usage(error.to_string())),
+        Err(help) => return Ok(Command::Help(help.to_string())),
+    };
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let guest_dir = set("PINHEAD_GUEST_DIR").ok_or_else(|| {
         Error::Usage(
             "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
         )
     })?;
-    let (original, before) = (set("ORIGINAL"), set("BEFORE"));
-    Ok(Command::Measure(Args { seconds, part, day, guests, guest_dir, original, before }))
+    Ok(Command::Measure(Args {
+        guest_dir,
+        original: set("ORIGINAL"),
+        before: set("BEFORE"),
+        ..args
+    }))
 }
 
 #[cfg(test)]
@@ -185,10 +152,17 @@ mod tests {
     #[test]
     fn the_environment_says_what_is_measured() {
         let guest = ("PINHEAD_GUEST_DIR", "/g");
-        let (part, guests, day) = (Part::Usual, 100, None);
-        let guest_dir = PathBuf::from("/g");
-        let (original, before) = (None, None);
-        let expected = Args { seconds: 60, part, day, guests, guest_dir, original, before };
+        let expected = Args {
+            seconds: 60,
+            only: None,
+            collect: false,
+            soak: false,
+            day: None,
+            guests: 100,
+            guest_dir: PathBuf::from("/g"),
+            original: None,
+            before: None,
+        };
         // A variable that is set to nothing is as good as not set.
         let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
         assert_eq!(found, Command::Measure(expected.clone()));
@@ -196,22 +170,23 @@ mod tests {
         let expected = Args { seconds: 12, original: Some("/o".into()), ..expected };
         assert_eq!(found, Command::Measure(expected.clone()));
         let found = command("--only idle --guests 7", &[guest]).unwrap();
-        let idle = Args { seconds: 60, part: Part::Idle, guests: 7, original: None, ..expected };
+        let idle =
+            Args { seconds: 60, only: Some(Part::Idle), guests: 7, original: None, ..expected };
         assert_eq!(found, Command::Measure(idle.clone()));
         let found = command("--only day --dir /d", &[guest]).unwrap();
-        let day = Args { part: Part::Day, guests: 100, day: Some("/d".into()), ..idle };
+        let day = Args { only: Some(Part::Day), guests: 100, day: Some("/d".into()), ..idle };
         assert_eq!(found, Command::Measure(day));
     }
 
     #[test]
     fn mistakes_are_named() {
         for (line, part) in [
-            ("--seconds", "10 at least"),
-            ("--seconds 9", "10 at least"),
-            ("--quick", "No such option: --quick"),
-            ("--only", "--only needs a part: idle, farm, day, scan or top"),
-            ("--dir", "--dir needs a directory"),
-            ("--guests 0", "1 at least"),
+            ("--seconds", "a value is required for '--seconds <N>'"),
+            ("--seconds 9", "9 is not in 10.."),
+            ("--quick", "unexpected argument '--quick'"),
+            ("--only", "possible values: idle, farm, day, scan, top"),
+            ("--dir", "a value is required for '--dir <DIR>'"),
+            ("--guests 0", "0 is not in 1.."),
             ("", "PINHEAD_GUEST_DIR"),
         ] {
             match command(line, &[]) {

@@ -42,7 +42,7 @@ use table::Table;
 
 fn main() -> ExitCode {
     let outcome = match args::parse(std::env::args_os().skip(1)) {
-        Ok(Command::Help) => print(args::HELP).map(|()| ExitCode::SUCCESS),
+        Ok(Command::Help(text)) => print(&text).map(|()| ExitCode::SUCCESS),
         Ok(Command::Preads(files)) => baseline::run(&files).map(|()| ExitCode::SUCCESS),
         Ok(Command::Collect) => only_collecting(),
         Ok(Command::Threads(count)) => collect::be_guest(count).map(|()| ExitCode::SUCCESS),
@@ -59,15 +59,15 @@ fn main() -> ExitCode {
 /// A promise that is missed is printed; only what cannot be measured is a failure.
 fn measure(args: &Args) -> Result<ExitCode, Error> {
     let mut table = Table::new();
-    if args.part != Part::Usual {
-        match args.part {
+    if let Some(part) = args.only {
+        match part {
             Part::Day => {
                 table.section("a day of 100 guests", day::rows(args.day.as_deref()));
             }
             Part::Scan => table.section("the scan of tasks", scan::rows(&args.guest_dir)),
             Part::Farm => farm::measure(args, &mut table),
             Part::Top => table.section("the live screens", top::rows(args)),
-            Part::Idle | Part::Usual => idle::measure(args, &mut table),
+            Part::Idle => idle::measure(args, &mut table),
         }
         print(&table.text())?;
         return Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
