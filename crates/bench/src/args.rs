@@ -35,7 +35,8 @@ pub const THREADS: &str = "--threads";
 #[command(name = "bench", after_help = ENVIRONMENT)]
 pub struct Args {
     /// How long the daemon is watched, 10 seconds at least: two windows to compare
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(10..))]
     pub seconds: u64,
     /// Measure this instead
     #[arg(long, value_enum)]
@@ -50,7 +51,8 @@ pub struct Args {
     #[arg(long = "dir", value_name = "DIR")]
     pub day: Option<PathBuf>,
     /// How many idle guests or web servers there are
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub guests: u32,
     /// Where the daemons are, by architecture.
     #[arg(skip)]

@@ -35,7 +35,7 @@ pub enum LoadError {
         offset: usize,
     },
     /// Its text is wrong. The message has the first fault; [`LoadError::faults`] has all.
-    #[error("{path}:{}{}", .faults.first().map(Fault::to_string).unwrap_or_default(), more(.faults))]
+    #[error("{path}{}", first(.faults))]
     Wrong {
         /// The file.
         path: PathBuf,
@@ -60,10 +60,11 @@ impl LoadError {
     }
 }
 
-fn more(faults: &[Fault]) -> String {
-    match faults.len() {
-        0 | 1 => String::new(),
-        count => format!(", and {} more", count - 1),
+fn first(faults: &[Fault]) -> String {
+    match faults {
+        [] => String::new(),
+        [only] => format!(":{only}"),
+        [first, rest @ ..] => format!(":{first}, and {} more", rest.len()),
     }
 }
 
