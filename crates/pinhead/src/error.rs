@@ -38,12 +38,23 @@ pub enum Error {
     /// The screens cannot be shown.
     #[error(transparent)]
     Top(top::Error),
+    /// A step that the system, or a library, refused.
+    #[error("{what}")]
+    Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// Anything else, in a sentence that says what would be right.
     #[error("{0}")]
     Message(String),
 }
 
 impl Error {
+    /// What could not be done, and what kept it from that.
+    pub fn step<E>(what: impl Into<String>, source: E) -> Error
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Error::Step { what: what.into(), source: source.into() }
+    }
+
     pub(crate) fn read(path: &Path, source: io::Error) -> Error {
         Error::Read { path: path.into(), source }
     }

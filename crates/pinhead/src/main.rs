@@ -59,7 +59,7 @@ fn print(text: &str) -> Result<ExitCode, Error> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        Err(e) => Err(Error::Message(format!("Cannot write the answer: {e}"))),
+        Err(e) => Err(Error::step("Cannot write the answer", e)),
     }
 }
 

@@ -42,6 +42,51 @@ impl fmt::Display for Severity {
     }
 }
 
+/// The codes of all diagnostics. A code is never used for something else.
+pub const CODES: &[&str] = &[
+    "always-true",
+    "cmm-max",
+    "cpu-bounds",
+    "defined-twice",
+    "empty-number",
+    "empty-rule",
+    "fixed-inc",
+    "group-off",
+    "history",
+    "ignored-line",
+    "ignored-text",
+    "indented-comment",
+    "language",
+    "line-too-long",
+    "name",
+    "never-true",
+    "no-dec",
+    "no-pool",
+    "no-step",
+    "nothing-to-do",
+    "number",
+    "oscillation",
+    "other-group",
+    "overruled",
+    "per-second",
+    "precedence",
+    "quotes",
+    "recursion",
+    "retired-counter",
+    "shared-in-cache",
+    "steal-as-active",
+    "syntax",
+    "too-deep",
+    "too-large",
+    "too-many-variables",
+    "type",
+    "unknown-counter",
+    "unknown-name",
+    "update",
+    "used-before-defined",
+    "wrong-file",
+];
+
 /// One thing to say about a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -61,6 +106,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub(crate) fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        debug_assert!(CODES.contains(&code), "{code} is not in the table");
         Diagnostic {
             severity: Severity::Error,
             code,

@@ -26,7 +26,7 @@ mod range;
 
 pub use ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
 pub use compile::{Machine, compile};
-pub use diag::{Diagnostic, Severity, Span, has_errors, line_column, one_line};
+pub use diag::{CODES, Diagnostic, Severity, Span, has_errors, line_column, one_line};
 pub use explain::{Explanation, Piece, Value, explain};
 pub use file::{FileKind, Language, MAX_FILE, Name, RuleFile, RuleText, Setting, Variable, parse};
 pub use lint::lint;

@@ -128,14 +128,13 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
         out: args.out.clone(),
         tools: Tools {
             program: std::env::current_exe()
-                .map_err(|e| Error::Message(format!("Cannot tell which program this is: {e}")))?,
-            farms: rundir::base()
-                .map_err(|e| Error::Message(format!("No place for the farm's sockets: {e}")))?,
+                .map_err(|e| Error::step("Cannot tell which program this is", e))?,
+            farms: rundir::base().map_err(|e| Error::step("No place for the farm's sockets", e))?,
         },
     };
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(lab::stop_flag()))
-            .map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+            .map_err(|e| Error::step("Cannot collect signals", e))?;
     }
     let outcome = Outcome {
         format: lab::outcome::FORMAT,
@@ -227,5 +226,5 @@ fn shown(text: &str) -> String {
 
 fn json(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string_pretty(value)
-        .map_err(|error| Error::Message(format!("This cannot be written as JSON: {error}")))
+        .map_err(|error| Error::step("This cannot be written as JSON", error))
 }

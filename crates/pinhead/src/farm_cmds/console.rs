@@ -44,8 +44,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let left = relay(stream, &stdin);
     let line_end = if raw.is_some() { "\n" } else { "" };
     drop(raw);
-    left.map(|()| line_end.to_owned())
-        .map_err(|e| Error::Message(format!("The console is lost: {e}")))
+    left.map(|()| line_end.to_owned()).map_err(|e| Error::step("The console is lost", e))
 }
 
 /// A terminal whose keys go to the guest as they are. Dropping it makes it what it was.
@@ -60,7 +59,7 @@ impl Raw<'_> {
         if !stdin.is_terminal() {
             return Ok(None);
         }
-        let wrong = |e| Error::Message(format!("The terminal's settings: {e}"));
+        let wrong = |e| Error::step("The terminal's settings", e);
         let before = tcgetattr(stdin).map_err(wrong)?;
         let mut raw = before.clone();
         raw.make_raw();

@@ -28,7 +28,7 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
     let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
     let gone = |patience| {
         wait_for_exit(found.pid, patience)
-            .map_err(|e| Error::Message(format!("Process {} cannot be watched: {e}", found.pid)))
+            .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e))
     };
     let mut how = "";
     if asked.is_err() || !gone(PATIENCE)? {

@@ -85,7 +85,7 @@ pub fn logs(args: &LogsArgs) -> Result<String, Error> {
     }
     let mut lines = Lines::new(&mut out);
     let written = lines.write_all(text.as_bytes()).and_then(|()| lines.finish());
-    written.map_err(|e| Error::Message(format!("The log cannot be shown: {e}")))?;
+    written.map_err(|e| Error::step("The log cannot be shown", e))?;
     if !out.ends_with(b"\n") && !out.is_empty() {
         out.push(b'\n');
     }

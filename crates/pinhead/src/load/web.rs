@@ -64,7 +64,7 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     let is_ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, is_ended.clone())
-            .map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+            .map_err(|e| Error::step("Cannot collect signals", e))?;
     }
     let mut screen = Screen::new();
     let outcome = ::load::run(plan, &mut |progress| {

@@ -275,5 +275,5 @@ pub(crate) fn unexpected() -> Error {
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
-        .map_err(|error| Error::Message(format!("The answer cannot be written as JSON: {error}")))
+        .map_err(|error| Error::step("The answer cannot be written as JSON", error))
 }

@@ -56,7 +56,7 @@ pub fn keep() -> Result<(), Error> {
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(Error::Message("Some guests did not get all back".into())),
-        Err(error) => Err(Error::Message(format!("The keeper cannot go on: {error}"))),
+        Err(error) => Err(Error::step("The keeper cannot go on", error)),
     }
 }
 
@@ -86,5 +86,5 @@ fn signal_pipe(signals: &[i32]) -> Result<UnixStream, Error> {
         }
         Ok(receiver)
     };
-    pipe().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))
+    pipe().map_err(|e| Error::step("Cannot collect signals", e))
 }

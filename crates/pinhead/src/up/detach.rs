@@ -25,7 +25,7 @@ const LINE_MAX: u64 = 1 << 20;
 pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
     // What is wrong with the file is told here, before anything is started.
     serve::load(path, only)?;
-    let wrong = |what: &str, e: std::io::Error| Error::Message(format!("{what}: {e}"));
+    let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
     let path = std::path::absolute(path).map_err(|e| wrong("Where the file is", e))?;
     let mut command = Command::new(program);
@@ -90,9 +90,9 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     // It fails only for who is the first of a group already, and then there is nothing to leave.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
-    let out: OwnedFd = out.map_err(|e| Error::Message(format!("No output: {e}")))?;
+    let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;
     let pipe = PipeWriter::from(out);
-    let mut last = pipe.try_clone().map_err(|e| Error::Message(format!("No output: {e}")))?;
+    let mut last = pipe.try_clone().map_err(|e| Error::step("No output", e))?;
     silence_output();
     let outcome = serve::load(&args.farm, &args.only).and_then(|farm| {
         let watcher = Watcher::Starter(pipe);

@@ -90,7 +90,7 @@ pub fn run(run: Run) -> Result<(), Error> {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None),
         Watcher::Here(UpFormat::Table) => (Progress::shown(), None),
         Watcher::Starter(pipe) => {
-            let copy = pipe.try_clone().map_err(|e| Error::Message(format!("A pipe: {e}")))?;
+            let copy = pipe.try_clone().map_err(|e| Error::step("A pipe", e))?;
             let for_polling = pipe.try_clone();
             (
                 Progress::piped(std::fs::File::from(std::os::fd::OwnedFd::from(copy))),
@@ -100,14 +100,14 @@ pub fn run(run: Run) -> Result<(), Error> {
     };
     let plan = plan::prepare(&farm, &mut progress);
     let plan = plan.inspect_err(|_| progress.clear())?;
-    let signals = signals().map_err(|e| Error::Message(format!("Cannot collect signals: {e}")))?;
+    let signals = signals().map_err(|e| Error::step("Cannot collect signals", e))?;
     let Plan { mut seats, occupants, has_clones } = plan;
     // It outlives everything below, which has its files in it.
     let run_dir = give_run_dir(seats.iter_mut().map(|seat| &mut seat.spec))
-        .map_err(|e| Error::Message(format!("No directory for the farm's sockets: {e}")))?;
+        .map_err(|e| Error::step("No directory for the farm's sockets", e))?;
     run_dir
         .note(&farm.name)
-        .map_err(|e| Error::Message(format!("The farm's directory cannot be written: {e}")))?;
+        .map_err(|e| Error::step("The farm's directory cannot be written", e))?;
     // What is not allowed is seen when the files are opened.
     let _ = farm::raise_files();
     let mut tiers = Tiers::open(&farm.limits)?;
