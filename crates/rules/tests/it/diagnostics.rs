@@ -86,7 +86,7 @@ fn lines_and_columns_count_from_one() {
     assert_eq!([at(0), at(2), at(3), at(4), at(5)], [(1, 1), (1, 3), (2, 1), (3, 1), (3, 2)]);
     assert_eq!(at(999), (3, 3));
     let diagnostic = Diagnostic::warning("syntax", rules::Span::new(4, 5), "It is so").help("do");
-    assert_eq!(one_line("f", text, &diagnostic), "f:3:1: warning[code]: It is so; do");
+    assert_eq!(one_line("f", text, &diagnostic), "f:3:1: warning[syntax]: It is so; do");
 }
 
 #[test]
