@@ -2,7 +2,7 @@
 //! and the files are written after each.
 
 use crate::clock::Clock;
-use crate::outcome::{Measure, Outcome, Phase, Run};
+use crate::outcome::{Measures, Outcome, Phase, Run};
 use crate::site::Tools;
 use crate::{Error, shelf, stop, text};
 use std::path::PathBuf;
@@ -31,26 +31,6 @@ pub struct Bench<'a> {
     outcome: Outcome,
     clock: Clock,
     say: &'a mut dyn FnMut(&str),
-}
-
-/// Collects the measures of a phase.
-#[derive(Debug, Default)]
-pub struct Measures(Vec<Measure>);
-
-impl Measures {
-    /// Notes a number. What is not a number is not noted.
-    pub fn note(&mut self, name: &str, unit: &str, value: f64) {
-        if value.is_finite() {
-            self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });
-        }
-    }
-
-    /// Notes a number if there is one.
-    pub fn note_some(&mut self, name: &str, unit: &str, value: Option<f64>) {
-        if let Some(value) = value {
-            self.note(name, unit, value);
-        }
-    }
 }
 
 impl<'a> Bench<'a> {
@@ -104,7 +84,7 @@ impl<'a> Bench<'a> {
             Err(error) => (None, Some(base::chain(&error))),
         };
         let seconds = self.clock.seconds() - began;
-        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.0 };
+        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.into_vec() };
         let line = format!("{case}, {repetition}: {}", text::phase_line(&phase));
         self.say(&line);
         self.run(case, repetition).phases.push(phase);

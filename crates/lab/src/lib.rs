@@ -33,10 +33,10 @@ mod swap;
 mod text;
 pub mod view;
 
-pub use bench::{Asked, Bench, Measures};
+pub use bench::{Asked, Bench};
 pub use compare::compare;
 pub use error::Error;
-pub use outcome::Outcome;
+pub use outcome::{Measures, Outcome};
 pub use page::page;
 pub use stats::Spread;
 pub use stop::stop_flag;

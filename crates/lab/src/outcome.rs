@@ -145,3 +145,28 @@ impl Phase {
         self.measures.iter().find(|found| found.name == measure).map(|found| found.value)
     }
 }
+
+/// Collects the measures of a phase.
+#[derive(Debug, Default)]
+pub struct Measures(Vec<Measure>);
+
+impl Measures {
+    /// Notes a number. What is not a number is not noted.
+    pub fn note(&mut self, name: &str, unit: &str, value: f64) {
+        if value.is_finite() {
+            self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });
+        }
+    }
+
+    /// Notes a number if there is one.
+    pub fn note_some(&mut self, name: &str, unit: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.note(name, unit, value);
+        }
+    }
+
+    /// All of them, in the order in which they were noted.
+    pub(crate) fn into_vec(self) -> Vec<Measure> {
+        self.0
+    }
+}
