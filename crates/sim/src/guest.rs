@@ -107,6 +107,17 @@ pub struct Guest {
     pub counters: Counters,
     /// What it gave, before it killed, of its balloon.
     pub took_back_kib: u64,
+    held: Held,
+    boot_ms: u64,
+    killed_ms: Option<u64>,
+    kswapd_kib: u64,
+    wait_us: u64,
+    moved_ms: u64,
+}
+
+/// What its memory is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
     anon_kib: u64,
     swapped_kib: u64,
     hot_kib: u64,
@@ -115,11 +126,6 @@ pub struct Guest {
     free_touched_kib: u64,
     free_untouched_kib: u64,
     stranded_kib: u64,
-    boot_ms: u64,
-    killed_ms: Option<u64>,
-    kswapd_kib: u64,
-    wait_us: u64,
-    moved_ms: u64,
 }
 
 impl Guest {
@@ -131,14 +137,10 @@ impl Guest {
             balloon: Balloon::at(spec.max_kib - actual_kib),
             counters: Counters::default(),
             took_back_kib: 0,
-            anon_kib: 0,
-            swapped_kib: 0,
-            hot_kib: 0,
-            hot_lost_kib: 0,
-            cold_kib: 0,
-            free_touched_kib: 0,
-            free_untouched_kib: actual_kib.saturating_sub(KERNEL_KIB),
-            stranded_kib: 0,
+            held: Held {
+                free_untouched_kib: actual_kib.saturating_sub(KERNEL_KIB),
+                ..Held::default()
+            },
             boot_ms: now_ms,
             killed_ms: None,
             kswapd_kib: 0,
@@ -154,33 +156,33 @@ impl Guest {
 
     /// What the host holds of it.
     pub fn resident_kib(&self) -> u64 {
-        let used = KERNEL_KIB + self.anon_kib + self.hot_kib + self.cold_kib;
-        used + self.free_touched_kib + self.stranded_kib
+        let used = KERNEL_KIB + self.held.anon_kib + self.held.hot_kib + self.held.cold_kib;
+        used + self.held.free_touched_kib + self.held.stranded_kib
     }
 
     /// MemFree.
     pub fn free_kib(&self) -> u64 {
-        self.free_touched_kib + self.free_untouched_kib
+        self.held.free_touched_kib + self.held.free_untouched_kib
     }
 
     /// MemAvailable.
     pub fn available_kib(&self) -> u64 {
-        (self.free_kib() + self.hot_kib + self.cold_kib).saturating_sub(self.low_kib())
+        (self.free_kib() + self.held.hot_kib + self.held.cold_kib).saturating_sub(self.low_kib())
     }
 
     /// Page cache, all of it, and what is used again.
     pub fn cache_kib(&self) -> (u64, u64) {
-        (self.hot_kib + self.cold_kib, self.hot_kib)
+        (self.held.hot_kib + self.held.cold_kib, self.held.hot_kib)
     }
 
     /// Free swap space.
     pub fn swap_free_kib(&self) -> u64 {
-        self.spec.swap_kib - self.swapped_kib
+        self.spec.swap_kib - self.held.swapped_kib
     }
 
     /// Anonymous memory that is in memory.
     pub fn anon_kib(&self) -> u64 {
-        self.anon_kib
+        self.held.anon_kib
     }
 
     /// Time that some task waited in the last step, in microseconds.
@@ -190,15 +192,16 @@ impl Guest {
 
     /// What its programs want and do not have in memory.
     pub fn unmet_kib(&self, now_ms: u64) -> u64 {
-        self.wanted_kib(now_ms).saturating_sub(self.anon_kib)
+        self.wanted_kib(now_ms).saturating_sub(self.held.anon_kib)
     }
 
     /// Whether its virtual CPUs rest.
     pub fn is_asleep(&self, now_ms: u64) -> bool {
-        let busy = self.spec.files.cold_kib_s > 0 && self.cold_kib < self.spec.files.cold_kib_max;
+        let busy =
+            self.spec.files.cold_kib_s > 0 && self.held.cold_kib < self.spec.files.cold_kib_max;
         let moved = now_ms.saturating_sub(self.moved_ms) < 2 * STEP_MS;
         let rests = self.spec.load.rests(now_ms - self.boot_ms) && !busy && !moved;
-        rests && self.unmet_kib(now_ms) <= self.swapped_kib
+        rests && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
     /// Whether its kernel took from its balloon not long ago, and it is not at its target.
@@ -234,13 +237,17 @@ impl Guest {
             self.files_step();
         }
         if self.spec.traits.reports && now_ms.is_multiple_of(REPORT_MS) {
-            let told = self.free_touched_kib * REPORT_PERMILLE / 1000;
-            self.free_touched_kib -= told;
-            self.free_untouched_kib += told;
+            let told = self.held.free_touched_kib * REPORT_PERMILLE / 1000;
+            self.held.free_touched_kib -= told;
+            self.held.free_untouched_kib += told;
         }
         self.wait_us = self.wait_us.min(STEP_MS * 1000);
         self.counters.psi_us += self.wait_us;
-        let parts = KERNEL_KIB + self.anon_kib + self.hot_kib + self.cold_kib + self.free_kib();
+        let parts = KERNEL_KIB
+            + self.held.anon_kib
+            + self.held.hot_kib
+            + self.held.cold_kib
+            + self.free_kib();
         assert_eq!(parts, self.actual_kib(), "the model lost memory of a guest");
     }
 
@@ -268,13 +275,13 @@ impl Guest {
         let taken = most.min(self.free_kib().saturating_sub(low));
         let free = self.free_kib().max(1);
         let touched =
-            (u128::from(taken) * u128::from(self.free_touched_kib) / u128::from(free)) as u64;
-        let untouched = (taken - touched).min(self.free_untouched_kib);
+            (u128::from(taken) * u128::from(self.held.free_touched_kib) / u128::from(free)) as u64;
+        let untouched = (taken - touched).min(self.held.free_untouched_kib);
         let touched = taken - untouched;
-        self.free_touched_kib -= touched;
-        self.free_untouched_kib -= untouched;
+        self.held.free_touched_kib -= touched;
+        self.held.free_untouched_kib -= untouched;
         if !self.spec.traits.yields {
-            self.stranded_kib += touched;
+            self.held.stranded_kib += touched;
         }
         taken
     }
@@ -282,23 +289,23 @@ impl Guest {
     fn deflate(&mut self, most: u64) -> u64 {
         let given = most.min(self.balloon.size_kib);
         self.balloon.size_kib -= given;
-        let stranded = given.min(self.stranded_kib);
-        self.stranded_kib -= stranded;
-        self.free_touched_kib += stranded;
-        self.free_untouched_kib += given - stranded;
+        let stranded = given.min(self.held.stranded_kib);
+        self.held.stranded_kib -= stranded;
+        self.held.free_touched_kib += stranded;
+        self.held.free_untouched_kib += given - stranded;
         given
     }
 
     fn programs_step(&mut self, now_ms: u64) {
         let wanted = self.wanted_kib(now_ms);
-        let held = self.anon_kib + self.swapped_kib;
+        let held = self.held.anon_kib + self.held.swapped_kib;
         if wanted < held {
             let less = held - wanted;
             let of_swap =
-                (u128::from(less) * u128::from(self.swapped_kib) / u128::from(held)) as u64;
-            self.swapped_kib -= of_swap;
-            self.anon_kib -= less - of_swap;
-            self.free_touched_kib += less - of_swap;
+                (u128::from(less) * u128::from(self.held.swapped_kib) / u128::from(held)) as u64;
+            self.held.swapped_kib -= of_swap;
+            self.held.anon_kib -= less - of_swap;
+            self.held.free_touched_kib += less - of_swap;
             return;
         }
         let more = (wanted - held).min(TAKE_KIB);
@@ -306,13 +313,13 @@ impl Guest {
             return;
         }
         let got = self.room(more);
-        self.anon_kib += got;
+        self.held.anon_kib += got;
         if got == more {
             return;
         }
         self.wait_us = STEP_MS * 1000;
         self.counters.stalls += 1;
-        if self.swap_free_kib() > 0 || self.hot_kib + self.cold_kib > 0 {
+        if self.swap_free_kib() > 0 || self.held.hot_kib + self.held.cold_kib > 0 {
             return;
         }
         if self.spec.traits.deflates_on_oom && self.balloon.size_kib > 0 {
@@ -322,8 +329,8 @@ impl Guest {
         }
         self.counters.oom_kills += 1;
         self.killed_ms = Some(now_ms);
-        self.free_touched_kib += self.anon_kib;
-        (self.anon_kib, self.swapped_kib) = (0, 0);
+        self.held.free_touched_kib += self.held.anon_kib;
+        (self.held.anon_kib, self.held.swapped_kib) = (0, 0);
     }
 
     /// Takes so much, or less, from what is free, and makes it free. What is taken counts as
@@ -333,70 +340,70 @@ impl Guest {
         self.reclaim(lack);
         // The last of its memory is for the kernel alone.
         let taken = kib.min(self.free_kib().saturating_sub(self.low_kib() / 2));
-        let touched = taken.min(self.free_touched_kib);
-        self.free_touched_kib -= touched;
-        self.free_untouched_kib -= taken - touched;
+        let touched = taken.min(self.held.free_touched_kib);
+        self.held.free_touched_kib -= touched;
+        self.held.free_untouched_kib -= taken - touched;
         taken
     }
 
     /// Frees so much, or less: cold cache, hot cache, memory of programs. Who wants it waits.
     fn reclaim(&mut self, kib: u64) {
-        let cold = kib.min(self.cold_kib);
-        let hot = (kib - cold).min(self.hot_kib);
-        self.cold_kib -= cold;
-        self.hot_kib -= hot;
-        self.hot_lost_kib += hot;
+        let cold = kib.min(self.held.cold_kib);
+        let hot = (kib - cold).min(self.held.hot_kib);
+        self.held.cold_kib -= cold;
+        self.held.hot_kib -= hot;
+        self.held.hot_lost_kib += hot;
         let direct = (cold + hot).saturating_sub(self.kswapd_kib);
         self.kswapd_kib -= (cold + hot).min(self.kswapd_kib);
         self.counters.stalls += direct >> 10;
         self.wait_us += (RECLAIM_US_MIB * direct) >> 10;
         let left = kib - cold - hot;
-        let out = left.min(self.swap_free_kib()).min(self.anon_kib).min(DISK_KIB);
-        self.anon_kib -= out;
-        self.swapped_kib += out;
+        let out = left.min(self.swap_free_kib()).min(self.held.anon_kib).min(DISK_KIB);
+        self.held.anon_kib -= out;
+        self.held.swapped_kib += out;
         self.counters.swap_out += out / 4;
         self.wait_us += (DISK_US_MIB * out) >> 10;
-        self.free_touched_kib += cold + hot + out;
+        self.held.free_touched_kib += cold + hot + out;
     }
 
     /// Programs touch what was swapped of the memory that they use.
     fn swap_in_step(&mut self) {
-        let all = self.anon_kib + self.swapped_kib;
+        let all = self.held.anon_kib + self.held.swapped_kib;
         let quiet = all * (1000 - self.spec.busy_permille) / 1000;
-        let missed = self.swapped_kib.saturating_sub(quiet);
+        let missed = self.held.swapped_kib.saturating_sub(quiet);
         let most = missed.min(DISK_KIB);
         if most == 0 {
             return;
         }
-        let got = self.room(most).min(self.swapped_kib);
-        self.anon_kib += got;
-        self.swapped_kib -= got;
+        let got = self.room(most).min(self.held.swapped_kib);
+        self.held.anon_kib += got;
+        self.held.swapped_kib -= got;
         self.counters.swap_in += got / 4;
         self.counters.major_faults += got / 4;
         self.wait_us += (DISK_US_MIB * most) >> 10;
     }
 
     fn files_step(&mut self) {
-        let missed = self.spec.files.hot_kib.saturating_sub(self.hot_kib).min(DISK_KIB);
+        let missed = self.spec.files.hot_kib.saturating_sub(self.held.hot_kib).min(DISK_KIB);
         if missed > 0 {
-            let free = self.free_kib().saturating_sub(self.low_kib()) + self.cold_kib;
+            let free = self.free_kib().saturating_sub(self.low_kib()) + self.held.cold_kib;
             // Where nothing is left the cache turns over in itself.
             let got = if free > 0 { self.room(missed.min(free)) } else { 0 };
-            self.hot_kib += got;
-            let again = missed.min(self.hot_lost_kib);
-            self.hot_lost_kib -= got.min(self.hot_lost_kib);
+            self.held.hot_kib += got;
+            let again = missed.min(self.held.hot_lost_kib);
+            self.held.hot_lost_kib -= got.min(self.held.hot_lost_kib);
             self.counters.refaults += again / 4;
             self.counters.major_faults += again / 4;
             self.wait_us += (DISK_US_MIB * again) >> 10;
         }
         let files = self.spec.files;
         let new = (files.cold_kib_s * STEP_MS / 1000)
-            .min(files.cold_kib_max.saturating_sub(self.cold_kib));
+            .min(files.cold_kib_max.saturating_sub(self.held.cold_kib));
         // What is read once takes the place of what was read once before it.
         let got = new.min(self.free_kib().saturating_sub(self.low_kib()));
-        let touched = got.min(self.free_touched_kib);
-        self.free_touched_kib -= touched;
-        self.free_untouched_kib -= got - touched;
-        self.cold_kib += got;
+        let touched = got.min(self.held.free_touched_kib);
+        self.held.free_touched_kib -= touched;
+        self.held.free_untouched_kib -= got - touched;
+        self.held.cold_kib += got;
     }
 }

@@ -2,4 +2,5 @@
 
 mod layers;
 mod links;
+mod shape;
 mod text;

@@ -3,7 +3,7 @@
 
 use super::super::model::{Decided, Model};
 use super::super::view::View;
-use super::{Room, name, size_of, time};
+use super::room::{Room, name, size_of, time};
 use base::plain;
 
 /// The columns of names on narrow and on wide terminals.

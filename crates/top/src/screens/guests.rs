@@ -3,7 +3,7 @@
 use super::super::model::Model;
 use super::super::sample::Seen;
 use super::super::view::{Column, View};
-use super::{Room, last, name, size};
+use super::room::{Room, last, name, size};
 use base::plain;
 use reports::shown;
 

@@ -1,7 +1,7 @@
 //! What the host's memory is used for, and the tiers below it.
 
 use super::super::sample::Sample;
-use super::{Room, name, size};
+use super::room::{Room, name, size};
 use reports::shown;
 
 /// A part with all of the memory has so long a bar.

@@ -3,7 +3,8 @@
 use super::super::model::{HISTORY, Model};
 use super::super::sample::Sample;
 use super::super::view::{Shown, View};
-use super::{Room, bars, guests, name, size, size_of};
+use super::guests;
+use super::room::{Room, bars, name, size, size_of};
 use host::control::KsmPhase;
 use reports::shown;
 

@@ -1,0 +1,90 @@
+//! What the screens share: where they have to fit in, and how numbers and names are shown.
+
+use base::plain;
+use host::control::SizeAction;
+use reports::{Zone, clock_text, shown};
+
+/// How lines are to look.
+pub(crate) struct Look<'a> {
+    pub(crate) zone: &'a dyn Zone,
+    /// The terminal has no other characters.
+    pub(crate) is_ascii: bool,
+    /// Lines are written down, where nobody presses keys.
+    pub(crate) is_text: bool,
+}
+
+/// Where a screen has to fit in.
+pub(super) struct Room<'a> {
+    pub(super) width: usize,
+    /// Lines between head and foot.
+    pub(super) height: usize,
+    pub(super) look: &'a Look<'a>,
+}
+
+/// The time of the day, to the second.
+pub(super) fn time(at_ms: i64, look: &Look<'_>) -> String {
+    let text = clock_text(at_ms / 1000 * 1000, look.zone);
+    if text.len() == "00:00".len() { text + ":00" } else { text }
+}
+
+/// Levels of a line of bars, from the lowest.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
+
+/// Values as a line of bars between 0 and the most, newest last. What is missing is a gap.
+pub(super) fn bars(
+    values: impl Iterator<Item = Option<f64>>,
+    most: f64,
+    look: &Look<'_>,
+) -> String {
+    let levels = if look.is_ascii { ASCII_BARS } else { BARS };
+    let bar = |value: Option<f64>| {
+        let Some(value) = value.filter(|_| most > 0.0) else { return ' ' };
+        let level = (value / most * levels.len() as f64).clamp(0.0, (levels.len() - 1) as f64);
+        levels[level as usize]
+    };
+    values.map(bar).collect()
+}
+
+/// A size in MiB in five characters, and in GiB where it does not fit.
+pub(super) fn size(mib: Option<f64>) -> String {
+    match mib {
+        Some(mib) if mib >= 99_999.5 => format!("{:.0}G", mib / 1024.0),
+        mib => shown(mib, 0),
+    }
+}
+
+pub(super) fn size_of(bytes: Option<u64>) -> String {
+    size(bytes.map(|bytes| bytes as f64 / 1_048_576.0))
+}
+
+/// A name that was chosen outside, in just so many columns.
+pub(super) fn name(text: &str, width: usize) -> String {
+    format!("{:<width$}", plain(text, width))
+}
+
+/// The last word of a guest's decision: why nothing is done, or what was and why.
+pub(super) fn last(row: &host::control::GuestRow) -> String {
+    if let Some(why) = &row.unusable {
+        return why.clone();
+    }
+    let words = [row.action.map(SizeAction::name), row.reason.as_deref()];
+    words.into_iter().flatten().collect::<Vec<_>>().join(": ")
+}
+
+/// A text over several lines, broken between words.
+pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(indent).max(1);
+    let text = plain(text, 2_000);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
+}
