@@ -195,7 +195,7 @@ mod tests {
                 break;
             }
         }
-        assert!(port.unsaid > 0, "it must not be kept for ever");
+        assert!(port.unsaid > 0, "it must not be kept forever");
         assert!(port.out.len() <= OUT_MAX + wire::MAX_FRAME);
     }
 }

@@ -1,4 +1,4 @@
-//! Stretches of work of a virtual CPU and its rests between them, reckoned from a look each
+//! Stretches of work of a virtual CPU and its rests between them, estimated from a look each
 //! second: how long it ran and waited, and how often it was dispatched since the last look.
 //!
 //! What was dispatched n times in a second is taken for n stretches of the same length. A

@@ -147,7 +147,7 @@ impl Collector {
         moment
     }
 
-    /// The moment after the last one, when nobody will tell what he knows any more: all that the
+    /// The moment after the last one, when nobody will say any more what is known: all that the
     /// kernel counts is read once more, so that what has run is known up to the end.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
@@ -209,7 +209,7 @@ mod tests {
     use crate::testing::Tree;
     use model::Interval;
 
-    /// What is dear to read is read again after this.
+    /// What is costly to read is read again after this.
     const SELDOM_MS: u64 = 5_000;
 
     fn tree() -> Tree {

@@ -21,7 +21,7 @@ use kernfs::{Buffer, Kept};
 const SLEEP_NS: u64 = 20_000_000;
 /// The same as a part of the time that has passed: one fiftieth of a CPU.
 const SLEEP_PART: u64 = 50;
-/// What changes seldom, or is dear to read, is read so often while the guest runs.
+/// What changes seldom, or is costly to read, is read so often while the guest runs.
 const SELDOM_MS: u64 = 5_000;
 /// A guest that sleeps, or whose host is short, is looked at so often nevertheless: what its
 /// emulator does in its sleep counts too.
@@ -43,7 +43,7 @@ pub enum Care {
 /// What came of a look at a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It has not run to speak of.
+    /// It has hardly run.
     Asleep,
     /// It has run, and was read.
     Awake,
@@ -156,7 +156,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // What left no threads and never asks again would keep a dead process for ever.
+            // What left no threads and never asks again would keep a dead process forever.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,

@@ -1,7 +1,7 @@
 //! The host itself: its CPUs, its memory, and what its kernel does about both.
 //!
 //! Of /proc/stat the kernel writes everything, and sums every interrupt up for it, however
-//! little is asked for: it is read once a moment, and nothing else is as dear.
+//! little is asked for: it is read once a moment, and nothing else costs as much.
 
 use counters::PsiLine;
 use kernfs::CpuClock;

@@ -13,7 +13,7 @@
 //! No guest is woken: all of it is what the host's kernel counts anyway. Files are opened once
 //! and read again and again. What a kernel does not have is missing, and never 0; a counter that
 //! falls a little, as some of the kernel's do, is held, so that it is not taken for one that
-//! began anew.
+//! started over.
 
 #![deny(unsafe_code)]
 

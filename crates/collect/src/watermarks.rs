@@ -35,7 +35,7 @@ impl Watermarks {
         Watermarks { zoneinfo, read_ms: None, sums: [None; COUNT] }
     }
 
-    /// Fills them in, read anew if it is time to.
+    /// Fills them in, read again if it is time to.
     pub(crate) fn read(
         &mut self,
         row: &mut Row<HostField>,

@@ -1,6 +1,6 @@
 //! The counters of a host's rules: what the manager knows of a guest and of the host.
 //!
-//! They are derived numbers, made anew in each pass of the manager; no kernel shows them.
+//! They are derived numbers, computed again in each pass of the manager; no kernel shows them.
 //! This table is the only place that names them: the parser's suggestions, `explain` and
 //! the tables of the manuals are made from it.
 
@@ -94,7 +94,7 @@ host_counters! {
     GuestCold = "guest.cold", Mib, "page cache that is not in use";
     GuestHot = "guest.hot", Mib, "page cache that is in use";
     GuestComfort = "guest.comfort", Mib,
-        "the room to breathe that it is left, as the arbiter reckons";
+        "the room to breathe that it is left, as the arbiter computes it";
     GuestResident = "guest.resident", Mib, "what of it is in the host's memory";
     GuestShares = "guest.shares", Count, "its weight against other guests";
     GuestRequest = "guest.request", Mib, "the size that its own rules are content with";
@@ -106,7 +106,7 @@ host_counters! {
     GuestCpu = "guest.cpu", Percent, "time that its virtual CPUs ran; 100 is one CPU";
     GuestSteal = "guest.steal", Percent, "time that they were ready to run and did not";
     GuestAge = "guest.age", Seconds, "how old its newest sample is";
-    GuestNeed = "guest.need", Mib, "what it lacks, as the arbiter reckons";
+    GuestNeed = "guest.need", Mib, "what it lacks, as the arbiter computes it";
     GuestStrained = "guest.strained", Flag, "something in it waits for memory";
     HostTotal = "host.total", Mib, "its memory, or what guests may use together";
     HostAvailable = "host.available", Mib, "what could be handed out now without swapping";

@@ -44,7 +44,7 @@ pub(crate) fn history(data: &[u8]) {
 }
 
 /// A retired name is never read by its own name, and what it reads is not itself retired:
-/// otherwise a rule would be translated for ever.
+/// otherwise a rule would be translated forever.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
     let Some(today) = counters::retired(name) else { return };

@@ -52,7 +52,7 @@ impl Dice {
         let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
             (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
         });
-        // The generator stays at 0 for ever.
+        // The generator stays at 0 forever.
         Dice(seed | 1)
     }
 

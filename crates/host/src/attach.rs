@@ -86,7 +86,7 @@ impl Attachments {
 }
 
 /// Asks at a socket of this abstract name. It does not wait: one whose queue is full is as good
-/// as none, since whoever listens there could leave it full for ever.
+/// as none, since whoever listens there could leave it full forever.
 fn connect(name: &str) -> io::Result<UnixStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -144,7 +144,7 @@ mod tests {
             if attachments.open.is_empty() {
                 break;
             }
-            assert!(turn < 100, "it says lines for ever, and is read for ever");
+            assert!(turn < 100, "it says lines forever, and is read forever");
         }
     }
 

@@ -87,7 +87,7 @@ impl Lease {
         }
         if self.is_kept() {
             (self.told_restarts, self.told_none) = (restarts, false);
-            return Some("The keeper had ended, and was started anew: the lease holds".to_owned());
+            return Some("The keeper had ended, and was restarted: the lease holds".to_owned());
         }
         let is_long = restarts > self.told_restarts + 1 && !self.told_none;
         self.told_none |= is_long;

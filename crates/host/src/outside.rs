@@ -42,7 +42,7 @@ impl Outside {
         self.view.as_ref()?.resident()
     }
 
-    /// Reads the rest, which is dearer and not needed every second.
+    /// Reads the rest, which costs more and is not needed every second.
     pub fn look(&mut self, now_ms: u64) {
         let Some(view) = &self.view else { return };
         let now = Mark {

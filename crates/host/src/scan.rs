@@ -20,7 +20,7 @@ use model::{ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A daemon answers one question in 10 s; whoever asks sooner gets the last answer.
+/// A daemon answers one question in 10 s; one that asks sooner gets the last answer.
 const APART_MS: u64 = 10_500;
 /// A daemon that has not answered by then will not.
 const PATIENCE_MS: u64 = 5_000;

@@ -110,7 +110,7 @@ pub struct BlockStats {
 pub enum Event {
     /// A guest is there.
     Found(Id, Box<Found>),
-    /// It has started anew in the same process: nothing that was known of its inside holds.
+    /// It has restarted in the same process: nothing that was known of its inside holds.
     Rebooted(Id),
     /// It runs in another way.
     State(Id, RunState),

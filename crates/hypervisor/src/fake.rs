@@ -131,7 +131,7 @@ impl Fake {
         self.tell(Event::Actual(guest, actual));
     }
 
-    /// Lets a guest start anew.
+    /// Lets a guest restart.
     pub fn reboot(&self, guest: Id) {
         self.tell(Event::Rebooted(guest));
     }

@@ -5,7 +5,7 @@
 //!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
 //!   Fake, for tests ────────────────────┘
 //!   /proc/PID of a guest's process ─► ProcessView
-//!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► whoever drives the sharing of guests' equal pages
+//!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► the driver of the sharing of guests' equal pages
 //! ```
 //!
 //! Nothing here waits: a back end says which descriptors it waits for, takes what has come, and

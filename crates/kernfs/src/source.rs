@@ -43,8 +43,8 @@ impl Source for Fs {
             None => slot.insert(File::open(self.root.join(file.relative()))?),
         };
         let read = handle.read_at(buf, at);
-        // A handle whose object is gone (a proc that was mounted anew, a device
-        // that left) stays bad for ever: open it again the next time.
+        // A handle whose object is gone (a proc that was remounted, a device
+        // that left) stays bad forever: open it again the next time.
         if read.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted) {
             *slot = None;
         }

@@ -39,7 +39,7 @@ impl<'a> Bench<'a> {
         Bench { asked, outcome, clock: Clock::new(), say }
     }
 
-    /// Tells whoever watches.
+    /// Tells the watcher.
     pub fn say(&mut self, line: &str) {
         (self.say)(line);
     }

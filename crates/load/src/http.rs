@@ -14,7 +14,7 @@ pub const HEAD_BYTES_MAX: usize = 32 * 1024;
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Lines behind the last chunk.
 const TRAILER_LINES_MAX: usize = 128;
-/// A body: a server of ours sends a page. One without an end must not be read for ever.
+/// A body: a server of ours sends a page. One without an end must not be read forever.
 pub const BODY_BYTES_MAX: u64 = 4 << 30;
 /// Answers before the answer (100 Continue) that are skipped.
 const INTERIM_MAX: usize = 8;

@@ -3,7 +3,7 @@
 use model::{GuestIdentity, Moment};
 
 /// Whether processes of guests become metrics. Their names come from guests, and each new name
-/// is a new series in the engine: an operator who trusts his guests may want them.
+/// is a new series in the engine: an operator who trusts the guests may want them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
     /// They do not.

@@ -1,7 +1,7 @@
 //! What a fleet's monitoring gets from pinhead, and how pinhead reads it back.
 //!
 //! ```text
-//!   Moment ─► Latest ─┬─► text::render ─► whoever scrapes (the server is the manager's own)
+//!   Moment ─► Latest ─┬─► text::render ─► a scraper (the server is the manager's own)
 //!                     └─► Pusher: write::encode, snappy ─► POST, a thread of its own
 //!
 //!   Prometheus, VictoriaMetrics ─► read::intervals: raw samples ─► Moments ─► Intervals

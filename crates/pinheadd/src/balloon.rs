@@ -15,7 +15,7 @@ const FILE_BYTES_MAX: u64 = 4096;
 /// Since when a time of day says which day it was.
 const DAY_S: f64 = 86_400.0;
 
-/// The file, written anew only when the balloon or its reason changes.
+/// The file, rewritten only when the balloon or its reason changes.
 #[derive(Debug)]
 pub struct BalloonFile {
     path: PathBuf,

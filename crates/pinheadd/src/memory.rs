@@ -74,7 +74,7 @@ impl Teller {
         match open.reader.read(0.0, &mut open.row) {
             Ok(()) => Memory { sequence, uptime_ms, ..open.memory() },
             Err(_) => {
-                // A file that has changed under it: the next question opens it anew.
+                // A file that has changed under it: the next question reopens it.
                 self.open = None;
                 nothing
             }

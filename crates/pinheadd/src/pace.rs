@@ -17,7 +17,7 @@ use crate::args::Pace;
 const CALM: u32 = 5;
 /// The longest sleep of a settled daemon that nobody else wakes.
 const BACK_OFF_MS: u64 = 16_000;
-/// The longest sleep under a host, so that a lost message cannot silence it for ever.
+/// The longest sleep under a host, so that a lost message cannot silence it forever.
 const HEARTBEAT_MS: u64 = 90_000;
 /// The shortest time between two looks while the history is gathered: shorter ones
 /// would measure the kernel's ticks rather than the load.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The record of this daemon, and where it is kept.
 #[derive(Debug)]
 pub struct Undo {
-    /// What was found. The pool is in it only once it has been changed: whoever else
+    /// What was found. The pool is in it only once it has been changed: who else
     /// manages it in the meantime must find it as they left it.
     pub record: UndoRecord,
     path: PathBuf,

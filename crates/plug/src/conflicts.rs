@@ -2,7 +2,7 @@
 //!
 //! Nothing found here stops the daemon: it is for `check` and for the log at the
 //! start. Each find is a sentence that says what it is and what to do about it.
-//! The work is bounded, for whoever can start processes or make cgroups in the
+//! The work is bounded, against those who can start processes or make cgroups in the
 //! guest decides how much there is to find.
 
 use std::fmt;

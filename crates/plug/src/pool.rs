@@ -25,7 +25,7 @@ pub trait Pool {
 #[derive(Debug)]
 pub struct CmmPool {
     path: PathBuf,
-    /// Read once an interval, and so kept open; opened anew after a failure.
+    /// Read once an interval, and so kept open; reopened after a failure.
     open: Option<File>,
 }
 

@@ -127,7 +127,7 @@ pub fn start(program: &Program, world: World) -> Start {
     Start { cpus, pool }
 }
 
-/// Decides one interval. The history is full: whoever calls has seen to it that the
+/// Decides one interval. The history is full: the caller has made sure that the
 /// rules find every snapshot that they look back to.
 pub fn step(program: &Program, history: &History, world: World) -> Decision {
     let cpu = program.cpu.as_ref().zip(world.cpus).map(|(rules, cpus)| {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, Version};
 
 /// How many commands may be open at once. QEMU answers one after the other, so more than a few
-/// open commands mean that it hangs; then each tick of a manager would add to the queue for ever.
+/// open commands mean that it hangs; then each tick of a manager would add to the queue forever.
 pub const PENDING_MAX: usize = 64;
 
 /// The id of the negotiation; tickets count from 1.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`Decoder`] turns bytes into [`Message`]s and [`Client`] turns messages into answers to the
-//! [`Command`]s that were asked. Neither reads a socket, a clock or a thread: whoever owns the
+//! [`Command`]s that were asked. Neither reads a socket, a clock or a thread: the owner of the
 //! socket moves the bytes, so the same code serves a blocking test and an event loop with a
 //! hundred guests.
 //!

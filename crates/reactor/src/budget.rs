@@ -30,7 +30,7 @@ impl Budget {
         let passed = now_ms.saturating_sub(self.refilled_ms);
         let worth = passed.saturating_mul(self.a_second) / 1000;
         if worth == 0 {
-            // What is not yet worth one counts on: whoever looks often loses nothing by it.
+            // What is not yet worth one counts on: frequent looks lose nothing by it.
             return;
         }
         self.refilled_ms += worth * 1000 / self.a_second;

@@ -1,4 +1,4 @@
-//! Lines from a client, and bytes that wait for one: both bounded by whoever uses them.
+//! Lines from a client, and bytes that wait for one: both bounded by their user.
 
 use std::io::{self, Read, Write};
 

@@ -111,7 +111,7 @@ pub static RULES: &[Rule] = &[
         "own_oom_kills",
         0.0,
         When::Above,
-        "it killed processes for want of memory",
+        "it killed processes because memory ran out",
     ),
     rule(
         "load",

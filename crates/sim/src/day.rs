@@ -6,7 +6,7 @@
 //!
 //! Each guest of the day follows a recorded one, from another place in the recording: its
 //! counters grow as that one's grew, its gauges are as that one's were, and it is left out where
-//! that one slept. When the recording is over it begins anew. A guest that follows one that
+//! that one slept. When the recording is over it starts over. A guest that follows one that
 //! worked does so in the hours of its class, and follows one that slept in the others. So numbers
 //! vary as a kernel's do, which no formula makes.
 
@@ -27,7 +27,7 @@ const SLEEPERS: usize = 3;
 /// up to two hours later than its class.
 const HOURS: [(i64, i64); 3] = [(8, 17), (1, 5), (18, 22)];
 
-/// What a counter grew by; what began anew grew from 0.
+/// What a counter grew by; what started over grew from 0.
 fn grown<F: Field>(field: F, before: &Row<F>, now: &Row<F>) -> u64 {
     let Some(now) = now.get(field) else { return 0 };
     before.get(field).map_or(0, |before| now.checked_sub(before).unwrap_or(now))
@@ -62,7 +62,7 @@ impl<F: Field> Line<F> {
     }
 
     /// Lets a row grow by what was told after `from_ms` and up to `to_ms`, and, where the time
-    /// has begun anew, before that to the end; whether anything was.
+    /// has started over, before that to the end; whether anything was.
     fn follow(&self, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
         let parts = match from_ms <= to_ms {
             true => [(self.until(from_ms), self.until(to_ms)), (0, 0)],
@@ -238,7 +238,7 @@ impl Day {
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
             all_run += grown(G::OtherRun, &before, &guest.row);
-            // It is told of at least once a minute, also where its recording begins anew.
+            // It is told of at least once a minute, also where its recording starts over.
             if is_told || from_ms > to_ms {
                 moment.guests.insert(guest.who.clone(), guest.row.clone());
             }

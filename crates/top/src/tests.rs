@@ -207,7 +207,7 @@ fn past() -> Model {
     model
 }
 
-/// The screen as a file under `snapshots`, at both sizes; `UPDATE_GOLDEN` writes them anew.
+/// The screen as a file under `snapshots`, at both sizes; `UPDATE_GOLDEN` rewrites them.
 fn is_as_kept(name: &str, model: &Model, view: &View) {
     for (width, height) in [(80, 24), (120, 40)] {
         let lines = draw(model, view, (width, height), &LOOK);
@@ -223,7 +223,7 @@ fn is_as_kept(name: &str, model: &Model, view: &View) {
             std::fs::write(&path, &text).unwrap();
         }
         let kept = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, kept, "{name} at {width}x{height}: UPDATE_GOLDEN=1 writes it anew");
+        assert_eq!(text, kept, "{name} at {width}x{height}: UPDATE_GOLDEN=1 rewrites it");
     }
 }
 

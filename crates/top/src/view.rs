@@ -106,7 +106,7 @@ pub(super) struct View {
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
-    /// Steps to go in a recording, which whoever has it takes.
+    /// Steps to go in a recording, which the one that has it takes.
     pub(super) travel: i64,
 }
 

@@ -20,7 +20,7 @@ const LIST_ACTIVE: u32 = 1;
 pub enum EventKind {
     /// A domain started, stopped, was paused or goes on.
     Lifecycle,
-    /// A domain starts anew in the same process.
+    /// A domain restarts in the same process.
     Reboot,
     /// A domain's memory became more or less.
     BalloonChange,

@@ -12,7 +12,7 @@ use crate::{Error, Event, Failure, Reply};
 
 /// How many calls may be open at once. libvirt reads no more than five of a client's calls before
 /// it has answered one, so more than a few open ones mean that it hangs; then each tick of a
-/// manager would add to the queue for ever.
+/// manager would add to the queue forever.
 pub const PENDING_MAX: usize = 64;
 
 /// The protocol by which each side sees whether the other lives.

@@ -90,7 +90,7 @@ pub struct Decoder {
     start: usize,
     /// So many of the bytes to come belong to a message that was given up.
     skip_bytes: usize,
-    /// The framing is lost for ever.
+    /// The framing is lost forever.
     is_lost: bool,
 }
 

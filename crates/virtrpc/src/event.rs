@@ -64,7 +64,7 @@ pub enum Event {
         /// libvirt's number of the reason, whose meaning depends on what happened.
         detail: i32,
     },
-    /// It starts anew in the same process.
+    /// It restarts in the same process.
     Reboot(Domain),
     /// Its memory became more or less.
     BalloonChange {

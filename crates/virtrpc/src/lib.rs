@@ -9,7 +9,7 @@
 //! The daemon and its clients exchange messages of a length, a header of six words and a body in
 //! XDR. [`Decoder`] finds the messages in a stream of bytes, [`Call`] writes a call and reads its
 //! answer, and [`Client`] brings the two together. Only the calls that a manager of memory needs
-//! are here. Nothing reads a socket, a clock or a thread: whoever owns the socket moves the bytes.
+//! are here. Nothing reads a socket, a clock or a thread: the owner of the socket moves the bytes.
 //!
 //! The daemon runs as root and is trusted with more than memory. Still its bytes are bounded and
 //! checked like those of any stranger, since a wrong length must not cost the manager its memory

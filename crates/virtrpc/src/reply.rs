@@ -221,7 +221,7 @@ pub struct Failure {
 impl Failure {
     /// Code of libvirt for a domain that is not there.
     pub const NO_DOMAIN: i32 = 42;
-    /// Code of libvirt for somebody who did not prove who he is.
+    /// Code of libvirt for a client that did not prove its identity.
     pub const AUTH_FAILED: i32 = 45;
 
     /// Only what stands first is read: the rest repeats the message for other programs.

@@ -28,7 +28,7 @@ fn mib(bytes: u64) -> i64 {
 /// What was done with the guest, or would have been.
 pub fn done(name: &str, decision: &Decision) -> String {
     let name = plain(name, NAME_WIDTH);
-    // Whoever holds has done nothing, also where it could have.
+    // A guest that holds has done nothing, also where it could have.
     let is_done = decision.acted || is_hold(decision) && decision.policy == store::Policy::Active;
     let was = if is_done { "was" } else { "would have been" };
     let (from, to) = (mib(decision.from_bytes), mib(decision.to_bytes));

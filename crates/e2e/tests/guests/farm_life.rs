@@ -120,7 +120,7 @@ fn what_exec_does(farm: &Farm) {
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
     assert_eq!(farm.said(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
-    // A command under way while its guest boots anew has no end, and holds up no other.
+    // A command under way while its guest reboots has no end, and holds up no other.
     let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
     assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
     assert_eq!(farm.said(&["exec", &a1, "--", "echo", "back"]), "back\n");

@@ -100,7 +100,7 @@ fn no_right_is_told_in_a_sentence() {
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
-    // Without a file of settings there is no place for a socket that he might have.
+    // Without a file of settings there is no place for a socket.
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);

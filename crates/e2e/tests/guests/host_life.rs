@@ -1,5 +1,5 @@
 //! The life of `pinhead host` and of its guests: page reporting, orders of the operator, guests
-//! that start anew, and the end.
+//! that restart, and the end.
 
 use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};

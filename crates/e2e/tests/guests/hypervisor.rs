@@ -167,10 +167,10 @@ fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     assert_eq!(view.stat(), None, "the old files show no other process");
     drop(session);
     let session = boot(&spec);
-    let (again, anew) = watch.found();
+    let (again, restarted) = watch.found();
     assert_ne!(id, again);
-    assert_ne!(found.process, anew.process);
-    assert_eq!(anew.process.map(|process| process.pid), Some(session.process.id()));
+    assert_ne!(found.process, restarted.process);
+    assert_eq!(restarted.process.map(|process| process.pid), Some(session.process.id()));
 }
 
 fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {

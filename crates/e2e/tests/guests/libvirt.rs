@@ -162,10 +162,10 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     daemon.virsh(&["destroy", NAME]);
     watch.expect(Event::Gone(id, "it was destroyed".into()), &daemon);
     daemon.create_domain(LOAD);
-    let (again, anew) = watch.until_found(&daemon);
-    assert!(again != id && anew.process != found.process);
+    let (again, restarted) = watch.until_found(&daemon);
+    assert!(again != id && restarted.process != found.process);
     // It crashes, as it were.
-    signal(anew.process.expect("its process"), "KILL");
+    signal(restarted.process.expect("its process"), "KILL");
     let gone = watch.until("the end of a crash", &daemon, |event| match event {
         Event::Gone(gone, _) => Some(*gone),
         _ => None,

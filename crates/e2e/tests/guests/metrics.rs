@@ -83,7 +83,7 @@ fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
 }
 
 /// What a host's monitor saw, second by second. One guest sleeps and is told of once in half a
-/// minute, one is started anew, one has a name that nobody should have; one host has a gap.
+/// minute, one is restarted, one has a name that nobody should have; one host has a gap.
 fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     let seed = 1000 * (host as u64 + 1);
     let mut all = Vec::new();

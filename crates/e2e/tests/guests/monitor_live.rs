@@ -27,7 +27,7 @@ const LOAD: &str = "(while :; do n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); do
                     usleep 100000; done) > /dev/null 2>&1 &";
 /// What a machine that emulates cannot tell, or one without swap space, without cgroups of its
 /// guests' own; and what guests without a disk and a network have nothing of. A column that is
-/// empty for want of anything else is a fault.
+/// empty without another reason is a fault.
 const NOT_HERE: [&str; 14] = [
     "KVM",
     "cgroup",

@@ -170,7 +170,7 @@ impl Member {
         if let Err(reason) = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
             let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
             self.running = Some(running);
-            // A clone is told its name by us, whoever manages it then.
+            // A clone is told its name by us, whichever manager it has then.
             if !self.managed || !self.link.agent().is_named() {
                 self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
             }

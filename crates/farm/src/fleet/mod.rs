@@ -55,7 +55,7 @@ pub struct Fleet {
     next_tick_ms: u64,
 }
 
-/// Who owns a descriptor in the poll set of a fleet; whoever else adds to it begins at `OTHERS`.
+/// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
 pub mod owner {
     pub(super) const CONSOLES: u64 = 0;
     pub(super) const MONITORS: u64 = 1;

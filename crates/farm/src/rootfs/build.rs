@@ -152,7 +152,7 @@ impl Software {
             .args(["-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
             .args([tree.as_os_str(), image.as_os_str(), DISK_SIZE.as_ref()]);
         run(&mut mkfs, "install e2fsprogs")?;
-        // Whoever finds the name finds the whole image, also after the host has lost its power.
+        // One that finds the name finds the whole image, also after the host has lost its power.
         File::open(&image).and_then(|file| file.sync_all()).file("write", &image)?;
         remove_old(path, self.name())?;
         fs::rename(&image, path).file("create", path)

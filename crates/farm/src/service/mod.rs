@@ -7,7 +7,7 @@
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
-//! It has no thread of its own: whoever turns the fleet turns it too. Nobody who asks is waited
+//! It has no thread of its own: the loop that turns the fleet turns it too. Nobody who asks is waited
 //! for, and whatever is kept for one who does not read is bounded.
 
 mod client;
@@ -44,7 +44,7 @@ use shells::Shells;
 pub const SOCKET: &str = "control";
 /// Who may ask at the same time: each is answered within a turn or two.
 const CLIENTS_MAX: usize = 64;
-/// Whoever connects has this long to say what he wants.
+/// A client has this long to say what it wants.
 const QUESTION_MS: u64 = 5_000;
 
 /// What is known of a guest beside how it is started.
@@ -98,7 +98,7 @@ pub struct Service {
     consoles: Consoles,
     shells: Shells,
     readiness: Readiness,
-    /// Who asked for the end; he sees it when the connection closes.
+    /// The client that asked for the end; it sees it when the connection closes.
     ending: Option<UnixStream>,
 }
 
@@ -310,7 +310,7 @@ fn place(fleet: &Fleet, name: &str) -> Result<usize, String> {
     found.ok_or_else(|| format!("There is no guest {name:?} in this farm"))
 }
 
-/// Sends a line to whoever asked. One who does not read has gone, or loses it.
+/// Sends a line to the client. One that does not read has gone, or loses it.
 fn say(mut stream: &UnixStream, value: &Value) {
     let line = format!("{value}\n");
     let mut rest = line.as_bytes();

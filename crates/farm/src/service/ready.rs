@@ -26,7 +26,7 @@ pub struct ServedPort {
 
 /// Guests that are asked at the same time: more would slow down the answers.
 const PROBES_MAX: usize = 32;
-/// An answer that takes longer is asked for anew.
+/// An answer that takes longer is asked for again.
 const ANSWER_MS: u64 = 3_000;
 /// The time between two questions, first and at most.
 const PAUSE_MS: u64 = 50;
@@ -120,7 +120,7 @@ impl Readiness {
         due.min().map_or(u64::MAX, |due| due.max(self.now_ms + PAUSE_MS))
     }
 
-    /// Takes answers and asks anew. Gives the guests that have become ready.
+    /// Takes answers and asks again. Gives the guests that have become ready.
     pub(super) fn turn(&mut self, ready: &[Event], now_ms: u64) -> Vec<usize> {
         self.now_ms = now_ms;
         for event in ready {

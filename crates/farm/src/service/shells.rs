@@ -93,7 +93,7 @@ impl Shells {
         }
     }
 
-    /// The guest starts anew: the command that was under way in it has no end. Its firmware resets
+    /// The guest restarts: the command that was under way in it has no end. Its firmware resets
     /// it once more; what was sent in between waits in the port for the guest to open it.
     pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) {
         let Some(shell) = self.shells.get_mut(guest) else { return };
@@ -184,7 +184,7 @@ impl Shell {
         }
     }
 
-    /// A command has ended; its client gets the rest now, or as much of it as he reads.
+    /// A command has ended; its client gets the rest now, or as much of it as it reads.
     fn finish(&mut self) {
         let Some(mut job) = self.running.take() else { return };
         let Some(client) = job.client else { return };
@@ -204,7 +204,7 @@ impl Shell {
         }
     }
 
-    /// The port is closed: the guest has been started anew, or is about to end.
+    /// The port is closed: the guest has been restarted, or is about to end.
     fn lose(&mut self) {
         *self = Shell { waiting: std::mem::take(&mut self.waiting), ..Shell::default() };
     }

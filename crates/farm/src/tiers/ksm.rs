@@ -61,7 +61,7 @@ impl Ksm {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
-        // Who asks for sharing has too little memory for his guests: the host never has plenty.
+        // One that asks for sharing has too little memory for its guests: the host never has plenty.
         let sample = Sample {
             guests,
             arrivals,
@@ -103,7 +103,7 @@ impl Ksm {
 }
 
 /// Writes back what was found. If somebody else has changed since what we wrote, such as a
-/// manager, it is his for as long as he likes; he found our settings, and will leave them.
+/// manager, it has it for as long as it likes; it found our settings, and will leave them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],

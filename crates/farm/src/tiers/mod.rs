@@ -63,7 +63,7 @@ pub struct Tiers {
     notes: Vec<String>,
 }
 
-/// Where guests are put. It can be handed to whoever starts them.
+/// Where guests are put. It can be handed to the code that starts them.
 #[derive(Clone, Debug, Default)]
 pub struct Tier {
     /// The list of the cgroup's processes; `None` where there is no limit.

@@ -18,7 +18,7 @@ pub(super) const SWAP_SUFFIX: &str = ".swap";
 pub(super) enum Done {
     /// There is nothing more to do.
     Undone,
-    /// Somebody else has it, who will put back what he found, which was ours: then it is our turn.
+    /// Another process has it and will put back what it found, which was ours: then it is our turn.
     Later,
 }
 

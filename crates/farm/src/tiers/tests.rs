@@ -280,7 +280,7 @@ fn what_is_somebody_elses_by_now_is_left_alone() {
     assert_eq!(tree.text("sys/block/zram1/disksize"), "8192\n");
     assert_eq!((tree.ksm()[1].as_str(), tree.ksm()[3].as_str()), ("5000", "1"));
     assert_eq!(tree.log(), ["rmdir -1"]);
-    // The other one ends and puts back what he found: ours, behind which is what was there first.
+    // The other one ends and puts back what it found: ours, behind which is what was there first.
     let told = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
     let record = told.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
     let record = fs::read_to_string(record.unwrap()).unwrap();

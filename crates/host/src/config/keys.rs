@@ -18,7 +18,7 @@ const SOURCES: &[Key] = &[
 ];
 
 const POLICY: &[Key] = &[
-    key("idle_tax", "75%", "how much dearer idle memory is than memory in use"),
+    key("idle_tax", "75%", "how much more idle memory costs than memory in use"),
     key("step", "12.5%", "the largest part of its memory that a guest gives in one pass"),
     key("rules", "none", "rules of the operator's own, relative to this file"),
     key("shadow", "none", "settings of a second policy that decides beside and acts never"),

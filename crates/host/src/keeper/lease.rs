@@ -184,7 +184,7 @@ impl Lease {
         self.end(false)
     }
 
-    /// Whoever ends the manager may have ended its keeper too, such as `killall` by their common
+    /// What ended the manager may have ended its keeper too, such as `killall` by their common
     /// name: then another one does it.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;

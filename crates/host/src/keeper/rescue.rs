@@ -15,7 +15,7 @@ use super::Held;
 pub const RESCUE_MS: u64 = 30_000;
 /// What does not fit is tried again after this time.
 const AGAIN_MS: u64 = 1000;
-/// Guests that have not been reached are reckoned with for this time.
+/// Guests that have not been reached are waited for this long.
 const SEEK_MS: u64 = 3000;
 /// A smaller gift is not worth a command, unless it is all that is missing.
 const GIFT_MIN: Bytes = Bytes::mib(1);
@@ -25,7 +25,7 @@ const GIFT_MIN: Bytes = Bytes::mib(1);
 pub enum Outcome {
     /// It has its memory, or will have as soon as it takes it.
     Restored,
-    /// It is gone or was started anew, and why that is known.
+    /// It is gone or was restarted, and why that is known.
     Gone(String),
     /// There was no room for all of it.
     Missing {

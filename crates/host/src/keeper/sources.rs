@@ -114,7 +114,7 @@ fn learn(
             let is_same =
                 held.process().is_none_or(|process| found.process.is_none_or(|now| now == process));
             if !is_same || held.uuid != found.uuid {
-                rescue.gone(held.id, "it was started anew, with all its memory");
+                rescue.gone(held.id, "it was restarted, with all its memory");
             } else if found.state == RunState::Dead {
                 rescue.gone(held.id, "it has ended");
             } else {

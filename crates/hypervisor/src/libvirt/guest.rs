@@ -1,6 +1,6 @@
 //! One domain: what is known of it, and what is to be asked next.
 //!
-//! A domain whose hypervisor hangs holds each call that reaches the hypervisor for ever, and
+//! A domain whose hypervisor hangs holds each call that reaches the hypervisor forever, and
 //! libvirt serves five calls of a client at once. So a guest has one call open at most, and one
 //! that has not answered is only asked by the call that does not reach its hypervisor.
 

@@ -13,7 +13,7 @@ use super::guest::Ask;
 use crate::Id;
 
 /// A call that is not answered for so long counts as not answered. libvirt itself waits 30 s for
-/// a domain whose monitor is in use, and for ever for one that hangs.
+/// a domain whose monitor is in use, and forever for one that hangs.
 const ANSWER_MS: u64 = 5_000;
 
 /// How many calls are open at once. libvirt reads five of a client and then no more before it has

@@ -212,7 +212,7 @@ impl Libvirt {
                 Some(guest) if guest.domain.id == domain.id => self.look_at_state(&domain),
                 Some(guest) => {
                     let id = guest.id;
-                    self.gone(id, "it was started anew");
+                    self.gone(id, "it was restarted");
                     self.came(domain, now_ms);
                 }
                 None => self.came(domain, now_ms),

@@ -243,7 +243,7 @@ impl Libvirt {
                 }
                 Some(guest) => {
                     let id = guest.id;
-                    self.gone(id, "it was started anew");
+                    self.gone(id, "it was restarted");
                     self.came(domain, now_ms);
                 }
                 None => self.came(domain, now_ms),

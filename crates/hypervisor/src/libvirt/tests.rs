@@ -175,7 +175,7 @@ impl Scene {
 
     fn send(&mut self, message: &[u8]) {
         let length = words(&[message.len() as u32 + 4]);
-        // Whoever has gone away does not hear it.
+        // One that has gone away does not get it.
         let _ = self.peers.last_mut().unwrap().write_all(&[&length, message].concat());
     }
 
@@ -308,12 +308,12 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
-    // One was started anew meanwhile, and one has ended.
+    // One was restarted meanwhile, and one has ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
-    let anew = Event::Gone(found[1], "it was started anew".into());
+    let again = Event::Gone(found[1], "it was restarted".into());
     let ended = Event::Gone(found[2], "libvirt does not list it any more".into());
-    for event in [Event::Answers(found[0], true), anew, ended] {
+    for event in [Event::Answers(found[0], true), again, ended] {
         assert!(events.contains(&event), "{event:?} in {events:?}");
     }
     let new = events.iter().find_map(|event| match event {

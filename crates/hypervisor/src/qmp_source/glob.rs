@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const ENTRIES_MAX: usize = 16_384;
 
 /// Entries that one pattern is worth in all. Whoever may write where a pattern leads can put
-/// links there to one full directory as often as he likes.
+/// links there to one full directory as often as they like.
 const LOOKED_MAX: usize = 65_536;
 
 /// A path whose parts may hold `*` for any characters and `?` for one. As in a shell, neither
@@ -159,7 +159,7 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
-        // What would take for ever if every `*` were tried again.
+        // What would take forever if every `*` were tried again.
         assert!(!fits(&"*a".repeat(40), &"a".repeat(39)));
     }
 

@@ -114,7 +114,7 @@ fn a_period_that_may_be_set_is_put_back_whatever_happens() {
     let restored = Some(StatsCall::SetPeriod(0));
     assert_eq!(question.next(), restored, "whatever becomes of the call before");
     question.failed();
-    assert_eq!(question.next(), None, "what cannot be put back is not tried for ever");
+    assert_eq!(question.next(), None, "what cannot be put back is not tried forever");
     // One that a manager before us left.
     for mark_s in [MARK_S, OLD_MARK_S] {
         let mut question = StatsQuestion::new(PACE);

@@ -34,7 +34,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 /// A farm that was told to end gives back what it took in this time, or is killed.
 const END: Duration = Duration::from_secs(60);
-/// After this a guest that boots anew has left its old life, also on a busy machine.
+/// After this a guest that reboots has left its old life, also on a busy machine.
 const GONE: Duration = Duration::from_secs(3);
 /// A monitor answers at once; on a full machine it takes some.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -176,7 +176,7 @@ impl Site {
         Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
     }
 
-    /// Boots a guest anew from inside, and waits until it serves its page again. A command that is
+    /// Reboots a guest from inside, and waits until it serves its page again. A command that is
     /// under way while a guest goes has no end, so it is not asked by one.
     pub fn restart(&self, guest: &str, page: &Target, limit: Duration) -> Result<(), Error> {
         self.sh(guest, "(sleep 1; reboot -f) < /dev/null > /dev/null 2>&1 &", limit)?;

@@ -79,7 +79,7 @@ crate::field::fields! {
         OwnStalls = "own_stalls", Count, Counter, "daemon, vmstat",
             "allocations that had to reclaim memory themselves";
         OwnOomKills = "own_oom_kills", Count, Counter, "daemon, vmstat",
-            "processes killed for want of memory";
+            "processes killed because memory ran out";
         OwnMajorFaults = "own_major_faults", Count, Counter, "daemon, vmstat",
             "faults that had to read";
         OwnPsiSome = "own_psi_some_ns", Nanoseconds, Counter, "daemon, pressure/memory",

@@ -68,7 +68,7 @@ crate::field::fields! {
         RefaultAnonymous = "refault_anonymous_pages", Pages, Counter, "vmstat",
             "memory needed again soon after it was swapped out";
         OomKills = "oom_kills", Count, Counter, "vmstat oom_kill",
-            "processes killed for want of memory";
+            "processes killed because memory ran out";
         PsiCpuSome = "psi_cpu_some_ns", Nanoseconds, Counter, "pressure/cpu",
             "time some task waited for a CPU";
         PsiMemorySome = "psi_memory_some_ns", Nanoseconds, Counter, "pressure/memory",

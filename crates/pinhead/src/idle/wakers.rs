@@ -118,7 +118,7 @@ struct Grown {
     run_ns: Option<u64>,
 }
 
-/// What has grown between two scans; `None` where one does not know, or it began anew.
+/// What has grown between two scans; `None` where one is not known, or it was reset.
 fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     second?.checked_sub(first?)
 }
@@ -130,7 +130,7 @@ impl Wakers {
         let window_ms = match grown(uptime(first), uptime(second)).filter(|ms| *ms > 0) {
             Some(window_ms) if second.sequence > first.sequence => window_ms,
             _ => {
-                return Err("The guest, its daemon or the manager has started anew meanwhile: \
+                return Err("The guest, its daemon or the manager has restarted meanwhile: \
                             ask again"
                     .into());
             }
@@ -299,7 +299,7 @@ fn before(
 }
 
 /// Whether a task was not there at the first scan. It may be a tick off: what the task did in
-/// that tick is nothing to speak of.
+/// that tick does not matter.
 fn has_started_since(task: &TaskRow, first: &Scanned) -> bool {
     let start_ms = task.start_ticks.map(|ticks| ticks.saturating_add(1).saturating_mul(TICK_MS));
     start_ms.zip(first.totals.uptime_ms).is_some_and(|(start, then)| start >= then)
@@ -465,6 +465,6 @@ mod tests {
         second.totals.dispatches = Some(1100);
         second.totals.cpus = Some(2);
         assert!(!Wakers::between(&first, &second).unwrap().counted, "a CPU has come");
-        assert!(Wakers::between(&second, &first).unwrap_err().contains("started anew"));
+        assert!(Wakers::between(&second, &first).unwrap_err().contains("restarted"));
     }
 }

@@ -116,7 +116,7 @@ pub fn status(answer: &Status) -> String {
     let keeper = answer.lease.keeper_pid.map_or("none".into(), |pid| format!("process {pid}"));
     let _ = writeln!(
         out,
-        "lease: keeper {keeper}, would give memory back to {} guests, started anew {} times",
+        "lease: keeper {keeper}, would give memory back to {} guests, restarted {} times",
         answer.lease.guests, answer.lease.restarts
     );
     let trouble = answer.journal.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));

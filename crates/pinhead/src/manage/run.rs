@@ -24,7 +24,7 @@ pub fn run(args: &HostArgs) -> Result<(), Error> {
 }
 
 fn manage(args: &HostArgs) -> Result<(), Error> {
-    // First, so that whoever interrupts from here on finds everything given back.
+    // First, so that an interrupt from here on finds everything given back.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
     let options = Options {
@@ -50,7 +50,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
 /// The keeper: holds the lease of the manager that started it.
 pub fn keep() -> Result<(), Error> {
     let options = host::keeper::Options::default();
-    // Whoever ends all that has our name means the manager: this one's work begins then.
+    // A signal to all processes of our name means the manager: this one's work begins then.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = host::keeper::run(std::io::stdin(), &options, &mut say);
     match ended {

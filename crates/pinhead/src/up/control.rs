@@ -6,7 +6,7 @@
 //! who started the guests is answered, and root.
 //!
 //! `{"manage": true}` is answered with `{"managed": ["g1", ...], "dir": "..."}`, and the
-//! connection is a lease: as long as it stays open whoever asked has the guests' ports and
+//! connection is a lease: as long as it stays open the client has the guests' ports and
 //! balloons, and however it ends they are ours again.
 
 pub use super::ask::{Managed, capture, manage, running};
@@ -105,7 +105,7 @@ impl Control {
         }
     }
 
-    /// Takes a question. Whoever asks has to do so at once: nobody else waits for it.
+    /// Takes a question. The client has to ask at once: nobody else waits for it.
     fn accept(&mut self, fleet: &mut Fleet) {
         let Ok((stream, _)) = self.listener.accept() else { return };
         if !is_ours(&stream) || self.waiting.len() >= WAITING_MAX {
@@ -143,7 +143,7 @@ impl Control {
         answer(&stream, &json!({ "error": refusal }));
     }
 
-    /// Leaves the guests to whoever holds the stream.
+    /// Leaves the guests to the holder of the stream.
     fn let_go(&self, fleet: &mut Fleet, stream: &UnixStream) -> Result<(), String> {
         let specs = || fleet.members().iter().map(|member| member.spec());
         let Some(dir) = specs().find_map(|spec| spec.run_dir.clone()) else {
@@ -207,7 +207,7 @@ fn begin(fleet: &mut Fleet, name: &str) -> Result<(usize, Vec<u32>), String> {
 }
 
 fn answer(mut stream: &UnixStream, value: &Value) {
-    // Whoever asked may have gone away.
+    // The client may have gone away.
     let _ = stream.write_all(format!("{value}\n").as_bytes());
 }
 

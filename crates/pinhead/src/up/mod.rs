@@ -55,7 +55,7 @@ fn run_alike(args: &UpArgs) -> Result<(), Error> {
         }
     };
     let mut setup = setup::prepare(args, say)?;
-    // Before the first guest: whoever interrupts must find everything ready to end. Up to
+    // Before the first guest: an interrupt must find everything ready to end. Up to
     // here a signal ends us by itself, and there is nothing to leave behind.
     let signals = signals().map_err(|e| Error::step("Cannot collect signals", e))?;
     say(&format!(

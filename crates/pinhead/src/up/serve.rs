@@ -150,7 +150,7 @@ struct Running {
     control: Option<Control>,
     screen: Screen,
     progress: Progress,
-    /// Whoever waits for the start: when he has gone before it is done, nobody wants the farm.
+    /// The command that waits for the start: when it has gone before the start is done, nobody wants the farm.
     starter: Option<PipeWriter>,
     reach: String,
     name: String,

@@ -1,5 +1,5 @@
 //! What is written about pinhead is checked against pinhead: options, codes, names, numbers
-//! and the tests that promises point to. Whoever changes one hears here of the other.
+//! and the tests that promises point to. A change of one shows here in the other.
 
 use counters::CpuField;
 use model::clause::Clause;

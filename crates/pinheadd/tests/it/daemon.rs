@@ -137,7 +137,7 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
 }
 
 /// A port without a host can always be read and has nothing: a daemon that kept on
-/// reading would keep a CPU busy for ever.
+/// reading would keep a CPU busy forever.
 #[test]
 fn a_port_without_a_host_costs_nothing() {
     let kernel = FakeKernel::new(2, 4);
@@ -174,7 +174,7 @@ fn the_balloon_is_told_without_rules_and_without_a_daemon() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
 }
 
-/// Whoever else manages the pool finds it as they left it, as long as the rules did not
+/// Another manager of the pool finds it as they left it, as long as the rules did not
 /// change it.
 #[test]
 fn a_pool_that_was_not_changed_is_not_put_back() {

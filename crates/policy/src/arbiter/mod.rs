@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Pure: time comes in as an argument, and the same samples give the same pass. Frees come first:
-//! a grant is made of memory that is free now, never of memory that is hoped for. Whoever waits
+//! a grant is made of memory that is free now, never of memory that is hoped for. What waits
 //! for memory is not shrunk, whatever the host lacks. If data is missing or stale, nothing moves.
 
 mod balloon;

@@ -2,7 +2,7 @@
 
 use counters::Bytes;
 
-/// More open reservations than this are a mistake of whoever asks.
+/// More open reservations than this are a mistake of the client.
 pub const RESERVATIONS_MAX: usize = 64;
 
 /// A reservation on its way.

@@ -119,7 +119,7 @@ pub struct GuestSample {
     pub resident: Option<Bytes>,
     /// Its newest sample.
     pub memory: Option<Memory>,
-    /// Its virtual CPUs have not run, to speak of, since that sample.
+    /// Its virtual CPUs have hardly run since that sample.
     pub asleep: bool,
     /// Whether anything may be asked of it.
     pub usable: Usable,

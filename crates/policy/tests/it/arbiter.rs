@@ -436,5 +436,5 @@ fn a_reservation_that_lacks_a_crumb_gets_it() {
     let free = reserve.plus(gib(10)).less(Bytes(200 << 10));
     assert!(arbiter.reserve(7, gib(10), 20_000, 60_000));
     let decided = pass(&mut arbiter, free, &[idle(1, 1000)], 1000);
-    assert!(command(&decided, 1).is_some_and(|to| to < gib(4)), "200 KiB short for ever");
+    assert!(command(&decided, 1).is_some_and(|to| to < gib(4)), "200 KiB short forever");
 }

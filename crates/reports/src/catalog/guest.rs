@@ -148,7 +148,7 @@ pub(super) const QUEUE: Definition = Definition {
             bars("Wake-ups by guest", &["wakes_per_min"]),
         ],
     )],
-    left_out: "Bursts are not traced: they are reckoned from how long and how often each virtual \
+    left_out: "Bursts are not traced: they are estimated from how long and how often each virtual \
                CPU ran in each second, and those of a second are taken for equally long.",
 };
 

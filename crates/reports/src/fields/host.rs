@@ -217,7 +217,7 @@ derived! {
         "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute",
             |f| f.h_per_min(f.h(H::KsmRun)? / 1e6);
         "oom_kills", "OOM|kills", Count 0, [host OomKills],
-            "processes killed for want of memory", "in the time", |f| f.h(H::OomKills);
+            "processes killed because memory ran out", "in the time", |f| f.h(H::OomKills);
         "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
             "CPU time of the manager and monitor", "a minute",
             |f| f.h_per_min(f.h(H::OwnRun)? / 1e6);

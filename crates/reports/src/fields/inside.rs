@@ -77,7 +77,7 @@ derived! {
         "own_unplugs", "Un-|plugs", Count 0, [guest OwnUnplugs], "CPUs unplugged by its rules",
             "in the time", |f| f.g(G::OwnUnplugs);
         "own_oom_kills", "OOM|kills", Count 0, [guest OwnOomKills],
-            "processes that it killed for want of memory", "in the time",
+            "processes that it killed because memory ran out", "in the time",
             |f| f.g(G::OwnOomKills);
         "tight_ratio", "WSS|of has", Ratio 2,
             [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, guest Actual],

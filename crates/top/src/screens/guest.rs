@@ -201,7 +201,7 @@ fn inside(guest: &Seen<'_>) -> Vec<String> {
 }
 
 /// Its greatest processes, and who wakes it most: the same processes in another order, as its
-/// daemon told of them last. `pinhead idle` asks it anew, and tells of single threads.
+/// daemon told of them last. `pinhead idle` asks again, and shows single threads.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();
     if all.is_empty() {

@@ -4,7 +4,7 @@ use host::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
 
-/// A guest whose virtual CPUs ran less of the time than this was asleep, to speak of.
+/// A guest whose virtual CPUs ran less of the time than this counts as asleep.
 const ASLEEP_PERCENT: u64 = 2;
 const NS_A_MS: u64 = 1_000_000;
 

@@ -184,7 +184,7 @@ fn a_flood_is_heard_in_part_and_told_in_brief() {
         world.turn(0);
         turns += 1;
         assert!(world.told().len() <= 1, "once a turn at most");
-        assert!(turns < 1_000, "it is listened to for ever");
+        assert!(turns < 1_000, "it is listened to forever");
     }
     // It is not waited for until its budget has grown again.
     let links = || world.source.places.values().filter_map(|place| place.link());

@@ -27,7 +27,7 @@ impl Answer {
         Answer { text: Some(text.to_owned()), delay: Duration::ZERO, closes: true }
     }
 
-    /// Nothing, for ever.
+    /// Nothing, forever.
     pub fn never() -> Answer {
         Answer { text: None, delay: Duration::ZERO, closes: false }
     }
