@@ -1,7 +1,7 @@
 //! Sockets with names, for guests that others than their owner speak to.
 //!
-//! We bind them and QEMU inherits them, so that they are there before QEMU is: a client that connects
-//! early waits in the queue.
+//! We bind them and QEMU inherits them, so that they are there before QEMU is: a client that
+//! connects early waits in the queue.
 
 use std::fs;
 use std::os::unix::net::UnixListener;

@@ -7,8 +7,8 @@
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
-//! It has no thread of its own: the loop that turns the fleet turns it too. Nobody who asks is waited
-//! for, and whatever is kept for one who does not read is bounded.
+//! It has no thread of its own: the loop that turns the fleet turns it too. No client is waited
+//! for, and what is kept for one that does not read is bounded.
 
 mod client;
 mod consoles;

@@ -61,7 +61,7 @@ impl Ksm {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
-        // One that asks for sharing has too little memory for its guests: the host never has plenty.
+        // A farm that asks for sharing has too little memory: the host never has plenty.
         let sample = Sample {
             guests,
             arrivals,

@@ -150,7 +150,8 @@ struct Running {
     control: Option<Control>,
     screen: Screen,
     progress: Progress,
-    /// The command that waits for the start: when it has gone before the start is done, nobody wants the farm.
+    /// The command that waits for the start: if it has gone before the end of it, nobody wants
+    /// the farm.
     starter: Option<PipeWriter>,
     reach: String,
     name: String,
