@@ -15,6 +15,7 @@ mod accept;
 mod budget;
 mod connect;
 mod lines;
+mod peer;
 mod poll;
 mod reply;
 
@@ -22,6 +23,7 @@ pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor};
 pub use budget::Budget;
 pub use connect::connect;
 pub use lines::{Lines, Outbox, Received};
+pub use peer::is_own_user;
 pub use poll::{Event, Lookup, PollSet, Ready};
 pub use reply::Reply;
 

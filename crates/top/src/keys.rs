@@ -1,8 +1,8 @@
 //! Keys from the bytes that a terminal sends.
 //!
-//! crossterm's own reader takes an escape character at the end of what has come for the key of
-//! that name, and never ends where the terminal is gone: a slow line and a closed one are told
-//! apart here.
+//! Read here and not by crossterm, whose reader, by its source, takes an escape character at the
+//! end of what has come for the key of that name, and does not take a read of 0 bytes for the
+//! end: a slow line and a closed one are told apart here.
 
 /// A filter is typed with plain characters; everything else is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::mark::Mark;
-use super::peer::is_ours;
 use crate::deadline::read_before;
 use crate::{Deadline, Error};
 
@@ -23,7 +22,7 @@ pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error
     let wrong = |reason: String| Error::Service { socket: socket.to_path_buf(), reason };
     let failed = |source| Error::Channel { channel: "control", source };
     let stream = UnixStream::connect(socket).map_err(failed)?;
-    if !is_ours(&stream) {
+    if !reactor::is_own_user(&stream) {
         return Err(wrong("it belongs to another user".to_owned()));
     }
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;

@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use reactor::{Lookup, PollSet, Ready, is_passing};
+use reactor::{Lookup, PollSet, Ready, is_own_user, is_passing};
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
 
@@ -35,7 +35,6 @@ use crate::fleet::{Event, Fleet};
 use crate::sockets::{SocketFile, listen};
 use crate::{CONSOLE_BYTES_MAX, Error};
 use consoles::Consoles;
-use peer::is_ours;
 use protocol::Question;
 use ready::Readiness;
 use shells::Shells;
@@ -190,7 +189,7 @@ impl Service {
 
     fn accept(&mut self, now_ms: u64) {
         while let Ok((stream, _)) = self.listener.accept() {
-            let is_welcome = is_ours(&stream) && self.callers.len() < CLIENTS_MAX;
+            let is_welcome = is_own_user(&stream) && self.callers.len() < CLIENTS_MAX;
             if is_welcome && stream.set_nonblocking(true).is_ok() {
                 self.connected += 1;
                 let key = self.connected;

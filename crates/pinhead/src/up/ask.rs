@@ -1,6 +1,6 @@
 //! Asks a running `pinhead up` through its control socket.
 
-use super::control::{ANSWER_MAX, PREFIX, is_ours, name_of};
+use super::control::{ANSWER_MAX, PREFIX, name_of};
 use crate::Error;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -86,7 +86,7 @@ pub fn manage(pid: u32) -> io::Result<Result<Managed, String>> {
 fn ask(pid: u32, question: &Value) -> io::Result<Result<(UnixStream, Value), String>> {
     let name = name_of(pid);
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(&name)?)?;
-    if !is_ours(&stream) {
+    if !reactor::is_own_user(&stream) {
         // Anybody can take such a name: only our own guests are believed.
         return Ok(Err(format!("{name} belongs to another user")));
     }

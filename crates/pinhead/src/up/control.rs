@@ -13,7 +13,6 @@ pub use super::ask::{Managed, capture, manage, running};
 use farm::fleet::{Captured, Fleet, State};
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
-use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -108,7 +107,7 @@ impl Control {
     /// Takes a question. The client has to ask at once: nobody else waits for it.
     fn accept(&mut self, fleet: &mut Fleet) {
         let Ok((stream, _)) = self.listener.accept() else { return };
-        if !is_ours(&stream) || self.waiting.len() >= WAITING_MAX {
+        if !reactor::is_own_user(&stream) || self.waiting.len() >= WAITING_MAX {
             return;
         }
         let patience = Some(Duration::from_millis(200));
@@ -175,11 +174,6 @@ impl Control {
             answer(&waiting.stream, &json!({ "files": waiting.files }));
         }
     }
-}
-
-pub(super) fn is_ours(stream: &UnixStream) -> bool {
-    socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
 fn question(line: &str) -> Result<Question, String> {
