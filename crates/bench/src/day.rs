@@ -13,8 +13,8 @@
 use crate::clock::now;
 use crate::error::Error;
 use crate::table::{Figure, Row};
-use kernfs::parse::task::{StatField, TaskStat};
 use model::Moment;
+use procfs::parse::task::{StatField, TaskStat};
 use sim::day::Day;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::meter::{self, Used};
 use crate::subject::Subject;
 use crate::table::{Figure, Row, Table};
-use kernfs::parse::task::{StatField, TaskStat};
+use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! What the kernel has counted for a process.
 
 use crate::error::Error;
-use kernfs::parse::schedstat;
+use procfs::parse::schedstat;
 use std::fs;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kernfs::parse::number;
-use kernfs::{Buffer, Kept};
+use procfs::parse::number;
+use procfs::{Buffer, Kept};
 
 /// Descriptors of a process that are looked at for its virtual machine's: an emulator opens it
 /// among its first.

@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::sys;
-use kernfs::parse::lines;
-use kernfs::{Buffer, Kept};
+use procfs::parse::lines;
+use procfs::{Buffer, Kept};
 
 /// How often the descriptors of a process are looked through: each is a link to be read.
 const LIST_MS: u64 = 60_000;

@@ -4,8 +4,8 @@ use counters::PsiLine;
 use model::{Field, GuestField, Row, Unit};
 use std::path::{Path, PathBuf};
 
-use kernfs::parse::{cgroup, lines, named, pressure, value_of};
-use kernfs::{Buffer, Kept};
+use procfs::parse::{cgroup, lines, named, pressure, value_of};
+use procfs::{Buffer, Kept};
 
 /// Where the first hierarchy's CPU controller may be.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];

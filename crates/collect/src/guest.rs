@@ -9,12 +9,12 @@ use crate::devices::{Devices, Held, Images, Network};
 use crate::group::Group;
 use crate::steady;
 use crate::threads::{TICK_NS, Threads};
-use kernfs::parse::task::StatField::{
+use procfs::parse::task::StatField::{
     MajorFaults, MinorFaults, StartTicks, SystemTicks, UserTicks,
 };
-use kernfs::parse::task::TaskStat;
-use kernfs::parse::{numbers, value_of};
-use kernfs::{Buffer, Kept};
+use procfs::parse::task::TaskStat;
+use procfs::parse::{numbers, value_of};
+use procfs::{Buffer, Kept};
 
 /// Virtual CPUs that ran no more than this since the last look have changed nothing: a kernel
 /// that turns over in its sleep.

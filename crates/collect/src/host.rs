@@ -4,16 +4,16 @@
 //! little is asked for: it is read once a moment, and nothing else costs as much.
 
 use counters::PsiLine;
-use kernfs::CpuClock;
-use kernfs::parse::stat::{Stat, parse};
 use model::{HostField, Row};
+use procfs::CpuClock;
+use procfs::parse::stat::{Stat, parse};
 use std::path::Path;
 
 use crate::steady;
 use crate::watermarks::Watermarks;
-use kernfs::parse::task::{StatField, TaskStat, is_kernel};
-use kernfs::parse::{lines, named, number, numbers, pressure};
-use kernfs::{Buffer, Kept};
+use procfs::parse::task::{StatField, TaskStat, is_kernel};
+use procfs::parse::{lines, named, number, numbers, pressure};
+use procfs::{Buffer, Kept};
 
 /// Nanoseconds in a tick of /proc/stat, on every architecture that pinhead runs on.
 const TICK_NS: i64 = 10_000_000;

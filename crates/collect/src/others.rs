@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::threads::TICK_NS;
-use kernfs::parse::number;
-use kernfs::parse::task::StatField::{
+use procfs::parse::number;
+use procfs::parse::task::StatField::{
     ChildSystemTicks, ChildUserTicks, Flags, StartTicks, SystemTicks, UserTicks,
 };
-use kernfs::parse::task::{TaskStat, is_kernel};
-use kernfs::{Buffer, Kept};
+use procfs::parse::task::{TaskStat, is_kernel};
+use procfs::{Buffer, Kept};
 
 /// More processes are not looked at: it would take the monitor more than 50 ms.
 const PROCESSES_MAX: usize = 4096;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::bursts::{Open, Stretches};
-use kernfs::parse::number;
-use kernfs::parse::schedstat::{self, Schedstat};
-use kernfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
-use kernfs::parse::task::TaskStat;
-use kernfs::{Buffer, Kept};
+use procfs::parse::number;
+use procfs::parse::schedstat::{self, Schedstat};
+use procfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
+use procfs::parse::task::TaskStat;
+use procfs::{Buffer, Kept};
 
 /// Virtual CPUs that are watched: no guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::steady;
-use kernfs::parse::{lines, number, numbers, words};
-use kernfs::{Buffer, Kept};
+use procfs::parse::{lines, number, numbers, words};
+use procfs::{Buffer, Kept};
 
 /// The kernel has at most 32 swap areas.
 const SWAPS_MAX: usize = 32;

@@ -4,8 +4,8 @@
 use model::{HostField, Row};
 use std::path::Path;
 
-use kernfs::parse::{lines, number, words};
-use kernfs::{Buffer, Kept};
+use procfs::parse::{lines, number, words};
+use procfs::{Buffer, Kept};
 
 /// Watermarks change when somebody changes them, lists all the time, but within narrow bounds;
 /// the file is long.

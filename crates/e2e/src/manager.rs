@@ -10,8 +10,8 @@
 
 use crate::Host;
 use farm::{Deadline, Monitor, wait_for_exit};
-use host::control::{Answer, Ask, GuestRow, Ps, Status, ask};
-use kernfs::{Root, TaskDir};
+use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
+use procfs::{Root, TaskDir};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;

@@ -1,9 +1,9 @@
 //! Targets for the host manager: its settings, and what is said to it and to its keeper.
 
-use ::host::config::{Place, parse};
-use ::host::control::{Request, decode_answer, decode_request, encode_answer, encode_request};
-use ::host::keeper;
 use counters::Bytes;
+use manager::config::{Place, parse};
+use manager::control::{Request, decode_answer, decode_request, encode_answer, encode_request};
+use manager::keeper;
 
 /// A file of settings: what is taken keeps its promises for every guest and host, and what is not
 /// is told with places that are in the text.

@@ -3,7 +3,7 @@
 use std::io;
 
 use counters::{KernelNames, Kib};
-use kernfs::{Error, ProcFile, Source};
+use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 
 /// More lines than any sample has.

@@ -24,7 +24,7 @@ mod input;
 mod kernel;
 mod load;
 mod metrics;
-mod procfs;
+mod proc_files;
 mod qmp;
 mod reader;
 mod recording;
@@ -37,7 +37,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    ("cpu_list", procfs::cpu_list),
+    ("cpu_list", proc_files::cpu_list),
     ("day_file", recording::day_file),
     ("farm_exec", farm_file::farm_exec),
     ("farm_toml", farm_file::farm_toml),
@@ -52,22 +52,22 @@ pub const TARGETS: &[Target] = &[
     ("load_rounds", load::rounds),
     ("load_target", load::target),
     ("metrics_answer", metrics::metrics_answer),
-    ("proc_cgroup", procfs::cgroup),
-    ("proc_counts", procfs::counts),
-    ("proc_entries", procfs::entries),
-    ("proc_loadavg", procfs::loadavg),
-    ("proc_meminfo", procfs::meminfo),
-    ("proc_pressure", procfs::pressure),
-    ("proc_stat", procfs::stat),
-    ("proc_task_stat", procfs::task_stat),
-    ("proc_vmstat", procfs::vmstat),
+    ("proc_cgroup", proc_files::cgroup),
+    ("proc_counts", proc_files::counts),
+    ("proc_entries", proc_files::entries),
+    ("proc_loadavg", proc_files::loadavg),
+    ("proc_meminfo", proc_files::meminfo),
+    ("proc_pressure", proc_files::pressure),
+    ("proc_stat", proc_files::stat),
+    ("proc_task_stat", proc_files::task_stat),
+    ("proc_vmstat", proc_files::vmstat),
     ("qmp", qmp::qmp),
     ("raw_block", recording::raw_block),
     ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),
-    ("schedstat", procfs::schedstat),
+    ("schedstat", proc_files::schedstat),
     ("steady", rules_file::steady),
     ("undo_record", host::undo_record),
     ("virtrpc", virtrpc::virtrpc),

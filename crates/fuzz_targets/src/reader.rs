@@ -1,7 +1,7 @@
-//! The target for `kernfs::Reader`: all files of a guest's kernel at once.
+//! The target for `procfs::Reader`: all files of a guest's kernel at once.
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
-use kernfs::{ProcFile, Reader};
+use procfs::{ProcFile, Reader};
 
 use crate::input::texts;
 use crate::kernel::{self, Files};
@@ -37,7 +37,7 @@ pub(crate) fn reader(data: &[u8]) {
     }
 }
 
-fn check(read: &Result<(), kernfs::Error>, row: &[f64]) {
+fn check(read: &Result<(), procfs::Error>, row: &[f64]) {
     match read {
         Ok(()) => assert!(row.iter().all(|number| number.is_finite()), "{row:?}"),
         Err(error) => kernel::names_its_file(error, &ProcFile::ALL),

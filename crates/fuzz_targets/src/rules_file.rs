@@ -23,7 +23,7 @@ const CPUS: [Cpus; 4] = [
     Cpus { online: 1, present: 1 },
     Cpus { online: 2, present: 4 },
     Cpus { online: 8, present: 8 },
-    Cpus { online: kernfs::MAX_CPUS, present: kernfs::MAX_CPUS },
+    Cpus { online: procfs::MAX_CPUS, present: procfs::MAX_CPUS },
 ];
 
 /// Reads a file, compiles it for no machine in particular and for one as they are, and runs

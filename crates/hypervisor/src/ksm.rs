@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use counters::{KsmCounters, Pages};
-use kernfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
-use kernfs::parse::task::TaskStat;
-use kernfs::parse::{number, schedstat};
+use procfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
+use procfs::parse::task::TaskStat;
+use procfs::parse::{number, schedstat};
 
 /// Where the files are, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";

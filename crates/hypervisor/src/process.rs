@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use counters::{Bytes, PsiLine};
-use kernfs::Kept;
-use kernfs::parse::task::StatField::{MajorFaults, StartTicks};
-use kernfs::parse::task::TaskStat;
-use kernfs::parse::{cgroup, numbers, pressure, value_of};
+use procfs::Kept;
+use procfs::parse::task::StatField::{MajorFaults, StartTicks};
+use procfs::parse::task::TaskStat;
+use procfs::parse::{cgroup, numbers, pressure, value_of};
 
 use crate::ProcessId;
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kernfs::Kept;
-use kernfs::parse::schedstat::{self, Schedstat};
+use procfs::Kept;
+use procfs::parse::schedstat::{self, Schedstat};
 
 /// More virtual CPUs than this are not watched one by one.
 const VCPUS_MAX: usize = 512;

@@ -3,8 +3,8 @@
 use crate::rulesfile::{self, RulesText};
 use crate::{Error, machine};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use kernfs::Root;
 use policy::steady::{self, Oscillation};
+use procfs::Root;
 use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column};
 use serde_json::{Value, json};
 use std::path::Path;

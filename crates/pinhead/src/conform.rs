@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use counters::{History, Pages};
-use kernfs::{Reader, Texts, names_of};
 use policy::guest::{self, CpuAction, Cpus, World};
+use procfs::{Reader, Texts, names_of};
 use rules::{Machine, Program, Severity};
 use serde::Deserialize;
 use std::fmt::Write as _;
@@ -137,7 +137,7 @@ impl Scenario {
         let mut reader: Option<Reader<Texts<'_>>> = None;
         for (index, snapshot) in self.snapshots.iter().enumerate() {
             let texts = snapshot.texts(state.online);
-            let at = |e: kernfs::Error| format!("snapshot {index}: {e}");
+            let at = |e: procfs::Error| format!("snapshot {index}: {e}");
             let reader = match &mut reader {
                 Some(reader) => {
                     *reader.source_mut() = texts;

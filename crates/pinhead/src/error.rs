@@ -11,7 +11,7 @@ pub enum Error {
     #[error("{path}:{line}:{column}: {message}")]
     Line { path: PathBuf, line: usize, column: usize, message: String },
     #[error(transparent)]
-    Kernel(#[from] kernfs::Error),
+    Kernel(#[from] procfs::Error),
     /// A guest, or what it needs, cannot be had.
     #[error(transparent)]
     Farm(#[from] farm::Error),
@@ -24,9 +24,9 @@ pub enum Error {
     Store(#[from] store::Error),
     /// The manager cannot start, or go on.
     #[error(transparent)]
-    Host(host::Error),
+    Host(manager::Error),
     #[error(transparent)]
-    Control(host::control::Error),
+    Control(manager::control::Error),
     #[error(transparent)]
     Load(#[from] load::Error),
     /// An experiment, or a result of one.

@@ -1,13 +1,13 @@
 //! The machine that a rules file is looked at for: this one, or a captured tree.
 
 use counters::{Counter, Kib};
-use kernfs::{Reader, Root};
 use plug::Cpus;
+use procfs::{Reader, Root};
 use rules::Machine;
 
 /// What the machine below a root has.
-pub fn of(root: &Root) -> Result<Machine, kernfs::Error> {
-    let names = kernfs::kernel_names(root)?;
+pub fn of(root: &Root) -> Result<Machine, procfs::Error> {
+    let names = procfs::kernel_names(root)?;
     let mut total = [f64::NAN];
     let read = Reader::open(root, &[Counter::meminfo("MemTotal")])
         .and_then(|mut reader| reader.read(0.0, &mut total));

@@ -67,8 +67,8 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     let against = match (&args.root, args.no_machine) {
         _ if args.host => Against::Host,
         (_, true) => Against::Nothing,
-        (Some(root), false) => Against::Machine(kernfs::Root::at(root)),
-        (None, false) => Against::Machine(kernfs::Root::default()),
+        (Some(root), false) => Against::Machine(procfs::Root::at(root)),
+        (None, false) => Against::Machine(procfs::Root::default()),
     };
     let all: Vec<check::Checked> =
         args.files.iter().map(|path| check::file(path, &against)).collect::<Result<_, _>>()?;

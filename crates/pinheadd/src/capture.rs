@@ -2,7 +2,7 @@
 
 use crate::config::Loaded;
 use crate::link::Link;
-use kernfs::Root;
+use procfs::Root;
 use std::fs::File;
 use std::io::Read;
 use wire::{Capture, Chunk, MAX_CHUNK, ToHost};

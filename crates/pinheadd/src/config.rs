@@ -3,8 +3,8 @@
 use crate::say::Voice;
 use base::chain;
 use counters::{Counter, CpuField, Kib};
-use kernfs::{Reader, Root};
 use plug::Cpus;
+use procfs::{Reader, Root};
 use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 fn machine(root: &Root, pool: bool) -> Result<Machine, String> {
-    let names = kernfs::kernel_names(root).map_err(|e| chain(&e))?;
+    let names = procfs::kernel_names(root).map_err(|e| chain(&e))?;
     let present = Cpus::new(root).present().map_err(|e| chain(&e))?;
     let mut total = [f64::NAN];
     let memory = Reader::open(root, &[Counter::meminfo("MemTotal")])

@@ -20,8 +20,8 @@ use crate::undo::Undo;
 use crate::{capture, config, identity};
 use base::chain;
 use counters::Pages;
-use kernfs::Root;
 use plug::{CmmPool, UndoRecord, boot_id};
+use procfs::Root;
 use std::os::fd::AsRawFd;
 use wire::{Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 

@@ -5,7 +5,7 @@
 
 use crate::interface::Interfaces;
 use crate::sys;
-use kernfs::Root;
+use procfs::Root;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;

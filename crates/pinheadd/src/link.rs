@@ -2,8 +2,8 @@
 
 use crate::sys;
 use counters::Pages;
-use kernfs::Root;
 use plug::{Error, Pool};
+use procfs::Root;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};

@@ -1,7 +1,7 @@
 //! `pinheadd`, the daemon inside a guest: plugs and unplugs CPUs and memory by rules.
 //!
 //! ```text
-//!   /proc /sys ─► kernfs ─► History ─► policy::guest::step ─► plug (CPUs, CMM pool)
+//!   /proc /sys ─► procfs ─► History ─► policy::guest::step ─► plug (CPUs, CMM pool)
 //!                              rules ──────┘             └──► link (the host's balloon)
 //!   Pacer says when; signals, the host and pressure triggers wake it
 //! ```

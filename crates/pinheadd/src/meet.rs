@@ -5,8 +5,8 @@ use crate::config::Loaded;
 use crate::link::Link;
 use crate::look::Guest;
 use crate::sys::{self, Interest};
-use kernfs::Root;
 use plug::boot_id;
+use procfs::Root;
 use std::os::fd::AsRawFd;
 use wire::{Hello, PoolKind, ToGuest, ToHost};
 

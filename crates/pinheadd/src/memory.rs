@@ -5,7 +5,7 @@
 
 use crate::rate::Rate;
 use counters::{Counter, PsiField, PsiLine, PsiResource};
-use kernfs::{Reader, Root, kernel_names};
+use procfs::{Reader, Root, kernel_names};
 use wire::Memory;
 
 /// Questions that are answered in a second. What comes on top is dropped: the answers would
@@ -139,7 +139,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernfs::testing::{FakeKernel, VMSTAT};
+    use procfs::testing::{FakeKernel, VMSTAT};
 
     #[test]
     fn what_the_kernel_shows_is_told_and_the_rest_is_missing() {

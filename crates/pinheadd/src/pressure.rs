@@ -3,7 +3,7 @@
 
 use crate::args::Pace;
 use crate::sys::Interest;
-use kernfs::Root;
+use procfs::Root;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::{AsRawFd, RawFd};

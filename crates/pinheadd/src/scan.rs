@@ -11,10 +11,10 @@
 
 use crate::clock::Clock;
 use crate::{sys, system};
-use kernfs::parse::loadavg;
-use kernfs::parse::schedstat::Schedstat;
-use kernfs::parse::task::{StatField, TaskStat, is_kernel};
-use kernfs::{Root, TaskDir, TaskSeen};
+use procfs::parse::loadavg;
+use procfs::parse::schedstat::Schedstat;
+use procfs::parse::task::{StatField, TaskStat, is_kernel};
+use procfs::{Root, TaskDir, TaskSeen};
 use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
 
 /// A guest is asked at most so often: a question costs it more than a look.
@@ -246,7 +246,7 @@ fn parts(sequence: u32, previous: u32, totals: Totals, rows: Vec<Task>) -> Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernfs::testing::FakeKernel;
+    use procfs::testing::FakeKernel;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A task in the tree: number of its process, its own, name, run time, dispatches.

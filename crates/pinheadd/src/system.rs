@@ -2,8 +2,8 @@
 //! its network.
 
 use crate::sys;
-use kernfs::parse::{counts, schedstat};
-use kernfs::{Root, TaskDir};
+use procfs::parse::{counts, schedstat};
+use procfs::{Root, TaskDir};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
@@ -92,7 +92,7 @@ fn network(text: &str, system: &mut System) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernfs::testing::FakeKernel;
+    use procfs::testing::FakeKernel;
 
     #[test]
     fn totals_are_summed_over_cpus_and_missing_where_the_kernel_has_none() {

@@ -1,6 +1,6 @@
 //! The guest's side of a virtio balloon: which features the two sides agreed on.
 
-use kernfs::Root;
+use procfs::Root;
 
 use crate::fsio;
 

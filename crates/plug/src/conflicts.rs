@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use counters::Pages;
-use kernfs::{CpuList, Root, parse};
+use procfs::{CpuList, Root, parse};
 
 use crate::cpus::Cpus;
 use crate::fsio;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kernfs::{CpuList, Root};
+use procfs::{CpuList, Root};
 
 use crate::error::Error;
 use crate::fsio;

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use kernfs::{CpuList, parse};
+use procfs::{CpuList, parse};
 
 use crate::error::Error;
 

@@ -6,7 +6,7 @@
 //!   before the first change: UndoRecord ──► a file ──► after a crash: undo
 //! ```
 //!
-//! Every path starts at a [`Root`](kernfs::Root), so that tests act on a tree of
+//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of
 //! plain files. Nothing here decides anything: how many CPUs and how much memory
 //! a guest shall have is the policy's business. What is held here is that the last
 //! CPU never goes offline, and that what was found at the start can be restored.
@@ -25,6 +25,6 @@ pub use balloon::{Balloon, guest_balloon};
 pub use conflicts::{Conflict, conflicts};
 pub use cpus::{Cpus, Polarization};
 pub use error::Error;
-pub use kernfs::CpuList as CpuSet;
 pub use pool::{CmmPool, Pool};
+pub use procfs::CpuList as CpuSet;
 pub use undo::{BadRecord, UndoRecord, boot_id};

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use counters::Pages;
-use kernfs::Root;
+use procfs::Root;
 
 use crate::error::Error;
 use crate::fsio;

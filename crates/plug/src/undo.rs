@@ -22,8 +22,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use counters::Pages;
-use kernfs::Root;
-use kernfs::parse::{cpulist, unsigned};
+use procfs::Root;
+use procfs::parse::{cpulist, unsigned};
 
 use crate::cpus::Cpus;
 use crate::error::Error;

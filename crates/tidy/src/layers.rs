@@ -48,8 +48,8 @@ pub const CRATES: &[Crate] = &[
     row("policy", Ours::Only(&["counters", "model", "rules"]), &[]),
     // Layer 1, the system.
     // Itself: its tests are built with its fake kernel tree. libc for paths from an open directory.
-    row("kernfs", Ours::Only(&["counters", "kernfs"]), &["libc"]),
-    row("plug", Ours::Only(&["counters", "kernfs"]), &[]),
+    row("procfs", Ours::Only(&["counters", "procfs"]), &["libc"]),
+    row("plug", Ours::Only(&["counters", "procfs"]), &[]),
     row("wire", Ours::Only(&["counters"]), &[]),
     row("qmp", Ours::Only(&[]), &["serde", "serde_json"]),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
@@ -61,7 +61,7 @@ pub const CRATES: &[Crate] = &[
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "hypervisor", "kernfs", "qmp", "reactor", "virtrpc"]),
+        Ours::Only(&["counters", "hypervisor", "procfs", "qmp", "reactor", "virtrpc"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
@@ -74,7 +74,7 @@ pub const CRATES: &[Crate] = &[
     // httparse for heads.
     row("metrics", Ours::Only(&["model"]), &["httparse", "serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
-    row("collect", Ours::Only(&["counters", "hypervisor", "kernfs", "model"]), &["libc", "rustix"]),
+    row("collect", Ours::Only(&["counters", "hypervisor", "procfs", "model"]), &["libc", "rustix"]),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     row(
@@ -92,13 +92,13 @@ pub const CRATES: &[Crate] = &[
         &["libc", "lz4_flex", "rustix", "serde_json"],
     ),
     row(
-        "host",
+        "manager",
         Ours::Only(&[
             "agent",
             "collect",
             "counters",
             "hypervisor",
-            "kernfs",
+            "procfs",
             "metrics",
             "model",
             "policy",
@@ -116,7 +116,7 @@ pub const CRATES: &[Crate] = &[
     // The screens. crossterm for what a terminal is told; jiff for the local zone.
     row(
         "top",
-        Ours::Only(&["base", "host", "kernfs", "model", "reports", "store", "why"]),
+        Ours::Only(&["base", "manager", "procfs", "model", "reports", "store", "why"]),
         &["crossterm", "jiff", "rustix", "signal-hook", "thiserror"],
     ),
     // The experiments: guests, load and managers put together, and results to be shown.
@@ -124,7 +124,7 @@ pub const CRATES: &[Crate] = &[
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
     row(
         "pinheadd",
-        Ours::Only(&["counters", "rules", "policy", "kernfs", "plug", "wire"]),
+        Ours::Only(&["counters", "rules", "policy", "procfs", "plug", "wire"]),
         &["libc"],
     ),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.

@@ -19,7 +19,7 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
     (
-        "crates/kernfs/src/sys.rs",
+        "crates/procfs/src/sys.rs",
         "paths from an open directory, and its entries, without a library",
     ),
     ("crates/pinheadd/src/interface.rs", "an interface's address, without a library for netlink"),

@@ -3,7 +3,7 @@
 
 use super::{TURN, let_pass, sample};
 use crate::model::Model;
-use host::control::Whose;
+use manager::control::Whose;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;

@@ -35,8 +35,8 @@ pub use view::Shown;
 
 use error::failed;
 use feed::Feed;
-use host::control::{Answer, Ask, Ps, Whose};
 use jiff::tz::TimeZone;
+use manager::control::{Answer, Ask, Ps, Whose};
 use model::{Decided, Model};
 use reports::Zone;
 use rustix::event::Timespec;
@@ -139,7 +139,7 @@ fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
 
 /// The number that a guest of the journal has now.
 fn id_now(ps: &Ps, guest: &::model::GuestIdentity) -> Option<u64> {
-    let is_it = |row: &&host::control::GuestRow| {
+    let is_it = |row: &&manager::control::GuestRow| {
         (&row.name, &row.uuid, row.pid) == (&guest.name, &guest.uuid, guest.pid)
     };
     ps.guests.iter().find(is_it).map(|row| row.id)

@@ -2,7 +2,7 @@
 
 use super::sample::{Sample, host_field};
 use super::vcpus::Vcpus;
-use host::control::{GuestRow, SizeAction};
+use manager::control::{GuestRow, SizeAction};
 use model::Interval;
 use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,7 +1,7 @@
 //! What the manager told at one time, and the numbers of it: those of the reports.
 
 use crate::error::{Error, Trouble};
-use host::control::{Answer, Ask, GuestMode, GuestRow, GuestRunState, Ps, Whose};
+use manager::control::{Answer, Ask, GuestMode, GuestRow, GuestRunState, Ps, Whose};
 use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
     TierField,

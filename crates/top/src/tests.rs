@@ -7,8 +7,8 @@ use super::screens::{Look, draw};
 use super::step::step;
 use super::vcpus::{Share, Vcpus};
 use super::view::{Column, Shown, View};
-use host::control::KsmPhase;
-use host::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps, SizeAction};
+use manager::control::KsmPhase;
+use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps, SizeAction};
 use model::clause::Clause;
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,

@@ -3,9 +3,9 @@
 //! What is recorded of a guest is the sum of its virtual CPUs, as a hundred guests would fill a
 //! disk otherwise. Of the one on the screen their threads are read here, once for each sample.
 
-use host::control::GuestRow;
-use kernfs::Kept;
-use kernfs::parse::schedstat;
+use manager::control::GuestRow;
+use procfs::Kept;
+use procfs::parse::schedstat;
 use std::path::Path;
 
 /// More virtual CPUs than any screen has room for.

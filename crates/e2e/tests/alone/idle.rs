@@ -4,7 +4,7 @@ use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
 use farm::{Arch, Deadline, GuestFile};
-use host::control::{Answer, Ask, Scanned, ask};
+use manager::control::{Answer, Ask, Scanned, ask};
 use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
 
@@ -185,14 +185,16 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let asked = wakers.looks + wakers.samples + wakers.scans - 1;
     println!("asked {asked} times in {minutes:.1} minutes");
     assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
-    // What runs in a guest for us is its daemon: it wakes up once for each question, the two of
-    // this test among them. A look, which is within what was asked, is followed by more of its own
-    // until all is settled.
-    let woken = (idle.number(WOKEN) - woken) as f64 / minutes;
+    // What runs in a guest for us is its daemon. A question, the two of this test among them, wakes
+    // it once or twice: when it comes, and when the port has taken the answer. Its heartbeat is
+    // rarer than once a minute. A look, which is within what was asked, is followed by more of its
+    // own until all is settled.
+    let woken = idle.number(WOKEN) - woken;
+    let most = 2.0 * (asked + 2) as f64 + minutes.ceil();
     let looks = wakers.looks;
     assert!(
-        woken <= 3.0 || looks > 0,
-        "the daemon of an idle guest woke up {woken} times a minute, {looks} looks"
+        woken as f64 <= most || looks > 0,
+        "the daemon of an idle guest woke up {woken} times in {minutes:.1} minutes, {looks} looks"
     );
     let recorded = std::fs::read_dir(&records).is_ok_and(|mut files| files.next().is_some());
     assert!(recorded, "the monitor was at work all the time: {}", manager.said());

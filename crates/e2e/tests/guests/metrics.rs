@@ -2,7 +2,7 @@
 //! they scrape is what is read back, to the last digit.
 
 use e2e::engines::{Engine, Kind, is_there};
-use host::{Listen, ScrapeServer};
+use manager::{Listen, ScrapeServer};
 use metrics::read::{Ask, intervals};
 use metrics::text::{Format, render};
 use metrics::{Processes, Pusher};

@@ -12,7 +12,7 @@ use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
 use farm::{Arch, Deadline};
-use host::control::{Answer, Ask, ask};
+use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;

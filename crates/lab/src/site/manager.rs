@@ -3,7 +3,7 @@
 use super::{LOOK, Site, Tools, end, start, wait};
 use crate::Error;
 use farm::{Deadline, Process};
-use host::control::{Answer, Ask, Ps, ask};
+use manager::control::{Answer, Ask, Ps, ask};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

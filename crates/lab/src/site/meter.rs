@@ -8,7 +8,7 @@
 use super::Guest;
 use crate::Measures;
 use crate::clock::Clock;
-use kernfs::{Root, TaskDir, TaskSeen};
+use procfs::{Root, TaskDir, TaskSeen};
 use std::fs;
 use std::path::Path;
 

@@ -15,7 +15,7 @@ use crate::args::Format;
 use crate::manage::{SocketArg, ask_manager, json, unexpected};
 use base::duration;
 use clap::Args;
-use host::control::{Answer, Ask, Scanned};
+use manager::control::{Answer, Ask, Scanned};
 use std::time::Duration;
 
 /// The manager asks a guest once in ten seconds at most; two answers take longer.

@@ -5,7 +5,7 @@
 //! task's share of it by CPU time (`host_ms`), and what would not have been used without the
 //! task (`saves_ms`): its own time, and its share by wake-ups of what no task used.
 
-use host::control::{HostSide, Scanned, TaskRow, TotalsRow};
+use manager::control::{HostSide, Scanned, TaskRow, TotalsRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ use crate::Error;
 use crate::args::Format;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
-use host::config::{Place, Share};
-use host::control::{Answer, Ask, Change, Inputs};
+use manager::config::{Place, Share};
+use manager::control::{Answer, Ask, Change, Inputs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
 
 /// The socket that a manager of this user listens on, as far as no file of settings says else.
 fn usual_socket() -> Option<PathBuf> {
-    let loaded = host::config::load(None, &Place::of_this_process(None)).ok()?;
+    let loaded = manager::config::load(None, &Place::of_this_process(None)).ok()?;
     loaded.settings.control.socket
 }
 
@@ -260,8 +260,8 @@ pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error
         _ => 0,
     };
     let patience = Duration::from_millis(ANSWER_MS.saturating_add(waits_ms));
-    match host::control::ask(&path, ask, patience) {
-        Err(host::control::Error::Refused(failure)) => {
+    match manager::control::ask(&path, ask, patience) {
+        Err(manager::control::Error::Refused(failure)) => {
             Err(Error::Message(base::plain(&failure.to_string(), 2000)))
         }
         answered => answered.map_err(Error::Control),

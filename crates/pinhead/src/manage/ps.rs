@@ -1,7 +1,7 @@
 //! Guests and their manager in a table.
 
 use base::{Column, Table, left, plain, right};
-use host::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps, Status};
+use manager::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps, Status};
 use policy::ksm::Phase;
 use std::fmt::Write as _;
 

@@ -3,8 +3,8 @@
 use super::HostArgs;
 use crate::Error;
 use crate::up::rundir;
-use host::keeper::Ended;
-use host::{Manager, Options, Signals, Turn};
+use manager::keeper::Ended;
+use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -49,10 +49,10 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
 
 /// The keeper: holds the lease of the manager that started it.
 pub fn keep() -> Result<(), Error> {
-    let options = host::keeper::Options::default();
+    let options = manager::keeper::Options::default();
     // A signal to all processes of our name means the manager: this one's work begins then.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let ended = host::keeper::run(std::io::stdin(), &options, &mut say);
+    let ended = manager::keeper::run(std::io::stdin(), &options, &mut say);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(Error::Message("Some guests did not get all back".into())),
@@ -61,8 +61,8 @@ pub fn keep() -> Result<(), Error> {
 }
 
 /// All faults of a file of settings are shown at once.
-fn told(error: host::Error) -> Error {
-    let host::Error::Settings(settings) = &error else { return Error::Host(error) };
+fn told(error: manager::Error) -> Error {
+    let manager::Error::Settings(settings) = &error else { return Error::Host(error) };
     match settings.faults() {
         Some(faults) => {
             let faults = faults.replace('\n', "\n  ");

@@ -135,7 +135,7 @@ fn the_managers_unit_fits_the_manager() {
         assert!(unit.contains(line), "packaging/pinhead-host.service: {line}");
     }
     let page = page("man/pinhead.1");
-    for place in [host::config::DEFAULT_PATH, "/var/lib/pinhead/journal.db", "host.sock"] {
+    for place in [manager::config::DEFAULT_PATH, "/var/lib/pinhead/journal.db", "host.sock"] {
         assert!(page.contains(place), "man/pinhead.1 does not know {place}");
     }
 }

@@ -1,6 +1,6 @@
 //! The daemon as a process, on a kernel made of plain files.
 
-use kernfs::testing::FakeKernel;
+use procfs::testing::FakeKernel;
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use std::os::unix::fs::symlink;
 
 use counters::Pages;
-use kernfs::testing::FakeKernel;
 use plug::{Conflict, conflicts};
+use procfs::testing::FakeKernel;
 
 const OWN: u32 = 77;
 

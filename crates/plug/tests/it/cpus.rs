@@ -1,7 +1,7 @@
 //! CPUs of a fake kernel come and go.
 
-use kernfs::testing::FakeKernel;
 use plug::{CpuSet, Cpus, Error, Polarization};
+use procfs::testing::FakeKernel;
 
 fn set(cpus: &[u32]) -> CpuSet {
     cpus.iter().copied().collect()

@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::fs;
 
 use counters::Pages;
-use kernfs::testing::{BOOT_ID, FakeKernel};
 use plug::{CmmPool, Cpus, Error, Pool, UndoRecord, boot_id, guest_balloon};
+use procfs::testing::{BOOT_ID, FakeKernel};
 
 #[test]
 fn the_pool_is_read_and_written() {

@@ -5,7 +5,7 @@ use super::super::sample::Sample;
 use super::super::view::{Shown, View};
 use super::guests;
 use super::room::{Room, bars, name, size, size_of};
-use host::control::KsmPhase;
+use manager::control::KsmPhase;
 use reports::shown;
 
 /// CPU, memory, what is waited for, what is below memory, guests, and who of them is busiest.

@@ -1,7 +1,7 @@
 //! What the screens share: where they have to fit in, and how numbers and names are shown.
 
 use base::plain;
-use host::control::SizeAction;
+use manager::control::SizeAction;
 use reports::{Zone, clock_text, shown};
 
 /// How lines are to look.
@@ -64,7 +64,7 @@ pub(super) fn name(text: &str, width: usize) -> String {
 }
 
 /// The last word of a guest's decision: why nothing is done, or what was and why.
-pub(super) fn last(row: &host::control::GuestRow) -> String {
+pub(super) fn last(row: &manager::control::GuestRow) -> String {
     if let Some(why) = &row.unusable {
         return why.clone();
     }

@@ -1,6 +1,6 @@
 //! Guests as `ps` would have told of them then, as far as that is recorded.
 
-use host::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
+use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
 

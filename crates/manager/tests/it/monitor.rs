@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use host::config::{KsmMode, Loaded, Place};
-use host::control::Server;
-use host::ksm::Ksm;
-use host::{Clock, Lease, MachineReader, Manager, Monitor, Options, Parts, Signals, Sink, Turn};
 use hypervisor::{Fake, IdSource};
+use manager::config::{KsmMode, Loaded, Place};
+use manager::control::Server;
+use manager::ksm::Ksm;
+use manager::{Clock, Lease, MachineReader, Manager, Monitor, Options, Parts, Signals, Sink, Turn};
 use model::{GuestField, HostField, Moment, Row};
 use std::cell::Cell;
 use std::fs;
@@ -59,7 +59,7 @@ impl Scene {
         fs::write(dir.join("proc/meminfo"), meminfo).unwrap();
         fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
         let place = Place { host_total: Some(Bytes(16 << 30)), ..Place::default() };
-        let loaded: Loaded = host::config::load(None, &place).unwrap();
+        let loaded: Loaded = manager::config::load(None, &place).unwrap();
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
         let ((moments_at, moments), (words, words_at)) = (channel(), channel());
@@ -71,7 +71,7 @@ impl Scene {
             config_path: None,
             loaded,
             sources: vec![Box::new(fake.clone())],
-            reader: MachineReader::open(&kernfs::Root::at(&dir)).unwrap(),
+            reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease: Lease::none(),

@@ -16,7 +16,7 @@ pub enum Error {
     )]
     RulesWrong { path: PathBuf, first: String, count: usize },
     #[error(transparent)]
-    Machine(kernfs::Error),
+    Machine(procfs::Error),
     /// Waiting failed, which it never does.
     #[error("Waiting for guests failed")]
     Poll { source: io::Error },

@@ -1,8 +1,8 @@
 //! Every read fails once, and bytes come in every size of piece.
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
-use kernfs::testing::{FakeKernel, Faulty, VMSTAT};
-use kernfs::{Fs, ProcFile, Reader};
+use procfs::testing::{FakeKernel, Faulty, VMSTAT};
+use procfs::{Fs, ProcFile, Reader};
 
 fn wanted() -> Vec<Counter> {
     vec![

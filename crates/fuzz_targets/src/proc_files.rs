@@ -1,13 +1,13 @@
-//! Targets for the parsers of `kernfs`, one a file.
+//! Targets for the parsers of `procfs`, one a file.
 
 use counters::{Counter, PsiField, PsiLine};
-use kernfs::parse::table::skip_lines;
-use kernfs::parse::task::{StatField, TaskStat};
-use kernfs::parse::{
+use procfs::parse::table::skip_lines;
+use procfs::parse::task::{StatField, TaskStat};
+use procfs::parse::{
     cgroup as groups, counts as system, cpulist, loadavg as load, pressure as psi,
     schedstat as sched, stat as cpus,
 };
-use kernfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
+use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 
 use crate::input::{Dice, texts};
 use crate::kernel::{self, Files};
@@ -43,7 +43,7 @@ pub(crate) fn pressure(data: &[u8]) {
     let Ok(found) = psi::parse(data) else { return };
     for (line, fields) in [(PsiLine::Some, found.some), (PsiLine::Full, found.full)] {
         let starts = format!("{} ", line.name());
-        let is_there = kernfs::parse::lines(data).any(|l| l.starts_with(starts.as_bytes()));
+        let is_there = procfs::parse::lines(data).any(|l| l.starts_with(starts.as_bytes()));
         assert_eq!(fields.is_some(), is_there, "{line:?}");
         for (place, field) in PsiField::ALL.iter().enumerate() {
             assert_eq!(found.get(line, *field), fields.map(|fields| fields[place]));
@@ -78,7 +78,7 @@ pub(crate) fn task_stat(data: &[u8]) {
 /// the text says, if it is the last of its name.
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
-    let lines = || kernfs::parse::lines(data);
+    let lines = || procfs::parse::lines(data);
     let is_said = |name: &[u8]| lines().any(|line| line.starts_with(name));
     assert!(found.cpu.is_none() || is_said(b"cpu"));
     assert!(found.interrupts.is_none() || is_said(b"intr"));
@@ -100,7 +100,7 @@ pub(crate) fn cgroup(data: &[u8]) {
 /// A directory's entries as the kernel writes them: the search for names ends.
 pub(crate) fn entries(data: &[u8]) {
     let mut rest = data;
-    while let Some((name, later)) = kernfs::next_name(rest) {
+    while let Some((name, later)) = procfs::next_name(rest) {
         assert!(!name.contains(&0) && later.len() < rest.len());
         rest = later;
     }
@@ -134,7 +134,7 @@ pub(crate) fn stat(data: &[u8]) {
 }
 
 /// The beginning of a file says what the whole says, or that it must see more.
-fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, kernfs::parse::Malformed>) {
+fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, procfs::parse::Malformed>) {
     for end in (0..text.len()).step_by(text.len() / 32 + 1) {
         let mut part = cpus::Stat::default();
         match cpus::parse(&text[..end], false, &mut part) {

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use host::config::{Loaded, Place};
-use host::control::Server;
-use host::ksm::Ksm;
-use host::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, keeper};
 use hypervisor::{BalloonStats, Fake, Id, IdSource};
+use manager::config::{Loaded, Place};
+use manager::control::Server;
+use manager::ksm::Ksm;
+use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, keeper};
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
@@ -60,10 +60,10 @@ impl Scene {
         write_meminfo(&dir, 8 * GIB);
         fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
         let place = Place { host_total: Some(Bytes(16 * GIB)), ..Place::default() };
-        let loaded: Loaded = host::config::load(Some(&config_path), &place).unwrap();
+        let loaded: Loaded = manager::config::load(Some(&config_path), &place).unwrap();
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
-        let root = kernfs::Root::at(&dir);
+        let root = procfs::Root::at(&dir);
         let manager = Manager::new(Parts {
             clock: Clock::by_hand(Rc::clone(&hand)),
             options,
@@ -75,7 +75,7 @@ impl Scene {
             journal: Writer::new(&dir.join("journal.db")),
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease,
-            ksm: Ksm::open(&dir, host::config::KsmMode::Leave),
+            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
             monitor: None,
         })
         .unwrap();

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use host::config::Place;
-use host::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
-use host::ksm::Ksm;
-use host::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
 use hypervisor::{Fake, Found, IdSource};
+use manager::config::Place;
+use manager::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
+use manager::ksm::Ksm;
+use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -40,7 +40,7 @@ impl Scene {
         fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
         let place = Place { host_total: Some(Bytes::mib(16_000)), ..Place::default() };
         fs::write(dir.join("host.toml"), "").unwrap();
-        let loaded = host::config::load(Some(&dir.join("host.toml")), &place).unwrap();
+        let loaded = manager::config::load(Some(&dir.join("host.toml")), &place).unwrap();
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
         let port = dir.join("g1.port");
@@ -54,11 +54,11 @@ impl Scene {
             config_path: None,
             loaded,
             sources: vec![Box::new(fake)],
-            reader: MachineReader::open(&kernfs::Root::at(&dir)).unwrap(),
+            reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease: Lease::none(),
-            ksm: Ksm::open(&dir, host::config::KsmMode::Leave),
+            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
             monitor: None,
         });
         let client = UnixStream::connect(dir.join("host.sock")).unwrap();

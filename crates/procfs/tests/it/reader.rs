@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::path::PathBuf;
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
-use kernfs::testing::{FakeKernel, MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
-use kernfs::{Error, Fs, MAX_FILE_BYTES, ProcFile, Reader, Root, Source, Texts, kernel_names};
+use procfs::testing::{FakeKernel, MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
+use procfs::{Error, Fs, MAX_FILE_BYTES, ProcFile, Reader, Root, Source, Texts, kernel_names};
 
 fn psi(resource: PsiResource, line: PsiLine, field: PsiField) -> Counter {
     Counter::Psi(resource, line, field)

@@ -6,8 +6,8 @@
 //! brought back between two readings. Kernels 6.1.0-56-cloud-amd64 and
 //! 6.1.0-50-s390x of Debian 12, QEMU 7.2, software emulation.
 
-use kernfs::parse::stat::{Stat, Ticks, parse};
-use kernfs::{CpuClock, USER_HZ};
+use procfs::parse::stat::{Stat, Ticks, parse};
+use procfs::{CpuClock, USER_HZ};
 
 fn readings(text: &str) -> Vec<(String, f64, Stat)> {
     let blocks = text.split("@ ").filter(|block| !block.is_empty());

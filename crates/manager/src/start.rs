@@ -11,7 +11,7 @@ use crate::monitor::{Monitor, Recording, Sink};
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use hypervisor::{Hypervisor, IdSource, QmpSource};
-use kernfs::Root;
+use procfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use store::{Journal, Writer};

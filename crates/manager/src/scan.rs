@@ -14,9 +14,9 @@ use crate::effect::{Effect, Now};
 use crate::world::World;
 use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};
-use kernfs::parse::schedstat::Schedstat;
-use kernfs::{Root, TaskDir};
 use model::{ProcessField, ProcessName, Row};
+use procfs::parse::schedstat::Schedstat;
+use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

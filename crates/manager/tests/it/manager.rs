@@ -4,8 +4,8 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use host::Options;
 use hypervisor::{Balloon, Event, Fake, Id, RunState};
+use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
 

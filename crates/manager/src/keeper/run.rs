@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use counters::{Bytes, Counter};
 use hypervisor::ProcessId;
-use kernfs::{Reader, Root};
+use procfs::{Reader, Root};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

@@ -5,8 +5,8 @@
 use std::io;
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
-use kernfs::testing::{MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
-use kernfs::{CpuClock, Error, ProcFile, Reader, Source, parse};
+use procfs::testing::{MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
+use procfs::{CpuClock, Error, ProcFile, Reader, Source, parse};
 
 /// One text in the place of every file, in pieces of any size.
 struct Bytes {

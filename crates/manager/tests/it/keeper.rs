@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use counters::Bytes;
-use host::keeper::{Held, Lease, Limits, Options, Place, run};
 use hypervisor::ProcessId;
-use kernfs::Root;
+use manager::keeper::{Held, Lease, Limits, Options, Place, run};
+use procfs::Root;
 use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

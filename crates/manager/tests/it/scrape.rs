@@ -1,6 +1,6 @@
 //! The server of the metrics, with clients that behave and others.
 
-use host::{Listen, ScrapeServer};
+use manager::{Listen, ScrapeServer};
 use metrics::Processes;
 use model::{GuestField, GuestIdentity, Moment, Row};
 use reactor::PollSet;

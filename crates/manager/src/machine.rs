@@ -2,8 +2,8 @@
 
 use crate::config::Settings;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
-use kernfs::{Reader, Root};
 use policy::arbiter::HostSample;
+use procfs::{Reader, Root};
 
 /// What is read of the host once a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,7 +30,7 @@ pub struct MachineReader {
 
 impl MachineReader {
     /// Opens the files below a root.
-    pub fn open(root: &Root) -> Result<MachineReader, kernfs::Error> {
+    pub fn open(root: &Root) -> Result<MachineReader, procfs::Error> {
         let meminfo = |name: &str| Counter::Meminfo(name.into());
         let vmstat = |name: &str| Counter::Vmstat(name.into());
         let wanted =
@@ -45,7 +45,7 @@ impl MachineReader {
     }
 
     /// What the host has now.
-    pub fn read(&mut self) -> Result<Machine, kernfs::Error> {
+    pub fn read(&mut self) -> Result<Machine, procfs::Error> {
         self.reader.read(0.0, &mut self.row)?;
         let [total, available, swap_in, swap_out] = self.row.map(|value| value as u64);
         let mut psi = [f64::NAN];
@@ -128,7 +128,7 @@ impl HostMeter {
     /// what there is to say about that, once.
     pub(crate) fn observe(
         &mut self,
-        read: Result<Machine, kernfs::Error>,
+        read: Result<Machine, procfs::Error>,
         now_ms: u64,
     ) -> Option<String> {
         match read {

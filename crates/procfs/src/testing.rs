@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use counters::Counter;
-//! use kernfs::{Reader, testing::FakeKernel};
+//! use procfs::{Reader, testing::FakeKernel};
 //!
 //! let kernel = FakeKernel::new(2, 4);
 //! let mut reader = Reader::open(&kernel.root(), &[Counter::OnlineCpus])?;
 //! let mut row = [f64::NAN];
 //! reader.read(0.0, &mut row)?;
 //! assert_eq!(row, [2.0]);
-//! # Ok::<(), kernfs::Error>(())
+//! # Ok::<(), procfs::Error>(())
 //! ```
 
 // A test that cannot make its tree has nothing to go on with.
