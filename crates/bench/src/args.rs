@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use clap::{Parser, ValueEnum};
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 const ENVIRONMENT: &str = "\
@@ -24,12 +23,6 @@ Environment:
 The exit status is 0 when all could be measured, whether or not a promise is kept.
 ";
 
-/// The first word of a process that only reads files: see [`crate::baseline`].
-pub const PREADS: &str = "--preads";
-
-/// The first word of a process that stands for a guest's: see [`crate::collect`].
-pub const THREADS: &str = "--threads";
-
 /// Measures the guest daemon on this machine and prints each figure beside its promise
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "bench", after_help = ENVIRONMENT)]
@@ -43,10 +36,10 @@ pub struct Args {
     pub only: Option<Part>,
     /// Measure only what collecting costs the host; it needs no daemon
     #[arg(long)]
-    collect: bool,
+    pub collect: bool,
     /// Boot guests, one after the other, and count those that hang
     #[arg(long, conflicts_with = "collect")]
-    soak: bool,
+    pub soak: bool,
     /// Where the day is left, and used the next time
     #[arg(long = "dir", value_name = "DIR")]
     pub day: Option<PathBuf>,
@@ -54,15 +47,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub guests: u32,
-    /// Where the daemons are, by architecture.
-    #[arg(skip)]
-    pub guest_dir: PathBuf,
-    /// The original daemon, if it is here.
-    #[arg(skip)]
-    pub original: Option<PathBuf>,
-    /// Another build of our daemon, to compare with.
-    #[arg(skip)]
-    pub before: Option<PathBuf>,
+    /// Be a process that only reads these files: see [`crate::baseline`].
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+    pub preads: Vec<PathBuf>,
+    /// Be a process with so many threads, which stands for a guest's: see [`crate::collect`].
+    #[arg(long, hide = true)]
+    pub threads: Option<usize>,
 }
 
 /// A part that is measured alone.
@@ -81,103 +71,38 @@ pub enum Part {
     Top,
 }
 
-/// What was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Print the help.
-    Help(String),
-    /// Be the process that the daemon is compared with.
-    Preads(Vec<PathBuf>),
-    /// Be a process with so many threads.
-    Threads(usize),
-    /// Measure only what collecting costs.
-    Collect,
-    /// Boot guests, one after the other.
-    Soak,
-    /// Measure.
-    Measure(Args),
-}
-
-/// Reads the command line of this process.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Command, Error> {
-    parse_with(words, |name| std::env::var_os(name))
-}
-
-fn parse_with(
-    words: impl Iterator<Item = OsString>,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Result<Command, Error> {
-    let words: Vec<OsString> = words.collect();
-    match words.first().and_then(|word| word.to_str()) {
-        Some(PREADS) => {
-            return Ok(Command::Preads(words.into_iter().skip(1).map(PathBuf::from).collect()));
-        }
-        Some(THREADS) => {
-            let count = words.get(1).and_then(|count| count.to_str()?.parse().ok());
-            let missing = || Error::Usage("--threads needs a number".into());
-            return count.map(Command::Threads).ok_or_else(missing);
-        }
-        _ => {}
-    }
-    let args = match Args::try_parse_from(std::iter::once("bench".into()).chain(words)) {
-        Ok(args) if args.soak => return Ok(Command::Soak),
-        Ok(args) if args.collect => return Ok(Command::Collect),
-        Ok(args) => args,
-        Err(error) if error.use_stderr() => return Err(Error::Usage(error.to_string())),
-        Err(help) => return Ok(Command::Help(help.to_string())),
-    };
-    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let guest_dir = set("PINHEAD_GUEST_DIR").ok_or_else(|| {
+/// The directory with the daemons, by architecture.
+pub fn guest_dir() -> Result<PathBuf, Error> {
+    path("PINHEAD_GUEST_DIR").ok_or_else(|| {
         Error::Usage(
             "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
         )
-    })?;
-    Ok(Command::Measure(Args {
-        guest_dir,
-        original: set("ORIGINAL"),
-        before: set("BEFORE"),
-        ..args
-    }))
+    })
+}
+
+/// A path in the environment. A variable that is set to nothing is as good as not set.
+pub fn path(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn command(line: &str, variables: &[(&str, &str)]) -> Result<Command, Error> {
-        parse_with(line.split_whitespace().map(OsString::from), |name| {
-            let found = variables.iter().find(|(n, _)| *n == name);
-            found.map(|(_, value)| OsString::from(value))
-        })
+    fn args(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        Args::try_parse_from(words).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn the_environment_says_what_is_measured() {
-        let guest = ("PINHEAD_GUEST_DIR", "/g");
-        let expected = Args {
-            seconds: 60,
-            only: None,
-            collect: false,
-            soak: false,
-            day: None,
-            guests: 100,
-            guest_dir: PathBuf::from("/g"),
-            original: None,
-            before: None,
-        };
-        // A variable that is set to nothing is as good as not set.
-        let found = command("", &[guest, ("ORIGINAL", "")]).unwrap();
-        assert_eq!(found, Command::Measure(expected.clone()));
-        let found = command("--seconds 12", &[guest, ("ORIGINAL", "/o")]).unwrap();
-        let expected = Args { seconds: 12, original: Some("/o".into()), ..expected };
-        assert_eq!(found, Command::Measure(expected.clone()));
-        let found = command("--only idle --guests 7", &[guest]).unwrap();
-        let idle =
-            Args { seconds: 60, only: Some(Part::Idle), guests: 7, original: None, ..expected };
-        assert_eq!(found, Command::Measure(idle.clone()));
-        let found = command("--only day --dir /d", &[guest]).unwrap();
-        let day = Args { only: Some(Part::Day), guests: 100, day: Some("/d".into()), ..idle };
-        assert_eq!(found, Command::Measure(day));
+    fn what_is_measured_is_asked_for() {
+        let all = args("").unwrap();
+        assert_eq!((all.seconds, all.guests, all.only), (60, 100, None));
+        let idle = args("--only idle --guests 7 --seconds 12").unwrap();
+        assert_eq!((idle.seconds, idle.guests, idle.only), (12, 7, Some(Part::Idle)));
+        let day = args("--only day --dir /d").unwrap();
+        assert_eq!((day.only, day.day), (Some(Part::Day), Some("/d".into())));
+        assert!(args("--collect").unwrap().collect);
     }
 
     #[test]
@@ -189,25 +114,17 @@ mod tests {
             ("--only", "possible values: idle, farm, day, scan, top"),
             ("--dir", "a value is required for '--dir <DIR>'"),
             ("--guests 0", "0 is not in 1.."),
-            ("", "PINHEAD_GUEST_DIR"),
+            ("--threads", "a value is required for '--threads"),
         ] {
-            match command(line, &[]) {
-                Err(Error::Usage(message)) => assert!(message.contains(part), "{message}"),
-                other => panic!("{line}: {other:?}"),
-            }
+            let message = args(line).unwrap_err();
+            assert!(message.contains(part), "{message}");
         }
     }
 
     #[test]
-    fn collecting_is_measured_without_a_daemon() {
-        assert_eq!(command("--collect", &[]).unwrap(), Command::Collect);
-        assert_eq!(command("--threads 5", &[]).unwrap(), Command::Threads(5));
-        assert!(command("--threads", &[]).is_err());
-    }
-
-    #[test]
-    fn the_hidden_word_takes_all_that_follows() {
-        let files = vec![PathBuf::from("/a"), PathBuf::from("--help")];
-        assert_eq!(command("--preads /a --help", &[]).unwrap(), Command::Preads(files));
+    fn the_hidden_words_are_for_our_own_processes() {
+        assert_eq!(args("--threads 5").unwrap().threads, Some(5));
+        let files = [PathBuf::from("/a"), PathBuf::from("--help")];
+        assert_eq!(args("--preads /a --help").unwrap().preads, files);
     }
 }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// More than any of the files is long.
@@ -18,7 +19,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads the files once a second until it is ended from outside.
-pub fn run(paths: &[PathBuf]) -> Result<(), Error> {
+pub fn run(paths: &[PathBuf]) -> Result<ExitCode, Error> {
     let open = |path: &PathBuf| File::open(path).map_err(|e| Error::file(path, e));
     let files: Vec<File> = paths.iter().map(open).collect::<Result<_, _>>()?;
     let mut buffer = vec![0; BUFFER_BYTES];

@@ -6,19 +6,19 @@
 //! they would find all that they need in the CPU's caches, and cost a fifth. What is recorded
 //! has counters that grow by another amount each second, as those of guests that work do.
 
-use crate::args::THREADS;
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use crate::meter;
-use crate::sys;
+use crate::scratch::Scratch;
+use crate::subject::Subject;
 use crate::table::{Figure, Row};
+use base::Rng;
 use collect::{Care, Collector, Known, Sketch};
 use hypervisor::ProcessId;
 use model::{GuestField, GuestIdentity};
-
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 use store::{Keep, Recorder};
 
@@ -61,20 +61,8 @@ const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
 /// The promise, in percent of one CPU.
 const CPU_PERCENT: f64 = 0.5;
 
-/// A process that ends with this value.
-struct Guest {
-    child: Child,
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        sys::ask_to_end(&self.child);
-        let _ = self.child.wait();
-    }
-}
-
 /// Is a guest's process: threads that sleep until it is ended from outside.
-pub fn be_guest(threads: usize) -> Result<(), Error> {
+pub fn be_guest(threads: usize) -> ! {
     for _ in 1..threads {
         std::thread::spawn(|| {
             loop {
@@ -95,21 +83,15 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let mut guests = Vec::new();
     for _ in 0..GUESTS {
         let mut command = Command::new(&us);
-        command.args([THREADS, &THREADS_EACH.to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let program = us.clone();
-        let child = sys::spawn(&mut command).map_err(|source| Error::Start { program, source })?;
-        guests.push(Guest { child });
+        command.args(["--threads", &THREADS_EACH.to_string()]);
+        guests.push(Subject::start("guest", &mut command, Path::new("/dev/null"))?);
     }
-    let known = guests.iter().map(|guest| known(&guest.child)).collect::<Result<Vec<_>, _>>()?;
+    let known = guests.iter().map(|guest| known(guest.id())).collect::<Result<Vec<_>, _>>()?;
     let (awake, files) = measure(&known, Care::AsIfAwake, None)?;
     let (asleep, _) = measure(&known, Care::Usual, None)?;
-    let scratch = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
-    let recorder = Recorder::new(&scratch, Keep::USUAL);
-    let recorded = measure(&known, Care::AsIfAwake, Some(recorder));
-    // What could not be removed is in a directory for such things.
-    let _ = std::fs::remove_dir_all(&scratch);
-    let (recorded, _) = recorded?;
+    let scratch = Scratch::new("collect")?;
+    let recorder = Recorder::new(scratch.path(), Keep::USUAL);
+    let (recorded, _) = measure(&known, Care::AsIfAwake, Some(recorder))?;
     let figure = |value| Figure { value, digits: 3, unit: " % of a CPU" };
     let note = format!(
         "{ROUNDS} rounds a second apart; processes of {THREADS_EACH} threads, {VCPUS} of them \
@@ -124,8 +106,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     ])
 }
 
-fn known(child: &Child) -> Result<Known, Error> {
-    let pid = child.id();
+fn known(pid: u32) -> Result<Known, Error> {
     let tasks = format!("/proc/{pid}/task");
     let until = now() + PATIENCE;
     let what = |what| Error::Content { path: tasks.clone().into(), what };
@@ -152,12 +133,11 @@ fn known(child: &Child) -> Result<Known, Error> {
 }
 
 /// The guests as they are a second later.
-fn later(known: &mut [Known], seed: &mut u64) {
+fn later(known: &mut [Known], rng: &mut Rng) {
     for guest in known {
         for (field, most) in GROWING {
-            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let before = guest.row.get(*field).unwrap_or(1 << 30);
-            guest.row.set(*field, Some(before + (*seed >> 20) % most));
+            guest.row.set(*field, Some(before + rng.within(0, most - 1)));
         }
     }
 }
@@ -169,13 +149,13 @@ fn measure(
     mut recorder: Option<Recorder>,
 ) -> Result<(f64, usize), Error> {
     let mut known = known.to_vec();
-    let mut seed = 1;
+    let mut rng = Rng::new(1);
     let mut collector = Collector::open(Path::new("/"), FILES_MAX);
     let mut round = |number: u64| {
         let now_ms = number * 1000;
         let at_ms = FROM_MS + i64::try_from(now_ms).unwrap_or(0);
         if recorder.is_some() {
-            later(&mut known, &mut seed);
+            later(&mut known, &mut rng);
         }
         let guests = known.clone();
         let sketch = Sketch { at_ms, now_ms, guests, ..Sketch::default() };

@@ -12,6 +12,7 @@
 
 use crate::clock::now;
 use crate::error::Error;
+use crate::scratch::Scratch;
 use crate::table::{Figure, Row};
 use model::Moment;
 use procfs::parse::task::{StatField, TaskStat};
@@ -45,12 +46,9 @@ const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 
 /// The figures. In a directory that is named, the day is left, and used if it is there.
 pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
-    let scratch = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
-    let made = dir.map_or_else(|| scratch.join("day"), Path::to_owned);
-    let found = figures(&scratch, &made);
-    // What could not be removed is in a directory for such things.
-    let _ = std::fs::remove_dir_all(&scratch);
-    found
+    let scratch = Scratch::new("day")?;
+    let made = dir.map_or_else(|| scratch.path().join("day"), Path::to_owned);
+    figures(scratch.path(), &made)
 }
 
 fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
@@ -58,7 +56,7 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     if !rows.exists() {
         record(&recorded(scratch)?, dir, DAY_MS)?;
     }
-    let megabytes = |name: &str| {
+    let megabytes = |name: &str| -> Result<f64, Error> {
         let path = dir.join(name);
         let found = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
         Ok(found.len() as f64 / 1e6)

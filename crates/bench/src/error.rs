@@ -21,6 +21,8 @@ pub enum Error {
     Pin(#[source] io::Error),
     #[error("Cannot count the CPUs")]
     Cpus(#[source] plug::Error),
+    #[error(transparent)]
+    Farm(#[from] farm::Error),
     #[error("Cannot use recordings")]
     Store(#[source] store::Error),
     #[error("The default preset {0}")]

@@ -25,40 +25,21 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     if !asks_all_rules(&step(&program, &history, world)) {
         return Err(Error::Preset("decides without asking all of its rules"));
     }
-    let evaluation = micros(TURNS, || {
+    let (evaluation, note) = micros(TURNS, || {
         black_box(step(black_box(&program), black_box(&history), black_box(world)));
     })?;
-    let start = micros(TURNS / 20, || {
+    let figure = Figure { value: evaluation, digits: 2, unit: " µs" };
+    let evaluation = Row::promised("evaluation of the default preset", figure, 2.0).note(&note);
+    let (start, note) = micros(TURNS / 20, || {
         black_box(compile(black_box(&text)).is_ok());
     })?;
-    Ok(vec![evaluation.promised("evaluation of the default preset", 2.0), {
-        let rules = text.len();
-        start.plain("reading and compiling the default preset").note(&format!("{rules} bytes"))
-    }])
+    let name = "reading and compiling the default preset";
+    let start = Row::plain(name, &format!("{start:.1} µs")).note(&note);
+    Ok(vec![evaluation, start.note(&format!("{} bytes", text.len()))])
 }
 
-/// The time of one turn, in microseconds.
-struct Micros {
-    median: f64,
-    least: f64,
-}
-
-impl Micros {
-    fn promised(&self, name: &str, at_most: f64) -> Row {
-        let figure = Figure { value: self.median, digits: 2, unit: " µs" };
-        Row::promised(name, figure, at_most).note(&self.note())
-    }
-
-    fn plain(&self, name: &str) -> Row {
-        Row::plain(name, &format!("{:.1} µs", self.median)).note(&self.note())
-    }
-
-    fn note(&self) -> String {
-        format!("median of {BATCHES} batches; the fastest: {:.2} µs", self.least)
-    }
-}
-
-fn micros(turns: u32, mut turn: impl FnMut()) -> Result<Micros, Error> {
+/// The time of one turn in microseconds, and how it was found.
+fn micros(turns: u32, mut turn: impl FnMut()) -> Result<(f64, String), Error> {
     let mut batch = || -> Duration {
         let start = now();
         (0..turns).for_each(|_| turn());
@@ -68,7 +49,8 @@ fn micros(turns: u32, mut turn: impl FnMut()) -> Result<Micros, Error> {
     batch();
     let times = (0..BATCHES).map(|_| batch().as_secs_f64() * 1e6 / f64::from(turns));
     let all = summary(times).ok_or(Error::Preset("takes no time"))?;
-    Ok(Micros { median: all.median, least: all.least })
+    let note = format!("median of {BATCHES} batches; the fastest: {:.2} µs", all.least);
+    Ok((all.median, note))
 }
 
 fn compile(text: &str) -> Result<Program, Error> {

@@ -11,19 +11,20 @@ use crate::args::Args;
 use crate::clock::now;
 use crate::error::Error;
 use crate::meter::{self, Used};
-use crate::table::{Figure, Row, Table};
-use base::chain;
+use crate::scratch::write;
+use crate::soak;
+use crate::table::{Figure, Row};
 use counters::Bytes;
 use farm::config::Limits;
 use farm::fleet::{Event, Fleet, Floor};
 use farm::tiers::{Tier, Tiers};
 use farm::{
-    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, ImageSpec, Net, PAGE_BYTES,
-    Template, WEB_PORT, probe_kvm, web_files,
+    Arch, Cache, Clones, Deadline, Forward, GuestSpec, Net, PAGE_BYTES, Template, WEB_PORT,
+    probe_kvm, web_files,
 };
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The promises.
@@ -49,15 +50,6 @@ const SCANS: u64 = 3;
 /// A request waits so long for a guest whose memory has to come back first.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// Measures, and adds the figures.
-pub fn measure(args: &Args, table: &mut Table) {
-    table.section("web servers from one template", rows(args));
-}
-
-fn failed(error: &dyn std::error::Error) -> Error {
-    Error::Usage(chain(error))
-}
-
 struct Servers {
     fleet: Fleet,
     tiers: Tiers,
@@ -78,11 +70,10 @@ impl Servers {
     }
 
     fn turn(&mut self, until_ms: u64) -> Result<Vec<Event>, Error> {
-        let (_, events) =
-            self.fleet.turn(reactor::PollSet::new(), until_ms).map_err(|error| failed(&error))?;
+        let (_, events) = self.fleet.turn(reactor::PollSet::new(), until_ms)?;
         for pid in self.fleet.members().iter().filter_map(|member| member.pid()) {
             if !self.pids.contains(&pid) {
-                self.tier.join(pid).map_err(|error| failed(&error))?;
+                self.tier.join(pid)?;
                 self.pids.push(pid);
             }
         }
@@ -92,14 +83,8 @@ impl Servers {
 
     /// What all QEMUs and we have used.
     fn used(&self) -> Result<(Used, Used), Error> {
-        let mut sum = Used::default();
-        for pid in &self.pids {
-            let one = meter::used(*pid)?;
-            sum.cpu_ns += one.cpu_ns;
-            sum.dispatches += one.dispatches;
-            sum.sleeps += one.sleeps;
-        }
-        Ok((sum, meter::used(std::process::id())?))
+        let all = self.pids.iter().map(|pid| meter::used(*pid));
+        Ok((all.sum::<Result<Used, Error>>()?, meter::used(std::process::id())?))
     }
 
     /// What a guest's QEMU has in memory, a shared page by the part of those who share it.
@@ -117,12 +102,12 @@ impl Servers {
     }
 }
 
-fn rows(args: &Args) -> Result<Vec<Row>, Error> {
-    let cache = Cache::from_environment().map_err(|error| failed(&error))?;
-    let like = web_spec(args, &cache)?;
+/// The figures.
+pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
+    let cache = Cache::from_environment()?;
+    let like = web_spec(guest_dir, &cache)?;
     let clock = Deadline::after(PATIENCE);
-    let template =
-        Template::make(&like, Clones::Share, &cache, clock).map_err(|error| failed(&error))?;
+    let template = Template::make(&like, Clones::Share, &cache, clock)?;
     let made_s = clock.elapsed().as_secs_f64();
     let guests = args.guests as usize;
     let specs = (0..guests).map(|number| clone_of(&like, &template, number)).collect();
@@ -133,7 +118,7 @@ fn rows(args: &Args) -> Result<Vec<Row>, Error> {
         swap: None,
         ksm: true,
     };
-    let tiers = Tiers::open(&limits).map_err(|error| failed(&error))?;
+    let tiers = Tiers::open(&limits)?;
     let tier = tiers.tier();
     let free_mb = available_mb()?;
 
@@ -206,19 +191,9 @@ fn figure(value: f64, digits: usize, unit: &'static str) -> Figure {
     Figure { value, digits, unit }
 }
 
-fn web_spec(args: &Args, cache: &Cache) -> Result<GuestSpec, Error> {
-    let text = |path: &str, text: String| GuestFile {
-        path: path.to_owned(),
-        mode: 0o644,
-        bytes: text.into_bytes(),
-    };
+fn web_spec(guest_dir: &Path, cache: &Cache) -> Result<GuestSpec, Error> {
     let arch = Arch::X86_64;
-    let mut files = web_files(cache, arch).map_err(|error| failed(&error))?;
-    let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
-    files.push(text("/etc/pinhead.conf", rules));
-    files.push(text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host".to_owned()));
-    let daemon = Some(args.guest_dir.join("x86_64/pinheadd"));
-    let image = ImageSpec { arch, daemon, files }.build(cache).map_err(|error| failed(&error))?;
+    let image = soak::image(arch, guest_dir, web_files(cache, arch)?, cache)?;
     Ok(GuestSpec {
         name: "web".to_owned(),
         accel: probe_kvm(arch),
@@ -285,9 +260,11 @@ fn answer_all(servers: &mut Servers, start: Instant) -> Result<(), Error> {
 
 /// How often KSM has looked at all memory.
 fn full_scans() -> Result<u64, Error> {
-    let path = std::path::Path::new("/sys/kernel/mm/ksm/full_scans");
-    let text = fs::read_to_string(path).map_err(|e| Error::file(path, e))?;
-    text.trim().parse().map_err(|_| Error::Content { path: path.into(), what: "number" })
+    number(Path::new("/sys/kernel/mm/ksm/full_scans"))
+}
+
+fn number(path: &Path) -> Result<u64, Error> {
+    meter::of_file(path, "number", |text| text.trim().parse().ok())
 }
 
 /// Waits until KSM has shared what it can, and says how many seconds that took.
@@ -317,7 +294,7 @@ fn squeeze(servers: &mut Servers) -> Result<Row, Error> {
         _ => (group.join("memory.max"), group.join("memory.current")),
     };
     let bytes = (SQUEEZED_MB * 1e6) as u64 * servers.guests as u64;
-    fs::write(&limit, bytes.to_string()).map_err(|e| Error::file(&limit, e))?;
+    write(&limit, &bytes.to_string())?;
     servers.turn_until(now() + CALM)?;
     let mut times = Vec::new();
     for round in 0..2 {
@@ -330,10 +307,7 @@ fn squeeze(servers: &mut Servers) -> Result<Row, Error> {
             servers.turn_until(now() + CALM)?;
         }
     }
-    let text = fs::read_to_string(&usage).map_err(|e| Error::file(&usage, e))?;
-    let content = || Error::Content { path: usage.clone(), what: "number" };
-    let held: u64 = text.trim().parse().map_err(|_| content())?;
-    let held_mb = servers.each(held as f64 / 1e6);
+    let held_mb = servers.each(number(&usage)? as f64 / 1e6);
     let row =
         Row::promised("resident memory a guest, squeezed", figure(held_mb, 1, " MB"), SQUEEZED_MB);
     let (first, second) = (times[0], times[1]);
@@ -361,9 +335,7 @@ fn page(port: u16) -> Result<(), Error> {
 
 /// What of the host's memory is to be had, in millions of bytes.
 fn available_mb() -> Result<f64, Error> {
-    let path = std::path::Path::new("/proc/meminfo");
-    let text = fs::read_to_string(path).map_err(|e| Error::file(path, e))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
-    kib.map(|kib| kib * 1024.0 / 1e6).ok_or(Error::Content { path: path.into(), what: "number" })
+    let find = |text: &str| meter::field(text, "MemAvailable");
+    let kib = meter::of_file(Path::new("/proc/meminfo"), "MemAvailable", find)?;
+    Ok(kib as f64 * 1024.0 / 1e6)
 }

@@ -11,8 +11,9 @@ use crate::args::Args;
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use crate::meter::{self, Used};
+use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
-use crate::table::{Figure, Row, Table};
+use crate::table::{Figure, Row};
 use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,60 +37,40 @@ const CALM: Duration = Duration::from_secs(75);
 /// What a guest has at least, for its size on the command line.
 const MEMORY_MIB: &str = "128";
 
-/// Measures, and adds the figures.
-pub fn measure(args: &Args, table: &mut Table) {
-    table.section("idle guests under a manager", rows(args));
+/// The manager's settings, of a host that has enough, so that nothing is to be moved.
+fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
+    let path = dir.join("host.toml");
+    let mut places = vec![format!("\"/run/pinhead/up/{up}/*.qmp\"")];
+    if let Ok(session) = std::env::var("XDG_RUNTIME_DIR") {
+        places.push(format!("\"{session}/pinhead/up/{up}/*.qmp\""));
+    }
+    let text = format!(
+        "[host]\nset_point = \"256 MiB\"\nhysteresis = \"64 MiB\"\nreserve = \"128 MiB\"\n\
+         [sources]\nqmp = [{}]\nlibvirt = []\n[ksm]\nmode = \"leave\"\n\
+         [journal]\npath = \"{dir}/journal.db\"\n[control]\nsocket = \"{dir}/host.sock\"\n",
+        places.join(", "),
+        dir = dir.display()
+    );
+    write(&path, &text)?;
+    Ok(path)
 }
 
-/// A directory for the manager's files, which goes with the measurement.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Result<Place, Error> {
-        let dir = std::env::temp_dir().join(format!("pinhead-bench-idle-{}", std::process::id()));
-        fs::create_dir_all(&dir).map_err(|e| Error::file(&dir, e))?;
-        Ok(Place(dir))
-    }
-
-    /// Settings of a host that has enough, so that nothing is to be moved.
-    fn settings(&self, up: u32) -> Result<PathBuf, Error> {
-        let (path, dir) = (self.0.join("host.toml"), self.0.display());
-        let mut places = vec![format!("\"/run/pinhead/up/{up}/*.qmp\"")];
-        if let Ok(session) = std::env::var("XDG_RUNTIME_DIR") {
-            places.push(format!("\"{session}/pinhead/up/{up}/*.qmp\""));
-        }
-        let text = format!(
-            "[host]\nset_point = \"256 MiB\"\nhysteresis = \"64 MiB\"\nreserve = \"128 MiB\"\n\
-             [sources]\nqmp = [{}]\nlibvirt = []\n[ksm]\nmode = \"leave\"\n\
-             [journal]\npath = \"{dir}/journal.db\"\n[control]\nsocket = \"{dir}/host.sock\"\n",
-            places.join(", ")
-        );
-        fs::write(&path, text).map_err(|e| Error::file(&path, e))?;
-        Ok(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn rows(args: &Args) -> Result<Vec<Row>, Error> {
-    let program = args.guest_dir.join("../release/pinhead");
-    let place = Place::new()?;
+/// The figures.
+pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
+    let program = guest_dir.join("../release/pinhead");
+    let scratch = Scratch::new("idle")?;
     let guests = args.guests;
     let mut up = Command::new(&program);
     up.args(["up", "--idle", "--cpus", "1", "--memory", MEMORY_MIB, "--format", "json"]);
-    up.args(["--guests", &guests.to_string()]).env("PINHEAD_GUEST_DIR", &args.guest_dir);
-    let mut up = Subject::start("pinhead up", &mut up, &place.0.join("up"))?;
+    up.args(["--guests", &guests.to_string()]).env("PINHEAD_GUEST_DIR", guest_dir);
+    let mut up = Subject::start("pinhead up", &mut up, &scratch.path().join("up"))?;
     let qemus = settled(&mut up, guests)?;
     let window = Duration::from_secs(args.seconds.max(60));
 
     let alone = over(window, || used(&qemus))?;
     let mut host = Command::new(&program);
-    host.arg("host").arg("--config").arg(place.settings(up.id())?);
-    let mut host = Subject::start("pinhead host", &mut host, &place.0.join("host"))?;
+    host.arg("host").arg("--config").arg(settings(scratch.path(), up.id())?);
+    let mut host = Subject::start("pinhead host", &mut host, &scratch.path().join("host"))?;
     sleep_until(now() + CALM);
     let before = host.used()?;
     let managed = over(window, || used(&qemus))?;
@@ -165,14 +146,7 @@ fn over<T: std::ops::Sub<Output = T>>(
 
 /// What the virtual CPUs of all guests have used.
 fn used(qemus: &[u32]) -> Result<Used, Error> {
-    let mut sum = Used::default();
-    for pid in qemus {
-        let one = meter::used_beside_main(*pid)?;
-        sum.cpu_ns += one.cpu_ns;
-        sum.dispatches += one.dispatches;
-        sum.sleeps += one.sleeps;
-    }
-    Ok(sum)
+    qemus.iter().map(|pid| meter::used_beside_main(*pid)).sum()
 }
 
 /// The processes that a process has started.

@@ -25,6 +25,7 @@ mod overhead;
 mod rivals;
 mod scan;
 mod scene;
+mod scratch;
 mod sizes;
 mod soak;
 mod stats;
@@ -33,63 +34,68 @@ mod sys;
 mod table;
 mod top;
 
-use args::{Args, Command, Part};
+use args::{Args, Part};
 use base::chain;
+use clap::Parser;
 use error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use table::Table;
 
 fn main() -> ExitCode {
-    let outcome = match args::parse(std::env::args_os().skip(1)) {
-        Ok(Command::Help(text)) => print(&text).map(|()| ExitCode::SUCCESS),
-        Ok(Command::Preads(files)) => baseline::run(&files).map(|()| ExitCode::SUCCESS),
-        Ok(Command::Collect) => only_collecting(),
-        Ok(Command::Threads(count)) => collect::be_guest(count).map(|()| ExitCode::SUCCESS),
-        Ok(Command::Soak) => soak::run(),
-        Ok(Command::Measure(args)) => measure(&args),
-        Err(error) => Err(error),
-    };
-    outcome.unwrap_or_else(|error| {
+    run(&Args::parse()).unwrap_or_else(|error| {
         eprintln!("bench: {}", chain(&error));
         ExitCode::FAILURE
     })
 }
 
 /// A promise that is missed is printed; only what cannot be measured is a failure.
-fn measure(args: &Args) -> Result<ExitCode, Error> {
-    let mut table = Table::new();
-    if let Some(part) = args.only {
-        match part {
-            Part::Day => {
-                table.section("a day of 100 guests", day::rows(args.day.as_deref()));
-            }
-            Part::Scan => table.section("the scan of tasks", scan::rows(&args.guest_dir)),
-            Part::Farm => farm::measure(args, &mut table),
-            Part::Top => table.section("the live screens", top::rows(args)),
-            Part::Idle => idle::measure(args, &mut table),
-        }
-        print(&table.text())?;
-        return Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+fn run(args: &Args) -> Result<ExitCode, Error> {
+    if !args.preads.is_empty() {
+        return baseline::run(&args.preads);
     }
-    // First, while nothing of ours runs beside it.
-    table.section("evaluation of the default preset, in this process", evaluate::rows());
-    table.section("the arbiter in the model of guests", rivals::rows());
-    table.section("the stripped daemon's file", sizes::rows(&args.guest_dir));
-    // What is measured inherits the place, and so shares a CPU and its caches.
-    let cpu = sys::pin().map_err(Error::Pin)?;
-    overhead::measure(args, cpu, &mut table);
-    table.section("the scan of tasks", scan::rows(&args.guest_dir));
-    table.section("collecting of 100 guests", collect::rows());
+    if let Some(threads) = args.threads {
+        collect::be_guest(threads);
+    }
+    if args.soak {
+        return soak::run();
+    }
+    let mut table = Table::new();
+    if args.collect {
+        table.section("collecting of 100 guests", collect::rows());
+    } else {
+        measure(args, &args::guest_dir()?, &mut table)?;
+    }
     print(&table.text())?;
     Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn only_collecting() -> Result<ExitCode, Error> {
-    let mut table = Table::new();
-    table.section("collecting of 100 guests", collect::rows());
-    print(&table.text())?;
-    Ok(if table.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error> {
+    match args.only {
+        Some(Part::Day) => table.section("a day of 100 guests", day::rows(args.day.as_deref())),
+        Some(Part::Scan) => table.section("the scan of tasks", scan::rows(guest_dir)),
+        Some(Part::Farm) => {
+            table.section("web servers from one template", farm::rows(args, guest_dir));
+        }
+        Some(Part::Top) => table.section("the live screens", top::rows(args, guest_dir)),
+        Some(Part::Idle) => {
+            table.section("idle guests under a manager", idle::rows(args, guest_dir));
+        }
+        None => {
+            // First, while nothing of ours runs beside it.
+            table.section("evaluation of the default preset, in this process", evaluate::rows());
+            table.section("the arbiter in the model of guests", rivals::rows());
+            table.section("the stripped daemon's file", sizes::rows(guest_dir));
+            // What is measured inherits the place, and so shares a CPU and its caches.
+            let cpu = sys::pin().map_err(Error::Pin)?;
+            table.section("the running daemon", overhead::rows(args, guest_dir, cpu));
+            table.section("elsewhere", Ok(overhead::elsewhere()));
+            table.section("the scan of tasks", scan::rows(guest_dir));
+            table.section("collecting of 100 guests", collect::rows());
+        }
+    }
+    Ok(())
 }
 
 fn print(text: &str) -> Result<(), Error> {

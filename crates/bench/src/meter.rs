@@ -3,6 +3,7 @@
 use crate::error::Error;
 use procfs::parse::schedstat;
 use std::fs;
+use std::iter::Sum;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,16 @@ impl Sub for Used {
             dispatches: self.dispatches.saturating_sub(before.dispatches),
             sleeps: self.sleeps.saturating_sub(before.sleeps),
         }
+    }
+}
+
+impl Sum for Used {
+    fn sum<I: Iterator<Item = Used>>(all: I) -> Used {
+        all.fold(Used::default(), |sum, one| Used {
+            cpu_ns: sum.cpu_ns + one.cpu_ns,
+            dispatches: sum.dispatches + one.dispatches,
+            sleeps: sum.sleeps + one.sleeps,
+        })
     }
 }
 
@@ -95,7 +106,8 @@ pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-fn of_file<T>(
+/// What is found in a file, which is called `what` if it is not there.
+pub fn of_file<T>(
     path: &Path,
     what: &'static str,
     find: impl Fn(&str) -> Option<T>,
@@ -105,7 +117,7 @@ fn of_file<T>(
 }
 
 /// The number after `name:` at the start of a line.
-fn field(text: &str, name: &str) -> Option<u64> {
+pub fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_ascii_whitespace().next()?.parse().ok()
 }

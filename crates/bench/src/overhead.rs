@@ -9,7 +9,7 @@
 //! as they can be: each finds the CPU and its caches as another left them. What each has
 //! used is taken at the same moments; each window gives one ratio, the median counts.
 
-use crate::args::{Args, PREADS};
+use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use crate::meter::Used;
@@ -17,7 +17,7 @@ use crate::original;
 use crate::scene::Scene;
 use crate::stats::{Summary, summary};
 use crate::subject::Subject;
-use crate::table::{Figure, Row, Table};
+use crate::table::{Figure, Row};
 use plug::Cpus;
 use procfs::Root;
 use std::path::{Path, PathBuf};
@@ -36,16 +36,8 @@ const WINDOW_S: u64 = 5;
 /// Until the history of everybody is full, with a few intervals more.
 const WARM_UP: Duration = Duration::from_millis(9_850);
 
-/// Measures, and adds the figures.
-pub fn measure(args: &Args, cpu: usize, table: &mut Table) {
-    let online = Cpus::new(&Root::default()).online().map_err(Error::Cpus);
-    let scene = online.and_then(|online| Scene::new(online.len()));
-    table.section("the running daemon", scene.and_then(|scene| run(args, cpu, &scene)));
-    table.section("elsewhere", Ok(elsewhere()));
-}
-
 /// What this machine is not for.
-fn elsewhere() -> Vec<Row> {
+pub fn elsewhere() -> Vec<Row> {
     vec![
         Row::skipped("resident memory, s390x", "only a guest can tell: docs/benchmarks.md"),
         Row::skipped(
@@ -59,70 +51,64 @@ fn elsewhere() -> Vec<Row> {
     ]
 }
 
-fn run(args: &Args, cpu: usize, scene: &Scene) -> Result<Vec<Row>, Error> {
-    let program = args.guest_dir.join("x86_64/pinheadd");
+/// The figures, measured on this CPU.
+pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error> {
+    let online = Cpus::new(&Root::default()).online().map_err(Error::Cpus)?;
+    let scene = &Scene::new(online.len())?;
+    let program = guest_dir.join("x86_64/pinheadd");
+    let original = args::path("ORIGINAL").map(|path| original::command(&path, &scene.rules()));
+    let before = args::path("BEFORE").map(|path| daemon(&path, scene, "run-before"));
+    let others = [("the original", original, ORIGINAL_RATIO), ("BEFORE", before, BEFORE_RATIO)];
+
     let start = now();
     let mut ours = daemon(&program, scene, "run");
-    let mut ours = Subject::start("daemon", &mut ours, &scene.log("daemon"))?;
-
+    let mut ours = Subject::start("daemon", &mut ours, &scene.path("daemon.log"))?;
     // All within a second, as far apart as they can be.
-    let others = 1 + usize::from(args.original.is_some()) + usize::from(args.before.is_some());
-    let apart = Duration::from_secs(1) / (others as u32 + 1);
-    let mut next = start + Duration::from_secs(1);
-    let mut wait = || {
-        next += apart;
-        sleep_until(next);
-    };
-    wait();
+    let count = 2 + others.iter().filter(|(_, command, _)| command.is_some()).count();
+    let apart = Duration::from_secs(1) / count as u32;
+    let mut next = start + Duration::from_secs(1) + apart;
+    sleep_until(next);
     let root = scene.root();
     let files = ours.open_files(&[Path::new("/proc"), Path::new("/sys"), &root])?;
-    let preads = &mut preads(&files)?;
-    let mut preads = Subject::start("preads", preads, &scene.log("preads"))?;
-    let mut original = args.original.as_deref().map(|program| {
-        wait();
-        let mut command = original::command(program, &scene.rules());
-        Subject::start("original", &mut command, &scene.log("original"))
-    });
-    let mut before = args.before.as_deref().map(|program| {
-        wait();
-        let mut command = daemon(program, scene, "run-before");
-        Subject::start("before", &mut command, &scene.log("before"))
-    });
-
-    let mut all = vec![&mut ours, &mut preads];
-    let mut place = |subject| {
-        all.push(subject);
-        all.len() - 1
-    };
-    let original_at = original.as_mut().and_then(|o| o.as_mut().ok()).map(&mut place);
-    let before_at = before.as_mut().and_then(|b| b.as_mut().ok()).map(&mut place);
-    let windows = watch(&mut all, start + WARM_UP, args.seconds / WINDOW_S)?;
+    let preads = Subject::start("preads", &mut preads(&files)?, &scene.path("preads.log"))?;
+    let mut subjects = vec![ours, preads];
+    let mut started = Vec::new();
+    for (name, command, at_most) in others {
+        let Some(mut command) = command else { continue };
+        next += apart;
+        sleep_until(next);
+        let subject = Subject::start(name, &mut command, &scene.path(&format!("{name}.log")));
+        let place = subject.map(|subject| {
+            subjects.push(subject);
+            subjects.len() - 1
+        });
+        started.push((name, place, at_most));
+    }
+    let windows = watch(&mut subjects, start + WARM_UP, args.seconds / WINDOW_S)?;
 
     let list = files.iter().map(|f| short(f, &root)).collect::<Vec<_>>().join(" ");
     let row = ratio("CPU time against bare preads", &windows, 1, PREADS_RATIO)?
         .note(&format!("read by both: {list}"))
         .note(&format!("all on CPU {cpu}, at the same time"));
     let mut rows = vec![row];
-    let name = "CPU time against the original";
-    rows.push(match (&original, original_at) {
-        (Some(Err(error)), _) => Row::failed(name, error),
-        (_, Some(at)) => ratio(name, &windows, at, ORIGINAL_RATIO)?,
-        _ => Row::skipped(name, "ORIGINAL does not say where IBM's cpuplugd is"),
-    });
-    let name = "CPU time against BEFORE";
-    match (&before, before_at) {
-        (Some(Err(error)), _) => rows.push(Row::failed(name, error)),
-        (_, Some(at)) => rows.push(ratio(name, &windows, at, BEFORE_RATIO)?),
-        _ => {}
+    if args::path("ORIGINAL").is_none() {
+        let why = "ORIGINAL does not say where IBM's cpuplugd is";
+        rows.push(Row::skipped("CPU time against the original", why));
     }
-    let resident = Figure { value: ours.resident_kib()? as f64, digits: 0, unit: " KiB" };
-    rows.push(Row::promised("resident memory, x86_64", resident, RESIDENT_KIB));
-    for (name, subject) in [("the original", &mut original), ("BEFORE", &mut before)] {
-        if let Some(Ok(subject)) = subject {
-            let resident = format!("{} KiB", subject.resident_kib()?);
-            rows.push(Row::plain(&format!("resident memory of {name}"), &resident));
+    let resident = Figure { value: subjects[0].resident_kib()? as f64, digits: 0, unit: " KiB" };
+    let mut memory = vec![Row::promised("resident memory, x86_64", resident, RESIDENT_KIB)];
+    for (name, place, at_most) in started {
+        let title = format!("CPU time against {name}");
+        match place {
+            Ok(at) => {
+                rows.push(ratio(&title, &windows, at, at_most)?);
+                let resident = format!("{} KiB", subjects[at].resident_kib()?);
+                memory.push(Row::plain(&format!("resident memory of {name}"), &resident));
+            }
+            Err(error) => rows.push(Row::failed(&title, &error)),
         }
     }
+    rows.extend(memory);
     rows.push(wake_ups(&windows));
     Ok(rows)
 }
@@ -130,7 +116,7 @@ fn run(args: &Args, cpu: usize, scene: &Scene) -> Result<Vec<Row>, Error> {
 fn daemon(program: &Path, scene: &Scene, run_dir: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["--foreground", "--dry-run", "--pace", "fixed", "--config"]).arg(scene.rules());
-    command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.run_dir(run_dir));
+    command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.path(run_dir));
     command
 }
 
@@ -138,19 +124,15 @@ fn preads(files: &[PathBuf]) -> Result<Command, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
     let mut command = Command::new(us);
-    command.arg(PREADS).args(files);
+    command.arg("--preads").args(files);
     Ok(command)
 }
 
 /// What each subject used in each window.
-fn watch(
-    subjects: &mut [&mut Subject],
-    start: Instant,
-    windows: u64,
-) -> Result<Vec<Vec<Used>>, Error> {
+fn watch(subjects: &mut [Subject], start: Instant, windows: u64) -> Result<Vec<Vec<Used>>, Error> {
     let mut sample = |at: Instant| -> Result<Vec<Used>, Error> {
         sleep_until(at);
-        subjects.iter_mut().map(|subject| subject.used()).collect()
+        subjects.iter_mut().map(Subject::used).collect()
     };
     let mut before = sample(start)?;
     let mut all = Vec::new();
@@ -211,6 +193,7 @@ fn short(path: &Path, root: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
 
     fn used(cpu_ns: u64, dispatches: u64, sleeps: u64) -> Used {
         Used { cpu_ns, dispatches, sleeps }

@@ -7,11 +7,13 @@
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use crate::meter;
+use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
 use crate::sys;
 use crate::table::{Figure, Row};
+use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -37,12 +39,8 @@ const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n
 
 /// The figures.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
-    let dir = std::env::temp_dir().join(format!("pinhead-bench-scan-{}", std::process::id()));
-    fs::create_dir_all(dir.join("run")).map_err(|e| Error::file(&dir, e))?;
-    let measured = measure(guest_dir, &dir);
-    // What could not be removed is in a directory for such things.
-    let _ = fs::remove_dir_all(&dir);
-    let (mut scans, tasks) = measured?;
+    let scratch = Scratch::new("scan")?;
+    let (mut scans, tasks) = measure(guest_dir, scratch.path())?;
     scans.sort_unstable_by(f64::total_cmp);
     let mut bare = (0..ANSWERS).map(|_| bare()).collect::<Result<Vec<f64>, Error>>()?;
     bare.sort_unstable_by(f64::total_cmp);
@@ -60,12 +58,13 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
 /// What each answer took for a task, in microseconds of CPU, and how many tasks there were.
 fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     let program = guest_dir.join("x86_64/pinheadd");
-    let rules = dir.join("rules.conf");
-    fs::write(&rules, RULES).map_err(|e| Error::file(&rules, e))?;
+    let (rules, run) = (dir.join("rules.conf"), dir.join("run"));
+    write(&rules, RULES)?;
+    fs::create_dir(&run).map_err(|e| Error::file(&run, e))?;
     let (mut host, port) = sys::terminal().map_err(|e| Error::file(Path::new("/dev/ptmx"), e))?;
     let mut command = Command::new(&program);
     command.args(["--foreground", "--dry-run", "--pace", "host", "--config"]).arg(&rules);
-    command.arg("--run-dir").arg(dir.join("run")).arg("--port").arg(&port);
+    command.arg("--run-dir").arg(&run).arg("--port").arg(&port);
     let mut daemon = Subject::start("daemon", &mut command, &dir.join("log"))?;
     let mut decoder = Decoder::new();
     let silent = |what| Error::Content { path: port.clone(), what };
@@ -121,17 +120,15 @@ fn until<T>(
         match host.read(&mut bytes) {
             Ok(count) => decoder.feed(&bytes[..count]),
             // Nobody has opened the other end yet, or nothing was said.
-            Err(error) if error.kind() == ErrorKind::WouldBlock || is_early(&error) => {
+            Err(error)
+                if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::IO)) =>
+            {
                 sleep_until(now() + Duration::from_millis(2));
             }
             Err(_) => return None,
         }
     }
     None
-}
-
-fn is_early(error: &std::io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EIO)
 }
 
 /// What a bare loop over the same files takes for a task, in microseconds of CPU.

@@ -6,25 +6,24 @@
 //! asked at each look, but there is never anything to do.
 
 use crate::error::Error;
+use crate::scratch::{Scratch, write};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A directory of our own that goes when this does.
+/// What the daemon is shown. It goes when this does.
 #[derive(Debug)]
 pub struct Scene {
-    dir: PathBuf,
+    scratch: Scratch,
 }
 
 impl Scene {
     /// Puts all that is needed into a new directory, for a machine with so many CPUs
     /// online.
     pub fn new(online: usize) -> Result<Scene, Error> {
-        let dir = std::env::temp_dir().join(format!("pinhead-bench-{}", std::process::id()));
-        let scene = Scene { dir };
+        let scene = Scene { scratch: Scratch::new("scene")? };
         let root = scene.root();
-        let runs = ["run", "run-before"].map(|name| scene.run_dir(name));
-        for new in runs.into_iter().chain([root.join("proc/sys/vm")]) {
+        for new in [scene.path("run"), scene.path("run-before"), root.join("proc/sys/vm")] {
             fs::create_dir_all(&new).map_err(|e| Error::file(&new, e))?;
         }
         for name in ["proc/stat", "proc/loadavg", "proc/meminfo", "proc/vmstat", "sys"] {
@@ -38,34 +37,18 @@ impl Scene {
 
     /// What stands for `/`.
     pub fn root(&self) -> PathBuf {
-        self.dir.join("root")
-    }
-
-    /// For a daemon's lock and status: `run`, or `run-before`.
-    pub fn run_dir(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.path("root")
     }
 
     /// The rules file.
     pub fn rules(&self) -> PathBuf {
-        self.dir.join("rules.conf")
+        self.path("rules.conf")
     }
 
-    /// Where a process's complaints go.
-    pub fn log(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.log"))
+    /// A file or directory of the scene: a daemon's lock and status are in `run` or `run-before`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        // Nothing to do about one that is gone already.
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(|e| Error::file(path, e))
 }
 
 /// The default preset with bounds that leave everything as it is.
@@ -132,7 +115,7 @@ mod tests {
     #[test]
     fn the_scene_goes_with_its_value() {
         let scene = Scene::new(2).unwrap();
-        let (dir, root) = (scene.dir.clone(), scene.root());
+        let (dir, root) = (scene.path(""), scene.root());
         assert_eq!(fs::read_link(root.join("sys")).unwrap(), Path::new("/sys"));
         assert!(root.join("proc/sys/vm/cmm_pages").is_file());
         drop(scene);

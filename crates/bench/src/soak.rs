@@ -5,11 +5,12 @@
 //!                                  └──► not by then: a hang, and what it does is kept
 //! ```
 
+use crate::args;
 use crate::error::Error;
 use crate::stats::summary;
 use base::chain;
 use farm::{Arch, Cache, Deadline, GuestFile, GuestSpec, Image, ImageSpec, Session, probe_kvm};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,13 +42,14 @@ struct Outcome {
 /// Boots all of them. It fails if one did not come up as it should.
 pub fn run() -> Result<ExitCode, Error> {
     let plan = Plan::from_environment()?;
-    let cache = Cache::from_environment().map_err(|error| failed(&error))?;
+    let guest_dir = args::guest_dir()?;
+    let cache = Cache::from_environment()?;
     let mut good = true;
     for (arch, count) in plan.counts {
         if count == 0 {
             continue;
         }
-        let image = image(arch, &cache)?;
+        let image = image(arch, &guest_dir, Vec::new(), &cache)?;
         println!("{count} guests of {arch}, {} CPUs each, {} at a time", plan.cpus, plan.at_once);
         let outcome = plan.boot_all(arch, &image, count);
         let Outcome { seconds, failures } = &outcome;
@@ -163,25 +165,24 @@ fn flip(count: usize) -> String {
     )
 }
 
-fn image(arch: Arch, cache: &Cache) -> Result<Image, Error> {
+/// An image with the daemon under the default preset, and more files.
+pub fn image(
+    arch: Arch,
+    guest_dir: &Path,
+    more: Vec<GuestFile>,
+    cache: &Cache,
+) -> Result<Image, Error> {
     let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
-    let file = |path: &str, text: String| GuestFile {
+    let file = |path: &str, text: &str| GuestFile {
         path: path.to_owned(),
         mode: 0o644,
-        bytes: text.into_bytes(),
+        bytes: text.as_bytes().to_vec(),
     };
-    let files = vec![
-        file("/etc/pinhead.conf", rules),
-        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host".to_owned()),
+    let mut files = vec![
+        file("/etc/pinhead.conf", &rules),
+        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
     ];
-    let directory = std::env::var_os("PINHEAD_GUEST_DIR").map(PathBuf::from);
-    let directory = directory.ok_or_else(|| {
-        Error::Usage("PINHEAD_GUEST_DIR does not say where the daemons are".into())
-    })?;
-    let daemon = Some(directory.join(arch.name()).join("pinheadd"));
-    ImageSpec { arch, daemon, files }.build(cache).map_err(|error| failed(&error))
-}
-
-fn failed(error: &dyn std::error::Error) -> Error {
-    Error::Usage(chain(error))
+    files.extend(more);
+    let daemon = Some(guest_dir.join(arch.name()).join("pinheadd"));
+    Ok(ImageSpec { arch, daemon, files }.build(cache)?)
 }

@@ -21,10 +21,15 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Starts a program. What it says as an error goes to the file `log`.
+    /// Starts a program without input and output. What it says as an error goes to the file `log`.
     pub fn start(name: &'static str, command: &mut Command, log: &Path) -> Result<Subject, Error> {
+        Subject::spawn(name, command.stdin(Stdio::null()).stdout(Stdio::null()), log)
+    }
+
+    /// The same with input and output as the command has them.
+    pub fn spawn(name: &'static str, command: &mut Command, log: &Path) -> Result<Subject, Error> {
         let errors = File::create(log).map_err(|e| Error::file(log, e))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        command.stderr(errors);
         let program = PathBuf::from(command.get_program());
         let child = sys::spawn(command).map_err(|source| Error::Start { program, source })?;
         Ok(Subject { name, child, log: log.into() })

@@ -4,18 +4,19 @@
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
-use crate::meter;
+use crate::scratch::Scratch;
+use crate::subject::Subject;
 use crate::sys;
 use crate::table::{Figure, Row};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, HostRow, KsmRow, Passed, Ps};
 use manager::control::{SizeAction, decode_request, encode_answer};
 use model::{GuestField as G, GuestIdentity, Interval, Over};
 use policy::arbiter::Clause;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -35,15 +36,11 @@ const TOLD: std::ops::Range<usize> = 40..44;
 const SCREENS: [&str; 2] = ["overview", "guests"];
 
 /// The figures.
-pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
-    let program = args.guest_dir.join("../release/pinhead");
-    let dir = std::env::temp_dir().join(format!("pinhead-bench-top-{}", std::process::id()));
-    fs::create_dir_all(&dir).map_err(|e| Error::file(&dir, e))?;
+pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
+    let program = guest_dir.join("../release/pinhead");
+    let scratch = Scratch::new("top")?;
     let seconds = args.seconds.max(SECONDS_MIN);
-    let measured = SCREENS.iter().map(|screen| row(&program, &dir, screen, seconds)).collect();
-    // What could not be removed is in a directory for such things.
-    let _ = fs::remove_dir_all(&dir);
-    measured
+    SCREENS.iter().map(|screen| row(&program, scratch.path(), screen, seconds)).collect()
 }
 
 fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Error> {
@@ -52,9 +49,9 @@ fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Er
     listen(&socket, &manager)?;
     let mut top = Top::start(program, &socket, screen, &dir.join("log"))?;
     top.watch(BEGIN)?;
-    let (before, asked) = (meter::used(top.child.id())?, manager.asked());
+    let (before, asked) = (top.subject.used()?, manager.asked());
     let took = top.watch(Duration::from_secs(seconds))?;
-    let used = meter::used(top.child.id())? - before;
+    let used = top.subject.used()? - before;
     let asked = manager.asked() - asked;
     let cpu = used.cpu_ns as f64 / took.as_nanos() as f64 * 100.0;
     let figure = Figure { value: cpu, digits: 2, unit: " %" };
@@ -67,7 +64,7 @@ fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Er
 
 /// The program at its terminal. It ends with this value.
 struct Top {
-    child: Child,
+    subject: Subject,
     ours: File,
 }
 
@@ -76,13 +73,11 @@ impl Top {
         let (ours, port) = sys::terminal().map_err(|e| Error::file(Path::new("/dev/ptmx"), e))?;
         let open = || OpenOptions::new().read(true).write(true).open(&port);
         let theirs = || open().map(Stdio::from).map_err(|e| Error::file(&port, e));
-        let errors = File::create(log).map_err(|e| Error::file(log, e))?;
         let mut command = Command::new(program);
         command.args(["top", "--screen", screen, "--socket"]).arg(socket);
-        command.stdin(theirs()?).stdout(theirs()?).stderr(errors).env("LANG", "C.UTF-8");
-        let started = sys::spawn(&mut command);
-        let child = started.map_err(|source| Error::Start { program: program.into(), source })?;
-        Ok(Top { child, ours })
+        command.stdin(theirs()?).stdout(theirs()?).env("LANG", "C.UTF-8");
+        let subject = Subject::spawn("pinhead top", &mut command, log)?;
+        Ok(Top { subject, ours })
     }
 
     /// Takes what it draws for so long, and says how long it was.
@@ -99,14 +94,6 @@ impl Top {
             }
         }
         Ok(now() - begin)
-    }
-}
-
-impl Drop for Top {
-    fn drop(&mut self) {
-        // One that has ended takes no notice.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

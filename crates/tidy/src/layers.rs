@@ -150,7 +150,7 @@ pub const CRATES: &[Crate] = &[
     // A model of guests and of the host: as pure as what it tries.
     row("sim", Ours::Only(&["counters", "model", "policy"]), &[]),
     row("e2e", Ours::Any, &["libc", "rustix", "serde_json"]),
-    row("bench", Ours::Any, &["clap", "libc", "serde_json"]),
+    row("bench", Ours::Any, &["clap", "rustix"]),
     row("fuzz_targets", Ours::Any, &[]),
     row("tidy", Ours::Any, &["serde_json"]),
 ];
