@@ -1,14 +1,14 @@
 //! A file of rows: a day of minutes, or a month of quarters of an hour.
 
 use super::calendar::Period;
-use super::schema::{Grain, ROWS, Table, insert};
+use super::schema::{Grain, ROWS, Table, column_names, insert};
 use crate::bound::{NAME_MAX, cut, to_integer};
 use crate::error::cannot;
 use crate::{Error, db};
 use model::{
     Gap, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName, TierField,
 };
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params, params_from_iter};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -20,6 +20,8 @@ pub struct RowFile {
     base_ms: i64,
     to_ms: i64,
     names: Names,
+    /// By a table's name, whether each of its fields has a column here.
+    columns: HashMap<&'static str, Vec<bool>>,
 }
 
 /// Names and the keys that rows have instead of them.
@@ -36,18 +38,15 @@ impl RowFile {
         let grain = Grain::of(period);
         let path = dir.join(period.file());
         let connection = db::open(&path, grain.kind())?;
-        let file = RowFile::over(connection, period);
-        file.add_columns::<HostField>()?;
-        file.add_columns::<GuestField>()?;
-        file.add_columns::<TierField>()?;
-        file.add_columns::<ProcessField>()?;
+        let mut file = RowFile::over(connection, period);
         file.connection
             .execute(
                 "INSERT INTO file SELECT ?, ? WHERE NOT EXISTS (SELECT * FROM file)",
                 [period.begin_ms(), grain.length_ms()],
             )
             .map_err(cannot("begin a file of recordings"))?;
-        Ok(RowFile { names: file.read_names()?, ..file })
+        file.read_known()?;
+        Ok(file)
     }
 
     /// Opens the file of a period to read it; `None` where it is not there, or has not been
@@ -60,30 +59,19 @@ impl RowFile {
     fn over(connection: Connection, period: Period) -> RowFile {
         let (base_ms, to_ms) = (period.begin_ms(), period.end_ms());
         connection.set_prepared_statement_cache_capacity(32);
-        RowFile { connection, grain: Grain::of(period), base_ms, to_ms, names: Names::default() }
-    }
-
-    /// A file that an older pinhead began is given the columns that it did not know.
-    fn add_columns<F: Table>(&self) -> Result<(), Error> {
-        let failed = cannot("add columns to a file of recordings");
-        let table = format!("{}_{}", self.grain.prefix(), F::NAME);
-        let known = self
-            .connection
-            .prepare(&format!("SELECT * FROM {table}"))
-            .map(|statement| statement.column_names().map(str::to_owned).collect())
-            .map_err(&failed)?;
-        let known: Vec<String> = known;
-        for field in F::ALL {
-            if !known.iter().any(|name| name == field.name()) {
-                let text = format!("ALTER TABLE {table} ADD COLUMN {} INTEGER", field.name());
-                self.connection.execute(&text, []).map_err(&failed)?;
-            }
+        RowFile {
+            connection,
+            grain: Grain::of(period),
+            base_ms,
+            to_ms,
+            names: Names::default(),
+            columns: HashMap::new(),
         }
-        Ok(())
     }
 
-    fn read_names(&self) -> Result<Names, Error> {
-        Ok(Names {
+    /// Reads the names and the columns that the file has.
+    fn read_known(&mut self) -> Result<(), Error> {
+        self.names = Names {
             guests: self.guests()?.into_iter().map(|(key, who)| (who, key)).collect(),
             tiers: self.tiers()?.into_iter().map(|(key, name)| (name, key)).collect(),
             processes: self
@@ -91,7 +79,19 @@ impl RowFile {
                 .into_iter()
                 .map(|(key, guest_and_name)| (guest_and_name, key))
                 .collect(),
-        })
+        };
+        self.read_columns::<HostField>()?;
+        self.read_columns::<GuestField>()?;
+        self.read_columns::<TierField>()?;
+        self.read_columns::<ProcessField>()
+    }
+
+    fn read_columns<F: Table>(&mut self) -> Result<(), Error> {
+        let known = column_names(&self.connection, &F::table(self.grain))
+            .map_err(cannot("read the columns of a recording"))?;
+        let has_column = |field: &F| known.iter().any(|name| name == field.name());
+        self.columns.insert(F::NAME, F::ALL.iter().map(has_column).collect());
+        Ok(())
     }
 
     /// When the span of a row begins.
@@ -112,9 +112,10 @@ impl RowFile {
     pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
         let done = self.try_write(span);
         if done.is_err() {
-            // A disk that is full has ended the transaction already. Names of it are not there.
+            // A disk that is full has ended the transaction already. What the transaction added is
+            // gone, and a file that cannot be read fails with the next write as well.
             let _ = self.connection.execute_batch("ROLLBACK");
-            self.names = self.read_names().unwrap_or_default();
+            let _ = self.read_known();
         }
         done
     }
@@ -169,8 +170,7 @@ impl RowFile {
     }
 
     fn delete<F: Table>(&self, id: i64, next: i64) -> Result<(), Error> {
-        let prefix = self.grain.prefix();
-        let text = format!("DELETE FROM {prefix}_{} WHERE id >= ? AND id < ?", F::NAME);
+        let text = format!("DELETE FROM {} WHERE id >= ? AND id < ?", F::table(self.grain));
         self.connection
             .prepare_cached(&text)
             .and_then(|mut statement| statement.execute([id, next]))
@@ -180,28 +180,33 @@ impl RowFile {
 
     /// Puts a row in. What is covered as long as the host (`whole`) says so by saying nothing.
     fn put<F: Table>(
-        &self,
+        &mut self,
         id: i64,
         whose: Option<i64>,
         over: &Over<F>,
         whole: u64,
     ) -> Result<(), Error> {
+        let failed = cannot("write rows of a recording");
+        let has_column = self.columns.entry(F::NAME).or_insert_with(|| vec![false; F::ALL.len()]);
+        // A NULL takes a byte of each row, so that a column is made for its first value only.
+        for (field, _) in over.row.known() {
+            if !std::mem::replace(&mut has_column[field.index()], true) {
+                let table = F::table(self.grain);
+                let text = format!("ALTER TABLE {table} ADD COLUMN {} INTEGER", field.name());
+                self.connection.execute(&text, []).map_err(&failed)?;
+            }
+        }
+        let fields = || F::ALL.iter().copied().filter(|field| has_column[field.index()]);
         let is_whole = whose.is_some() && over.covered_ms == whole;
         let covered = (!is_whole).then(|| to_integer(over.covered_ms));
-        let values: Vec<Option<i64>> =
-            over.row.values().iter().map(|value| value.map(to_integer)).collect();
-        let mut all: Vec<&dyn ToSql> = Vec::with_capacity(values.len() + 3);
-        all.push(&id);
-        all.push(&covered);
-        if let Some(whose) = &whose {
-            all.push(whose);
-        }
-        all.extend(values.iter().map(|value| value as &dyn ToSql));
+        let mut values = vec![Some(id), covered];
+        values.extend(whose.map(Some));
+        values.extend(fields().map(|field| over.get(field).map(to_integer)));
         self.connection
-            .prepare_cached(&insert::<F>(self.grain))
-            .and_then(|mut statement| statement.execute(&all[..]))
+            .prepare_cached(&insert(self.grain, fields()))
+            .and_then(|mut statement| statement.execute(params_from_iter(values)))
             .map(|_| ())
-            .map_err(cannot("write rows of a recording"))
+            .map_err(failed)
     }
 
     fn guest_key(&mut self, who: &GuestIdentity) -> Result<i64, Error> {

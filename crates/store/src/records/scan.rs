@@ -6,7 +6,7 @@
 //! stretch of a table.
 
 use super::rows::RowFile;
-use super::schema::{ROWS, Table};
+use super::schema::{ROWS, Table, column_names};
 use crate::Error;
 use crate::error::cannot;
 use model::{
@@ -46,16 +46,13 @@ struct Scan<F> {
 }
 
 impl<F: Table> Scan<F> {
-    /// The wanted fields that the file has: an older one lacks the last ones.
+    /// The wanted fields that the file has.
     fn new(file: &RowFile, wanted: &[F]) -> Result<Scan<F>, Error> {
-        let table = format!("{}_{}", file.grain.prefix(), F::NAME);
-        let known: Vec<String> = file
-            .connection
-            .prepare(&format!("SELECT * FROM {table}"))
-            .map(|statement| statement.column_names().map(str::to_owned).collect())
-            .map_err(cannot("read rows of a recording"))?;
+        let table = F::table(file.grain);
+        let known =
+            column_names(&file.connection, &table).map_err(cannot("read rows of a recording"))?;
         let is_known = |field: &&F| known.iter().any(|name| name == field.name());
-        // In the order of the columns, so that values come one behind the other.
+        // In the order of a row, so that values come one behind the other.
         let mut fields: Vec<F> = wanted.iter().filter(is_known).copied().collect();
         fields.sort_unstable();
         let mut text = format!("SELECT id, covered_ms, {}", F::WHOSE.unwrap_or("0"));

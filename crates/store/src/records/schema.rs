@@ -11,14 +11,15 @@
 //! | `gap` | a time of which nothing is known, and why; in a month's file only |
 //!
 //! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span:
-//! it tells the time, keeps rows in order, and needs no index. A field is a column of its name.
-//! Columns are made from the fields that this pinhead knows; a file that lacks some of them is
-//! given them when it is written to, and read without them when it is only read.
+//! it tells the time, keeps rows in order, and needs no index. A field is a column of its name,
+//! which a file has from the first row on that has a value of the field: a field that no guest of
+//! this host has takes no bytes. Whoever reads takes a column that is not there for missing.
 
 use super::calendar::Period;
 use crate::db::Kind;
 use base::duration::MINUTE_MS;
 use model::{Field, GuestField, HostField, ProcessField, TierField};
+use rusqlite::Connection;
 use std::sync::LazyLock;
 
 /// Rows that a span can have in one table: a thousand guests with their top hundred processes.
@@ -83,6 +84,11 @@ pub trait Table: Field {
     const NAME: &'static str;
     /// The column that says whose row it is; the host has none.
     const WHOSE: Option<&'static str>;
+
+    /// The table's name in files of this grain.
+    fn table(grain: Grain) -> String {
+        format!("{}_{}", grain.prefix(), Self::NAME)
+    }
 }
 
 impl Table for HostField {
@@ -152,34 +158,24 @@ fn version_1(grain: Grain) -> String {
 }
 
 fn create<F: Table>(grain: Grain) -> String {
-    let mut text = format!(
-        "CREATE TABLE {}_{} (id INTEGER PRIMARY KEY, covered_ms INTEGER",
-        grain.prefix(),
-        F::NAME
-    );
-    if let Some(whose) = F::WHOSE {
-        text.push_str(&format!(", {whose} INTEGER NOT NULL"));
-    }
-    for field in F::ALL {
-        text.push_str(&format!(", {} INTEGER", field.name()));
-    }
-    text.push_str(");\n");
-    text
+    let whose = F::WHOSE.map(|whose| format!(", {whose} INTEGER NOT NULL")).unwrap_or_default();
+    let table = F::table(grain);
+    format!("CREATE TABLE {table} (id INTEGER PRIMARY KEY, covered_ms INTEGER{whose});\n")
 }
 
-/// The statement that puts a row in: `id`, `covered_ms`, whose it is, then the fields.
-pub fn insert<F: Table>(grain: Grain) -> String {
-    let mut columns = String::from("id, covered_ms");
-    let mut count = 2 + F::ALL.len();
-    if let Some(whose) = F::WHOSE {
-        columns.push_str(&format!(", {whose}"));
-        count += 1;
-    }
-    for field in F::ALL {
-        columns.push_str(&format!(", {}", field.name()));
-    }
-    let places = vec!["?"; count].join(", ");
-    format!("INSERT INTO {}_{} ({columns}) VALUES ({places})", grain.prefix(), F::NAME)
+/// The columns that a table of a file has.
+pub fn column_names(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let statement = connection.prepare(&format!("SELECT * FROM {table}"))?;
+    Ok(statement.column_names().map(str::to_owned).collect())
+}
+
+/// The statement that puts a row in: `id`, `covered_ms`, whose it is, then these fields.
+pub fn insert<F: Table>(grain: Grain, fields: impl Iterator<Item = F>) -> String {
+    let mut columns = vec!["id", "covered_ms"];
+    columns.extend(F::WHOSE);
+    columns.extend(fields.map(Field::name));
+    let places = vec!["?"; columns.len()].join(", ");
+    format!("INSERT INTO {} ({}) VALUES ({places})", F::table(grain), columns.join(", "))
 }
 
 /// The files of raw samples.

@@ -8,7 +8,7 @@ use super::calendar::Period;
 use super::keep::periods;
 use super::raw;
 use super::read::Records;
-use super::schema::{Grain, RAW, ROWS, Table};
+use super::schema::{Grain, RAW, ROWS, Table, column_names};
 use super::tell::WHO;
 use crate::{Error, db};
 use model::{GuestField, HostField, ProcessField, TierField};
@@ -183,12 +183,11 @@ fn view<F: Table>(
     files: &[&(Period, String)],
 ) -> rusqlite::Result<()> {
     let (prefix, length_ms) = (grain.prefix(), grain.length_ms());
-    let table = format!("{prefix}_{}", F::NAME);
+    let table = F::table(grain);
     let mut parts = Vec::new();
     let whose: Vec<(&str, &str)> = whose::<F>();
     for (period, file) in files {
-        let known = connection.prepare(&format!("SELECT * FROM {file}.{table}"))?;
-        let known: Vec<&str> = known.column_names().collect();
+        let known = column_names(connection, &format!("{file}.{table}"))?;
         let base_ms = period.begin_ms();
         let mut text = format!("SELECT {base_ms} + r.id / {ROWS} * {length_ms} AS at_ms");
         for (name, column) in &whose {
@@ -197,7 +196,7 @@ fn view<F: Table>(
         text.push_str(", coalesce(r.covered_ms, h.covered_ms) AS covered_ms");
         for field in F::ALL {
             let name = field.name();
-            match known.contains(&name) {
+            match known.iter().any(|known| known == name) {
                 true => text.push_str(&format!(", r.{name} AS {name}")),
                 false => text.push_str(&format!(", NULL AS {name}")),
             }

@@ -120,7 +120,7 @@ fn table<F: Table>(grain: Grain, words: &'static str, whose: &[Column]) -> Table
         source: field.source(),
         words: field.doc(),
     }));
-    TableText { name: format!("{}_{}", grain.prefix(), F::NAME), words, columns }
+    TableText { name: F::table(grain), words, columns }
 }
 
 fn unit(unit: Unit) -> &'static str {

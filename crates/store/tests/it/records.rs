@@ -44,6 +44,33 @@ fn raw(records: &Records, from_ms: i64, to_ms: i64) -> Vec<Moment> {
 }
 
 #[test]
+fn a_field_has_a_column_from_its_first_value_on() {
+    let dir = Dir::new("records-columns");
+    let field = GuestField::BalloonFree;
+    let mut moments = moments(3, START_MS, 1_000, 241);
+    for row in moments[130..].iter_mut().flat_map(|moment| moment.guests.values_mut()) {
+        row.set(field, Some(7 << 20));
+    }
+    drop(record(&dir, Keep::USUAL, &moments[..125]));
+    let records = Records::open(&dir.0).expect("opened");
+    let file = dir.0.join("2026-11-21.db");
+    let count = |text: &str| {
+        let opened = rusqlite::Connection::open(&file).expect("opened");
+        opened.query_row(text, [], |row| row.get::<_, i64>(0)).map_err(|error| error.to_string())
+    };
+    let bare = count("SELECT count(balloon_free_bytes) FROM minute_guest").expect_err("no column");
+    assert!(bare.contains("no such column"), "{bare}");
+    let known = "SELECT count(balloon_free_bytes), count(*) FROM minute_guest";
+    assert_eq!(ask(&records, known).expect("asked"), [[0, 6].map(Cell::Integer)]);
+    record(&dir, Keep::USUAL, &moments[125..]).close().expect("written");
+    assert_eq!(ask(&records, known).expect("asked"), [[6, 12].map(Cell::Integer)]);
+    let found = records.intervals(START_MS, START_MS + 4 * MINUTE_MS, MINUTE_MS).expect("read");
+    for (minute, found) in found.iter().enumerate() {
+        assert_eq!(found.guests, sum(&moments[minute * 60..=minute * 60 + 60]).guests);
+    }
+}
+
+#[test]
 fn minutes_come_out_as_they_went_in() {
     let dir = Dir::new("records-minutes");
     let moments = moments(5, START_MS, 1_000, 301);
