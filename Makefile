@@ -38,7 +38,7 @@ up: setup-test build ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
 
 build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
-	cargo build --locked --release -p pinhead -p farm --bin pinhead --example sysroot
+	cargo build --locked --release -p pinhead -p images --bin pinhead --example sysroot
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS)' $(BUILD_GUEST) --target $(X86_64)
 	@install -CD $(TARGET)/build-std/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
 	@$(TARGET)/release/examples/sysroot $(SYSROOT)

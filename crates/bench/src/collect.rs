@@ -79,7 +79,7 @@ pub fn be_guest(threads: usize) -> ! {
 pub fn rows() -> Result<Vec<Row>, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
-    farm::raise_files().map_err(|source| Error::file(Path::new("RLIMIT_NOFILE"), source))?;
+    vm::raise_files().map_err(|source| Error::file(Path::new("RLIMIT_NOFILE"), source))?;
     let mut guests = Vec::new();
     for _ in 0..GUESTS {
         let mut command = Command::new(&us);

@@ -22,6 +22,10 @@ pub enum Error {
     #[error("Cannot count the CPUs")]
     Cpus(#[source] plug::Error),
     #[error(transparent)]
+    Image(#[from] images::Error),
+    #[error(transparent)]
+    Guest(#[from] vm::Error),
+    #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error("Cannot use recordings")]
     Store(#[source] store::Error),

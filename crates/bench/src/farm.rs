@@ -18,14 +18,12 @@ use counters::Bytes;
 use farm::config::Limits;
 use farm::fleet::{Event, Fleet, Floor};
 use farm::tiers::{Tier, Tiers};
-use farm::{
-    Arch, Cache, Clones, Deadline, Forward, GuestSpec, Net, PAGE_BYTES, Template, WEB_PORT,
-    probe_kvm, web_files,
-};
+use images::{Arch, Cache, PAGE_BYTES, WEB_PORT, web_files};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vm::{Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
 
 /// The promises.
 const ANSWER_S: f64 = 30.0;

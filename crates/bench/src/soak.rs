@@ -9,12 +9,13 @@ use crate::args;
 use crate::error::Error;
 use crate::stats::summary;
 use base::chain;
-use farm::{Arch, Cache, Deadline, GuestFile, GuestSpec, Image, ImageSpec, Session, probe_kvm};
+use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const MEMORY_MIB: u64 = 256;
 /// A shell that answers at all answers by then.

@@ -3,7 +3,6 @@
 //! VictoriaMetrics and Prometheus are asked in the same words; they differ in how they are
 //! started. Neither is there on every machine: a test that lacks one says so and passes.
 
-use farm::{Deadline, Process, wait_for_exit};
 use metrics::Url;
 use metrics::http::Response;
 use std::fmt::Write as _;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use vm::{Deadline, Process, wait_for_exit};
 
 /// How long anything may take: both start within a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use crate::{PATIENCE, Share};
-use farm::{Deadline, wait_for_exit};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -12,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vm::{Deadline, wait_for_exit};
 
 /// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
 /// same names.

@@ -17,7 +17,7 @@ pub mod terminal;
 pub use share::{Share, alone, share};
 
 use farm::fleet::{Fleet, Floor, State, Tally};
-use farm::{Arch, Cache, Ctl, Deadline, GuestFile, GuestSpec, ImageSpec, probe_kvm};
+use images::{Arch, Cache, GuestFile, ImageSpec};
 use reactor::PollFlags;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use vm::{Ctl, Deadline, GuestSpec, probe_kvm};
 use wire::{Memory, Status};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.

@@ -7,12 +7,13 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use farm::{Arch, Cache, GuestFile, ImageSpec, Process};
+use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use vm::Process;
 
 /// The name of its only domain.
 pub const NAME: &str = "lv1";

@@ -9,7 +9,6 @@
 //! memory plays a small host that is full.
 
 use crate::Host;
-use farm::{Deadline, Monitor, wait_for_exit};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
 use procfs::{Root, TaskDir};
 use std::collections::BTreeSet;
@@ -21,6 +20,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
+use vm::{Deadline, Monitor, wait_for_exit};
 
 /// How long a manager may take to answer: it shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(5);

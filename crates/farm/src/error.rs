@@ -1,51 +1,14 @@
-//! What can go wrong between a package's name and a running guest.
+//! What can go wrong with many guests, beyond what can with one.
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 
-use crate::Arch;
-
-/// Everything that the farm can fail at.
+/// Everything that a farm can fail at.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("Cannot {action} {path}")]
-    File {
-        /// What was tried, as a verb: "read", "create".
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
-    #[error("No place for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
-    NoCacheDirectory,
-    #[error("{tool} is not installed: {hint}")]
-    ToolMissing { tool: String, hint: String },
-    #[error("{command} failed ({status}): {}", .stderr.trim_end())]
-    ToolFailed { command: String, status: ExitStatus, stderr: String },
-    /// apt has no Debian source, so a guest's packages cannot be had by name.
-    #[error(
-        "apt has no Debian package source (searched {}); guests are made from Debian packages",
-        shown(.searched)
-    )]
-    NoDebianSources { searched: Vec<PathBuf> },
-    #[error("apt knows no package {package} for {}{}", .arch.debian(), refresh(.update_stderr))]
-    PackageUnknown {
-        package: String,
-        arch: Arch,
-        /// What apt said while it refreshed its lists; empty if that went well.
-        update_stderr: String,
-    },
-    #[error("Packages unpacked in {root} lack {missing}")]
-    PackageContent { root: PathBuf, missing: String },
-    #[error("Kernel module {module}: {reason}")]
-    Module { module: PathBuf, reason: String },
-    #[error("Image {image}: {reason}")]
-    Rootfs { image: &'static str, reason: String },
-    #[error("Guest {guest:?}: {reason}")]
-    Spec { guest: String, reason: String },
-    /// A guest's state could not be saved, or another guest could not go on from it.
-    #[error("Template of guest {guest}: {reason}")]
-    Template { guest: String, reason: String },
+    /// A guest, or a connection.
+    #[error(transparent)]
+    Guest(#[from] vm::Error),
     /// A tier of the guests' memory cannot be had, or cannot be put back.
     #[error("Memory tiers, {tier}: {what}")]
     Tier {
@@ -54,53 +17,7 @@ pub enum Error {
         what: String,
         source: Option<io::Error>,
     },
-    #[error("Cannot start {program}")]
-    Spawn { program: String, source: io::Error },
-    #[error("QEMU of guest {guest} ended ({status}): {}", .stderr.trim_end())]
-    QemuExited { guest: String, status: ExitStatus, stderr: String },
-    #[error("Guest {guest} is not up; its console says:\n{}", .console.trim_end())]
-    NotUp { guest: String, console: String, source: Box<Error> },
-    #[error("Connection {channel} failed")]
-    Channel {
-        /// Which one: "qmp", "console", "ctl".
-        channel: &'static str,
-        source: io::Error,
-    },
-    #[error("Cannot listen on {path}")]
-    Socket { path: PathBuf, source: io::Error },
     /// A farm that runs refused what it was asked, or is not what it should be.
     #[error("The farm at {socket} says: {reason}")]
     Service { socket: PathBuf, reason: String },
-    #[error("Too late: {waiting_for}")]
-    Deadline { waiting_for: String },
-    #[error("QEMU's monitor sent something wrong")]
-    Qmp(#[from] qmp::Error),
-    #[error("QEMU refused {command}: {desc}")]
-    QmpRefused { command: &'static str, desc: String },
-    #[error("Guest command {command:?}: {reason}")]
-    Ctl { command: String, reason: &'static str },
-}
-
-fn shown(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    paths.join(", ")
-}
-
-fn refresh(stderr: &str) -> String {
-    match stderr.trim() {
-        "" => String::new(),
-        said => format!("; refreshing its lists said: {said}"),
-    }
-}
-
-/// Attaches the action and the path to a file error.
-pub(crate) trait FileContext<T> {
-    /// `action` is a verb that fits "Cannot ... PATH".
-    fn file(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, Error>;
-}
-
-impl<T> FileContext<T> for io::Result<T> {
-    fn file(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, Error> {
-        self.map_err(|source| Error::File { action, path: path.into(), source })
-    }
 }

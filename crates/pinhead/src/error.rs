@@ -12,7 +12,12 @@ pub enum Error {
     Line { path: PathBuf, line: usize, column: usize, message: String },
     #[error(transparent)]
     Kernel(#[from] procfs::Error),
-    /// A guest, or what it needs, cannot be had.
+    /// What a guest boots from cannot be had.
+    #[error(transparent)]
+    Image(#[from] images::Error),
+    /// A guest cannot be had, or reached.
+    #[error(transparent)]
+    Guest(#[from] vm::Error),
     #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error(transparent)]

@@ -77,19 +77,24 @@ pub const CRATES: &[Crate] = &[
     row("collect", Ours::Only(&["counters", "hypervisor", "procfs", "model"]), &["libc", "rustix"]),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
+    // lz4_flex for a kernel that is compressed in its image.
+    row("images", Ours::Only(&[]), &["libc", "lz4_flex", "rustix"]),
+    row("vm", Ours::Only(&["images", "qmp", "wire"]), &["libc", "rustix"]),
     row(
         "farm",
         Ours::Only(&[
             "agent",
             "counters",
             "hypervisor",
+            "images",
             "policy",
             "qmp",
             "reactor",
             "settings",
+            "vm",
             "wire",
         ]),
-        &["libc", "lz4_flex", "rustix", "serde_json"],
+        &["libc", "rustix", "serde_json"],
     ),
     row(
         "manager",

@@ -17,13 +17,15 @@ pub const LONG: &[Exception] = &[];
 pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
-    ("crates/farm/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
+    ("crates/farm/src/sys.rs", "swapon and swapoff, which no library has"),
+    ("crates/images/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
     (
         "crates/procfs/src/sys.rs",
         "paths from an open directory, and its entries, without a library",
     ),
     ("crates/pinheadd/src/interface.rs", "an interface's address, without a library for netlink"),
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
+    ("crates/vm/src/sys.rs", "a child's filter and memory, and the time stamp counter"),
 ];
 
 /// Tests that may sleep instead of waiting for what they wait for.

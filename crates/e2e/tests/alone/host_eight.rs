@@ -4,8 +4,9 @@
 use e2e::load::{HAS_ZRAM, HOLDING, dispatches, nonsense};
 use e2e::manager::{Manager, Place, Size, cpu_time, row, signal};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use farm::{Arch, Deadline, GuestFile};
+use images::{Arch, GuestFile};
 use std::time::Duration;
+use vm::Deadline;
 
 const GUESTS: usize = 8;
 /// What a guest has that is to have a burst, of 256 MiB.

@@ -1,8 +1,9 @@
 //! A guest that misbehaves on its port harms neither the host nor the other guests.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use farm::{Arch, Deadline, GuestFile};
+use images::{Arch, GuestFile};
 use std::time::Duration;
+use vm::Deadline;
 use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
 const PORT: &str = "/dev/virtio-ports/org.pinhead.0";

@@ -3,10 +3,11 @@
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
-use farm::{Arch, Deadline, GuestFile};
+use images::{Arch, GuestFile};
 use manager::control::{Answer, Ask, Scanned, ask};
 use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
+use vm::Deadline;
 
 /// How long the guest with a script is watched, and the idle one.
 const WATCHED: Duration = Duration::from_secs(40);

@@ -1,7 +1,7 @@
 //! Idle costs nothing, and a load is answered at once all the same.
 
 use e2e::{Host, PATIENCE, Plan};
-use farm::Arch;
+use images::Arch;
 use std::time::Duration;
 
 /// A settled guest under a host is looked at once a minute at most, and the daemon is

@@ -1,10 +1,7 @@
 //! Guests that go on from one template's state: each is itself, and what happens to one does not
 //! happen to any other, nor to the template.
 
-use farm::{
-    Arch, Cache, Clones, Deadline, Forward, GuestFile, GuestSpec, Held, ImageSpec, Net, Session,
-    Template, WEB_PORT, probe_kvm, web_files,
-};
+use images::{Arch, Cache, GuestFile, ImageSpec, WEB_PORT, web_files};
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -12,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use vm::{Clones, Deadline, Forward, GuestSpec, Held, Net, Session, Template, probe_kvm};
 use wire::{Decoder, Hello, Identified, Identity, ToGuest, ToHost, Welcome};
 
 const CLONES: usize = 4;
@@ -107,7 +105,7 @@ impl Web {
                 stream.read_to_end(&mut answer).map(|_| answer)
             });
             match asked {
-                Ok(answer) if answer.len() > farm::PAGE_BYTES => return answer,
+                Ok(answer) if answer.len() > images::PAGE_BYTES => return answer,
                 // A guest that reboots takes no connection, or loses it.
                 other => assert!(clock.remaining().is_some(), "{}: {other:?}", self.guest.name),
             }
@@ -116,7 +114,7 @@ impl Web {
 
     fn body(&self) -> Vec<u8> {
         let answer = self.page();
-        answer[answer.len() - farm::PAGE_BYTES..].to_vec()
+        answer[answer.len() - images::PAGE_BYTES..].to_vec()
     }
 
     /// All that a guest can be told from others by.
@@ -294,7 +292,7 @@ fn a_kernel_that_relies_on_wiped_pages_reports_none() {
         assert_eq!(web.sh(reports), wanted, "{:?}", spec.kernel_args);
         web.balloon(MEMORY_MIB - TAKEN_MIB);
         web.balloon(MEMORY_MIB);
-        assert!(web.page().len() > farm::PAGE_BYTES);
+        assert!(web.page().len() > images::PAGE_BYTES);
     }
 }
 
@@ -327,7 +325,7 @@ fn each_is_itself(clones: &mut [Web]) {
         clone.stays_itself();
         let boot = clone.hello().boot_id.map(|byte| format!("{byte:02x}")).concat();
         assert_eq!(boot, identity[1].replace('-', ""), "the daemon says whose it is");
-        assert!(clone.page().len() > farm::PAGE_BYTES);
+        assert!(clone.page().len() > images::PAGE_BYTES);
     }
 }
 
@@ -354,5 +352,5 @@ fn reboot(web: &mut Web) {
         assert_eq!(after[lasting], before[lasting]);
     }
     assert_ne!(after[1], before[1], "another boot");
-    assert!(web.page().len() > farm::PAGE_BYTES);
+    assert!(web.page().len() > images::PAGE_BYTES);
 }

@@ -5,7 +5,6 @@
 
 use e2e::PATIENCE;
 use e2e::farms::{Farm, are_gone, text};
-use farm::{Clock, Deadline, wait_for_exit};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -14,6 +13,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use vm::{Clock, Deadline, wait_for_exit};
 
 /// A terminal with `pinhead console` in it.
 fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::ChildStdout>) {
@@ -57,7 +57,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     web.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut page = Vec::new();
     web.read_to_end(&mut page).unwrap();
-    assert!(page.starts_with(b"HTTP/1.1 200 OK") && page.len() > farm::PAGE_BYTES);
+    assert!(page.starts_with(b"HTTP/1.1 200 OK") && page.len() > images::PAGE_BYTES);
 
     let table = farm.table();
     let guests = table["guests"].as_array().unwrap();

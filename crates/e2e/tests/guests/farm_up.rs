@@ -3,13 +3,13 @@
 use agent::Port;
 use e2e::PATIENCE;
 use e2e::farms::Up;
-use farm::{Deadline, Monitor};
 use pinhead::up::control::{self, Managed};
 use qmp::{Command as Qmp, Reply};
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use vm::{Deadline, Monitor};
 use wire::{Grant, Sample, ToGuest, ToHost, Welcome};
 
 /// Starts one beside the guests of other tests.

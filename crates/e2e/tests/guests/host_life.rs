@@ -4,8 +4,9 @@
 use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
 use e2e::{Host, PATIENCE, Plan, share};
-use farm::{Arch, Cache, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
+use images::{Arch, Cache, ImageSpec};
 use std::time::Duration;
+use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const MEMORY_MIB: u64 = 384;
 const SOON: Duration = Duration::from_secs(20);

@@ -3,8 +3,9 @@
 use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Guest, Host, Plan};
-use farm::{Arch, Deadline};
+use images::Arch;
 use std::time::Duration;
+use vm::Deadline;
 
 /// What every guest here is started with.
 const MEMORY_MIB: u64 = 384;

@@ -4,13 +4,14 @@
 
 use counters::Bytes;
 use e2e::PATIENCE;
-use farm::{Arch, Cache, Clock, Deadline, GuestSpec, ImageSpec, Session, probe_kvm};
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Vcpus};
+use images::{Arch, Cache, ImageSpec};
 use qmp::{Command, Reply};
 use reactor::PollSet;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
 
 const MIB: u64 = 1 << 20;
 /// What follows from something that QEMU does by itself: it waits for nobody.
@@ -123,7 +124,7 @@ fn boot(spec: &GuestSpec) -> Session {
 
 /// The interval in which QEMU asks the guest for statistics.
 fn interval(session: &mut Session) -> Reply {
-    let path = farm::BALLOON_PATH.to_owned();
+    let path = vm::BALLOON_PATH.to_owned();
     let command = Command::QomGet { path, property: "guest-stats-polling-interval" };
     session.monitor.call(command, Deadline::after(SOON)).unwrap()
 }

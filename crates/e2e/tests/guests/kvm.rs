@@ -1,7 +1,8 @@
 //! KVM may be there and of no use: QEMU ends, or the guest never says a word.
 
 use farm::fleet::{Fleet, Floor};
-use farm::{Accel, Arch, Cache, GuestSpec, ImageSpec};
+use images::{Arch, Cache, ImageSpec};
+use vm::{Accel, GuestSpec};
 
 /// A guest that is started with KVM comes up, by KVM where that works and by emulation
 /// where it does not, and it is said which.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use counters::Bytes;
 use e2e::libvirtd::{Daemon, NAME, missing};
-use farm::{Clock, Deadline};
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, ProcessId, RunState};
 use reactor::PollSet;
+use vm::{Clock, Deadline};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 const PATIENCE: Duration = Duration::from_secs(180);

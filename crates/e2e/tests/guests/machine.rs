@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use farm::{
-    Accel, Arch, Cache, Deadline, Error, FirstProcess, GuestFile, GuestSpec, Image, ImageSpec,
-    Session, WhyEmulation, wait_for_exit,
-};
+use images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use qmp::Reply;
+use vm::{Accel, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
 /// Under emulation on a busy machine a boot may take many times its usual four seconds.
 const PATIENCE: Duration = Duration::from_secs(180);

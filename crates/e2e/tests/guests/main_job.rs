@@ -1,7 +1,7 @@
 //! The main job on real guests: CPUs and memory come and go by rule.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use farm::Arch;
+use images::Arch;
 use std::time::Duration;
 
 const ALONE: &str = "-f -c /etc/pinhead.conf --pace fixed";

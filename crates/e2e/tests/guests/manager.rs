@@ -3,8 +3,9 @@
 use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
 use farm::fleet::State;
-use farm::{Arch, Deadline, wait_for_exit};
+use images::Arch;
 use std::time::Duration;
+use vm::{Deadline, wait_for_exit};
 use wire::{Grant, ToGuest, ToHost, Welcome};
 
 /// Rules that hold whatever they see: what moves is not theirs.
@@ -59,7 +60,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
 
     let balloon = "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} END {print i-d}' \
                    /proc/vmstat";
-    let mut monitor = farm::Monitor::new(
+    let mut monitor = vm::Monitor::new(
         std::os::unix::net::UnixStream::connect(dir.join("g1.qmp")).expect("the second monitor"),
     );
     for (pages, reason) in [(16_384_u64, "g2 needs it\x1b[2J"), (4096, "")] {

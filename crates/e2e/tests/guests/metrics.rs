@@ -358,7 +358,7 @@ impl Served {
                 .expect("a server");
             scrape.publish(&moment, &|_| true);
             sender.send(scrape.address().expect("an address")).expect("a test that waits");
-            let clock = farm::Clock::new();
+            let clock = vm::Clock::new();
             while !stopped.load(Ordering::Relaxed) {
                 let ready = wait(&scrape);
                 scrape.turn(ready.all(), clock.ms());

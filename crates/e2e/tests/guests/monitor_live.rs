@@ -4,7 +4,7 @@
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
-use farm::Arch;
+use images::Arch;
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What was found at the start is there again at the end, however the daemon ends.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use farm::Arch;
+use images::Arch;
 use std::time::Duration;
 
 fn plan(arch: Arch) -> Plan {

@@ -1,7 +1,7 @@
 //! What a host hears of a guest's memory: when it asks, and at once when memory is short.
 
 use e2e::{Host, PATIENCE, Plan};
-use farm::Arch;
+use images::Arch;
 use std::time::Duration;
 use wire::Memory;
 

@@ -5,7 +5,7 @@ use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::terminal::{self, Terminal};
 use e2e::{Host, Plan};
-use farm::Arch;
+use images::Arch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! A guest that hangs in its boot is named, what it does is kept, and it is started again.
 
 use farm::fleet::{Event, Fleet, Floor, State};
-use farm::{Accel, Arch, Cache, GuestFile, GuestSpec, ImageSpec, WhyEmulation};
+use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::path::Path;
+use vm::{Accel, GuestSpec, WhyEmulation};
 
 /// Its virtual CPUs have to run for two minutes first, beside whatever else runs here.
 const PATIENCE_MS: u64 = 1_200_000;

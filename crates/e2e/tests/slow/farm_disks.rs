@@ -12,12 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::{PATIENCE, alone, daemon_dir};
-use farm::rootfs::{Settings, Software};
-use farm::{
-    Arch, Cache, Deadline, Disk, DiskFormat, Forward, GATEWAY, GuestFile, GuestSpec, ImageSpec,
-    Net, Session, Writes, probe_kvm,
-};
+use images::rootfs::{Settings, Software};
+use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use rustix::fs::{SeekFrom, seek};
+use vm::{Deadline, Forward, GATEWAY, GuestSpec, Net, Session, probe_kvm};
 
 /// How long making an image may take on a busy machine with a slow network.
 const BUILD: Duration = Duration::from_secs(900);

@@ -11,11 +11,12 @@
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use farm::{Arch, Deadline};
+use images::Arch;
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
+use vm::Deadline;
 
 const GUESTS: usize = 20;
 /// The host's cores have twice as much to do as they can: these guests never rest.

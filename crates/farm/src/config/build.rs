@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
+use images::Arch;
 use settings::{Maybe, Reader, shown};
 
 use super::raw::{GUESTS_MAX, Raw, RawClass, RawPort};
 use super::types::{Builtin, Class, Farm, Limits, Port, Probe, Source};
-use crate::Arch;
 
 /// A Debian kernel with a shell needs so much to come up at all.
 const MEMORY_MIN: Bytes = Bytes::mib(48);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use counters::Bytes;
+use images::Arch;
 use settings::{
     Converted, DeTable, DeValue, Entries, Maybe, Reader, Section, Wrong, kind, list, number, shown,
     size, truth, words, wrong,
@@ -10,7 +11,6 @@ use settings::{
 
 use super::keys::SECTIONS;
 use super::types::{Builtin, Probe};
-use crate::Arch;
 
 /// Classes in a file: more than anybody tells apart.
 const CLASSES_MAX: usize = 100;
@@ -154,7 +154,7 @@ fn ports(reader: &mut Reader<'_>, class: &Entries<'_, '_>) -> Vec<RawPort> {
         reader.tell(value.span(), "class.ports", message, Some(help.to_owned()));
         return Vec::new();
     };
-    let most = crate::net::FORWARDS_MAX;
+    let most = vm::FORWARDS_MAX;
     if let Some(extra) = list.get(most) {
         reader.tell(extra.span(), "class.ports", format!("more than {most} ports"), None);
     }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Arch;
 use counters::Bytes;
+use images::Arch;
 
 fn faults(text: &str) -> Vec<String> {
     parse(text, "x").unwrap_err().iter().map(ToString::to_string).collect()

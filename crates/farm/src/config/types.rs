@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-
-use crate::Arch;
+use images::Arch;
 
 /// A farm.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a guest says on its console, as far as that is kept.
 
-use crate::CONSOLE_BYTES_MAX;
+use vm::CONSOLE_BYTES_MAX;
 
 /// The last words of a console. They come from the guest: escape them.
 #[derive(Debug, Default)]

@@ -6,6 +6,8 @@ use agent::{Agent, AgentLink, Captured, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
+use vm::{Accel, GuestSpec, WhyEmulation};
+use vm::{DAEMON_PORT, up_marker};
 use wire::{Hello, Memory, Status};
 
 use super::balloon::BalloonGrants;
@@ -17,9 +19,7 @@ use super::seat::{Daemon, Seat};
 use super::state::{LifeTally, State, Tally};
 use super::usage::CpuMeter;
 use super::watch::{BootSight, BootVerdict, BootWatch};
-use crate::spec::{DAEMON_PORT, up_marker};
 use crate::tiers::Tier;
-use crate::{Accel, GuestSpec, WhyEmulation};
 
 /// A kernel on a KVM that works has long said something by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;

@@ -37,9 +37,9 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use reactor::{PollSet, Ready};
+use vm::{Clock, Error, GuestSpec};
 
 use crate::tiers::Tier;
-use crate::{Clock, Error, GuestSpec};
 
 /// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
 /// with the daemon's own second it bounds how late a load is noticed.

@@ -63,7 +63,7 @@ impl Member {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
         };
-        match crate::identity::identity(&self.spec, running.uuid) {
+        match vm::identity(&self.spec, running.uuid) {
             Ok(identity) => self.link.identify(identity),
             Err(error) => self.refused(&error.to_string()),
         }

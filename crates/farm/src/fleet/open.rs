@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use qmp::Ticket;
 use reactor::{Budget, PollFlags, is_passing};
+use vm::{GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
-use crate::{GoOn, Guest, Process, SocketFile};
 
 /// What a guest may say on its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one

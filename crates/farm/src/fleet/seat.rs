@@ -1,7 +1,8 @@
 //! A guest's place in a fleet.
 
+use vm::GuestSpec;
+
 use super::grant::Floor;
-use crate::GuestSpec;
 
 /// A guest's place in a fleet.
 #[derive(Clone, Debug)]

@@ -13,9 +13,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
+use images::Writes;
+use vm::evidence::{self, Hung};
+use vm::{Error, GuestSpec, Monitor, Process};
+
 use super::open::RunningGuest;
-use crate::evidence::{self, Hung};
-use crate::{Error, GuestSpec, Monitor, Process, Writes};
 
 /// A guest that has said something within this time does not hang.
 const SILENCE_MS: u64 = 60_000;

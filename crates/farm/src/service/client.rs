@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use vm::{Deadline, read_before};
 
 use super::mark::Mark;
-use crate::deadline::read_before;
-use crate::{Deadline, Error};
+use crate::Error;
 
 /// The longest answer: a table of all guests, or a console's last words.
 const ANSWER_MAX: u64 = 4 << 20;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// it goes on. A refusal is an error.
 pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error> {
     let wrong = |reason: String| Error::Service { socket: socket.to_path_buf(), reason };
-    let failed = |source| Error::Channel { channel: "control", source };
+    let failed = |source| vm::Error::Channel { channel: "control", source };
     let stream = UnixStream::connect(socket).map_err(failed)?;
     if !reactor::is_own_user(&stream) {
         return Err(wrong("it belongs to another user".to_owned()));
@@ -57,7 +57,7 @@ pub fn exec(
     deadline: Deadline,
     output: &mut dyn Write,
 ) -> Result<i32, Error> {
-    let wrong = |reason| Error::Ctl { command: exec.command.to_owned(), reason };
+    let wrong = |reason| vm::Error::Ctl { command: exec.command.to_owned(), reason };
     let question = json!({ "exec": exec.guest, "command": exec.command });
     let (mut stream, _) = ask(socket, &question)?;
     let mut mark = Mark::default();
@@ -68,11 +68,13 @@ pub fn exec(
         let count = read_before(&mut stream, &mut chunk, deadline, "exec", &waiting_for)?;
         let fed = mark.feed(&chunk[..count]);
         said += fed.text.len() as u64;
-        output.write_all(&fed.text).map_err(|source| Error::Channel { channel: "out", source })?;
+        output
+            .write_all(&fed.text)
+            .map_err(|source| vm::Error::Channel { channel: "out", source })?;
         match fed.end {
             Some(Some(code)) => return Ok(code),
-            Some(None) => return Err(wrong("the guest's answer has no exit status")),
-            None if said > exec.output_max => return Err(wrong("it says too much")),
+            Some(None) => return Err(wrong("the guest's answer has no exit status").into()),
+            None if said > exec.output_max => return Err(wrong("it says too much").into()),
             None => {}
         }
     }

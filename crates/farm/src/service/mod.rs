@@ -30,10 +30,9 @@ use std::path::Path;
 use reactor::{Lookup, PollSet, Ready, is_own_user, is_passing};
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
+use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
 
 use crate::fleet::{Event, Fleet};
-use crate::sockets::{SocketFile, listen};
-use crate::{CONSOLE_BYTES_MAX, Error};
 use consoles::Consoles;
 use protocol::Question;
 use ready::Readiness;

@@ -5,11 +5,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use vm::Deadline;
+
 use super::fault::{CGROUP, SWAP, ZRAM, failed, refused};
 use super::machine::{Machine, read, write};
 use super::step::{Done, Undo};
 use super::{cgroup, ksm, swap, zram};
-use crate::{Deadline, Error};
+use crate::Error;
 
 /// Guests that were killed need a moment to go, and a device is looked at by others when it is new.
 const PATIENCE: Duration = Duration::from_secs(4);

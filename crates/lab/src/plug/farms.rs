@@ -107,7 +107,7 @@ const ROLES: &[Role] = &[
 const MANAGED_CPUS: u32 = 4;
 const MANAGED_MIB: u32 = 512;
 /// The gateway of every guest, behind which the host's loopback is.
-const GATEWAY: std::net::Ipv4Addr = farm::GATEWAY;
+const GATEWAY: std::net::Ipv4Addr = vm::GATEWAY;
 
 /// Memory that these guests have when they are sized by hand, in MiB.
 pub(super) fn hand_mib(only: &[&str]) -> u32 {

@@ -2,12 +2,12 @@
 
 use super::{LOOK, Site, Tools, end, start, wait};
 use crate::Error;
-use farm::{Deadline, Process};
 use manager::control::{Answer, Ask, Ps, ask};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use vm::{Deadline, Process};
 
 /// How long the manager may take to be there, and to answer while the machine is full.
 const PATIENCE: Duration = Duration::from_secs(60);

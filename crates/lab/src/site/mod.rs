@@ -19,7 +19,6 @@ pub use manager::{Manager, Settings};
 
 use crate::Error;
 use farm::service::{self, SOCKET};
-use farm::{Deadline, Monitor, Process, wait_for_exit};
 use load::{ExecError, ExecOutput, Target};
 use serde_json::{Value, json};
 use std::fs;
@@ -29,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use vm::{Deadline, Monitor, Process, wait_for_exit};
 
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);

@@ -15,7 +15,7 @@ pub fn machine() -> Machine {
     let version = output(Command::new("qemu-system-x86_64").arg("--version"));
     let version = version.unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().trim_start_matches("QEMU emulator ");
-    let accel = farm::probe_kvm(farm::Arch::X86_64);
+    let accel = vm::probe_kvm(images::Arch::X86_64);
     Machine {
         processor,
         cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),

@@ -3,7 +3,6 @@
 use super::filter::Filter;
 use super::{ConsoleArgs, LogsArgs, find, logs};
 use crate::Error;
-use farm::Deadline;
 use farm::service::{self, Exec};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -11,6 +10,7 @@ use serde_json::json;
 use std::io::{IsTerminal, Read, Stdin, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use vm::Deadline;
 
 /// Ctrl-].
 const LEAVE: u8 = 0x1d;

@@ -4,10 +4,10 @@ use super::{DownArgs, find};
 use crate::Error;
 use crate::up::rundir;
 use farm::service;
-use farm::{Clock, wait_for_exit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::time::Duration;
+use vm::{Clock, wait_for_exit};
 
 /// A thousand guests give their memory back in less.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -16,12 +16,12 @@ use crate::Error;
 use crate::escape::Lines;
 use base::chain;
 use clap::Args;
-use farm::Deadline;
 use farm::service::{self, Exec};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+use vm::Deadline;
 
 /// A command in a guest that says more is not meant for a terminal, and hardly for a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;

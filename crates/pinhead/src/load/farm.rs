@@ -93,7 +93,7 @@ impl ::load::Exec for Farm {
         let command = format!("timeout -s KILL {seconds} sh -c {}", service::quoted(line));
         let exec = Exec { guest, command: &command, output_max: OUTPUT_MAX };
         let mut said = Vec::new();
-        let deadline = farm::Deadline::after(timeout + GRACE);
+        let deadline = vm::Deadline::after(timeout + GRACE);
         let code = service::exec(&self.socket, &exec, deadline, &mut said)?;
         Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
     }

@@ -12,11 +12,11 @@ use super::progress::{Progress, Step};
 use super::serve::{self, Run, Watcher};
 use crate::Error;
 use crate::args::ServiceArgs;
-use farm::Clock;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use vm::Clock;
 
 /// A longer line is none of ours.
 const LINE_MAX: u64 = 1 << 20;

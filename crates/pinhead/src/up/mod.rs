@@ -14,7 +14,6 @@ mod table;
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use control::Control;
-use farm::GuestSpec;
 use farm::fleet::owner::OTHERS;
 use farm::fleet::{Event, Fleet, Floor, State};
 use reactor::PollSet;
@@ -24,6 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use vm::GuestSpec;
 
 /// How often the table is drawn on a terminal, and where it is only written down.
 const REDRAW_MS: u64 = 1_000;

@@ -6,15 +6,15 @@ use crate::check::{self, Checked};
 use crate::{Error, rulesfile};
 use farm::config::{Builtin, Class, Farm, Source};
 use farm::fleet::{Daemon, Floor, Seat};
-use farm::rootfs::Software;
 use farm::service::{Occupant, ServedPort};
-use farm::{
-    Accel, Arch, Cache, Clock, Clones, Deadline, Disk, DiskFormat, FirstProcess, Forward,
-    GuestFile, GuestSpec, Image, ImageSpec, Net, Template, Writes, probe_kvm, web_files,
+use images::rootfs::Software;
+use images::{
+    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, web_files,
 };
 use rules::{Machine, Severity};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vm::{Accel, Clock, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
 
 /// Guests up to which each gets room to translate all of its code.
 const ROOMY_GUESTS: u32 = 8;
@@ -159,7 +159,7 @@ impl Maker<'_> {
             return Ok(Root { image, disk: None, words: Vec::new() });
         };
         let (progress, clock) = (&mut *self.progress, self.clock);
-        let mut tell = |at: farm::rootfs::Progress| {
+        let mut tell = |at: images::rootfs::Progress| {
             let what = format!("image {name}: {}", at.phase.name());
             progress.tell(Step::Making { what, permille: Some(at.permille) }, clock.ms());
         };

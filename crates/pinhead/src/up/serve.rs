@@ -109,7 +109,7 @@ pub fn run(run: Run) -> Result<(), Error> {
         .note(&farm.name)
         .map_err(|e| Error::step("The farm's directory cannot be written", e))?;
     // What is not allowed is seen when the files are opened.
-    let _ = farm::raise_files();
+    let _ = vm::raise_files();
     let mut tiers = Tiers::open(&farm.limits)?;
     let service = Service::open(run_dir.path(), &farm.name, occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);

@@ -4,9 +4,10 @@ use super::plan::checked_rules;
 use crate::Error;
 use crate::args::{ArchArg, PaceArg, UpArgs};
 use farm::fleet::{Load, load_script};
-use farm::{Accel, Arch, Cache, GuestFile, GuestSpec, Image, ImageSpec, probe_kvm};
+use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use vm::{Accel, GuestSpec, probe_kvm};
 
 /// Guests up to which each gets room to translate all of its code, so that it boots
 /// fast; more guests want memory rather.

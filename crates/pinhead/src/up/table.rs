@@ -2,7 +2,7 @@
 
 use base::{Column, Table, left, right};
 use farm::fleet::{Member, State};
-use farm::{Accel, WhyEmulation};
+use vm::{Accel, WhyEmulation};
 
 /// The narrowest table that is drawn.
 const NARROWEST: usize = 20;

@@ -1,0 +1,211 @@
+//! A guest's disk: an image that many share, and where one guest's writes go.
+//!
+//! ```text
+//!   image (never written) ──┬─► read-only ─► the guest lays memory over it (overlayfs)
+//!      in the host's page   ├─► a temporary overlay without a name, gone with QEMU
+//!      cache once for all   └─► an overlay file (qcow2) that is kept
+//! ```
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::FileContext;
+use crate::tool::run;
+use crate::{Arch, Error};
+
+/// A disk image, and how a guest has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The image. Unless [`Writes::Direct`] says so, nothing ever writes to it, and any number
+    /// of guests may have it at the same time.
+    pub path: PathBuf,
+    /// What is in its file.
+    pub format: DiskFormat,
+    /// Where the guest's writes go.
+    pub writes: Writes,
+    /// What the guest sees as the disk's serial number; none unless it is given.
+    pub serial: Option<String>,
+}
+
+/// How a disk's content lies in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFormat {
+    /// Block for block.
+    Raw,
+    /// QEMU's own format, which may lie over another image.
+    Qcow2,
+}
+
+/// Where a guest's writes to its disk go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Nowhere: the disk is read-only, and the guest lays a file system in memory over it. The
+    /// whole state of such a guest is its memory, so it can be saved and cloned as that.
+    Layer,
+    /// Into a file without a name, which is gone with the guest's QEMU. It outlives a reboot.
+    Temporary,
+    /// Into this qcow2 file over the image. It is made if it is not there, and kept.
+    Overlay(PathBuf),
+    /// Into the image itself, which then no other guest may have.
+    Direct,
+}
+
+/// What QEMU calls the disk in its monitor.
+pub const DISK_ID: &str = "disk0";
+
+/// A virtio disk has room for this much of a serial number.
+const SERIAL_BYTES_MAX: usize = 20;
+
+impl DiskFormat {
+    /// QEMU's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskFormat::Raw => "raw",
+            DiskFormat::Qcow2 => "qcow2",
+        }
+    }
+}
+
+impl Disk {
+    /// An image with a temporary overlay.
+    pub fn temporary(path: impl Into<PathBuf>, format: DiskFormat) -> Disk {
+        Disk { path: path.into(), format, writes: Writes::Temporary, serial: None }
+    }
+
+    /// Makes what the guest needs beside the image. To be called before QEMU is started.
+    pub fn prepare(&self, guest: &str) -> Result<(), Error> {
+        let in_serial = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if let Some(serial) = &self.serial
+            && (serial.len() > SERIAL_BYTES_MAX || !serial.chars().all(in_serial))
+        {
+            let reason = "a disk's serial has at most 20 letters, digits, '-', '_' or '.'";
+            return Err(Error::Disk { guest: guest.to_owned(), reason: reason.to_owned() });
+        }
+        std::fs::metadata(&self.path).file("find the disk image", &self.path)?;
+        match &self.writes {
+            Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file),
+            _ => Ok(()),
+        }
+    }
+
+    /// QEMU's words for the disk.
+    ///
+    /// The image goes through the host's page cache, so that guests share what they read. What
+    /// is gone with QEMU need not reach the host's disk when the guest flushes. Reads and writes
+    /// are done by threads that end when there is nothing to do: an idle disk costs nothing.
+    pub fn arguments(&self, arch: Arch) -> Vec<OsString> {
+        let (file, format, more) = match &self.writes {
+            Writes::Layer => (&self.path, self.format, "read-only=on,cache=writeback"),
+            Writes::Temporary => (&self.path, self.format, "snapshot=on,cache=unsafe"),
+            Writes::Overlay(file) => (file, DiskFormat::Qcow2, "cache=writeback"),
+            Writes::Direct => (&self.path, self.format, "cache=writeback"),
+        };
+        let mut drive = OsString::from(format!("if=none,id={DISK_ID},format={}", format.name()));
+        drive.push(format!(",{more},aio=threads,discard=unmap,detect-zeroes=off,file="));
+        drive.push(escape_commas(file));
+        let bus = match arch {
+            Arch::X86_64 => "pci",
+            Arch::S390x => "ccw",
+        };
+        let mut device = format!("virtio-blk-{bus},id={DISK_ID}-device,drive={DISK_ID}");
+        device.push_str(",num-queues=1");
+        if let Some(serial) = &self.serial {
+            device.push_str(&format!(",serial={serial}"));
+        }
+        vec!["-drive".into(), drive, "-device".into(), device.into()]
+    }
+
+    /// What the guest's first process has to know: that its root is there, and whether it may
+    /// write to it.
+    pub fn kernel_words(&self) -> &'static str {
+        match self.writes {
+            Writes::Layer => " pinhead.root=layer",
+            Writes::Temporary | Writes::Overlay(_) | Writes::Direct => " pinhead.root=rw",
+        }
+    }
+}
+
+/// Makes an empty qcow2 file over an image: what is written goes there, what was never written
+/// is read from the image.
+pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<(), Error> {
+    // A relative name would be looked up beside the overlay and not where we are.
+    let image = std::path::absolute(image).file("find", image)?;
+    let mut create = Command::new("qemu-img");
+    create.args(["create", "-q", "-f", "qcow2", "-F", format.name(), "-b"]).arg(&image);
+    run(create.arg(overlay), "install qemu-utils; it makes disk overlays").map(drop)
+}
+
+/// In QEMU's lists of options a comma ends a value unless it stands twice.
+fn escape_commas(path: &Path) -> OsString {
+    let mut bytes = Vec::with_capacity(path.as_os_str().len());
+    for &byte in path.as_os_str().as_bytes() {
+        bytes.push(byte);
+        if byte == b',' {
+            bytes.push(byte);
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(disk: &Disk, arch: Arch) -> String {
+        let words = disk.arguments(arch);
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn an_image_is_written_only_if_that_is_asked_for() {
+        let mut disk = Disk::temporary("/a,b/base.img", DiskFormat::Raw);
+        disk.serial = Some("root".into());
+        let line = words(&disk, Arch::X86_64);
+        assert!(line.contains("format=raw,snapshot=on,cache=unsafe"), "{line}");
+        assert!(line.contains("file=/a,,b/base.img -device virtio-blk-pci,"), "{line}");
+        assert!(line.ends_with("num-queues=1,serial=root"), "{line}");
+        disk.writes = Writes::Layer;
+        assert!(words(&disk, Arch::S390x).contains("read-only=on"));
+        assert!(words(&disk, Arch::S390x).contains("virtio-blk-ccw"));
+        disk.writes = Writes::Overlay("/o.qcow2".into());
+        let line = words(&disk, Arch::X86_64);
+        assert!(line.contains("format=qcow2") && line.contains("file=/o.qcow2 "), "{line}");
+        assert!(!line.contains("base.img"), "{line}");
+    }
+
+    #[test]
+    fn a_serial_that_would_be_an_option_and_an_image_that_is_not_there_are_refused() {
+        let mut disk = Disk::temporary("/no/such/image", DiskFormat::Raw);
+        let error = disk.prepare("g1").unwrap_err();
+        assert!(error.to_string().contains("/no/such/image"), "{error}");
+        disk.serial = Some("a,b".into());
+        assert!(matches!(disk.prepare("g1"), Err(Error::Disk { .. })));
+    }
+
+    #[test]
+    fn an_overlay_takes_its_size_from_the_image_and_leaves_it_alone() {
+        let root = std::env::temp_dir().join(format!("images-disk-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let image = root.join("base.img");
+        std::fs::write(&image, vec![7; 1 << 20]).unwrap();
+        let overlay = root.join("o.qcow2");
+        let disk = Disk {
+            path: image.clone(),
+            format: DiskFormat::Raw,
+            writes: Writes::Overlay(overlay.clone()),
+            serial: None,
+        };
+        disk.prepare("g1").unwrap();
+        let made = std::fs::read(&overlay).unwrap();
+        assert!(made.starts_with(b"QFI\xfb"));
+        // The size of the disk stands big-endian at byte 24 of the header.
+        assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
+        std::fs::write(&overlay, b"mine").unwrap();
+        disk.prepare("g1").unwrap();
+        assert_eq!(std::fs::read(&overlay).unwrap(), b"mine", "what is there is kept");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}

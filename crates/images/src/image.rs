@@ -1,0 +1,254 @@
+//! Makes what a guest boots from: a Debian kernel and a first file system in memory.
+
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base::StableHash;
+
+use crate::apt::{Cache, GuestPackages, create_dir};
+use crate::clock::time_of_day;
+use crate::cpio::Archive;
+use crate::error::FileContext;
+use crate::kernel::{Module, Modules};
+use crate::{Arch, Error, vmlinux};
+
+/// What goes into a guest.
+#[derive(Clone, Debug)]
+pub struct ImageSpec {
+    /// The guest's architecture.
+    pub arch: Arch,
+    /// A static `pinheadd` for that architecture; a guest without one is only looked at from
+    /// outside.
+    pub daemon: Option<PathBuf>,
+    /// More files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` is run in
+    /// the background, and what is in `/etc/services` is run before the guest says that it is up.
+    pub files: Vec<GuestFile>,
+}
+
+/// A file that a guest starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFile {
+    /// Its path in the guest.
+    pub path: String,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// What a guest boots from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The architecture.
+    pub arch: Arch,
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// The archive with the first file system.
+    pub initramfs: PathBuf,
+    /// Whose the first process in it is.
+    pub first_process: FirstProcess,
+}
+
+/// Whose a guest's first process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstProcess {
+    /// Ours, which does what our words on the kernel's command line say.
+    Ours,
+    /// The user's, which knows nothing of them.
+    Users,
+}
+
+/// The commands that a guest has. Those that its busybox does not know are left out.
+const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg \
+    du echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill \
+    killall ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep \
+    pidof pkill poweroff printf ps pwd readlink reboot renice rm rmdir rmmod route sed seq \
+    setsid sh sha256sum sleep sort stat stty swapoff swapon switch_root sync tail taskset tee \
+    test time timeout top touch tr true tty umount uname uniq uptime usleep vmstat wc wget \
+    which xargs yes";
+
+/// Old archives of an architecture are removed beyond this number: each new build of the daemon
+/// makes one, and each has some megabytes.
+const KEPT_IMAGES: usize = 8;
+/// One that was asked for since then may have guests that are yet to be started from it.
+const IN_USE: Duration = Duration::from_secs(3600);
+
+impl ImageSpec {
+    /// Makes the image, or finds it in the cache.
+    pub fn build(&self, cache: &Cache) -> Result<Image, Error> {
+        let packages = cache.packages(self.arch)?;
+        let archive = self.archive(&packages)?.to_bytes();
+        let initramfs = store(cache, self.arch, &archive)?;
+        let kernel = match self.arch {
+            Arch::X86_64 => {
+                let _lock = cache.lock()?;
+                vmlinux::beside(&packages.kernel)?
+            }
+            Arch::S390x => packages.kernel,
+        };
+        Ok(Image { arch: self.arch, kernel, initramfs, first_process: FirstProcess::Ours })
+    }
+
+    fn archive(&self, packages: &GuestPackages) -> Result<Archive, Error> {
+        let mut archive = Archive::new();
+        for directory in ["dev", "etc", "proc", "root", "run", "sys", "tmp", "var"] {
+            archive.directory(directory);
+        }
+        // The kernel opens it for the first process before anything is mounted.
+        archive.char_device("dev/console", 0o600, 5, 1);
+        archive.symlink("etc/mtab", "/proc/mounts");
+        add_busybox(&mut archive, &packages.busybox)?;
+        add_modules(&mut archive, &Modules::open(&packages.modules)?, self.arch)?;
+        archive.file("init", 0o755, include_bytes!("init.sh").to_vec());
+        let guest = include_bytes!("guest.sh").to_vec();
+        archive.file("sbin/pinhead-guest", 0o755, guest);
+        let enter = include_bytes!("rootfs/enter.sh").to_vec();
+        archive.file("sbin/pinhead-enter", 0o755, enter);
+        let identity = include_bytes!("identity.sh").to_vec();
+        archive.file("sbin/pinhead-identity", 0o755, identity);
+        let start = include_bytes!("start-pinheadd.sh").to_vec();
+        archive.file("sbin/start-pinheadd", 0o755, start);
+        if let Some(daemon) = &self.daemon {
+            let bytes = fs::read(daemon).file("read", daemon)?;
+            archive.file("sbin/pinheadd", 0o755, bytes);
+        }
+        // Where the root is a disk's, these are taken there.
+        let mut names = String::new();
+        for file in &self.files {
+            archive.file(&file.path, file.mode, file.bytes.clone());
+            names.push_str(&format!("/{}\n", file.path.trim_start_matches('/')));
+        }
+        archive.file("etc/pinhead.files", 0o644, names.into_bytes());
+        Ok(archive)
+    }
+}
+
+fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
+    let busybox = fs::read(path).file("read", path)?;
+    // A foreign busybox cannot be asked for its commands, but their names stand in it one after
+    // the other, each with a zero at its end.
+    let known: std::collections::BTreeSet<&[u8]> = busybox.split(|&byte| byte == 0).collect();
+    for applet in APPLETS.split_ascii_whitespace() {
+        if known.contains(applet.as_bytes()) {
+            archive.symlink(&format!("bin/{applet}"), "busybox");
+        }
+    }
+    archive.file("bin/busybox", 0o755, busybox.clone());
+    Ok(())
+}
+
+fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(), Error> {
+    // On s390x the transport is always part of the kernel, and CMM is in Debian's so far. It is
+    // named here so that a kernel without it is refused: its guests would have no pool.
+    let always: &[&str] = match arch {
+        Arch::X86_64 => &["virtio_pci", "virtio_console", "virtio_balloon"],
+        Arch::S390x => &["virtio_console", "virtio_balloon", "cmm"],
+    };
+    let order = modules.load_order(always)?;
+    add_module_list(archive, "etc/modules", &order, &[]);
+    // Swap in compressed memory needs its compressor named: no modprobe runs in the guest.
+    let zram: Vec<_> =
+        ["lzo_rle", "zram"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.zram", &modules.load_order(&zram)?, &order);
+    // What not every guest has costs nobody else memory.
+    let net = modules.load_order(&["virtio_net"])?;
+    add_module_list(archive, "etc/modules.net", &net, &order);
+    let disk: Vec<_> =
+        ["virtio_blk", "ext4"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.disk", &modules.load_order(&disk)?, &order);
+    let layer: Vec<_> = ["overlay"].into_iter().filter(|module| modules.has(module)).collect();
+    add_module_list(archive, "etc/modules.layer", &modules.load_order(&layer)?, &order);
+    let panic: &[&str] = match arch {
+        Arch::X86_64 => &["pvpanic_pci"],
+        Arch::S390x => &[],
+    };
+    add_module_list(archive, "etc/modules.panic", &modules.load_order(panic)?, &order);
+    Ok(())
+}
+
+fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: &[Module]) {
+    let mut names = String::new();
+    for module in order.iter().filter(|module| !loaded.contains(module)) {
+        names.push_str(&format!("{}\n", module.name));
+        let path = format!("lib/modules/{}.ko", module.name);
+        archive.file(&path, 0o644, module.bytes.clone());
+    }
+    archive.file(list, 0o644, names.into_bytes());
+}
+
+/// Puts an archive into the cache under a name made from its content. The hash only has to tell
+/// apart what one user's own builds make; nobody gains from a collision in one's own cache.
+fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
+    let mut hash = StableHash::default();
+    hash.put(archive);
+    let directory = cache.root().join("images").join(arch.name());
+    let path = directory.join(format!("{:016x}-{}.cpio", hash.finish(), archive.len()));
+    let _lock = cache.lock()?;
+    if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
+        let file = File::options().write(true).open(&path).file("open", &path)?;
+        // Only the time of access: a template is made again when the time of change differs.
+        file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
+        return Ok(path);
+    }
+    create_dir(&directory)?;
+    remove_old(&directory)?;
+    let part = path.with_extension("part");
+    fs::write(&part, archive).file("write", &part)?;
+    fs::rename(&part, &path).file("create", &path)?;
+    Ok(path)
+}
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + time_of_day()
+}
+
+/// Leaves room for one more image. A QEMU that runs has read its image long ago.
+fn remove_old(directory: &Path) -> Result<(), Error> {
+    let (mut found, mut kept): (Vec<(SystemTime, PathBuf)>, usize) = (Vec::new(), 0);
+    for entry in fs::read_dir(directory).file("read", directory)? {
+        let entry = entry.file("read", directory)?;
+        let path = entry.path();
+        let time = entry.metadata().and_then(|data| data.accessed()).file("read", &path)?;
+        if now().duration_since(time).is_ok_and(|age| age > IN_USE) {
+            found.push((time, path));
+        }
+        kept += 1;
+    }
+    found.sort();
+    let excess = (kept + 1).saturating_sub(KEPT_IMAGES);
+    for (_, path) in &found[..excess.min(found.len())] {
+        fs::remove_file(path).file("remove", path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_archives_share_a_file_and_old_ones_go() {
+        let root = std::env::temp_dir().join(format!("images-image-{}", std::process::id()));
+        let cache = Cache::at(&root);
+        let first = store(&cache, Arch::S390x, b"first").unwrap();
+        let changed = || fs::metadata(&first).unwrap().modified().unwrap();
+        let ages_ago = SystemTime::UNIX_EPOCH;
+        let file = File::options().write(true).open(&first).unwrap();
+        let times = FileTimes::new().set_modified(ages_ago);
+        file.set_times(times.set_accessed(ages_ago)).unwrap();
+        assert_eq!(store(&cache, Arch::S390x, b"first").unwrap(), first);
+        assert_eq!(changed(), ages_ago, "what was made of it is still of it");
+        assert!(fs::metadata(&first).unwrap().accessed().unwrap() > ages_ago);
+        assert_eq!(fs::read(&first).unwrap(), b"first");
+        file.set_times(times.set_accessed(ages_ago)).unwrap();
+        let mut last = first.clone();
+        for number in 0..KEPT_IMAGES {
+            last = store(&cache, Arch::S390x, format!("{number}").as_bytes()).unwrap();
+        }
+        assert!(!first.exists() && last.exists());
+        let kept = fs::read_dir(root.join("images/s390x")).unwrap().count();
+        assert_eq!(kept, KEPT_IMAGES);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,43 @@
+//! What a guest boots from, made of Debian's packages: without root, and kept in a cache.
+//!
+//! ```text
+//!   apt (packages by name) ─► kernel (module order) ─┐
+//!                             daemon, files ─────────┼─► image: a kernel and its first files
+//!                             cpio (archive) ────────┘
+//!   mmdebstrap ─► rootfs: a disk that many guests share, read only (disk)
+//! ```
+//!
+//! What the cache holds is either whole or not there.
+//!
+//! JUSTIFICATION for unsafe code: a tool must be bound to this process between fork and exec, which
+//! the standard library does not offer. That is in the module `sys`, and nowhere else is unsafe
+//! code allowed.
+
+#![deny(unsafe_code)]
+
+mod apt;
+mod arch;
+mod clock;
+mod cpio;
+mod disk;
+mod error;
+mod image;
+mod kernel;
+pub mod rootfs;
+mod sources;
+mod sys;
+mod tool;
+mod vmlinux;
+mod web;
+
+pub use apt::{Cache, GuestPackages, create_dir};
+pub use arch::Arch;
+pub use clock::time_of_day;
+pub use cpio::Archive;
+pub use disk::{DISK_ID, Disk, DiskFormat, Writes, make_overlay};
+pub use error::{Error, FileContext};
+pub use image::{FirstProcess, GuestFile, Image, ImageSpec};
+pub use kernel::{Module, Modules};
+pub use sys::bind_child;
+pub use tool::{Output, not_started, run};
+pub use web::{PAGE_BYTES, WEB_PORT, web_files};

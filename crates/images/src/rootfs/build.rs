@@ -1,0 +1,287 @@
+//! Makes an image: a tree in the cache, then a file system of it, then its name.
+//!
+//! ```text
+//!   CACHE/disks/lock                  one process at a time makes an image
+//!   CACHE/disks/ARCH/NAME.part/       what it works with; gone when it is done
+//!   CACHE/disks/ARCH/NAME-KEY.img     KEY is made of the packages' names and our own files
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use base::StableHash;
+
+use super::{Phase, Progress, Rootfs, Software};
+use crate::apt::{create_dir, remove_dir};
+use crate::error::FileContext;
+use crate::sources::debian_sources;
+use crate::tool::{run, run_and_follow};
+use crate::{Arch, Cache, Error};
+
+/// What goes to `/usr/lib/pinhead` of the image.
+const FILES: [(&str, &str); 5] = [
+    ("start", include_str!("start.sh")),
+    ("nginx.conf", include_str!("nginx.conf")),
+    ("app.py", include_str!("app.py")),
+    ("postgres.conf", include_str!("postgres.conf")),
+    ("pg_hba.conf", include_str!("pg_hba.conf")),
+];
+
+const CUSTOMIZE: &str = include_str!("customize.sh");
+
+/// What no server of ours reads: half of the packages' bytes. The large libraries compile
+/// PostgreSQL's queries to machine code, which its settings here switch off.
+const LEFT_OUT: [&str; 8] = [
+    "/usr/share/doc/*",
+    "/usr/share/man/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/i18n/*",
+    "/usr/lib/*/libLLVM*",
+    "/usr/lib/*/libz3*",
+    "/usr/lib/postgresql/*/lib/bitcode/*",
+];
+
+/// How large the guest's disk is. What is not used of it takes no room on the host, and what a
+/// guest writes goes to its own overlay.
+const DISK_SIZE: &str = "4G";
+
+/// Old images of a name are removed beyond this number: each change of ours to them makes one,
+/// and each has hundreds of megabytes.
+const KEPT_IMAGES: usize = 2;
+
+/// The steps that mmdebstrap tells of, and how far they are, in thousandths.
+const STEPS: [(&str, Phase, u16); 7] = [
+    ("I: running apt-get update", Phase::Packages, 20),
+    ("I: downloading packages", Phase::Packages, 100),
+    ("I: extracting archives", Phase::Packages, 250),
+    ("I: installing essential", Phase::Install, 300),
+    ("I: installing remaining", Phase::Install, 450),
+    ("I: running --customize-hook", Phase::Servers, 750),
+    ("I: cleaning package lists", Phase::Servers, 850),
+];
+
+impl Software {
+    /// Makes the image, or finds it in the cache. It has the host's architecture: the packages'
+    /// own programs run while they are installed.
+    ///
+    /// Installing packages as Debian does it needs root.
+    pub fn build(self, cache: &Cache, progress: &mut dyn FnMut(Progress)) -> Result<Rootfs, Error> {
+        let arch = Arch::host().ok_or_else(|| Error::Rootfs {
+            image: self.name(),
+            reason: "Debian root file systems are made on x86-64 and s390x hosts".to_owned(),
+        })?;
+        let disks = cache.root().join("disks");
+        let directory = disks.join(arch.name());
+        let path = directory.join(format!("{}-{:016x}.img", self.name(), self.key()));
+        if !path.is_file() {
+            create_dir(&directory)?;
+            let _lock = lock(&disks.join("lock"), progress)?;
+            // The previous holder of the lock may have made the same.
+            if !path.is_file() {
+                self.make(arch, &path, progress)?;
+            }
+        }
+        progress(Progress { phase: Phase::Done, permille: 1000 });
+        Ok(Rootfs { software: self, path })
+    }
+
+    /// Tells apart what would make different images.
+    fn key(self) -> u64 {
+        let lists = [self.packages().join(" "), self.services().join(" "), LEFT_OUT.join(" ")];
+        let files = FILES.iter().flat_map(|(name, content)| [*name, content]);
+        let mut hash = StableHash::default();
+        for part in lists.iter().map(String::as_str).chain(files).chain([CUSTOMIZE, DISK_SIZE]) {
+            hash.put(part.as_bytes());
+        }
+        hash.finish()
+    }
+
+    fn make(
+        self,
+        arch: Arch,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::Rootfs {
+                image: self.name(),
+                reason: "installing Debian's packages needs root; run this once as root with the \
+                         same PINHEAD_CACHE"
+                    .to_owned(),
+            });
+        }
+        // The lock is held, so a directory of that name is what a killed process left.
+        let part = path.with_file_name(format!("{}.part", self.name()));
+        remove_dir(&part)?;
+        let result = self.make_in(arch, &part, path, progress);
+        // The first error is the one to tell of.
+        result.and(remove_dir(&part))
+    }
+
+    fn make_in(
+        self,
+        arch: Arch,
+        part: &Path,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let (files, tree) = (part.join("files"), part.join("tree"));
+        create_dir(&files)?;
+        create_dir(&part.join("tmp"))?;
+        for (name, text) in FILES {
+            let file = files.join(name);
+            fs::write(&file, text).file("write", file)?;
+        }
+        let script = part.join("customize.sh");
+        fs::write(&script, CUSTOMIZE).file("write", &script)?;
+        let mut mmdebstrap = self.mmdebstrap(arch, part, &tree)?;
+        run(tool("mmdebstrap").arg("--version"), "install mmdebstrap")?;
+        run_and_follow(&mut mmdebstrap, "install util-linux", &mut |line| {
+            if let Some((_, phase, permille)) = STEPS.iter().find(|step| line.starts_with(step.0)) {
+                progress(Progress { phase: *phase, permille: *permille });
+            }
+        })?;
+        progress(Progress { phase: Phase::FileSystem, permille: 900 });
+        let image = part.join("image");
+        let mut mkfs = tool("mkfs.ext4");
+        // Tables that are written now are not written later by each guest into its own overlay.
+        mkfs.args(["-q", "-F", "-L", "pinhead", "-m", "0", "-N", "65536", "-J", "size=16"])
+            .args(["-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
+            .args([tree.as_os_str(), image.as_os_str(), DISK_SIZE.as_ref()]);
+        run(&mut mkfs, "install e2fsprogs")?;
+        // One that finds the name finds the whole image, also after the host has lost its power.
+        File::open(&image).and_then(|file| file.sync_all()).file("write", &image)?;
+        remove_old(path, self.name())?;
+        fs::rename(&image, path).file("create", path)
+    }
+
+    fn mmdebstrap(self, arch: Arch, part: &Path, tree: &Path) -> Result<Command, Error> {
+        // What it starts, a database among it, is in a process namespace of its own and ends with
+        // it; so do its mounts.
+        let mut command = tool("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
+        // It keeps what it unpacks on the way below TMPDIR; /tmp may be small.
+        command.env("TMPDIR", part.join("tmp")).env("LC_ALL", "C").env("HOME", part);
+        command.args(["--variant=essential", "--mode=root", "--format=directory"]);
+        command.arg(format!("--architectures={}", arch.debian()));
+        command.arg(format!("--include={}", self.packages().join(",")));
+        command.args(["--aptopt=Apt::Install-Recommends \"false\"", "--dpkgopt=force-unsafe-io"]);
+        for path in LEFT_OUT {
+            command.arg(format!("--dpkgopt=path-exclude={path}"));
+        }
+        // The only database is ours, made below; Debian's script would make one beside it.
+        command.arg(
+            "--essential-hook=mkdir -p \"$1/etc/postgresql-common\" && \
+             echo create_main_cluster=false > \"$1/etc/postgresql-common/createcluster.conf\"",
+        );
+        command.env("PINHEAD_PART", part);
+        command.arg(format!(
+            "--customize-hook=sh \"$PINHEAD_PART/customize.sh\" \"$1\" \"$PINHEAD_PART/files\" {}",
+            self.services().join(",")
+        ));
+        command.arg("").arg(tree);
+        for (name, text) in debian_sources(Path::new("/etc/apt"))? {
+            let file = part.join(name);
+            fs::write(&file, text).file("write", &file)?;
+            command.arg(file);
+        }
+        Ok(command)
+    }
+}
+
+/// A tool of the system's administrator, whose directories not every user's PATH has.
+fn tool(name: &str) -> Command {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    let mut command = Command::new(name);
+    command.env("PATH", path);
+    command
+}
+
+/// Waits until no other process makes an image; the kernel lets go of the lock when that process
+/// ends, however it ends.
+fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
+    let file = File::options().create(true).append(true).open(path).file("open", path)?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(source)) => return Err(source).file("lock", path),
+    }
+    progress(Progress { phase: Phase::Waiting, permille: 0 });
+    file.lock().file("lock", path)?;
+    Ok(file)
+}
+
+/// Leaves room for one more image of this name. A QEMU that runs keeps what it has opened.
+fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
+    let directory = path.parent().unwrap_or(path);
+    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(directory).file("read", directory)? {
+        let entry = entry.file("read", directory)?;
+        let own = |file: &str| {
+            let key = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            key.and_then(|key| key.strip_suffix(".img")).is_some()
+        };
+        if entry.file_name().to_str().is_some_and(own) {
+            let time = entry.metadata().and_then(|data| data.modified());
+            found.push((time.file("read", entry.path())?, entry.path()));
+        }
+    }
+    found.sort();
+    let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
+    for (_, old) in &found[..excess.min(found.len())] {
+        fs::remove_file(old).file("remove", old)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_have_names_and_keys_of_their_own() {
+        for software in Software::ALL {
+            assert_eq!(Software::from_name(software.name()), Some(software));
+            let same = Software::ALL.iter().filter(|other| other.key() == software.key());
+            assert_eq!(same.count(), 1, "{software}");
+        }
+        assert_eq!(Software::from_name("debian"), None);
+    }
+
+    #[test]
+    fn what_is_in_the_cache_is_taken_as_it_is_and_old_images_go() {
+        let Some(arch) = Arch::host() else { return };
+        let root = std::env::temp_dir().join(format!("images-rootfs-{}", std::process::id()));
+        let cache = Cache::at(&root);
+        let software = Software::Nginx;
+        let directory = root.join("disks").join(arch.name());
+        create_dir(&directory).unwrap();
+        let path = directory.join(format!("debian-nginx-{:016x}.img", software.key()));
+        fs::write(&path, "image").unwrap();
+        let mut seen = Vec::new();
+        let rootfs = software.build(&cache, &mut |progress| seen.push(progress.phase)).unwrap();
+        assert_eq!((rootfs.path.as_path(), seen.as_slice()), (path.as_path(), &[Phase::Done][..]));
+
+        let other = directory.join("debian-app-0.img");
+        fs::write(&other, "image").unwrap();
+        for age in 0..3 {
+            let old = directory.join(format!("debian-nginx-{age}.img"));
+            fs::write(&old, "old").unwrap();
+            let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age);
+            fs::File::options().write(true).open(&old).unwrap().set_modified(then).unwrap();
+        }
+        remove_old(&path, "debian-nginx").unwrap();
+        assert!(path.exists() && other.exists());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn every_step_is_further_than_the_one_before() {
+        assert!(STEPS.windows(2).all(|two| two[0].2 < two[1].2 && two[0].1 <= two[1].1));
+    }
+}

@@ -1,0 +1,70 @@
+//! What the servers of one guest are told, as words of its kernel's command line.
+
+use std::net::SocketAddrV4;
+
+/// What a guest of a [`super::Rootfs`] is told; what is `None` stays as the image has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Which of the image's services are started: all of them unless given.
+    pub services: Option<Vec<&'static str>>,
+    /// Where nginx finds the application server: in the same guest, port 8000, unless given.
+    /// Another guest is reached at its network's gateway, at the port of the host's loopback that
+    /// is forwarded to it.
+    pub app: Option<SocketAddrV4>,
+    /// Where the application server finds PostgreSQL: in the same guest, port 5432, unless given.
+    pub database: Option<SocketAddrV4>,
+    /// The application server's heap, in MiB: 16 unless given.
+    pub heap_mib: Option<u32>,
+    /// How many requests the application server works on at the same time: 4 unless given.
+    pub threads: Option<u32>,
+    /// PostgreSQL's shared buffers, in MiB: 16 unless given.
+    pub shared_mib: Option<u32>,
+}
+
+impl Settings {
+    /// The words, for the kernel's command line.
+    pub fn kernel_words(&self) -> Vec<String> {
+        let services = self.services.as_ref().map(|names| names.join(","));
+        [
+            services.map(|names| format!("pinhead.services={names}")),
+            self.app.map(|address| format!("pinhead.app={address}")),
+            self.database.map(|address| format!("pinhead.db={address}")),
+            self.heap_mib.map(|mib| format!("pinhead.heap_mib={mib}")),
+            self.threads.map(|count| format!("pinhead.threads={count}")),
+            self.shared_mib.map(|mib| format!("pinhead.shared_mib={mib}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    /// A word that the image's script does not know would be lost without a trace.
+    #[test]
+    fn the_image_knows_every_word() {
+        let all = Settings {
+            services: Some(vec!["nginx", "app"]),
+            app: Some(SocketAddrV4::new(GATEWAY, 18_001)),
+            database: Some(SocketAddrV4::new(GATEWAY, 18_002)),
+            heap_mib: Some(64),
+            threads: Some(2),
+            shared_mib: Some(32),
+        };
+        let words = all.kernel_words();
+        assert_eq!(words[..2], ["pinhead.services=nginx,app", "pinhead.app=10.0.0.2:18001"]);
+        let script = include_str!("start.sh");
+        for word in &words {
+            let name = word.split('=').next().unwrap();
+            assert!(script.contains(&format!("{name}=*)")), "{name}");
+        }
+        assert_eq!(words.len(), 6);
+        assert_eq!(Settings::default().kernel_words(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,207 @@
+//! Finds Debian's own entries among the system's apt sources.
+//!
+//! Other entries are left out: they have no kernels for guests, and many serve one architecture
+//! only, so that an update for another one would complain about each of them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::error::FileContext;
+
+/// The entries for binary packages that point to Debian, as files for `sources.list.d`: name and
+/// text. Restrictions to an architecture are taken out, since a guest's may be another.
+pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Error> {
+    let list = etc_apt.join("sources.list");
+    let parts = etc_apt.join("sources.list.d");
+    let mut paths: Vec<PathBuf> = match fs::read_dir(&parts) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(source).file("read", parts),
+    };
+    paths.sort();
+    let mut lines = String::new();
+    let mut stanzas = String::new();
+    for path in std::iter::once(&list).chain(&paths) {
+        let end = path.extension().and_then(|end| end.to_str());
+        if !matches!(end, Some("list" | "sources")) {
+            continue;
+        }
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(source).file("read", path),
+        };
+        if end == Some("list") {
+            lines.push_str(&one_line_entries(&text));
+        } else {
+            stanzas.push_str(&stanza_entries(&text));
+        }
+    }
+    let files = [("debian.list", lines), ("debian.sources", stanzas)];
+    let files: Vec<_> = files
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| (name.to_owned(), text))
+        .collect();
+    if files.is_empty() {
+        return Err(Error::NoDebianSources { searched: vec![list, parts] });
+    }
+    Ok(files)
+}
+
+/// Whether an entry is Debian's: signed with Debian's key, at Debian's host, or at a mirror that
+/// keeps the usual path and says nothing of another key.
+fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
+    let debian_host = |uri: &&str| {
+        let host = uri.split('/').nth(2).unwrap_or("");
+        host == "debian.org" || host.ends_with(".debian.org")
+    };
+    if uris.iter().any(debian_host) {
+        return true;
+    }
+    match signed_by {
+        Some(key) => key.contains("debian-archive"),
+        None => uris
+            .iter()
+            .any(|uri| uri.split('/').skip(3).any(|segment| segment.starts_with("debian"))),
+    }
+}
+
+/// `deb [option=value ...] URI suite component...`
+fn one_line_entries(text: &str) -> String {
+    text.lines().filter_map(one_line_entry).fold(String::new(), |kept, line| kept + &line + "\n")
+}
+
+fn one_line_entry(line: &str) -> Option<String> {
+    let line = line.split('#').next()?.trim();
+    let rest = line.strip_prefix("deb")?;
+    if !rest.starts_with([' ', '\t', '[']) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    let (options, rest) = match rest.strip_prefix('[') {
+        Some(bracket) => bracket.split_once(']')?,
+        None => ("", rest),
+    };
+    let signed_by =
+        options.split_ascii_whitespace().find_map(|option| option.strip_prefix("signed-by="));
+    let uri = rest.split_ascii_whitespace().next()?;
+    if !is_debian(&[uri], signed_by) {
+        return None;
+    }
+    let options: Vec<_> = options
+        .split_ascii_whitespace()
+        .filter(|option| !option.starts_with("arch=") && !option.starts_with("arch-="))
+        .collect();
+    let options =
+        if options.is_empty() { String::new() } else { format!("[{}] ", options.join(" ")) };
+    Some(format!("deb {options}{}", rest.trim()))
+}
+
+/// Stanzas of `Field: value` lines with an empty line between them.
+fn stanza_entries(text: &str) -> String {
+    let mut kept = String::new();
+    let mut stanza: Vec<(String, String)> = Vec::new();
+    for line in text.lines().chain([""]) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.trim().is_empty() {
+            kept.push_str(&stanza_entry(&std::mem::take(&mut stanza)).unwrap_or_default());
+        } else if line.starts_with([' ', '\t']) {
+            // A continuation belongs to the field above, for instance an embedded key.
+            if let Some((_, value)) = stanza.last_mut() {
+                value.push('\n');
+                value.push_str(line);
+            }
+        } else if let Some((field, value)) = line.split_once(':') {
+            stanza.push((field.trim().to_owned(), value.trim().to_owned()));
+        }
+    }
+    kept
+}
+
+fn stanza_entry(stanza: &[(String, String)]) -> Option<String> {
+    let field = |wanted: &str| {
+        stanza
+            .iter()
+            .find(|(field, _)| field.eq_ignore_ascii_case(wanted))
+            .map(|(_, value)| value.as_str())
+    };
+    let enabled = field("Enabled").is_none_or(|value| !matches!(value, "no" | "false" | "0"));
+    let binary = field("Types")?.split_ascii_whitespace().any(|kind| kind == "deb");
+    let uris: Vec<_> = field("URIs")?.split_ascii_whitespace().collect();
+    if !enabled || !binary || !is_debian(&uris, field("Signed-By")) {
+        return None;
+    }
+    let mut text = "Types: deb\n".to_owned();
+    for (field, value) in stanza {
+        let dropped = ["Types", "Architectures", "Architectures-Add", "Architectures-Remove"];
+        if !dropped.iter().any(|name| field.eq_ignore_ascii_case(name)) {
+            text.push_str(&format!("{field}: {value}\n"));
+        }
+    }
+    text.push('\n');
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_sources() {
+        let check = |line: &str, expected: Option<&str>| {
+            assert_eq!(one_line_entry(line).as_deref(), expected, "{line}");
+        };
+        check(
+            "deb http://x.debian.org/debian bookworm main # ours",
+            Some("deb http://x.debian.org/debian bookworm main"),
+        );
+        check(
+            "deb [arch=amd64 signed-by=/k/debian-archive-keyring.gpg] http://m/x bookworm main",
+            Some("deb [signed-by=/k/debian-archive-keyring.gpg] http://m/x bookworm main"),
+        );
+        check(
+            "deb\t[ arch=amd64 ] http://mirror.example/debian/ bookworm main",
+            Some("deb http://mirror.example/debian/ bookworm main"),
+        );
+        check("deb [signed-by=/k/other.asc] https://other.example/linux/debian b stable", None);
+        check("deb https://debian.example.com/apt stable main", None);
+        check("deb-src http://x.debian.org/debian bookworm main", None);
+        check("# deb http://x.debian.org/debian bookworm main", None);
+        check("deb [unclosed http://x.debian.org/debian", None);
+        check("", None);
+    }
+
+    #[test]
+    fn stanza_sources() {
+        let text = "# comment\nTypes: deb deb-src\nURIs: http://x.debian.org/debian\n\
+                    Suites: bookworm bookworm-updates\nComponents: main\n\
+                    Architectures: amd64\nSigned-By: /k/debian-archive-keyring.gpg\n\n\
+                    Types: deb\nURIs: https://other.example/debian\nSuites: x\n\
+                    Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n\n\n\
+                    Enabled: no\nTypes: deb\nURIs: http://x.debian.org/debian\nSuites: sid\n\n\
+                    Types: deb-src\nURIs: http://x.debian.org/debian\nSuites: sid\n";
+        let expected = "Types: deb\nURIs: http://x.debian.org/debian\n\
+                        Suites: bookworm bookworm-updates\nComponents: main\n\
+                        Signed-By: /k/debian-archive-keyring.gpg\n\n";
+        assert_eq!(stanza_entries(text), expected);
+    }
+
+    #[test]
+    fn a_system_without_debian_says_where_it_looked() {
+        let root = std::env::temp_dir().join(format!("images-sources-{}", std::process::id()));
+        fs::create_dir_all(root.join("sources.list.d")).unwrap();
+        fs::write(root.join("sources.list.d/x.list"), "deb http://a.example/u b main\n").unwrap();
+        let error = debian_sources(&root).unwrap_err();
+        assert!(matches!(&error, Error::NoDebianSources { searched } if searched.len() == 2));
+        fs::write(root.join("sources.list"), "deb http://m.example/debian b main\n").unwrap();
+        let files = debian_sources(&root).unwrap();
+        let expected = "deb http://m.example/debian b main\n";
+        assert_eq!(files, [("debian.list".to_owned(), expected.to_owned())]);
+        fs::remove_dir_all(root).unwrap();
+    }
+}

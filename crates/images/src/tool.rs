@@ -1,0 +1,121 @@
+//! Other people's programs: run to their end, with their reason when they fail.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use crate::{Error, sys};
+
+/// An error message need not hold more of a tool's words than this.
+const STDERR_BYTES_MAX: usize = 2000;
+
+/// What a tool that succeeded has said.
+pub struct Output {
+    /// On standard output.
+    pub stdout: String,
+    /// The end of what it said on standard error.
+    pub stderr: String,
+}
+
+/// Runs a tool to its end. `hint` says what to install where it is not there.
+pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|source| not_started(command.get_program(), hint, source))?;
+    let stderr = last_part(&String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        let command = command_line(command);
+        return Err(Error::ToolFailed { command, status: output.status, stderr });
+    }
+    Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr })
+}
+
+/// Like [`run`], with each line of standard error handed over as it is said. The tool's standard
+/// output is thrown away, and the tool does not outlive us.
+pub(crate) fn run_and_follow(
+    command: &mut Command,
+    hint: &str,
+    follow: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // The tool is bound to this thread, which stays here until it has ended.
+    sys::bind_child(command, Vec::new());
+    let mut child =
+        command.spawn().map_err(|source| not_started(command.get_program(), hint, source))?;
+    let mut said = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        // A line may be endless; what is kept of it is bounded like the rest.
+        let mut reader = BufReader::new(stderr);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let limit = STDERR_BYTES_MAX as u64;
+            match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            let text = String::from_utf8_lossy(&line);
+            follow(text.trim_end());
+            said = last_part(&(said + &text));
+        }
+    }
+    let status = child.wait().map_err(|source| not_started(command.get_program(), hint, source))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::ToolFailed { command: command_line(command), status, stderr: said })
+}
+
+/// Why a program does not run; `hint` says what to install where it is not there.
+pub fn not_started(program: &OsStr, hint: &str, source: io::Error) -> Error {
+    let program = program.to_string_lossy().into_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::ToolMissing { tool: program, hint: hint.to_owned() },
+        _ => Error::Spawn { program, source },
+    }
+}
+
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}
+
+/// The end of a text, where tools put the reason.
+pub(crate) fn last_part(text: &str) -> String {
+    let cut = text.len().saturating_sub(STDERR_BYTES_MAX);
+    let start = (cut..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(0);
+    text[start..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_followed_and_its_failure_has_its_last_words() {
+        let mut lines = Vec::new();
+        let mut follow = |line: &str| lines.push(line.to_owned());
+        let script = |text: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", text]);
+            command
+        };
+        run_and_follow(&mut script("echo one >&2; echo two >&2"), "", &mut follow).unwrap();
+        assert_eq!(lines, ["one", "two"]);
+        let error = run_and_follow(&mut script("echo broken >&2; exit 3"), "", &mut |_| ());
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+        let error = run_and_follow(&mut Command::new("no-such-tool"), "get it", &mut |_| ());
+        assert!(matches!(error, Err(Error::ToolMissing { hint, .. }) if hint == "get it"));
+    }
+
+    #[test]
+    fn long_texts_keep_their_end() {
+        let text = format!("{}é the reason", "é".repeat(3000));
+        let part = last_part(&text);
+        assert!(part.len() <= STDERR_BYTES_MAX && part.ends_with("the reason"));
+        assert_eq!(last_part("short"), "short");
+    }
+}

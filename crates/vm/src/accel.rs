@@ -1,0 +1,118 @@
+//! How a guest's instructions are executed: whether the host can run them without emulating.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use images::Arch;
+
+/// How a guest's instructions are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accel {
+    /// By the host's processor.
+    Kvm,
+    /// By QEMU's translator.
+    Emulation(WhyEmulation),
+}
+
+/// Why a guest has to be emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyEmulation {
+    /// The guest's architecture is not the host's.
+    OtherArchitecture,
+    /// The host's processor shows no virtualisation, as on many nested hosts.
+    NoProcessorSupport,
+    /// The device cannot be opened: it is missing or this user may not use it.
+    DeviceClosed,
+    /// A guest was started with KVM and did not say a word: the device is there, but of no use.
+    KvmSilent,
+    /// The caller asked for it.
+    Asked,
+}
+
+impl fmt::Display for Accel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Accel::Kvm => "KVM",
+            Accel::Emulation(WhyEmulation::OtherArchitecture) => {
+                "software emulation (the guest's architecture is not the host's)"
+            }
+            Accel::Emulation(WhyEmulation::NoProcessorSupport) => {
+                "software emulation (this processor shows no virtualisation)"
+            }
+            Accel::Emulation(WhyEmulation::DeviceClosed) => {
+                "software emulation (/dev/kvm cannot be opened)"
+            }
+            Accel::Emulation(WhyEmulation::KvmSilent) => {
+                "software emulation (with KVM the guest did not say a word)"
+            }
+            Accel::Emulation(WhyEmulation::Asked) => "software emulation (as asked)",
+        })
+    }
+}
+
+/// Finds out how guests of this architecture can run here.
+///
+/// The device alone says little: on a nested host it can be there and a guest on it never prints a
+/// line. So the processor's own word is asked first, and the device is not touched without it.
+pub fn probe_kvm(arch: Arch) -> Accel {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let device_opens = || {
+        let device = Path::new("/dev/kvm");
+        fs::OpenOptions::new().read(true).write(true).open(device).is_ok()
+    };
+    decide(arch, Arch::host(), &cpuinfo, device_opens)
+}
+
+fn decide(
+    guest: Arch,
+    host: Option<Arch>,
+    cpuinfo: &str,
+    device_opens: impl FnOnce() -> bool,
+) -> Accel {
+    if host != Some(guest) {
+        return Accel::Emulation(WhyEmulation::OtherArchitecture);
+    }
+    let (line_start, wanted): (&str, &[&str]) = match guest {
+        Arch::X86_64 => ("flags", &["vmx", "svm"]),
+        Arch::S390x => ("features", &["sie"]),
+    };
+    let supported = cpuinfo
+        .lines()
+        .filter(|line| line.starts_with(line_start))
+        .any(|line| line.split_ascii_whitespace().any(|word| wanted.contains(&word)));
+    if !supported {
+        return Accel::Emulation(WhyEmulation::NoProcessorSupport);
+    }
+    if !device_opens() {
+        return Accel::Emulation(WhyEmulation::DeviceClosed);
+    }
+    Accel::Kvm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTEL: &str = "processor\t: 0\nflags\t\t: fpu vme vmx sse\n";
+
+    #[test]
+    fn kvm_needs_architecture_processor_and_device() {
+        let x86 = Some(Arch::X86_64);
+        let why = |why| Accel::Emulation(why);
+        assert_eq!(decide(Arch::X86_64, x86, INTEL, || true), Accel::Kvm);
+        assert_eq!(decide(Arch::X86_64, x86, INTEL, || false), why(WhyEmulation::DeviceClosed));
+        assert_eq!(
+            decide(Arch::S390x, x86, INTEL, || panic!("not asked")),
+            why(WhyEmulation::OtherArchitecture)
+        );
+        assert_eq!(
+            decide(Arch::X86_64, x86, "flags\t: fpu\nmodel name\t: vmx\n", || panic!("not asked")),
+            why(WhyEmulation::NoProcessorSupport)
+        );
+        assert_eq!(
+            decide(Arch::S390x, Some(Arch::S390x), "features\t: esan3 zarch sie\n", || true),
+            Accel::Kvm
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The crate's only clock, and reading from a socket before it runs out.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// A moment after which nobody waits any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    start: Instant,
+    limit: Duration,
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the crate's clock module")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Deadline {
+    /// This long from now.
+    pub fn after(limit: Duration) -> Deadline {
+        Deadline { start: now(), limit }
+    }
+
+    /// The time that is left, or `None` when it is over.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.limit.checked_sub(self.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// The time since the deadline was set.
+    pub fn elapsed(&self) -> Duration {
+        now().saturating_duration_since(self.start)
+    }
+
+    /// The error for what did not come in time.
+    pub fn missed(&self, waiting_for: impl fmt::Display) -> Error {
+        let waiting_for = format!("{waiting_for} did not come within {:?}", self.limit);
+        Error::Deadline { waiting_for }
+    }
+}
+
+/// Reads what there is, waiting for the first byte until the deadline. The other side's end is an
+/// error here: every connection of a guest lasts as long as its QEMU.
+pub fn read_before(
+    stream: &mut UnixStream,
+    buffer: &mut [u8],
+    deadline: Deadline,
+    channel: &'static str,
+    waiting_for: &dyn fmt::Display,
+) -> Result<usize, Error> {
+    loop {
+        let left = deadline.remaining().ok_or_else(|| deadline.missed(waiting_for))?;
+        let result = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer));
+        match result {
+            Ok(0) => {
+                return Err(Error::Channel {
+                    channel,
+                    source: io::ErrorKind::UnexpectedEof.into(),
+                });
+            }
+            Ok(count) => return Ok(count),
+            Err(error) => match error.kind() {
+                // Early time-outs and signals: only the deadline decides.
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => {}
+                _ => return Err(Error::Channel { channel, source: error }),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_read_ends_with_data_with_the_deadline_or_with_the_peer() {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut buffer = [0; 8];
+        theirs.write_all(b"abc").unwrap();
+        let long = Deadline::after(Duration::from_secs(60));
+        let count = read_before(&mut ours, &mut buffer, long, "test", &"data").unwrap();
+        assert_eq!(&buffer[..count], b"abc");
+
+        let short = Deadline::after(Duration::from_millis(20));
+        let error = read_before(&mut ours, &mut buffer, short, "test", &"more").unwrap_err();
+        assert!(matches!(error, Error::Deadline { .. }), "{error}");
+        assert!(short.remaining().is_none() && short.elapsed() >= Duration::from_millis(20));
+
+        drop(theirs);
+        let error = read_before(&mut ours, &mut buffer, long, "test", &"more").unwrap_err();
+        assert!(matches!(error, Error::Channel { channel: "test", .. }), "{error}");
+    }
+}

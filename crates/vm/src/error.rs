@@ -1,0 +1,38 @@
+//! What can go wrong between an image and a running guest.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// Everything that a guest can fail at.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What it boots from, a file, or a tool.
+    #[error(transparent)]
+    Image(#[from] images::Error),
+    #[error("Guest {guest:?}: {reason}")]
+    Spec { guest: String, reason: String },
+    /// A guest's state could not be saved, or another guest could not go on from it.
+    #[error("Template of guest {guest}: {reason}")]
+    Template { guest: String, reason: String },
+    #[error("QEMU of guest {guest} ended ({status}): {}", .stderr.trim_end())]
+    QemuExited { guest: String, status: ExitStatus, stderr: String },
+    #[error("Guest {guest} is not up; its console says:\n{}", .console.trim_end())]
+    NotUp { guest: String, console: String, source: Box<Error> },
+    #[error("Connection {channel} failed")]
+    Channel {
+        /// Which one: "qmp", "console", "ctl".
+        channel: &'static str,
+        source: io::Error,
+    },
+    #[error("Cannot listen on {path}")]
+    Socket { path: PathBuf, source: io::Error },
+    #[error("Too late: {waiting_for}")]
+    Deadline { waiting_for: String },
+    #[error("QEMU's monitor sent something wrong")]
+    Qmp(#[from] qmp::Error),
+    #[error("QEMU refused {command}: {desc}")]
+    QmpRefused { command: &'static str, desc: String },
+    #[error("Guest command {command:?}: {reason}")]
+    Ctl { command: String, reason: &'static str },
+}

@@ -1,0 +1,218 @@
+//! What is kept of a guest that hangs, before its QEMU is ended: all that could say why.
+//!
+//! ```text
+//!   monitor ─► registers, twice: do the CPUs go round in the same place?
+//!           └► memory ─► the kernel's log       CACHE/hangs/NAME-PID/
+//!   /proc   ─► QEMU's threads: what they wait for, how much they ran
+//!   gdb     ─► their stacks, where it is installed
+//!   console, QEMU's own words
+//! ```
+//!
+//! Whatever cannot be had leaves its reason in the place of its text.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use images::create_dir;
+use images::{Cache, FileContext};
+use qmp::Reply;
+
+use crate::{Deadline, Error, Monitor, sys};
+
+/// A guest that hangs.
+#[derive(Debug)]
+pub struct Hung {
+    /// Its name.
+    pub name: String,
+    /// The process of its QEMU.
+    pub pid: u32,
+    /// Its memory.
+    pub memory_mib: u64,
+    /// The last words of its console.
+    pub console: String,
+    /// What its QEMU said.
+    pub said: String,
+}
+
+/// Older ones are removed beyond this number.
+const KEPT: usize = 16;
+/// A monitor that has not answered by then does not answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Between two looks at the registers: a CPU that works is somewhere else by then.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// A debugger that has not shown all threads by then is ended.
+const DEBUGGER: Duration = Duration::from_secs(30);
+/// A kernel and its log are at the beginning of its memory.
+const SEARCHED_MIB: u64 = 128;
+
+/// Keeps it, in a directory that it names. It takes some seconds.
+pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
+    let hangs = Cache::from_environment()?.root().join("hangs");
+    let directory = hangs.join(format!("{}-{}", hung.name, hung.pid));
+    create_dir(&hangs)?;
+    remove_old(&hangs);
+    create_dir(&directory)?;
+    let put = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text).file("write", &path)
+    };
+    put("console", &hung.console)?;
+    put("qemu", &hung.said)?;
+    put("status", &ask(monitor, "info status"))?;
+    put("registers-1", &ask(monitor, "info registers -a"))?;
+    put("threads-1", &threads(hung.pid))?;
+    // Its end would be as good as the time.
+    let _ = sys::wait_for_exit(hung.pid, BETWEEN);
+    put("registers-2", &ask(monitor, "info registers -a"))?;
+    put("threads-2", &threads(hung.pid))?;
+    put("kernel-log", &log_in_memory(hung, monitor, &directory.join("memory")))?;
+    stacks(hung.pid, &directory.join("stacks"))?;
+    Ok(directory)
+}
+
+fn ask(monitor: &mut Monitor, line: &str) -> String {
+    let line = line.to_owned();
+    match monitor.call(qmp::Command::Human { line }, Deadline::after(ANSWER)) {
+        Ok(Reply::Text(text)) => text,
+        Ok(other) => format!("QEMU answers {other:?}\n"),
+        Err(error) => format!("{error}\n"),
+    }
+}
+
+/// What the kernel says of QEMU's threads. Their stacks in it are root's to read.
+fn threads(pid: u32) -> String {
+    let mut text = String::new();
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return text };
+    for task in tasks.flatten() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "thread {}", task.file_name().display());
+        for name in ["comm", "stat", "schedstat", "wchan", "stack"] {
+            let found = fs::read_to_string(task.path().join(name));
+            let found = found.unwrap_or_else(|error| error.to_string());
+            let _ = writeln!(text, "  {name}: {}", found.trim().replace('\n', "\n    "));
+        }
+    }
+    text
+}
+
+/// What each of QEMU's threads does, by a debugger if there is one.
+fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
+    let file = File::create(path).file("create", path)?;
+    let said = file.try_clone().file("use", path)?;
+    let mut debugger = Command::new("gdb");
+    debugger.args(["-nx", "-batch", "-ex", "thread apply all backtrace 24", "-p"]);
+    debugger.arg(pid.to_string()).stdin(Stdio::null()).stdout(file).stderr(said);
+    let Ok(mut child) = debugger.spawn() else {
+        return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
+    };
+    if !matches!(sys::wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
+        // What it lets go of goes on: QEMU stands still for as long as it looks.
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    Ok(())
+}
+
+/// The kernel's log, out of the guest's memory: a kernel that hangs gives it to nobody.
+fn log_in_memory(hung: &Hung, monitor: &mut Monitor, path: &Path) -> String {
+    let bytes = hung.memory_mib.min(SEARCHED_MIB) << 20;
+    let quoted = path.display().to_string().replace('"', "\\\"");
+    let answer = ask(monitor, &format!("pmemsave 0 {bytes} \"{quoted}\""));
+    let memory = fs::read(path);
+    let _ = fs::remove_file(path);
+    match memory {
+        Ok(memory) => kernel_log(&memory).unwrap_or_else(|| "not found in memory\n".to_owned()),
+        Err(error) => format!("{answer}{error}\n"),
+    }
+}
+
+/// What a kernel's log begins with.
+const FIRST_WORDS: &[u8] = b"Linux version ";
+/// Between two texts of the log are some bytes that number them.
+const GAP_MAX: usize = 24;
+/// What is shorter is a number that looks like text.
+const TEXT_MIN: usize = 4;
+
+/// The longest run of texts that begins like a kernel's log. The same words stand elsewhere in a
+/// kernel, but nothing follows them there.
+fn kernel_log(memory: &[u8]) -> Option<String> {
+    let starts = memory.windows(FIRST_WORDS.len()).enumerate();
+    let starts = starts.filter(|(_, words)| *words == FIRST_WORDS).map(|(at, _)| at);
+    starts.map(|at| texts(&memory[at..])).max_by_key(String::len)
+}
+
+/// The texts from here on, a line each, until there are none for a while.
+fn texts(memory: &[u8]) -> String {
+    let mut lines = String::new();
+    let mut gap = 0;
+    for part in memory.split(|&byte| byte != b'\n' && !(b' '..=b'~').contains(&byte)) {
+        if part.len() >= TEXT_MIN {
+            gap = 0;
+            lines.push_str(&String::from_utf8_lossy(part));
+            lines.push('\n');
+        } else {
+            gap += part.len() + 1;
+        }
+        if gap > GAP_MAX {
+            break;
+        }
+    }
+    lines
+}
+
+/// Leaves room for one more.
+fn remove_old(hangs: &Path) {
+    let Ok(entries) = fs::read_dir(hangs) else { return };
+    let changed = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.sort_by_key(changed);
+    let excess = (found.len() + 1).saturating_sub(KEPT);
+    for path in &found[..excess.min(found.len())] {
+        // One that stays is no reason to lose the new one.
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_log_is_found_in_its_memory() {
+        let mut memory = b"junk\0\0Linux version %s\0".to_vec();
+        memory.extend([0; 64]);
+        for (id, text) in ["Linux version 6.1.0", "Command line: quiet", "x86/fpu: x87 FPU"]
+            .into_iter()
+            .enumerate()
+        {
+            memory.extend((id as u64 + u64::from(b'A')).to_le_bytes());
+            memory.extend(text.as_bytes());
+            memory.resize(memory.len().next_multiple_of(8), 0);
+        }
+        memory.extend([0; 64]);
+        memory.extend(b"something else");
+        let log = "Linux version 6.1.0\nCommand line: quiet\nx86/fpu: x87 FPU\n";
+        assert_eq!(kernel_log(&memory).as_deref(), Some(log));
+        assert_eq!(kernel_log(b"nothing of the kind"), None);
+    }
+
+    #[test]
+    fn the_oldest_are_removed() {
+        let root = std::env::temp_dir().join(format!("vm-hangs-{}", std::process::id()));
+        for number in 0..KEPT + 3 {
+            fs::create_dir_all(root.join(number.to_string())).unwrap();
+        }
+        remove_old(&root);
+        assert_eq!(fs::read_dir(&root).unwrap().count(), KEPT - 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_process_has_threads() {
+        let text = threads(std::process::id());
+        assert!(text.contains("schedstat: ") && text.contains("wchan: "), "{text}");
+    }
+}

@@ -1,0 +1,57 @@
+//! One guest: from an image to a Linux that answers.
+//!
+//! ```text
+//!   image, disk, net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest
+//!                                                                       │
+//!                                         console, ctl, monitor ◄───────┘ (sockets, no files)
+//! ```
+//!
+//! Nothing outlives its owner: a guest's QEMU is killed when its [`Guest`] is dropped and when this
+//! process dies, however it dies; its sockets have no names, or are in a directory that was asked
+//! for and go with the [`Guest`].
+//!
+//! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, a process must be
+//! waited for with a deadline, and the processor's time stamp counter be read. The standard library
+//! offers none of these; all are in the module `sys`, and nowhere else is unsafe code allowed.
+
+#![deny(unsafe_code)]
+
+mod accel;
+mod clock;
+mod console;
+mod ctl;
+mod deadline;
+mod emulator;
+mod error;
+pub mod evidence;
+mod identity;
+mod machine;
+mod monitor;
+mod net;
+mod process;
+mod qemu;
+mod session;
+mod shelf;
+mod sockets;
+mod spec;
+mod sys;
+mod template;
+mod tsc;
+
+pub use accel::{Accel, WhyEmulation, probe_kvm};
+pub use clock::Clock;
+pub use console::{CONSOLE_BYTES_MAX, Console};
+pub use ctl::{Ctl, OUTPUT_BYTES_MAX, Output};
+pub use deadline::{Deadline, read_before};
+pub use error::Error;
+pub use identity::identity;
+pub use monitor::Monitor;
+pub use net::{FORWARDS_MAX, Forward, GATEWAY, NUMBER_MAX, Net};
+pub use process::{Process, STDERR_BYTES_MAX, raise_files};
+pub use qemu::{GoOn, Guest};
+pub use session::Session;
+pub use shelf::{Held, Template};
+pub use sockets::{SocketFile, listen};
+pub use spec::{BALLOON_PATH, DAEMON_PORT, GuestSpec, NAME_BYTES_MAX, up_marker};
+pub use sys::wait_for_exit;
+pub use template::Clones;

@@ -1,0 +1,355 @@
+//! QEMU's words for a guest's machine, and the words that its kernel gets.
+//!
+//! What idles is what is left out: no default devices, and no clock chips that tick.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use images::{Arch, FirstProcess};
+
+use crate::spec::DAEMON_PORT;
+use crate::tsc::{self, Rate};
+use crate::{Accel, GuestSpec, emulator};
+
+/// Ports of a guest's serial device: the kernel's console, which is not there, ours, and one more.
+const PORTS: u32 = 4;
+
+/// How often Debian's kernels tick.
+const TICKS_A_SECOND: u64 = 250;
+
+/// Where a guest's memory is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ram<'a> {
+    /// Its QEMU's own.
+    Own,
+    /// In this file: the guest is a template.
+    File(&'a Path),
+    /// In this open file as long as it is not written to, and of its own then.
+    View(RawFd),
+}
+
+impl Ram<'_> {
+    /// QEMU's words for it.
+    pub(crate) fn arguments(self, memory_mib: u64) -> Vec<OsString> {
+        let (path, share) = match self {
+            Ram::Own => return Vec::new(),
+            Ram::File(path) => (path.as_os_str().to_owned(), "on"),
+            Ram::View(fd) => (format!("/proc/self/fd/{fd}").into(), "off"),
+        };
+        let mut object = OsString::from("memory-backend-file,id=ram,mem-path=");
+        // A comma that belongs to a word is written twice.
+        let commas = path.as_bytes().split(|&byte| byte == b',');
+        object.push(OsStr::from_bytes(&commas.collect::<Vec<_>>().join(&b",,"[..])));
+        object.push(format!(",size={memory_mib}M,share={share}"));
+        // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
+        // host that does not offer to know of that is told of no page by such a kernel.
+        let poison = "virtio-balloon-device.page-poison=off".into();
+        let machine = "memory-backend=ram".into();
+        vec!["-object".into(), object, "-machine".into(), machine, "-global".into(), poison]
+    }
+}
+
+/// What a guest's command line depends on besides the guest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFacts {
+    /// The rate of the host's time stamp counter, if the guest is to be told.
+    pub(crate) tsc_rate: Option<Rate>,
+    /// When the guest's CPUs may start.
+    pub(crate) cpus: CpuStart,
+}
+
+/// When a guest's CPUs but the first start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuStart {
+    /// While its kernel boots, as everywhere.
+    InBoot,
+    /// When its kernel has patched itself: see [`emulator::keeps_stale_code`].
+    Later,
+}
+
+impl GuestSpec {
+    /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
+    /// and its clones have the same devices in the same order: a state fits no other machine.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        self.arguments_at(self.host_facts())
+    }
+
+    /// What this guest is to know of the host.
+    pub(crate) fn host_facts(&self) -> HostFacts {
+        match (self.image.arch, self.accel) {
+            (Arch::X86_64, Accel::Emulation(_)) => HostFacts {
+                tsc_rate: tsc::host_rate(),
+                cpus: match emulator::keeps_stale_code(self.image.arch) {
+                    true => CpuStart::Later,
+                    false => CpuStart::InBoot,
+                },
+            },
+            _ => HostFacts { tsc_rate: None, cpus: CpuStart::InBoot },
+        }
+    }
+
+    /// The arguments on this host.
+    pub(crate) fn arguments_at(&self, host: HostFacts) -> Vec<OsString> {
+        let arch = self.image.arch;
+        let machine = match arch {
+            Arch::X86_64 => "q35,hpet=off,smbus=off,sata=off",
+            Arch::S390x => "s390-ccw-virtio",
+        };
+        let (accel, cpu) = match self.accel {
+            Accel::Kvm => ("kvm".to_owned(), "host"),
+            Accel::Emulation(_) => {
+                (format!("tcg,thread=multi,tb-size={}", self.translation_mib), "max")
+            }
+        };
+        let bus = match arch {
+            Arch::X86_64 => "pci",
+            Arch::S390x => "ccw",
+        };
+        let mut list: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: OsString| list.extend([name.into(), value]);
+        option("-name", format!("guest={},debug-threads=on", self.name).into());
+        option("-machine", machine.into());
+        option("-accel", accel.into());
+        option("-cpu", cpu.into());
+        option("-smp", self.cpus.to_string().into());
+        option("-m", format!("{}M", self.memory_mib).into());
+        option("-display", "none".into());
+        option("-kernel", self.image.kernel.clone().into());
+        option("-initrd", self.image.initramfs.clone().into());
+        option("-append", self.kernel_command_line(host).into());
+        option("-mon", "chardev=qmp,mode=control".into());
+        // A guest of the ccw transport waits forever for the acknowledgement of a page report
+        // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
+        // 84 of 90 MiB were gone within seconds.
+        let balloon = match arch {
+            Arch::X86_64 if self.page_reporting => "deflate-on-oom=on,free-page-reporting=on",
+            _ => "deflate-on-oom=on,free-page-reporting=off",
+        };
+        option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
+        // Each port that could be there has two queues, which the guest's kernel keeps memory
+        // for and QEMU a descriptor that each of its turns looks at: 64 of them by default.
+        option("-device", format!("virtio-serial-{bus},id=serial0,max_ports={PORTS}").into());
+        option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
+        if self.ctl {
+            option("-device", serial_port("ctl", "org.pinhead.ctl.0", "ctl-port"));
+        }
+        match arch {
+            Arch::X86_64 => option("-serial", "chardev:console".into()),
+            Arch::S390x => option("-device", "sclpconsole,chardev=console".into()),
+        }
+        if let Some(net) = &self.net {
+            option("-netdev", net.backend().into());
+            // No boot from the network: its program would be read and kept for nothing.
+            let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
+            let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
+            // A clone would tell a network in which it is alone where it is now.
+            let device = format!(
+                "virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom},guest_announce=off"
+            );
+            option("-device", device.into());
+        }
+        if self.reboot {
+            if arch == Arch::X86_64 {
+                // The guest's kernel reboots after a panic, too; by this device it says before
+                // that it was one. On s390x it stops, which says as much.
+                option("-device", "pvpanic-pci".into());
+            }
+            option("-action", "panic=exit-failure".into());
+        } else {
+            list.push("-no-reboot".into());
+        }
+        if let Some(disk) = &self.disk {
+            list.extend(disk.arguments(arch));
+        }
+        list.extend(["-nodefaults", "-no-user-config"].map(Into::into));
+        list
+    }
+
+    fn kernel_command_line(&self, host: HostFacts) -> String {
+        let arch = self.image.arch;
+        let ours = self.image.first_process == FirstProcess::Ours;
+        let mut line = match arch {
+            // A guest that boots beside many others may miss the ticks by which its kernel tries
+            // the timer, and would panic: there is nothing broken to be found.
+            Arch::X86_64 => {
+                "console=ttyS0 tsc=reliable clocksource=tsc nowatchdog no_timer_check".to_owned()
+            }
+            Arch::S390x => "console=ttysclp0".to_owned(),
+        };
+        line.push_str(" audit=0 quiet psi=1");
+        if !(self.reboot && arch == Arch::S390x) {
+            line.push_str(" panic=-1");
+        }
+        if let Accel::Emulation(_) = self.accel {
+            // An emulator does not speculate, and pays for each detour of the mitigations; ticks
+            // that fall on all CPUs at once wait for each other's locks. On s390x, whose kernel
+            // ticks 250 times a second, both together take interrupts from 5 to 3 % of a busy CPU.
+            line.push_str(" mitigations=off skew_tick=1");
+        }
+        // Writing to a string cannot fail.
+        if let Some(rate) = host.tsc_rate {
+            // Its kernel believes what it is told, and else measures: on a busy host it measures
+            // how QEMU was kept from running, and its clock goes wrong for good.
+            let _ = write!(line, " tsc_early_khz={}", rate.khz());
+            if ours {
+                // Else each CPU measures the same again, for a tenth of a second and more.
+                let _ = write!(line, " lpj={}", rate.khz() * 1000 / TICKS_A_SECOND);
+            }
+        }
+        if ours && self.cpus > 1 && host.cpus == CpuStart::Later {
+            // Code that no other CPU runs is patched without harm: the kernel boots with one, and
+            // our first process starts the others. The words between keep the kernel from patching
+            // itself for a single CPU and back, and for interrupts to all CPUs at once, which it
+            // does whenever they become more than one.
+            line.push_str(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later");
+        }
+        let _ = write!(line, " pinhead.name={}", self.name);
+        if self.ctl {
+            line.push_str(" pinhead.ctl=1");
+        }
+        if let Some(net) = &self.net {
+            // Its network has no IPv6, for which it would ask again and again.
+            let _ = write!(line, " ipv6.disable=1 pinhead.ip={}", net.address());
+        }
+        if self.reboot {
+            line.push_str(" pinhead.reboot=1");
+        }
+        if let Some(disk) = &self.disk {
+            line.push_str(disk.kernel_words());
+        }
+        for word in &self.kernel_args {
+            line.push(' ');
+            line.push_str(word);
+        }
+        line
+    }
+}
+
+fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
+    format!("virtserialport,id={id},bus=serial0.0,chardev={chardev},name={name}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Forward, Net, WhyEmulation};
+    use images::Image;
+
+    fn spec(arch: Arch) -> GuestSpec {
+        let (kernel, initramfs) = ("/k,1".into(), "/i".into());
+        let image = Image { arch, kernel, initramfs, first_process: FirstProcess::Ours };
+        GuestSpec {
+            name: "g1".into(),
+            accel: Accel::Emulation(WhyEmulation::Asked),
+            cpus: 2,
+            memory_mib: 96,
+            translation_mib: 8,
+            image,
+            kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
+            ctl: true,
+            run_dir: None,
+            net: None,
+            disk: None,
+            restore: None,
+            reboot: false,
+            page_reporting: true,
+        }
+    }
+
+    #[test]
+    fn command_lines() {
+        let words = |arch| {
+            let tsc_rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
+            let words = spec(arch).arguments_at(HostFacts { tsc_rate, cpus: CpuStart::InBoot });
+            words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let x86 = words(Arch::X86_64).join(" ");
+        for part in [
+            "-machine q35,hpet=off,smbus=off,sata=off -accel tcg,thread=multi,tb-size=8 -cpu max",
+            "-smp 2 -m 96M",
+            "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
+            "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
+            "panic=-1 mitigations=off skew_tick=1 tsc_early_khz=2596000 lpj=10384000 ",
+            "lpj=10384000 pinhead.name=g1 pinhead.ctl=1",
+            "pinhead.args=-f,/etc/rules -mon",
+        ] {
+            assert!(x86.contains(part), "{part} not in {x86}");
+        }
+        let s390x = words(Arch::S390x).join(" ");
+        assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
+        assert!(s390x.contains("free-page-reporting=off"));
+        assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
+        assert!(x86.contains("-no-reboot") && !x86.contains("net0"), "{x86}");
+    }
+
+    #[test]
+    fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
+        assert_eq!(spec(Arch::S390x).host_facts().tsc_rate, None);
+        let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
+        assert_eq!(kvm.host_facts().tsc_rate, None);
+        let unknown = HostFacts { tsc_rate: None, cpus: CpuStart::InBoot };
+        let unknown = spec(Arch::X86_64).arguments_at(unknown);
+        assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
+        assert_eq!(spec(Arch::X86_64).host_facts().tsc_rate, tsc::host_rate());
+    }
+
+    #[test]
+    fn cpus_start_later_where_qemu_keeps_stale_code() {
+        let is_told = |spec: &GuestSpec, cpus| {
+            let words = spec.arguments_at(HostFacts { tsc_rate: None, cpus });
+            words.iter().any(|word| {
+                let word = word.to_str().unwrap();
+                word.contains(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later ")
+            })
+        };
+        let pc = spec(Arch::X86_64);
+        assert!(is_told(&pc, CpuStart::Later) && !is_told(&pc, CpuStart::InBoot));
+        let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
+        assert_eq!(kvm.host_facts().cpus, CpuStart::InBoot, "nothing is translated");
+        let single = GuestSpec { cpus: 1, ..pc.clone() };
+        assert!(!is_told(&single, CpuStart::Later));
+        let mut users = pc;
+        users.image.first_process = FirstProcess::Users;
+        assert!(!is_told(&users, CpuStart::Later), "nobody there would start them");
+    }
+
+    #[test]
+    fn a_network_and_a_reboot_are_words() {
+        let mut spec = spec(Arch::X86_64);
+        let forwards = vec![Forward { host_port: 18003, guest_port: 80 }];
+        spec.net = Some(Net { number: 3, forwards });
+        spec.reboot = true;
+        let words = spec.arguments();
+        let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        let line = words.join(" ");
+        for part in [
+            "hostfwd=tcp:127.0.0.1:18003-10.1.0.3:80 ",
+            "netdev=net0,mac=52:54:00:00:00:03,romfile=,guest_announce=off ",
+            "ipv6.disable=1 pinhead.ip=10.1.0.3 pinhead.reboot=1",
+            "-device pvpanic-pci -action panic=exit-failure",
+        ] {
+            assert!(line.contains(part), "{part} not in {line}");
+        }
+        assert!(!line.contains("-no-reboot"), "{line}");
+    }
+
+    #[test]
+    fn what_would_change_a_command_line_is_refused() {
+        let check = |change: fn(&mut GuestSpec)| {
+            let mut spec = spec(Arch::X86_64);
+            change(&mut spec);
+            assert!(matches!(spec.start(), Err(Error::Spec { .. })), "{spec:?}");
+        };
+        check(|spec| spec.name = "a,debug-threads=on".into());
+        check(|spec| spec.name = "a b".into());
+        check(|spec| spec.name = "a".repeat(64));
+        check(|spec| spec.name.clear());
+        check(|spec| spec.cpus = 0);
+        check(|spec| spec.memory_mib = 0);
+        check(|spec| spec.net = Some(Net { number: u32::MAX, forwards: Vec::new() }));
+        check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
+    }
+}

@@ -1,0 +1,66 @@
+//! QMP for callers that may wait: tests, experiments, the command line.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+use qmp::{Client, Command, Incoming, Reply};
+
+use crate::deadline::read_before;
+use crate::{Deadline, Error};
+
+/// One connection to a guest's QEMU. Events are not kept.
+#[derive(Debug)]
+pub struct Monitor {
+    stream: UnixStream,
+    client: Client,
+}
+
+impl Monitor {
+    /// Speaks through this socket. Nothing is sent before the first command.
+    pub fn new(stream: UnixStream) -> Monitor {
+        Monitor { stream, client: Client::new() }
+    }
+
+    /// Goes on where somebody else has stopped who did not wait.
+    pub fn taken_over(stream: UnixStream, client: Client) -> Monitor {
+        Monitor { stream, client }
+    }
+
+    /// Gives a command and waits for its answer.
+    pub fn call(&mut self, command: Command, deadline: Deadline) -> Result<Reply, Error> {
+        let name = command.name();
+        let asked = self.client.ask(command)?;
+        let mut chunk = [0; 4096];
+        loop {
+            self.write()?;
+            let waiting_for = format_args!("QEMU's answer to {name}");
+            let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
+            self.client.feed(&chunk[..count]);
+            // All of them, also past the one that is waited for: the rest is older answers' and
+            // events' place in the decoder.
+            let mut found = None;
+            while let Some(incoming) = self.client.poll() {
+                if let Incoming::Reply { ticket, outcome } = incoming?
+                    && ticket == asked
+                {
+                    found = Some(outcome);
+                }
+            }
+            if let Some(outcome) = found {
+                let refused =
+                    |failure: qmp::Failure| Error::QmpRefused { command: name, desc: failure.desc };
+                return outcome.map_err(refused);
+            }
+        }
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let output = self.client.output();
+        self.stream
+            .write_all(output)
+            .map_err(|source| Error::Channel { channel: "qmp", source })?;
+        let written_bytes = output.len();
+        self.client.advance(written_bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! A child that never outlives us.
+//!
+//! Linux ends such a child when the *thread* that started it ends, not the process: a guest
+//! started by a worker of a thread pool would die when that worker has been idle for a while. So
+//! one thread, which lives as long as the process, starts all of them.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{Deadline, sys};
+
+/// How much of a child's standard error is kept: its first words, which name the cause.
+pub const STDERR_BYTES_MAX: usize = 16 * 1024;
+
+/// A running child. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    stderr: File,
+}
+
+struct Request {
+    command: Command,
+    /// Our handles of what the child inherits: open until it has been started.
+    inherited: Vec<OwnedFd>,
+    answer: Sender<io::Result<Child>>,
+}
+
+static STARTER: LazyLock<Mutex<Option<Sender<Request>>>> =
+    LazyLock::new(|| Mutex::new(run_starter().ok()));
+
+fn run_starter() -> io::Result<Sender<Request>> {
+    let (sender, requests) = mpsc::channel::<Request>();
+    thread::Builder::new().name("starter".to_owned()).spawn(move || {
+        // The static above keeps the sender, so this loop ends with the process only.
+        for mut request in requests {
+            let result = request.command.spawn();
+            drop(request.inherited);
+            // Nobody waits any more: then the child has no owner and must not live.
+            if let Err(mpsc::SendError(Ok(mut orphan))) = request.answer.send(result) {
+                let _ = orphan.kill();
+                let _ = orphan.wait();
+            }
+        }
+    })?;
+    Ok(sender)
+}
+
+/// Lets this process open as many files as it may allow itself: each guest has some ten, and a
+/// shell lets a program have a thousand.
+pub fn raise_files() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
+}
+
+impl Process {
+    /// Starts a command in a process group of its own, so that the terminal's interrupt reaches us
+    /// and not it. The child keeps `inherited` open under the same numbers.
+    pub fn start(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
+        let stderr = sys::bounded_file(STDERR_BYTES_MAX as u64)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(stderr.try_clone()?))
+            .process_group(0);
+        images::bind_child(&mut command, inherited.iter().map(AsRawFd::as_raw_fd).collect());
+        let (answer, child) = mpsc::channel();
+        let request = Request { command, inherited, answer };
+        let no_starter = || io::Error::other("no thread that could start it");
+        STARTER
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .and_then(|starter| starter.send(request).ok())
+            .ok_or_else(no_starter)?;
+        let child = child.recv().map_err(|_| no_starter())??;
+        Ok(Process { child, stderr })
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Waits for its end, and says how it ended if that was before the deadline.
+    pub fn wait(&mut self, deadline: Deadline) -> io::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            let Some(left) = deadline.remaining() else { return Ok(None) };
+            match sys::wait_for_exit(self.id(), left) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// Kills it without waiting for its end; see [`Process::wait`].
+    pub fn strike(&mut self) {
+        // One that has ended already needs no more.
+        let _ = self.child.kill();
+    }
+
+    /// Ends it now.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    /// The first words that it said on standard error.
+    pub fn stderr(&self) -> String {
+        let mut bytes = vec![0; STDERR_BYTES_MAX];
+        let count = self.stderr.read_at(&mut bytes, 0).unwrap_or(0);
+        let end = bytes[..count].iter().position(|&byte| byte == 0).unwrap_or(count);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as good.
+        let _ = self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn words_end_and_status_are_kept() {
+        let mut process = Process::start(shell("echo broken >&2; exit 3"), vec![]).unwrap();
+        let status = process.wait(Deadline::after(Duration::from_secs(60))).unwrap().unwrap();
+        assert_eq!((status.code(), process.stderr().as_str()), (Some(3), "broken\n"));
+    }
+
+    #[test]
+    fn endless_words_neither_block_nor_grow() {
+        let script = "i=0; while [ $i -lt 5000 ]; do echo 12345678 >&2 || :; i=$((i+1)); done";
+        let mut process = Process::start(shell(script), vec![]).unwrap();
+        assert!(process.wait(Deadline::after(Duration::from_secs(60))).unwrap().is_some());
+        assert_eq!(process.stderr().len(), STDERR_BYTES_MAX);
+    }
+
+    /// The thread that asks for a child may end; the child must not.
+    #[test]
+    fn a_child_outlives_the_thread_that_asked_for_it_but_not_its_owner() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let starting = thread::spawn(move || {
+            let theirs = OwnedFd::from(theirs);
+            // exec, so that no second process of the shell holds the socket.
+            let script = format!("echo up >&{}; exec sleep 1000", theirs.as_raw_fd());
+            Process::start(shell(&script), vec![theirs]).unwrap()
+        });
+        let process = starting.join().unwrap();
+        let mut words = [0; 3];
+        ours.read_exact(&mut words).unwrap();
+        assert_eq!(&words, b"up\n");
+        let pid = process.id();
+        assert!(!sys::wait_for_exit(pid, Duration::from_millis(50)).unwrap());
+        drop(process);
+        assert!(sys::wait_for_exit(pid, Duration::ZERO).unwrap());
+        assert_eq!(ours.read(&mut words).unwrap(), 0, "nobody else has the child's socket");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error() {
+        let error = Process::start(Command::new("no-such-program"), vec![]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,190 @@
+//! Starts QEMU for one guest, with every connection a socket pair.
+//!
+//! Sockets without names leave nothing behind, whichever process dies, and no other can open them.
+//! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
+//! at paths in a directory; then we are one client of the port like anyone.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::identity::random_uuid;
+use crate::machine::Ram;
+use crate::process::Process;
+use crate::sockets::{SocketFile, listen};
+use crate::spec::up_marker;
+use crate::{Error, GuestSpec, Held, sys};
+
+/// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
+#[derive(Debug)]
+pub struct Guest {
+    /// The guest's name.
+    pub name: String,
+    /// Its QEMU.
+    pub process: Process,
+    /// QEMU's monitor.
+    pub qmp: UnixStream,
+    /// The daemon's port, `org.pinhead.0`.
+    pub port: UnixStream,
+    /// The guest's console. Somebody must read it, or the guest may come to a halt.
+    pub console: UnixStream,
+    /// The control port, `org.pinhead.ctl.0`.
+    pub ctl: Option<UnixStream>,
+    /// The sockets that others may connect to.
+    pub sockets: Vec<SocketFile>,
+    /// The UUID that its QEMU was given, of this start alone.
+    pub uuid: [u8; 16],
+    /// What it waits for, if it goes on from a state.
+    pub go_on: Option<GoOn>,
+}
+
+/// What a QEMU is told that goes on from a state.
+#[derive(Clone, Debug)]
+pub struct GoOn {
+    from: String,
+    has_memory: bool,
+}
+
+impl GoOn {
+    /// The commands, in this order.
+    pub fn commands(self) -> impl Iterator<Item = qmp::Command> {
+        let files = (!self.has_memory).then_some(qmp::Command::LeaveFilesOut);
+        files.into_iter().chain([qmp::Command::MigrateIncoming { uri: self.from }])
+    }
+}
+
+/// The two ends of one connection under its name in QEMU.
+struct Link {
+    id: &'static str,
+    ours: UnixStream,
+    theirs: OwnedFd,
+    file: Option<SocketFile>,
+}
+
+impl Link {
+    fn new(id: &'static str) -> Result<Link, Error> {
+        let pair = UnixStream::pair();
+        let (ours, theirs) = pair.map_err(|source| Error::Channel { channel: id, source })?;
+        Ok(Link { id, ours, theirs: theirs.into(), file: None })
+    }
+
+    /// One that others find at a path, with us as the first in its queue.
+    fn at(id: &'static str, path: PathBuf) -> Result<Link, Error> {
+        let (theirs, file) = listen(path)?;
+        let ours = UnixStream::connect(file.path());
+        let ours = ours.map_err(|source| Error::Channel { channel: id, source })?;
+        Ok(Link { id, ours, theirs: theirs.into(), file: Some(file) })
+    }
+
+    fn chardev(&self) -> String {
+        let serves = if self.file.is_some() { ",server=on,wait=off" } else { "" };
+        format!("socket,id={},fd={}{serves}", self.id, self.theirs.as_raw_fd())
+    }
+}
+
+impl GuestSpec {
+    /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
+    /// [`Guest::check`] for a QEMU that ends at once.
+    pub fn start(&self) -> Result<Guest, Error> {
+        self.start_in(None)
+    }
+
+    /// Starts it with its memory in this file, which others are to see.
+    pub(crate) fn start_in(&self, file: Option<&Path>) -> Result<Guest, Error> {
+        self.check()?;
+        let qmp = Link::new("qmp")?;
+        let port = match self.port_path() {
+            Some(path) => Link::at("port", path)?,
+            None => Link::new("port")?,
+        };
+        let console = Link::new("console")?;
+        let ctl = self.ctl.then(|| Link::new("ctl")).transpose()?;
+        let others = self.qmp_path().map(listen).transpose()?;
+
+        let arch = self.image.arch;
+        let mut command = Command::new(arch.qemu_program());
+        command.args(self.arguments());
+        let uuid = random_uuid()?;
+        command.arg("-uuid").arg(wire::uuid_text(&uuid));
+        if let Some(disk) = &self.disk {
+            disk.prepare(&self.name)?;
+        }
+        let state = match &self.restore {
+            Some(template) => Some(template.state.reopen()?),
+            None => None,
+        };
+        let seen = self.restore.as_ref().and_then(|template| template.memory.as_ref());
+        let memory = seen.map(Held::reopen).transpose()?;
+        let ram = match (&memory, file) {
+            (Some(memory), _) => Ram::View(memory.as_raw_fd()),
+            (None, Some(path)) => Ram::File(path),
+            (None, None) => Ram::Own,
+        };
+        command.args(ram.arguments(self.memory_mib));
+        if state.is_some() {
+            sys::share_memory(&mut command);
+            // What it goes on from it is told by its monitor, and before that what of it.
+            command.args(["-incoming", "defer"]);
+        }
+        if memory.is_some() {
+            sys::keep_files_whole(&mut command).map_err(|source| images::Error::Spawn {
+                program: "a filter of system calls".into(),
+                source,
+            })?;
+        }
+        let go_on = state.as_ref().map(|state| GoOn {
+            from: format!("fd:{}", state.as_raw_fd()),
+            has_memory: memory.is_none(),
+        });
+        for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
+            command.arg("-chardev").arg(link.chardev());
+        }
+        if let Some((listener, _)) = &others {
+            let fd = listener.as_raw_fd();
+            command.arg("-chardev").arg(format!("socket,id=others,fd={fd},server=on,wait=off"));
+            command.args(["-mon", "chardev=others,mode=control"]);
+        }
+        let (others, file) = others.unzip();
+        let sockets = file.into_iter().chain(port.file).collect();
+        let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
+        let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
+        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state).chain(memory);
+        let process = Process::start(command, inherited.collect()).map_err(|source| {
+            let hint = format!("install {}", arch.qemu_package());
+            images::not_started(arch.qemu_program().as_ref(), &hint, source)
+        })?;
+        Ok(Guest {
+            name: self.name.clone(),
+            process,
+            qmp: qmp.ours,
+            port: port.ours,
+            console: console.ours,
+            ctl,
+            sockets,
+            uuid,
+            go_on,
+        })
+    }
+}
+
+impl Guest {
+    /// What stands on the console when the guest is up.
+    pub fn up_marker(&self) -> String {
+        up_marker(&self.name)
+    }
+
+    /// Whether QEMU still runs; if not, the error says how it ended and what it said.
+    pub fn check(&mut self) -> Result<(), Error> {
+        let status = self.process.try_wait();
+        let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
+        match status.map_err(failed)? {
+            None => Ok(()),
+            Some(status) => Err(Error::QemuExited {
+                guest: self.name.clone(),
+                status,
+                stderr: self.process.stderr(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! One guest of a kind is booted and its state saved; the others go on from there.
+//!
+//! ```text
+//!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
+//!                                           └──►                     KEY.memory  its memory
+//!                                                      │ seen by all clones as their own,
+//!                          clone, clone, clone … ◄─────┘ and copied page by page on writes
+//! ```
+//!
+//! A clone's start so costs what it writes, and not what it has. One thing has to be kept from it:
+//! what a clone gives back, by its balloon or its kernel's page reports, QEMU drops from its view
+//! and punches out of the file, and then it is gone from every other clone. So QEMU is made to
+//! believe that it has done that, and only drops the page, which then is the template's again.
+//!
+//! A guest's kernel that wipes the memory that it frees would take reported pages, which it finds
+//! filled again, for wiped ones: such a kernel is kept from reporting any (see [`Ram`]). Clones
+//! that are to share nothing get copies: their state has all memory in it and is read whole.
+
+use std::fs::{self, File};
+use std::io;
+use std::iter;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base::StableHash;
+use images::Writes;
+use images::create_dir;
+use images::{Cache, FileContext};
+use qmp::{Command, Reply};
+use wire::{ToGuest, ToHost};
+
+use crate::machine::HostFacts;
+use crate::shelf::{Template, clear, found, memory_of, remove_old};
+use crate::tsc::Rate;
+use crate::{Deadline, Error, GuestSpec, Net, Session, emulator, sys};
+
+/// What a template is called while it runs.
+const NAME: &str = "template";
+
+/// Changed whenever a template is prepared in another way: older ones are then made again.
+const PREPARATION: u32 = 4;
+
+/// A guest's memory is its owner's.
+const OWNERS: u32 = 0o600;
+
+/// Enough for any disk: the guest is stopped and waits for nothing else.
+const BYTES_A_SECOND: u64 = 10 << 30;
+
+/// What a guest keeps while its free memory is wiped: less would make its kernel drop what the
+/// clones need at once.
+const SPARED_KIB: u64 = 4 * 1024;
+
+/// A daemon that has not answered by then does not run, and how often it is asked.
+const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
+const DAEMON_STEP: Duration = Duration::from_millis(500);
+
+/// What a disk is to have left besides a guest's memory.
+const SPARE_MIB: u64 = 64;
+
+/// How often QEMU is asked how far it is.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Files out of which nobody reads any more are dropped, and the daemon comes to rest.
+const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
+     echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
+
+/// What clones have of their template's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clones {
+    /// All have the same as long as they do not write to it.
+    Share,
+    /// Each has a copy from the start.
+    Copy,
+}
+
+impl Template {
+    /// The template for guests like this one, which may differ in their names, addresses and
+    /// forwarded ports: from the cache, or else a guest is booted for it.
+    pub fn make(
+        spec: &GuestSpec,
+        clones: Clones,
+        cache: &Cache,
+        deadline: Deadline,
+    ) -> Result<Template, Error> {
+        // A host whose system calls we cannot filter keeps no file from being punched.
+        let clones = if sys::keeps_files_whole() { clones } else { Clones::Copy };
+        let shares = clones == Clones::Share;
+        let spec = template_spec(spec)?;
+        let directory = cache.root().join("templates").join(spec.image.arch.name());
+        let state_at = state_paths(&directory, key(&spec, clones)?);
+        let rate = spec.host_facts().tsc_rate;
+        let state = state_at(rate);
+        let alike = rate.into_iter().flat_map(Rate::alike).map(|rate| state_at(Some(rate)));
+        let alike: Vec<PathBuf> = alike.collect();
+        let kept = || iter::once(&state).chain(&alike).find_map(|state| found(state, shares));
+        if let Some(found) = kept() {
+            return Ok(found);
+        }
+        create_dir(&directory)?;
+        let path = directory.join("lock");
+        let lock = File::options().create(true).append(true).open(&path).file("open", &path)?;
+        lock.lock().file("lock", &path)?;
+        // The previous holder of the lock may have made the same.
+        if let Some(found) = kept() {
+            return Ok(found);
+        }
+        remove_old(&directory)?;
+        let saved = save(&spec, clones, &state, deadline);
+        if saved.is_err() {
+            clear(&state);
+        }
+        saved?;
+        found(&state, shares).ok_or_else(|| wrong(&spec, "its state is empty"))
+    }
+}
+
+fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
+    Error::Template { guest: spec.name.clone(), reason: reason.into() }
+}
+
+/// The guest that stands for all: nobody's name and address, and no way in from outside.
+fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
+    let refuse = |reason: &str| Err(wrong(spec, reason));
+    if !spec.ctl {
+        return refuse("without a control port clones cannot be told who they are");
+    }
+    if spec.disk.as_ref().is_some_and(|disk| disk.writes != Writes::Layer) {
+        return refuse("its disk is written to, and a state of memory does not hold that");
+    }
+    let net = spec.net.as_ref().map(|_| Net { number: 0, forwards: Vec::new() });
+    let mut kernel_args = spec.kernel_args.clone();
+    // Only such a guest lets its host make another one of it.
+    kernel_args.push("pinhead.template=1".into());
+    let name = NAME.into();
+    Ok(GuestSpec { name, run_dir: None, net, restore: None, kernel_args, ..spec.clone() })
+}
+
+/// Where the state of guests with this key is, by the rate of their clocks. It is no part of the
+/// key, since the next process measures it a bit otherwise.
+fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
+    move |rate| match rate {
+        Some(rate) => directory.join(format!("{key:016x}-{}.state", rate.khz())),
+        None => directory.join(format!("{key:016x}.state")),
+    }
+}
+
+/// What a state depends on, in a number, but for the rate of the host's time stamp counter.
+fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
+    let mut hash = StableHash::default();
+    let mut put = |bytes: &[u8]| hash.put(bytes);
+    put(&PREPARATION.to_le_bytes());
+    put(&[clones as u8]);
+    put(emulator::version_text(spec.image.arch)?.as_bytes());
+    for word in spec.arguments_at(HostFacts { tsc_rate: None, ..spec.host_facts() }) {
+        put(word.as_encoded_bytes());
+    }
+    let disk = spec.disk.as_ref().map(|disk| &disk.path);
+    for path in [&spec.image.kernel, &spec.image.initramfs].into_iter().chain(disk) {
+        let data = fs::metadata(path).file("read", path)?;
+        let changed = data.modified().file("read", path)?;
+        let changed = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        put(&data.len().to_le_bytes());
+        put(&changed.as_nanos().to_le_bytes());
+    }
+    Ok(hash.finish())
+}
+
+/// Boots the guest and writes its state into a file, which is there when it is whole.
+fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
+    let [part, saved, failed] = ["part", "saved", "failed"].map(|end| whole.with_extension(end));
+    let memory = memory_of(whole);
+    // One that has lost its memory is none, and would be taken for this one's.
+    let _ = fs::remove_file(whole);
+    // Never into older ones: clones may still look at them.
+    clear(whole);
+    let (synced, ram) = match clones {
+        Clones::Copy => (String::new(), None),
+        Clones::Share => {
+            let mut options = File::options();
+            options.write(true).create_new(true).mode(OWNERS);
+            let file = options.open(&memory).file("create", &memory)?;
+            file.set_len(spec.memory_mib << 20).file("write", &memory)?;
+            // QEMU would be killed without a word where it is full.
+            let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
+            let room = room.file("ask for room beside", &memory)?;
+            let free_mib = (room.f_bavail * room.f_frsize) >> 20;
+            if free_mib < spec.memory_mib + SPARE_MIB {
+                let needed = spec.memory_mib + SPARE_MIB;
+                let reason = format!("the cache has {free_mib} MiB left, and needs {needed}");
+                return Err(wrong(spec, reason));
+            }
+            (quoted(&memory), Some(&*memory))
+        }
+    };
+    // QEMU hands none of its descriptors to a program of its own, and says that it is done before
+    // that program is: so the program says it too. It cannot tell a QEMU that was killed from one
+    // that is done, so the state gets its name from us, who hear both.
+    let [from, done, not_done] = [&part, &saved, &failed].map(|path| quoted(path));
+    let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
+    let uri = format!("exec:umask 077; {write} || : > {not_done}");
+    let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
+    hear_daemon(spec, &mut guest, deadline)?;
+    squeeze(spec, &mut guest, deadline)?;
+    if clones == Clones::Share {
+        guest.monitor.call(Command::LeaveFilesOut, deadline)?;
+    }
+    let steps =
+        [Command::SetMigrateBandwidth { bytes_a_second: BYTES_A_SECOND }, Command::Migrate { uri }];
+    for step in steps {
+        guest.monitor.call(step, deadline)?;
+    }
+    loop {
+        match guest.monitor.call(Command::QueryMigrate, deadline)? {
+            Reply::Migration(Some(status)) if status == "completed" && saved.exists() => break,
+            _ if failed.exists() => return Err(wrong(spec, "the cache cannot be written: full?")),
+            Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
+                let words = guest.process.stderr();
+                return Err(wrong(spec, format!("saving its state has {status}: {words}")));
+            }
+            _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
+        }
+    }
+    Ok(fs::rename(&saved, whole).file("create", whole)?)
+}
+
+/// Waits until the guest's daemon answers: its clones become themselves by it. One that has just
+/// started drops what it is asked, so it is asked again.
+fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
+    let patience = Deadline::after(DAEMON_PATIENCE);
+    let question = ToGuest::Sample(wire::Sample { sequence: 1 });
+    let told = |message| matches!(message, ToHost::Memory(_)).then_some(());
+    while patience.remaining().is_some() && deadline.remaining().is_some() {
+        if guest.ask_daemon(&question, told, Deadline::after(DAEMON_STEP)).is_ok() {
+            return Ok(());
+        }
+        wait_a_step(spec, guest, deadline, "its daemon answers")?;
+    }
+    Err(wrong(spec, "its daemon does not answer"))
+}
+
+/// A path as one word for a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+/// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
+/// what the guest gets back is fresh.
+fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
+    let free_kib: u64 = guest
+        .sh(SETTLE, deadline)?
+        .trim()
+        .parse()
+        .map_err(|_| wrong(spec, "it does not say how much memory it has free"))?;
+    let all_bytes = spec.memory_mib << 20;
+    let kept_bytes = all_bytes.saturating_sub(free_kib.saturating_sub(SPARED_KIB) << 10);
+    for value_bytes in [kept_bytes, all_bytes] {
+        guest.monitor.call(Command::Balloon { value_bytes }, deadline)?;
+        loop {
+            match guest.monitor.call(Command::QueryBalloon, deadline)? {
+                Reply::Balloon { actual_bytes } if actual_bytes == value_bytes => break,
+                _ => wait_a_step(spec, guest, deadline, "its balloon follows")?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wait_a_step(
+    spec: &GuestSpec,
+    guest: &mut Session,
+    deadline: Deadline,
+    what: &str,
+) -> Result<(), Error> {
+    if deadline.remaining().is_none() {
+        return Err(deadline.missed(format_args!("{}: {what}", spec.name)));
+    }
+    match guest.process.wait(Deadline::after(STEP)) {
+        Ok(None) => Ok(()),
+        _ => Err(wrong(spec, format!("QEMU has ended: {}", guest.process.stderr()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_found_by_who_measures_the_next_rate() {
+        let path = state_paths(Path::new("/t"), 0xabc);
+        assert_eq!(path(None), Path::new("/t/0000000000000abc.state"));
+        let [here, next] = [2595, 2596].map(|mhz| Rate::from_mhz(mhz).unwrap());
+        assert_eq!(path(Some(here)), Path::new("/t/0000000000000abc-2595000.state"));
+        assert!(next.alike().any(|rate| path(Some(rate)) == path(Some(here))));
+    }
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell() {
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+}
