@@ -97,6 +97,12 @@ impl<F: Field> Over<F> {
         self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
     }
 
+    /// Adds what something else did in the same time: gauges are summed as well.
+    pub fn beside(&mut self, other: &Over<F>) {
+        self.row.merge(&other.row, |_, a, b| a.saturating_add(b));
+        self.covered_ms = self.covered_ms.max(other.covered_ms);
+    }
+
     /// A value a second, of a counter.
     pub fn a_second(&self, field: F) -> Option<f64> {
         let value = self.row.get(field)? as f64;

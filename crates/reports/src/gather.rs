@@ -3,9 +3,7 @@
 use crate::Error;
 use crate::facts::Added;
 use base::glob;
-use model::{
-    Field, Gap, GuestField, GuestIdentity, Interval, Kind, Over, ProcessField, Row, TierField,
-};
+use model::{Field, Gap, GuestField, GuestIdentity, Interval, Kind, Over, Row, TierField};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -250,30 +248,9 @@ fn may_lack(field: GuestField) -> bool {
 
 /// All tiers of an interval as one.
 pub(crate) fn all_tiers(interval: &Interval, covered_ms: u64) -> Over<TierField> {
-    let mut row = Row::default();
-    for field in TierField::ALL {
-        let values = interval.tiers.values().filter_map(|tier| tier.get(*field));
-        row.set(
-            *field,
-            values
-                .fold(None, |sum: Option<u64>, value| Some(sum.unwrap_or(0).saturating_add(value))),
-        );
-    }
-    let longest = interval.tiers.values().map(|tier| tier.covered_ms).max().unwrap_or(0);
-    Over { covered_ms: longest.max(covered_ms), row }
-}
-
-/// Adds processes of one name, or one process's next interval. Gauges of different processes
-/// are not means: they are summed by the caller's choice of what it adds.
-pub(crate) fn beside(sum: &mut Over<ProcessField>, other: &Over<ProcessField>) {
-    for field in ProcessField::ALL {
-        let both = match (sum.get(*field), other.get(*field)) {
-            (None, value) | (value, None) => value,
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-        };
-        sum.row.set(*field, both);
-    }
-    sum.covered_ms = sum.covered_ms.max(other.covered_ms);
+    let mut sum = Over { covered_ms, ..Over::default() };
+    interval.tiers.values().for_each(|tier| sum.beside(tier));
+    sum
 }
 
 #[cfg(test)]

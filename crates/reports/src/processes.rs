@@ -5,7 +5,7 @@
 //! believes to have used. Both are known as of the moment when it told of its processes.
 
 use crate::Facts;
-use crate::gather::{By, GuestId, Measured, beside, together};
+use crate::gather::{By, GuestId, Measured, together};
 use crate::lines::TableInput;
 use crate::plain::plain;
 use crate::report::{Line, LineKind};
@@ -103,7 +103,7 @@ fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessFie
             for (name, over) in processes {
                 let pid = if by == By::Guest { name.pid } else { 0 };
                 let key = (id.subject(by), ProcessName { name: name.name.clone(), pid });
-                beside(here.entry(key).or_default(), over);
+                here.entry(key).or_default().beside(over);
             }
         }
         for (key, over) in here {

@@ -32,6 +32,7 @@ pub use journal::{
 };
 pub use records::pack;
 pub use records::{
-    Cell, Column, Keep, Pick, Processes, Recorder, Records, STEPS_MAX, Span, Sql, TableText, tables,
+    Cell, Column, Keep, Period, Pick, Processes, Recorder, Records, STEPS_MAX, Span, Sql,
+    TableText, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

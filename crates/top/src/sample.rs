@@ -6,7 +6,7 @@ use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
     TierField,
 };
-use reports::{Added, Facts, Scope, shown};
+use reports::{Added, Facts, Scope};
 
 /// Asks the manager a question.
 pub type Manager = Box<dyn Fn(&Ask) -> Result<Answer, Trouble> + Send>;
@@ -104,17 +104,9 @@ impl Sample {
 
 /// All of them as one: here gauges are summed as counters are.
 fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
-    let mut sum = Over { covered_ms, ..Over::default() };
-    for one in all {
-        for field in F::ALL {
-            let value = match (sum.get(*field), one.get(*field)) {
-                (None, value) | (value, None) => value,
-                (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            };
-            sum.row.set(*field, value);
-        }
-    }
-    sum
+    let mut sum = Over::default();
+    all.for_each(|one| sum.beside(one));
+    Over { covered_ms, ..sum }
 }
 
 /// One guest.
@@ -134,12 +126,6 @@ impl Seen<'_> {
         let facts =
             Facts { guest: self.over?, added: &self.added, ..self.sample.host_facts(&none) };
         reports::field(Scope::Guest, id)?.value(&facts)
-    }
-
-    /// The same as it is shown.
-    pub(super) fn text(&self, id: &str) -> String {
-        let decimals = reports::field(Scope::Guest, id).map_or(0, |field| field.decimals);
-        shown(self.field(id), decimals)
     }
 
     /// How it is, in a word.

@@ -61,8 +61,8 @@ fn command(view: &mut View, key: Key, model: &Model, height: usize) {
         Key::Char('/') => view.typed = Some(String::new()),
         Key::Char('r') => view.is_reversed = !view.is_reversed,
         Key::Char('s') => {
-            let at = Column::ALL.iter().position(|column| *column == view.sort).unwrap_or(0);
-            view.sort = Column::ALL[(at + 1) % Column::ALL.len()];
+            let at = Column::ALL.iter().position(|(column, _)| *column == view.sort).unwrap_or(0);
+            view.sort = Column::ALL[(at + 1) % Column::ALL.len()].0;
         }
         Key::Escape | Key::Backspace if view.open.is_some() => {
             view.open = None;

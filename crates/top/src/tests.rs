@@ -289,10 +289,10 @@ fn decisions_are_told_when_they_change_and_not_with_every_look() {
 fn what_a_guest_is_shown_with_is_what_the_reports_say() {
     let sample = sample(0);
     let seen = sample.seen(&sample.ps.guests[1]);
-    assert_eq!(seen.text("cpu_percent"), "10.3");
-    assert_eq!(seen.text("cpu_wait_percent"), "0.5");
+    assert_eq!(reports::shown(seen.field("cpu_percent"), 1), "10.3");
+    assert_eq!(reports::shown(seen.field("cpu_wait_percent"), 1), "0.5");
     // Nothing is known of one that was not looked at: not even that it did nothing.
-    assert_eq!(sample.seen(&sample.ps.guests[3]).text("cpu_percent"), "-");
+    assert_eq!(sample.seen(&sample.ps.guests[3]).field("cpu_percent"), None);
 }
 
 /// The other ways in which one guest is shown: what cannot be had says why.

@@ -5,9 +5,10 @@ use super::sample::Seen;
 use reports::Pattern;
 
 /// A screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
     /// The host.
+    #[default]
     Overview,
     /// All guests.
     Guests,
@@ -18,10 +19,11 @@ pub enum Shown {
 }
 
 /// What guests are sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Column {
     Name,
     State,
+    #[default]
     Cpu,
     Wait,
     Ratio,
@@ -34,36 +36,20 @@ pub(super) enum Column {
 }
 
 impl Column {
-    pub(super) const ALL: [Column; 11] = [
-        Column::Name,
-        Column::State,
-        Column::Cpu,
-        Column::Wait,
-        Column::Ratio,
-        Column::Has,
-        Column::Of,
-        Column::Resident,
-        Column::Available,
-        Column::Need,
-        Column::Pressure,
+    /// Each with its head, from the left to the right.
+    pub(super) const ALL: [(Column, &str); 11] = [
+        (Column::Name, "GUEST"),
+        (Column::State, "STATE"),
+        (Column::Cpu, "CPU%"),
+        (Column::Wait, "STL%"),
+        (Column::Ratio, "T:V"),
+        (Column::Has, "HAS"),
+        (Column::Of, "OF"),
+        (Column::Resident, "RES"),
+        (Column::Available, "AVAIL"),
+        (Column::Need, "NEED"),
+        (Column::Pressure, "PSI%"),
     ];
-
-    /// Its head.
-    pub(super) fn head(self) -> &'static str {
-        match self {
-            Column::Name => "GUEST",
-            Column::State => "STATE",
-            Column::Cpu => "CPU%",
-            Column::Wait => "STL%",
-            Column::Ratio => "T:V",
-            Column::Has => "HAS",
-            Column::Of => "OF",
-            Column::Resident => "RES",
-            Column::Available => "AVAIL",
-            Column::Need => "NEED",
-            Column::Pressure => "PSI%",
-        }
-    }
 
     /// The number in it. Of a guest that has not run the monitor may know nothing new: then
     /// what the manager last knew stands in.
@@ -89,7 +75,7 @@ impl Column {
 }
 
 /// What is shown, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) shown: Shown,
     /// The one guest that is looked at, on the screen of guests.
@@ -113,20 +99,7 @@ pub(super) struct View {
 impl View {
     /// A screen as it is at first.
     pub(super) fn new(shown: Shown, filter: &str) -> View {
-        View {
-            shown,
-            open: None,
-            selected: None,
-            scroll: 0,
-            sort: Column::Cpu,
-            is_reversed: false,
-            filter: filter.to_owned(),
-            typed: None,
-            is_frozen: false,
-            has_help: false,
-            is_over: false,
-            travel: 0,
-        }
+        View { shown, filter: filter.to_owned(), ..View::default() }
     }
 
     /// The guests, filtered and sorted. Numbers come with the greatest first, names with the

@@ -25,6 +25,7 @@ mod schema;
 mod sql;
 mod tell;
 
+pub use calendar::Period;
 pub use keep::Keep;
 pub use read::{Records, STEPS_MAX, Span};
 pub use recorder::Recorder;

@@ -5,10 +5,10 @@ use super::super::sample::{Process, Sample, Seen};
 use super::super::vcpus::Share;
 use super::super::view::View;
 use super::decisions;
-use super::room::{Room, last, name, size_of, wrapped};
+use super::room::{Room, fill, last, name, size_of, wrapped};
 use base::plain;
 use model::clause::Clause;
-use reports::shown;
+use reports::{Scope, shown};
 
 /// So many lines of virtual CPUs, processes and wakers are shown where there is no room for
 /// more, and where there is.
@@ -68,15 +68,15 @@ fn who(guest: &Seen<'_>) -> String {
 }
 
 fn cpu(guest: &Seen<'_>) -> String {
-    format!(
-        "CPU      {} %   T:V {}   {} vCPUs, {} in queue   {} wakes/min of {} ms",
-        guest.text("cpu_percent"),
-        guest.text("t_v_ratio"),
-        guest.text("vcpus"),
-        guest.text("in_queue"),
-        guest.text("wakes_per_min"),
-        guest.text("wake_cpu_ms"),
+    fields(
+        guest,
+        "CPU      {cpu_percent} %   T:V {t_v_ratio}   {vcpus} vCPUs, {in_queue} in queue   \
+         {wakes_per_min} wakes/min of {wake_cpu_ms} ms",
     )
+}
+
+fn fields(guest: &Seen<'_>, line: &str) -> String {
+    fill(line, Scope::Guest, |id| guest.field(id))
 }
 
 /// What each virtual CPU ran, and waited for a CPU of the host, in percent.
@@ -126,25 +126,13 @@ fn vcpus(
 }
 
 fn waits(guest: &Seen<'_>) -> [String; 2] {
-    let text = |id| guest.text(id);
     [
-        format!(
-            "WAITS %  run {}  emulation {}  poll {}  CPU {}  page {}  I/O {}",
-            text("run_percent"),
-            text("emulation_percent"),
-            text("halt_poll_percent"),
-            text("cpu_wait_percent"),
-            text("page_wait_percent"),
-            text("io_wait_percent"),
-        ),
-        format!(
-            "         limit {}  idle {}  other {}   sum {}",
-            text("limit_percent"),
-            text("idle_percent"),
-            text("other_percent"),
-            text("states_percent"),
-        ),
+        "WAITS %  run {run_percent}  emulation {emulation_percent}  poll {halt_poll_percent}  \
+         CPU {cpu_wait_percent}  page {page_wait_percent}  I/O {io_wait_percent}",
+        "         limit {limit_percent}  idle {idle_percent}  other {other_percent}   \
+         sum {states_percent}",
     ]
+    .map(|line| fields(guest, line))
 }
 
 fn memory(guest: &Seen<'_>) -> [String; 2] {
@@ -163,41 +151,35 @@ fn memory(guest: &Seen<'_>) -> [String; 2] {
             bytes(row.resident_bytes),
         ),
         format!(
-            "         available {}   needs {}   swapped {}   KSM {}   reported {}   faults {} /s",
+            "         available {}   needs {}   swapped {}   KSM {}   reported {}   faults {}",
             bytes(row.available_bytes),
             bytes(row.need_bytes),
             bytes(row.swapped_bytes),
-            guest.text("merged_mib"),
+            fields(guest, "{merged_mib}"),
             known(row.reported_bytes),
-            guest.text("host_faults_per_s"),
+            fields(guest, "{host_faults_per_s} /s"),
         ),
     ]
 }
 
-fn inside(guest: &Seen<'_>) -> Vec<String> {
-    let text = |id| guest.text(id);
+fn inside(guest: &Seen<'_>) -> [String; 2] {
     let age = guest.row.age_ms.map(|ms| ms as f64 / 1000.0);
-    let mut lines = vec![format!(
-        "INSIDE   available {}   cache {}   swap {} of {}   waits {} %  full {} %",
-        text("own_available_mib"),
-        text("own_cached_mib"),
-        text("own_swap_used_mib"),
-        text("own_swap_mib"),
-        text("own_psi_some_percent"),
-        text("own_psi_full_percent"),
-    )];
-    lines.push(match guest.row.daemon {
-        true => format!(
-            "         refaults {} + {} /s   busy {} %   stolen {} %   told {} s ago",
-            text("own_refault_file_pages_per_s"),
-            text("own_refault_anonymous_pages_per_s"),
-            text("own_busy_percent"),
-            text("own_steal_percent"),
-            shown(age, 1),
-        ),
-        false => "         no daemon in it tells of more than its balloon does".to_owned(),
-    });
-    lines
+    let inside = fields(
+        guest,
+        "INSIDE   available {own_available_mib}   cache {own_cached_mib}   \
+         swap {own_swap_used_mib} of {own_swap_mib}   \
+         waits {own_psi_some_percent} %  full {own_psi_full_percent} %",
+    );
+    if !guest.row.daemon {
+        return [inside, "         no daemon in it tells of more than its balloon does".to_owned()];
+    }
+    let told = fields(
+        guest,
+        "         refaults {own_refault_file_pages_per_s} + \
+         {own_refault_anonymous_pages_per_s} /s   \
+         busy {own_busy_percent} %   stolen {own_steal_percent} %",
+    );
+    [inside, format!("{told}   told {} s ago", shown(age, 1))]
 }
 
 /// Its greatest processes, and who wakes it most: the same processes in another order, as its

@@ -49,14 +49,14 @@ fn width(column: Column) -> usize {
 
 fn head(view: &View, name_width: usize) -> String {
     let mut line = String::new();
-    for column in Column::ALL {
+    for (column, head) in Column::ALL {
         // The order is told by a sign before the head.
         let sign = match (column == view.sort, view.is_reversed) {
             (false, _) => "",
             (true, false) => "*",
             (true, true) => "^",
         };
-        let head = format!("{sign}{}", column.head());
+        let head = format!("{sign}{head}");
         match column {
             Column::Name => line.push_str(&format!(" {head:<name_width$}")),
             Column::State => line.push_str(&format!(" {head:<STATE_WIDTH$}")),
@@ -68,7 +68,7 @@ fn head(view: &View, name_width: usize) -> String {
 
 fn row(guest: &Seen<'_>, name_width: usize, room: &Room<'_>) -> String {
     let mut line = String::new();
-    for column in Column::ALL {
+    for (column, _) in Column::ALL {
         let value = column.number(guest);
         let text = match column {
             Column::Name => {

@@ -1,8 +1,8 @@
 //! What the host's memory is used for, and the tiers below it.
 
 use super::super::sample::Sample;
-use super::room::{Room, name, size};
-use reports::shown;
+use super::room::{Room, fill, name, size};
+use reports::{Scope, shown};
 
 /// A part with all of the memory has so long a bar.
 const BAR: usize = 14;
@@ -36,28 +36,16 @@ pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
         lines.push(format!("  {}  {}", parts[0], parts[1]));
     }
     lines.push(String::new());
-    let host = |id| shown(sample.host(id), 1);
-    lines.push(format!(
-        "RECLAIM  swap {}  zswap {}  kswapd {} pages/s   stalls {} /s   age {} s",
-        host("swap_pages_per_s"),
-        host("zswap_pages_per_s"),
-        host("kswapd_pages_per_s"),
-        host("stalls_per_s"),
-        shown(sample.host("turn_s"), 0),
-    ));
-    lines.push(format!(
-        "REFAULT  file {}  anonymous {} pages/s   major faults {} /s   OOM kills {}",
-        host("refault_file_pages_per_s"),
-        host("refault_anonymous_pages_per_s"),
-        host("major_faults_per_s"),
-        shown(sample.host("oom_kills"), 0),
-    ));
-    lines.push(format!(
-        "KSM      {} MiB saved   {} share a page   {} ms/min",
-        size(sample.host("ksm_saved_mib")),
-        host("ksm_ratio"),
-        host("ksm_ms_per_min"),
-    ));
+    let reclaim = [
+        "RECLAIM  swap {swap_pages_per_s}  zswap {zswap_pages_per_s}  \
+         kswapd {kswapd_pages_per_s} pages/s   stalls {stalls_per_s} /s   age {turn_s} s",
+        "REFAULT  file {refault_file_pages_per_s}  \
+         anonymous {refault_anonymous_pages_per_s} pages/s   \
+         major faults {major_faults_per_s} /s   OOM kills {oom_kills}",
+        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
+         {ksm_ms_per_min} ms/min",
+    ];
+    lines.extend(reclaim.map(|line| fill(line, Scope::Host, |id| sample.host(id))));
     lines.push(String::new());
     lines.extend(tiers(sample));
     lines

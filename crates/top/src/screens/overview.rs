@@ -4,32 +4,25 @@ use super::super::model::{HISTORY, Model};
 use super::super::sample::Sample;
 use super::super::view::{Shown, View};
 use super::guests;
-use super::room::{Room, bars, name, size, size_of};
+use super::room::{Room, bars, fill, name, size, size_of};
 use manager::control::KsmPhase;
-use reports::shown;
+use reports::{Scope, shown};
 
 /// CPU, memory, what is waited for, what is below memory, guests, and who of them is busiest.
 pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<String> {
-    let host = |id| shown(sample.host(id), 1);
-    let mib = |id| size(sample.host(id));
+    let host = |line| fill(line, Scope::Host, |id| sample.host(id));
     let row = &sample.ps.host;
     // A recording has no settings.
     let known = |bytes: u64| (!sample.is_recorded() || bytes > 0).then_some(bytes);
     let mut lines = vec![
-        format!(
-            "CPU      {} %  of {} CPUs   guests {} %   stolen from us {} %   wakes {} /s",
-            host("busy_percent"),
-            shown(sample.host("cpus"), 0),
-            host("virtual_percent"),
-            host("steal_percent"),
-            host("wakes_per_s"),
+        host(
+            "CPU      {busy_percent} %  of {cpus} CPUs   guests {virtual_percent} %   \
+             stolen from us {steal_percent} %   wakes {wakes_per_s} /s",
         ),
         format!("         {:>HISTORY$}", bars(model.busy.iter().copied(), 100.0, room.look)),
         format!(
-            "Memory   {} MiB   available {}   free {}   wanted {}   reserve {}",
-            mib("total_mib"),
-            mib("available_mib"),
-            mib("free_mib"),
+            "{}   wanted {}   reserve {}",
+            host("Memory   {total_mib} MiB   available {available_mib}   free {free_mib}"),
             size_of(known(row.set_point_bytes)),
             size_of(known(row.reserve_bytes)),
         ),
@@ -39,29 +32,25 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
         ),
     ];
     lines.push(swap(sample));
-    lines.push(format!(
-        "Waits    CPU {} %   memory {} %  full {} %   I/O {} %  full {} %   stalls {} /s",
-        host("psi_cpu_percent"),
-        host("psi_memory_percent"),
-        host("psi_memory_full_percent"),
-        host("psi_io_percent"),
-        host("psi_io_full_percent"),
-        host("stalls_per_s"),
+    lines.push(host(
+        "Waits    CPU {psi_cpu_percent} %   \
+         memory {psi_memory_percent} %  full {psi_memory_full_percent} %   \
+         I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
     ));
     let unless_told = if sample.is_recorded() { "" } else { "left as it is" };
     lines.push(format!(
-        "KSM      {} MiB saved   {} share a page   {} ms/min   {}",
-        mib("ksm_saved_mib"),
-        host("ksm_ratio"),
-        host("ksm_ms_per_min"),
+        "{}   {}",
+        host(
+            "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
+             {ksm_ms_per_min} ms/min"
+        ),
         name(sample.ps.ksm.phase.map_or(unless_told, KsmPhase::name), 20),
     ));
     lines.push(tiers(sample));
     lines.push(inhabitants(sample));
     lines.push(format!(
-        "pinhead  {} ms/min   {} MiB   a look takes {} ms",
-        host("manager_ms_per_min"),
-        mib("manager_mib"),
+        "{}   a look takes {} ms",
+        host("pinhead  {manager_ms_per_min} ms/min   {manager_mib} MiB"),
         shown(sample.round_us.map(|us| us as f64 / 1000.0), 1),
     ));
     lines.push(String::new());

@@ -2,7 +2,7 @@
 
 use base::plain;
 use manager::control::SizeAction;
-use reports::{Zone, clock_text, shown};
+use reports::{Measure, Scope, Zone, clock_text, shown};
 
 /// How lines are to look.
 pub(crate) struct Look<'a> {
@@ -56,6 +56,17 @@ pub(super) fn size(mib: Option<f64>) -> String {
 
 pub(super) fn size_of(bytes: Option<u64>) -> String {
     size(bytes.map(|bytes| bytes as f64 / 1_048_576.0))
+}
+
+/// A line with a field of the reports in place of each name in braces.
+pub(super) fn fill(line: &str, scope: Scope, value: impl Fn(&str) -> Option<f64>) -> String {
+    let text = |id| match reports::field(scope, id) {
+        Some(field) if field.unit == Measure::Mib => size(value(id)),
+        field => shown(value(id), field.map_or(0, |field| field.decimals)),
+    };
+    // Texts and names take turns.
+    let pieces = line.split(['{', '}']).enumerate();
+    pieces.map(|(at, piece)| if at % 2 == 0 { piece.to_owned() } else { text(piece) }).collect()
 }
 
 /// A name that was chosen outside, in just so many columns.

@@ -19,15 +19,13 @@ use super::past;
 use super::sample::Sample;
 use crate::Error;
 use base::duration::{MINUTE_MS, SECOND_MS};
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use manager::control::SizeAction;
 use model::clause::Clause;
 use model::{Interval, Parts};
 use rows::Ids;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use store::{Journal, Range, Records, Span};
+use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
@@ -124,7 +122,8 @@ impl Tape {
 
     /// How long the interval at a time is.
     fn length_ms(&self, at_ms: i64) -> i64 {
-        if self.step_ms < MINUTE_MS || day_file(self.records.dir(), at_ms).exists() {
+        let day = self.records.dir().join(Period::day_of(at_ms).file());
+        if self.step_ms < MINUTE_MS || day.exists() {
             return self.step_ms;
         }
         self.step_ms.max(QUARTER_MS)
@@ -233,34 +232,11 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match name.strip_suffix(".db") {
-        Some("raw") => Ok((dir.into(), None)),
-        Some(stem) if let Some(within) = time_of(stem) => Ok((dir.into(), Some(within))),
+    match (name, Period::of_file(name)) {
+        ("raw.db", _) => Ok((dir.into(), None)),
+        (_, Some(period)) => Ok((dir.into(), Some((period.begin_ms(), period.end_ms())))),
         _ => Err(Error::NoRecording(path.into())),
     }
-}
-
-/// The day or the month that a file's name tells, in UTC.
-fn time_of(stem: &str) -> Option<(i64, i64)> {
-    let ms = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond());
-    let (first, next) = match stem.len() {
-        10 => {
-            let day: Date = stem.parse().ok()?;
-            (day, day.tomorrow().ok()?)
-        }
-        7 => {
-            let first: Date = format!("{stem}-01").parse().ok()?;
-            (first, first.last_of_month().tomorrow().ok()?)
-        }
-        _ => return None,
-    };
-    Some((ms(first)?, ms(next)?))
-}
-
-/// Where minutes of a time are.
-fn day_file(dir: &Path, at_ms: i64) -> PathBuf {
-    let day = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
-    dir.join(format!("{}.db", day.strftime("%Y-%m-%d")))
 }
 
 /// Where the journal of a recording may be: the manager has its recordings beside it, and who
