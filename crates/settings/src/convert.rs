@@ -1,6 +1,8 @@
 //! From a value of TOML to one of the right kind, or to what is wrong with it.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use base::duration::parse_ms;
 use base::{Bad, Bytes, parse_size};
@@ -99,16 +101,63 @@ pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
 }
 
 /// A whole number within a range.
-pub fn number(value: &DeValue<'_>, range: RangeInclusive<u32>) -> Converted<u32> {
-    let (low, high) = (range.start(), range.end());
-    let help = format!("write a whole number from {low} to {high}, without quotes");
-    let DeValue::Integer(number) = value else {
-        return wrong(format!("{} where a number belongs", kind(value)), &help);
-    };
-    let parsed = u32::from_str_radix(number.as_str(), number.radix()).ok();
-    match parsed.filter(|parsed| range.contains(parsed)) {
-        Some(parsed) => Ok(parsed),
-        None => wrong(format!("{} is out of range", shown(number.as_str())), &help),
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&DeValue<'_>) -> Converted<T>
+where
+    T: Copy + Display + PartialOrd + TryFrom<u32>,
+{
+    move |value| {
+        let (low, high) = (range.start(), range.end());
+        let help = format!("write a whole number from {low} to {high}, without quotes");
+        let DeValue::Integer(number) = value else {
+            return wrong(format!("{} where a number belongs", kind(value)), &help);
+        };
+        let parsed = u32::from_str_radix(number.as_str(), number.radix()).ok();
+        match parsed.and_then(|parsed| T::try_from(parsed).ok()) {
+            Some(parsed) if range.contains(&parsed) => Ok(parsed),
+            _ => wrong(format!("{} is out of range", shown(number.as_str())), &help),
+        }
+    }
+}
+
+/// One of some words.
+pub fn one_of<T: Copy, const N: usize>(
+    what: &'static str,
+    known: [(&'static str, T); N],
+) -> impl Fn(&DeValue<'_>) -> Converted<T> {
+    move |value| {
+        let text = words(value)?;
+        let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        found.ok_or_else(|| {
+            let names = known.map(|(name, _)| format!("\"{name}\""));
+            let message = format!("no {what} `{}`", shown(&text));
+            Wrong { message, help: format!("there are {}", names.join(", ")) }
+        })
+    }
+}
+
+/// A value of this kind for which something holds.
+pub fn checked<T>(
+    convert: impl Fn(&DeValue<'_>) -> Converted<T>,
+    holds: impl Fn(&T) -> bool,
+    message: &'static str,
+    help: &'static str,
+) -> impl Fn(&DeValue<'_>) -> Converted<T> {
+    move |value| match convert(value)? {
+        value if holds(&value) => Ok(value),
+        _ => wrong(message.to_owned(), help),
+    }
+}
+
+/// A path, which may be relative.
+pub fn path(value: &DeValue<'_>) -> Converted<PathBuf> {
+    words(value).map(PathBuf::from)
+}
+
+/// A list of tables. They have places of their own: [`crate::Reader::nested`] reads them.
+pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T>> {
+    move |value| match value {
+        DeValue::Array(_) => Ok(Vec::new()),
+        _ => wrong(format!("{} where a list belongs", kind(value)), help),
     }
 }
 

@@ -24,10 +24,15 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault at these bytes of the text.
-    pub fn new(text: &str, span: Range<usize>, key: &str, message: String) -> Fault {
-        let start = floor(text, span.start);
-        let span = start..floor(text, span.end.max(start));
+    pub(crate) fn new(
+        text: &str,
+        span: Range<usize>,
+        key: &str,
+        message: String,
+        help: Option<&str>,
+    ) -> Fault {
+        let start = text.floor_char_boundary(span.start);
+        let span = start..text.floor_char_boundary(span.end.max(start));
         let before = text.get(..start).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Fault {
@@ -36,24 +41,9 @@ impl Fault {
             span,
             key: key.to_owned(),
             message,
-            help: None,
+            help: help.map(str::to_owned),
         }
     }
-
-    /// The same, with what would be right.
-    pub fn help(mut self, help: impl Into<String>) -> Fault {
-        self.help = Some(help.into());
-        self
-    }
-}
-
-/// The character's start at or before this byte.
-fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 impl fmt::Display for Fault {

@@ -1,38 +1,43 @@
-//! Takes known keys out of a text, and tells of all that is not as it should be.
+//! Takes known keys out of a text, and reports all that is not as it should be.
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::convert::{Converted, kind, shown};
 use crate::fault::{ERRORS_MAX, Fault};
-use crate::keys::Section;
+use crate::table::{Section, Table};
 
-/// A value and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed<T> {
-    /// The value.
-    pub value: T,
-    /// Its bytes in the text.
-    pub span: Range<usize>,
-}
-
-/// A value that may not have been given.
-pub type Maybe<T> = Option<Typed<T>>;
-
-/// Reads one text. A key that is wrong is told and left out, so that the others are looked at too.
+/// Reads one text. A key that is wrong is reported and left out, so that the others are looked at
+/// too.
 #[derive(Debug)]
 pub struct Reader<'a> {
     text: &'a str,
     faults: Vec<Fault>,
 }
 
-/// The entries of one table, of which the unknown ones have been told.
-#[derive(Clone, Copy, Debug)]
-pub struct Entries<'a, 'i> {
-    /// The table's name.
-    pub section: &'static str,
-    table: &'a DeTable<'i>,
+/// The entries of one table; none if it is not in the file.
+#[derive(Clone, Debug)]
+pub struct Entries<'t, 'i> {
+    section: &'static str,
+    table: Option<&'t DeTable<'i>>,
+    /// Where the table begins.
+    pub span: Range<usize>,
+}
+
+impl<'t, 'i> Entries<'t, 'i> {
+    /// A key's value, right or wrong.
+    pub fn get(&self, key: &str) -> Option<&'t Spanned<DeValue<'i>>> {
+        let mut all = self.table.into_iter().flatten();
+        all.find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    /// A key with the name of its table.
+    fn path(&self, key: &str) -> String {
+        let dot = if self.section.is_empty() { "" } else { "." };
+        format!("{}{dot}{key}", self.section)
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -41,156 +46,195 @@ impl<'a> Reader<'a> {
         Reader { text, faults: Vec::new() }
     }
 
-    /// The text as a tree; `None` if it is no TOML. A tree that was patched up would be blamed for
-    /// what is not in the text.
-    pub fn tree(&mut self) -> Option<DeTable<'a>> {
+    /// The text as a tree; an empty one if it is no TOML: one that was patched up would be blamed
+    /// for what is not in the text. Reports top names that no section has.
+    pub fn tree(&mut self, sections: &[Section]) -> DeTable<'a> {
         let (tree, errors) = DeTable::parse_recoverable(self.text);
         for error in errors.iter().take(ERRORS_MAX) {
             let span = error.span().unwrap_or(0..0);
             // It may quote the text.
             let words = error.message().trim().replace(char::is_control, " ");
-            self.tell(span, "", format!("this is no TOML: {words}"), None);
+            self.fault(span, "", format!("this is no TOML: {words}"), None);
         }
-        errors.is_empty().then(|| tree.into_inner())
+        if !errors.is_empty() {
+            return DeTable::new();
+        }
+        let top = sections.iter().filter(|section| section.name.is_empty());
+        let keys: Vec<&str> = top.flat_map(|top| top.keys).map(|key| key.name).collect();
+        let what = if keys.is_empty() { "table" } else { "key or table" };
+        let tables = sections.iter().map(|section| section.name);
+        let tables = tables.filter(|name| !name.is_empty() && !name.contains('.'));
+        let known: Vec<&str> = keys.into_iter().chain(tables).collect();
+        self.check_names(tree.get_ref(), "", what, &known);
+        tree.into_inner()
     }
 
-    /// The text that is read.
-    pub fn text(&self) -> &'a str {
-        self.text
-    }
-
-    /// All that was wrong, in the order of the text.
-    pub fn into_faults(mut self) -> Vec<Fault> {
+    /// What was read, or all that was wrong, in the order of the text.
+    pub fn finish<T>(mut self, read: T) -> Result<T, Vec<Fault>> {
         self.faults.sort_by_key(|fault| fault.span.start);
-        self.faults
+        if self.faults.is_empty() { Ok(read) } else { Err(self.faults) }
     }
 
-    /// How many faults were told so far.
-    pub fn faults(&self) -> usize {
-        self.faults.len()
+    /// True if nothing was wrong so far.
+    pub fn is_ok(&self) -> bool {
+        self.faults.is_empty()
     }
 
-    /// Tells of a fault.
-    pub fn tell(&mut self, span: Range<usize>, key: &str, message: String, help: Option<String>) {
+    /// Reports a fault.
+    pub fn fault(&mut self, span: Range<usize>, key: &str, message: String, help: Option<&str>) {
         if self.faults.len() < ERRORS_MAX {
-            let fault = Fault::new(self.text, span, key, message);
-            self.faults.push(Fault { help, ..fault });
+            self.faults.push(Fault::new(self.text, span, key, message, help));
         }
     }
 
-    /// A table's entries. Complains about keys that its section does not know.
-    pub fn entries<'t, 'i>(
-        &mut self,
-        section: &'static Section,
-        table: &'t DeTable<'i>,
-    ) -> Entries<'t, 'i> {
-        for name in table.keys() {
-            let known = section.keys.iter().map(|key| key.name);
-            if known.clone().all(|key| key != name.get_ref().as_ref()) {
-                self.unknown(name.span(), section.name, name.get_ref(), "key", known.collect());
+    /// Reports a fault of the first key, at the place of the first of the keys that was given and
+    /// is right by itself. If none is, defaults are not to be blamed for it.
+    pub fn refuse(&mut self, at: &Entries<'_, '_>, keys: &[&str], message: String, help: &str) {
+        let span = keys.iter().find_map(|key| self.place(at, key));
+        if let (Some(span), [key, ..]) = (span, keys) {
+            self.fault(span, &at.path(key), message, Some(help));
+        }
+    }
+
+    /// Where a key's value stands, if it was given and is right by itself.
+    pub fn place(&self, at: &Entries<'_, '_>, key: &str) -> Option<Range<usize>> {
+        let span = at.get(key)?.span();
+        self.faults.iter().all(|fault| fault.span != span).then_some(span)
+    }
+
+    /// What stands above all tables.
+    pub fn top<'t, 'i, T: Table>(&mut self, tree: &'t DeTable<'i>) -> (T, Entries<'t, 'i>) {
+        let at = Entries { section: "", table: Some(tree), span: 0..0 };
+        (T::read(self, &at), at)
+    }
+
+    /// A table such as `[host]`.
+    pub fn table<'t, 'i, T: Table>(&mut self, tree: &'t DeTable<'i>) -> (T, Entries<'t, 'i>) {
+        let section = T::SECTION.name;
+        let mut at = Entries { section, table: None, span: 0..0 };
+        if let Some((name, value)) = tree.iter().find(|(name, _)| name.get_ref() == section) {
+            match value.get_ref() {
+                DeValue::Table(table) => at.table = Some(table),
+                other => {
+                    let message = format!("{} where a table belongs", kind(other));
+                    let help = format!("write [{section}] and its keys below it");
+                    self.fault(name.span(), section, message, Some(&help));
+                }
             }
         }
-        Entries { section: section.name, table }
+        (self.entries(&at), at)
     }
 
-    /// Complains about a name that nobody knows.
-    pub fn unknown(
+    /// The tables of a list such as `[[class]]`, at most so many.
+    pub fn tables<'t, 'i, T: Table>(
         &mut self,
-        span: Range<usize>,
-        of: &str,
-        name: &str,
-        what: &str,
-        known: Vec<&str>,
-    ) {
-        let near = base::nearest(name, known.iter().copied());
-        let help = match near.first() {
-            Some(near) => format!("is it `{near}`?"),
-            None => format!("there are {}", known.join(", ")),
-        };
-        let place = if of.is_empty() { String::new() } else { format!(" in [{of}]") };
-        let message = format!("no {what} `{}` is known{place}", shown(name));
-        self.tell(span, of, message, Some(help));
-    }
-
-    /// Takes one key; `None` if it is not there, or is wrong and was told.
-    pub fn take<T>(
-        &mut self,
-        entries: &Entries<'_, '_>,
-        key: &str,
-        convert: impl FnOnce(&DeValue<'_>) -> Converted<T>,
-    ) -> Maybe<T> {
-        let mut all = entries.table.iter();
-        let (_, value) = all.find(|(name, _)| name.get_ref().as_ref() == key)?;
-        match convert(value.get_ref()) {
-            Ok(converted) => Some(Typed { value: converted, span: value.span() }),
-            Err(wrong) => {
-                let section = entries.section;
-                let dot = if section.is_empty() { "" } else { "." };
-                self.tell(
-                    value.span(),
-                    &format!("{section}{dot}{key}"),
-                    wrong.message,
-                    Some(wrong.help),
-                );
-                None
-            }
-        }
-    }
-}
-
-impl Reader<'_> {
-    /// A top table such as `[host]`; `None` if something else stands there, which is told.
-    pub fn table<'t, 'i>(
-        &mut self,
-        section: &'static Section,
-        place: Range<usize>,
-        value: &'t DeValue<'i>,
-    ) -> Option<Entries<'t, 'i>> {
-        let DeValue::Table(table) = value else {
-            let message = format!("{} where a table belongs", kind(value));
-            let help = format!("write [{}] and its keys below it", section.name);
-            self.tell(place, section.name, message, Some(help));
-            return None;
-        };
-        Some(self.entries(section, table))
-    }
-
-    /// The tables of a list such as `[[class]]`, at most so many, each with its place.
-    pub fn tables<'t, 'i>(
-        &mut self,
-        section: &'static Section,
-        place: Range<usize>,
-        value: &'t DeValue<'i>,
+        tree: &'t DeTable<'i>,
         most: usize,
-    ) -> Vec<(Range<usize>, &'t DeTable<'i>)> {
-        let name = section.name;
-        let DeValue::Array(tables) = value else {
-            let help = format!("write [[{name}]], with two brackets: there may be several");
-            let message = "this is one table, and not a list of them".to_owned();
-            self.tell(place, name, message, Some(help));
+    ) -> Vec<(T, Entries<'t, 'i>)> {
+        let section = T::SECTION.name;
+        let Some((name, value)) = tree.iter().find(|(name, _)| name.get_ref() == section) else {
             return Vec::new();
         };
-        if let Some(extra) = tables.get(most) {
-            self.tell(extra.span(), name, format!("more than {most} {name}es"), None);
+        let DeValue::Array(values) = value.get_ref() else {
+            let help = format!("write [[{section}]], with two brackets: there may be several");
+            let message = "this is one table, and not a list of them".to_owned();
+            self.fault(name.span(), section, message, Some(&help));
+            return Vec::new();
+        };
+        self.list(values, [section, &format!("{section}es")], most, None)
+    }
+
+    /// The tables of a list that is the value of a key; its kind has seen that it is a list.
+    pub fn nested<'t, 'i, T: Table>(
+        &mut self,
+        at: &Entries<'t, 'i>,
+        key: &str,
+        name: &str,
+        most: usize,
+        help: &str,
+    ) -> Vec<(T, Entries<'t, 'i>)> {
+        match at.get(key).map(Spanned::get_ref) {
+            Some(DeValue::Array(values)) => self.list(values, [name, key], most, Some(help)),
+            _ => Vec::new(),
+        }
+    }
+
+    fn list<'t, 'i, T: Table>(
+        &mut self,
+        values: &'t [Spanned<DeValue<'i>>],
+        [one, many]: [&str; 2],
+        most: usize,
+        help: Option<&str>,
+    ) -> Vec<(T, Entries<'t, 'i>)> {
+        let section = T::SECTION.name;
+        if let Some(extra) = values.get(most) {
+            self.fault(extra.span(), section, format!("more than {most} {many}"), None);
         }
         let mut found = Vec::new();
-        for value in tables.iter().take(most) {
+        for value in values.iter().take(most) {
             match value.get_ref() {
-                DeValue::Table(table) => found.push((value.span(), table)),
+                DeValue::Table(table) => {
+                    let at = Entries { section, table: Some(table), span: value.span() };
+                    found.push((self.entries(&at), at));
+                }
                 other => {
-                    let message = format!("{} where a {name} belongs", kind(other));
-                    self.tell(value.span(), name, message, None);
+                    let message = format!("{} where a {one} belongs", kind(other));
+                    self.fault(value.span(), section, message, help);
                 }
             }
         }
         found
     }
-}
 
-impl<'t, 'i> Entries<'t, 'i> {
-    /// The raw value of a key, with its place.
-    pub fn get(&self, key: &str) -> Option<&'t toml::Spanned<DeValue<'i>>> {
-        let mut all = self.table.iter();
-        all.find(|(name, _)| name.get_ref().as_ref() == key).map(|(_, value)| value)
+    fn entries<T: Table>(&mut self, at: &Entries<'_, '_>) -> T {
+        if let Some(table) = at.table {
+            let known: Vec<&str> = T::SECTION.keys.iter().map(|key| key.name).collect();
+            self.check_names(table, at.section, "key", &known);
+        }
+        T::read(self, at)
+    }
+
+    /// Reports names that nobody knows.
+    fn check_names(&mut self, table: &DeTable<'_>, of: &str, what: &str, known: &[&str]) {
+        for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
+            let help = match base::nearest(name.get_ref(), known.iter().copied()).first() {
+                Some(near) => format!("is it `{near}`?"),
+                None => format!("there are {}", known.join(", ")),
+            };
+            let place = if of.is_empty() { String::new() } else { format!(" in [{of}]") };
+            let message = format!("no {what} `{}` is known{place}", shown(name.get_ref()));
+            self.fault(name.span(), of, message, Some(&help));
+        }
+    }
+
+    /// Takes one key; `None` if it is not there, or is wrong, which is reported.
+    pub fn take<T>(
+        &mut self,
+        at: &Entries<'_, '_>,
+        key: &str,
+        convert: impl Fn(&DeValue<'_>) -> Converted<T>,
+    ) -> Option<T> {
+        let value = at.get(key)?;
+        let wrong = match convert(value.get_ref()) {
+            Ok(converted) => return Some(converted),
+            Err(wrong) => wrong,
+        };
+        self.fault(value.span(), &at.path(key), wrong.message, Some(&wrong.help));
+        None
+    }
+
+    /// The same, with what holds without the key as it would be written in the file.
+    pub fn take_or<T>(
+        &mut self,
+        at: &Entries<'_, '_>,
+        key: &str,
+        convert: impl Fn(&DeValue<'_>) -> Converted<T>,
+        default: &'static str,
+    ) -> T {
+        self.take(at, key, &convert).unwrap_or_else(|| {
+            let text = DeValue::String(default.into());
+            let value = DeValue::parse(default).map_or(text, Spanned::into_inner);
+            convert(&value).unwrap_or_else(|wrong| unreachable!("{key}: {}", wrong.message))
+        })
     }
 }

@@ -15,9 +15,7 @@ const FIELDS_MAX: usize = 15;
 
 /// Structs with more fields, and why: tables and what stands on the wire or in a file.
 pub const WIDE: &[Exception] = &[
-    ("crates/farm/src/config/raw.rs::RawClass", "a class as FARM.toml has it, a key a field"),
     ("crates/farm/src/config/types.rs::Class", "a class with all its keys, read only"),
-    ("crates/manager/src/config/raw.rs::Raw", "host.toml as it is written, a key a field"),
     ("crates/manager/src/control/scanned.rs::TaskRow", "a row of an answer on the control socket"),
     ("crates/manager/src/control/types.rs::GuestRow", "a row of an answer on the control socket"),
     ("crates/manager/src/control/types.rs::Status", "an answer on the control socket"),

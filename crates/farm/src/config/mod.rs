@@ -1,21 +1,19 @@
 //! `FARM.toml`: classes of guests, and what all of them may use together.
 //!
 //! ```text
-//!   text ─► settings::Reader ─► raw (as typed in) ─► build (checked, filled up) ─► Farm
-//!                └────────── every fault with its line and column ──────┘
+//!   text ─► settings::Reader ─► tables (a row a key) ─► build (checked, filled up) ─► Farm
+//!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
 //! A file is taken whole or not at all, and all its faults are told at once. [`parse`] is a
 //! function of the text alone; [`load`] reads the file.
 
 mod build;
-mod keys;
-mod raw;
+mod kinds;
 mod types;
 
-pub use keys::SECTIONS;
 pub use settings::{FILE_MAX, Fault, Key, LoadError, Section};
-pub use types::{Builtin, Class, Farm, Limits, Port, Probe, Source};
+pub use types::{Builtin, Class, Farm, Limits, Port, Probe, SECTIONS, Source};
 
 use std::path::Path;
 
@@ -26,10 +24,9 @@ const NAMELESS: &str = "farm";
 /// the farm is called if the text does not say.
 pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     let mut reader = settings::Reader::new(text);
-    let raw = raw::read(&mut reader);
-    let farm = build::build(&raw, stem, &mut reader);
-    let faults = reader.into_faults();
-    if faults.is_empty() { Ok(farm) } else { Err(faults) }
+    let tree = reader.tree(SECTIONS);
+    let farm = build::build(&mut reader, &tree, stem);
+    reader.finish(farm)
 }
 
 /// Reads a file. Paths in it are relative to it.

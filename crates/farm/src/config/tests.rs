@@ -42,16 +42,13 @@ args = ["a=1"]
     let web = &farm.classes[0];
     assert_eq!((web.memory_mib, web.memory_min_mib, web.zram_mib), (96, Some(32), 64));
     assert_eq!((web.cpus, web.shares, web.arch), (1, 100, Arch::X86_64));
-    assert_eq!(web.source, Source::Builtin(Builtin::Web));
+    assert_eq!(web.source(), Source::Builtin(Builtin::Web));
     assert_eq!((web.ports[0].probe, web.ports[1].probe), (Probe::Http, Probe::None));
     assert_eq!((web.guest_name(7), web.host_port(&web.ports[0], 7)), ("web7".into(), 18006));
     let farm = farm.below(Path::new("/dir"));
-    let Source::Files { kernel, initramfs, disk } = &farm.classes[1].source else { panic!() };
+    let Source::Files { kernel, initramfs, disk } = farm.classes[1].source() else { panic!() };
     assert_eq!(kernel, Path::new("/dir/k"));
-    assert_eq!(
-        (initramfs.as_path(), disk.as_deref()),
-        ("/i".as_ref(), Some("/dir/d.qcow2".as_ref()))
-    );
+    assert_eq!((initramfs, disk), (Path::new("/i"), Some(Path::new("/dir/d.qcow2"))));
     assert_eq!(farm.classes[0].rules.as_deref(), Some("default"), "a preset is no path");
 
     let one = farm.clone().only(&["old".into()]).unwrap();
@@ -65,7 +62,7 @@ fn what_is_left_out_has_a_default() {
     assert_eq!(farm.name, "my-farm");
     let class = &farm.classes[0];
     assert_eq!((class.count, class.memory_mib, class.cpus), (1, 128, 1));
-    assert_eq!(class.source, Source::Builtin(Builtin::Tiny));
+    assert_eq!(class.source(), Source::Builtin(Builtin::Tiny));
     assert!(class.daemon && !class.template && class.ports.is_empty() && class.rules.is_none());
     assert_eq!(parse("[[class]]\nname = 'a'\n", "2.x").unwrap().name, "farm");
 }

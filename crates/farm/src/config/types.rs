@@ -1,9 +1,22 @@
 //! What a `FARM.toml` says, after it was checked.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 use images::Arch;
+use settings::{Section, Table, checked, list, number, one_of, path, size, tables, truth, words};
+
+use super::kinds::{mib, swap};
+
+/// Guests of a farm: beyond it a process runs out of open files before the host out of memory.
+pub(super) const GUESTS_MAX: u32 = 2_000;
+/// A Debian kernel with a shell needs so much to come up at all, and no guest here is larger.
+const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
+/// The line goes through the guest's shell, whose own reader has a limit.
+const COMMAND_MAX: usize = 2_000;
+/// What is said of ports that are not written as they should be.
+pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
 
 /// A farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,73 +29,126 @@ pub struct Farm {
     pub classes: Vec<Class>,
 }
 
-/// What all guests together may use of the host, and where their memory goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Memory of the host.
-    pub memory: Option<Bytes>,
-    /// Swap in compressed memory of the host.
-    pub zram: Option<Bytes>,
-    /// A swap file behind it.
-    pub swap: Option<Bytes>,
-    /// Whether equal pages are shared.
-    pub ksm: bool,
+settings::table! {
+    /// What stands above all tables.
+    pub struct Top in "" {
+        /// what the farm is called
+        name: Option<String> = words, else "the file's name";
+    }
 }
 
-/// Guests that are alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// Its name, which ends in no digit: with a guest's number behind it, it is the guest's.
-    pub name: String,
-    /// How many guests.
-    pub count: u32,
-    /// Their architecture.
-    pub arch: Arch,
-    /// What they start from.
-    pub source: Source,
-    /// Whether one of them boots and the others go on from its state.
-    pub template: bool,
-    /// Whether each of those has a copy of its memory from the start, and shares nothing.
-    pub copy: bool,
-    /// Whether its guests tell the host which of their memory is free.
-    pub page_reporting: bool,
-    /// CPUs of each.
-    pub cpus: u32,
-    /// Memory of each at most, in MiB.
-    pub memory_mib: u64,
-    /// What each keeps whatever it asks for, in MiB, if that was said.
-    pub memory_min_mib: Option<u64>,
-    /// Its guests' weight against others.
-    pub shares: u32,
-    /// The daemon's rules: a file, or the name of a preset. `None`: rules that never act.
-    pub rules: Option<String>,
-    /// Whether its guests have the daemon.
-    pub daemon: bool,
-    /// Ports that the host reaches.
-    pub ports: Vec<Port>,
-    /// Swap in the guest's own compressed memory, in MiB; 0 is none.
-    pub zram_mib: u64,
-    /// What its application keeps in memory, in MiB, if that was said.
-    pub heap_mib: Option<u64>,
-    /// More words for the kernel.
-    pub args: Vec<String>,
-    /// A line for the shell of each guest when it is ready.
-    pub command: Option<String>,
+settings::table! {
+    /// What all guests together may use of the host, and where their memory goes.
+    #[derive(Default)]
+    pub struct Limits in "limits" {
+        /// what all guests together may have of the host's memory
+        memory: Option<Bytes> = size, else "none";
+        /// swap in compressed memory of the host, of this size
+        zram: Option<Bytes> = size, else "none";
+        /// a swap file of the host behind it, of this size
+        swap: Option<Bytes> = size, else "none";
+        /// whether the host's equal pages are shared
+        ksm: bool = truth, "false";
+    }
+}
+
+settings::table! {
+    /// Guests that are alike.
+    pub struct Class in "class" {
+        /// its guests are called by it and a number: web1, web2
+        name: String = words, else "needed";
+        /// how many guests
+        count: u32 = number(1..=GUESTS_MAX), "1";
+        /// `x86_64` or `s390x`
+        arch: Arch = one_of("architecture", Arch::ALL.map(|arch| (arch.name(), arch))), "x86_64";
+        /// what its guests are made of: the table below
+        image: Builtin = one_of("image", Builtin::ALL.map(|image| (image.name(), image))), "tiny";
+        /// a kernel of your own, instead of `image`
+        kernel: Option<PathBuf> = path, else "none";
+        /// the archive that your kernel starts with
+        initramfs: Option<PathBuf> = path, else "none";
+        /// a disk image, .qcow2, .raw or .img; writes go to an overlay of each guest
+        disk: Option<PathBuf> = path, else "none";
+        /// one guest boots, the others go on from its state; needs the daemon
+        template: bool = truth, "false";
+        /// each clone has a copy of the template's memory, instead of sharing what it does not
+        /// write
+        copy: bool = truth, "false";
+        /// CPUs, 1 to 64
+        cpus: u32 = number(1..=64_u32), "1";
+        /// memory at most
+        memory_mib("memory"): u64 = checked(
+            mib,
+            |mib| MEMORY_MIB.contains(mib),
+            "too little or too much for a guest",
+            "from \"48 MiB\" to \"64 GiB\"",
+        ), "128 MiB";
+        /// memory that a guest keeps whatever it asks for
+        memory_min_mib("memory_min"): Option<u64> = mib, else "15%, and 48 MiB";
+        /// whether a guest tells the host which of its memory is free
+        page_reporting: bool = truth, "true";
+        /// a guest's weight against others
+        shares: u32 = number(1..=1_000_000_u32), "100";
+        /// the daemon's rules: a preset or a file
+        rules: Option<String> = words, else "none that act";
+        /// false: guests without the daemon
+        daemon: bool = truth, "true";
+        /// ports of the guest that are reached on the host's 127.0.0.1
+        ports: Vec<Port> = tables(PORTS_HELP), else "none";
+        /// swap inside the guest, as "zram:64 MiB"
+        zram_mib("swap"): u64 = swap, else "none";
+        /// what the application of debian-app and debian-combo keeps
+        heap_mib("heap"): Option<u64> = mib, else "16 MiB";
+        /// more words for the guest's kernel
+        args: Vec<String> = checked(
+            list,
+            |args| !args.iter().any(|word| word.contains(is_space)),
+            "a word for the kernel has white space in it",
+            "write each word as a text of its own: [\"a=1\", \"b\"]",
+        ), else "none";
+        /// a line for the guest's shell, when the guest is ready
+        command: Option<String> = checked(
+            words,
+            |line| !line.contains(['\n', '\r']) && line.len() <= COMMAND_MAX,
+            "no line for a shell",
+            "one line of at most 2000 bytes; `;` and `&&` join commands",
+        ), else "none";
+    }
+}
+
+settings::table! {
+    /// A port of each guest of a class, reached on the host's 127.0.0.1.
+    #[derive(Copy)]
+    pub struct Port in "class.ports" {
+        /// the port in the guest
+        guest: u16 = number(1..=u16::MAX), else "needed";
+        /// the port on the host of the first guest; the next has the next
+        host: u16 = number(1..=u16::MAX), else "needed";
+        /// how a guest is asked whether it is ready: http, postgres, none
+        probe: Probe = one_of("probe", Probe::NAMES), else "by the port";
+    }
+}
+
+/// All tables; the first is the file itself.
+pub const SECTIONS: &[Section] = &[Top::SECTION, Limits::SECTION, Class::SECTION, Port::SECTION];
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
 }
 
 /// What a guest starts from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
     /// An image that pinhead makes.
     Builtin(Builtin),
     /// Files of the user's own.
     Files {
         /// A kernel.
-        kernel: PathBuf,
+        kernel: &'a Path,
         /// The archive that it starts with.
-        initramfs: PathBuf,
+        initramfs: &'a Path,
         /// A disk image.
-        disk: Option<PathBuf>,
+        disk: Option<&'a Path>,
     },
 }
 
@@ -137,30 +203,35 @@ impl Builtin {
     }
 }
 
-/// A port of each guest of a class, reached on the host's 127.0.0.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// The port in the guest.
-    pub guest: u16,
-    /// The host's port for the class's first guest; the next guest has the next port.
-    pub host: u16,
-    /// How a guest is asked whether it is ready.
-    pub probe: Probe,
-}
-
 /// How one sees that a service answers. That its port can be connected to says nothing: QEMU
 /// accepts on the host whatever is in the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Probe {
     /// By any answer to a request for `/`.
     Http,
     /// By PostgreSQL's answer to whether it encrypts.
     Postgres,
     /// Not at all.
+    #[default]
     None,
 }
 
+impl Probe {
+    const NAMES: [(&str, Probe); 3] =
+        [("http", Probe::Http), ("postgres", Probe::Postgres), ("none", Probe::None)];
+}
+
 impl Class {
+    /// What its guests start from.
+    pub fn source(&self) -> Source<'_> {
+        match (&self.kernel, &self.initramfs) {
+            (Some(kernel), Some(initramfs)) => {
+                Source::Files { kernel, initramfs, disk: self.disk.as_deref() }
+            }
+            _ => Source::Builtin(self.image),
+        }
+    }
+
     /// The name of the guest of this number, from 1.
     pub fn guest_name(&self, number: u32) -> String {
         format!("{}{number}", self.name)
@@ -179,10 +250,9 @@ impl Farm {
     #[must_use]
     pub fn below(mut self, dir: &Path) -> Farm {
         for class in &mut self.classes {
-            if let Source::Files { kernel, initramfs, disk } = &mut class.source {
-                for path in [kernel, initramfs].into_iter().chain(disk) {
-                    *path = dir.join(&*path);
-                }
+            let files = [&mut class.kernel, &mut class.initramfs, &mut class.disk];
+            for path in files.into_iter().flatten() {
+                *path = dir.join(&*path);
             }
             if let Some(rules) = class.rules.as_mut().filter(|rules| rules.contains(['/', '.'])) {
                 *rules = dir.join(&*rules).to_string_lossy().into_owned();

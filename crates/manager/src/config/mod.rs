@@ -1,20 +1,18 @@
 //! The manager's settings, from a file of TOML.
 //!
 //! ```text
-//!   text ─► toml (tree with places) ─► raw (as typed in) ─► build (checked, filled up) ─► Settings
-//!                └───────── every fault with its line and column ─────────┘
+//!   text ─► settings::Reader ─► tables (a row a key) ─► build (filled up) ─► Settings
+//!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
 //! A file is taken whole or not at all, and all its faults are told at once. [`parse`] is a
 //! function of the text alone; [`load`] reads the file, and the one of the shadow policy.
 
 mod build;
-mod keys;
-mod raw;
+mod kinds;
 mod settings;
 
-pub use ::settings::{Fault as ConfigError, LoadError, Section, Share};
-pub use keys::SECTIONS;
+pub use ::settings::{Fault as ConfigError, LoadError, Share};
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
     MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources,
@@ -67,14 +65,10 @@ pub struct Loaded {
 
 /// Reads a file's text. Paths in it are as they were typed, see [`Settings::below`].
 pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
-    let (raw, mut errors) = raw::read(text);
-    let settings = build::build(raw, place, text, &mut errors);
-    if errors.is_empty() {
-        return Ok(settings);
-    }
-    errors.sort_by_key(|error| error.span.start);
-    errors.truncate(::settings::ERRORS_MAX);
-    Err(errors)
+    let mut reader = ::settings::Reader::new(text);
+    let tree = reader.tree(settings::SECTIONS);
+    let settings = build::build(&mut reader, &tree, place);
+    reader.finish(settings)
 }
 
 /// Reads a file and that of its shadow policy. Without a path the default one is read, and if

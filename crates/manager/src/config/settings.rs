@@ -1,14 +1,18 @@
 //! The settings as they hold: checked, and with defaults where nothing was said.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, glob};
+use metrics::{Processes, Url};
 use policy::arbiter::{Config, Limits, Mode};
+use settings::{
+    Section, Share, Table, checked, list, number, path, permille, share, size, time, truth, words,
+};
 use store::Keep;
 
-use super::Share;
+use super::kinds::{absolute, globs, ksm_mode, libvirt, listen, processes, socket, url};
 use crate::scrape::Listen;
-use metrics::{Processes, Url};
 
 /// A sample older than this decides nothing.
 const STALE_MS: u64 = 1000;
@@ -17,9 +21,18 @@ const MIN_PERMILLE: u64 = 150;
 /// and at least this much.
 const MIN_BYTES: Bytes = Bytes::mib(64);
 /// Milliseconds in a day.
-pub(super) const DAY_MS: u64 = 86_400_000;
-/// The weight of a guest whose class says nothing.
-pub(super) const SHARES: u32 = 100;
+const DAY_MS: u64 = 86_400_000;
+/// The weight of a guest without a class.
+const SHARES: u32 = 100;
+/// A shorter interval would be spent on reading, and guests answer no faster. With a longer one a
+/// lease would run out between two passes.
+const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
+/// With all of it taxed away, an idle guest would have no claim at all.
+const IDLE_TAX_MAX: u64 = 990;
+/// A journal that holds a day of a hundred guests.
+const JOURNAL_MIN: Bytes = Bytes::mib(1);
+/// Engines take a sample a second, and show nothing of what comes less than once a minute.
+const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 
 /// Everything that a file can say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,29 +57,180 @@ pub struct Settings {
     pub metrics: MetricsSettings,
 }
 
-/// How the host is to be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostSettings {
-    /// Free memory that it is to have.
-    pub set_point: Share,
-    /// How far that may be missed.
-    pub hysteresis: Share,
-    /// Free memory that no grant touches.
-    pub reserve: Share,
-    /// What guests may use together.
-    pub budget: Option<Share>,
-    /// Time between two passes.
-    pub interval_ms: u64,
+settings::table! {
+    /// How the host is to be kept.
+    #[derive(Copy)]
+    pub struct HostSettings in "host" {
+        /// free memory that the host is to have
+        set_point: Share = share, "10%";
+        /// how far it may be missed before memory is moved for it
+        hysteresis: Share = share, "1%";
+        /// free memory that no grant touches
+        reserve: Share = share, "3%";
+        /// what guests may use together
+        budget: Option<Share> = checked(
+            share,
+            |budget| budget.of(Bytes(1000)) != Bytes::ZERO,
+            "guests could use nothing",
+            "leave it out to give guests all that the host has",
+        ), else "all of it";
+        /// time between two passes, at least 100ms
+        interval_ms("interval"): u64 = checked(
+            time,
+            |interval| INTERVAL_MS.contains(interval),
+            "too short or too long for a pass",
+            "from \"100ms\" to \"10s\"",
+        ), "1s";
+    }
 }
 
-/// Where guests are looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sources {
-    /// Patterns of QMP sockets.
-    pub qmp: Vec<String>,
-    /// libvirt.
-    pub libvirt: Libvirt,
+settings::table! {
+    /// Where guests are looked for.
+    pub struct Sources in "sources" {
+        /// patterns of QMP sockets; none switches this off
+        qmp: Vec<String> = globs, else "pinhead's and Proxmox's";
+        /// libvirt's URIs; none switches it off, `auto` uses it if it is there
+        libvirt: Libvirt = libvirt, "auto";
+    }
 }
+
+settings::table! {
+    /// How it is decided.
+    pub struct PolicySettings in "policy" {
+        /// how much more idle memory costs than memory in use
+        idle_tax_permille("idle_tax"): u64 = checked(
+            permille,
+            |tax| *tax <= IDLE_TAX_MAX,
+            "idle memory would be worth nothing",
+            "at most \"99%\"; usual is \"75%\"",
+        ), "75%";
+        /// the largest part of its memory that a guest gives in one pass
+        step_permille("step"): u64 = checked(
+            permille,
+            |step| *step > 0,
+            "no guest would ever give anything",
+            "usual is \"12.5%\"",
+        ), "12.5%";
+        /// rules of the operator's own, relative to this file
+        rules: Option<PathBuf> = path, else "none";
+        /// settings of a second policy that decides beside and acts never
+        shadow: Option<PathBuf> = path, else "none";
+    }
+}
+
+settings::table! {
+    /// Guests with something in common.
+    pub struct Class in "class" {
+        /// its name
+        name: String = words, else "needed";
+        /// patterns of its guests' names; the first class that fits has them
+        patterns("match"): Vec<String> = checked(
+            list,
+            |patterns| !patterns.is_empty(),
+            "no guest is in this class",
+            "\"*\" fits every name",
+        ), else "needed";
+        /// a guest never has less
+        min: Option<Share> = share, else "15%, and 64 MiB";
+        /// a guest never has more
+        max: Share = share, "100%";
+        /// a guest's weight against others
+        shares: u32 = number(1..=1_000_000_u32), "100";
+        /// a guest has this much, always
+        pin: Option<Share> = share, else "none";
+        /// its guests are not managed
+        release: bool = truth, "false";
+    }
+}
+
+settings::table! {
+    /// Whether equal pages of guests are shared.
+    pub struct KsmSettings in "ksm" {
+        /// `auto` drives it, `off` stops it, `leave` leaves it
+        mode: KsmMode = ksm_mode, "auto";
+    }
+}
+
+settings::table! {
+    /// The record of decisions.
+    pub struct JournalSettings in "journal" {
+        /// where decisions are kept
+        path: Option<PathBuf> = absolute, else "/var/lib/pinhead/journal.db";
+        /// how long
+        keep_ms("keep"): u64 = time, "30d";
+        /// how much of them
+        max_size: Bytes = checked(
+            size,
+            |size| *size >= JOURNAL_MIN,
+            "too small for a journal",
+            "at least \"1 MiB\"",
+        ), "200 MiB";
+    }
+}
+
+settings::table! {
+    /// Recordings of everything.
+    pub struct MonitorSettings in "monitor" {
+        /// whether anything is recorded
+        record: bool = truth, "true";
+        /// where it is kept
+        dir: Option<PathBuf> = absolute, else "recordings, beside the journal";
+        /// how long one-minute rows are kept
+        minutes_ms("minutes"): u64 = time, "3d";
+        /// how long rows of 15 minutes are kept
+        quarters_ms("quarters"): u64 = time, "90d";
+        /// how much of both
+        max_size: Bytes = size, "1 GiB";
+        /// how long samples of single seconds are kept
+        raw_ms("raw"): u64 = time, "24h";
+        /// how much of them
+        raw_size: Bytes = size, "256 MiB";
+    }
+}
+
+settings::table! {
+    /// The socket.
+    pub struct ControlSettings in "control" {
+        /// where the manager is asked
+        socket: Option<PathBuf> = socket, else "/run/pinhead/host.sock";
+        /// the group that may ask, by name or number, besides the owner
+        group: Option<String> = words, else "none";
+    }
+}
+
+settings::table! {
+    /// The metrics.
+    pub struct MetricsSettings in "metrics" {
+        /// where metrics are served: an address and port, or a socket's path
+        listen: Option<Listen> = listen, else "nowhere";
+        /// where metrics are pushed to: http:// only, no TLS
+        remote_write: Option<Url> = url, else "nowhere";
+        /// time between two pushes
+        interval_ms("interval"): u64 = checked(
+            time,
+            |interval| PUSH_MS.contains(interval),
+            "too short or too long between two pushes",
+            "from \"1s\" to \"60s\"",
+        ), "5s";
+        /// what the host is called in metrics
+        host: Option<String> = words, else "its host name";
+        /// processes of guests are metrics too: a series each
+        processes: Processes = processes, "false";
+    }
+}
+
+/// All tables.
+pub(super) const SECTIONS: &[Section] = &[
+    HostSettings::SECTION,
+    Sources::SECTION,
+    PolicySettings::SECTION,
+    Class::SECTION,
+    KsmSettings::SECTION,
+    JournalSettings::SECTION,
+    MonitorSettings::SECTION,
+    ControlSettings::SECTION,
+    MetricsSettings::SECTION,
+];
 
 /// Which libvirt is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,38 +250,6 @@ pub struct LibvirtUri {
     pub socket: Option<PathBuf>,
 }
 
-/// How it is decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicySettings {
-    /// How much more idle memory counts, in thousandths.
-    pub idle_tax_permille: u64,
-    /// The largest step down, in thousandths.
-    pub step_permille: u64,
-    /// The operator's rules.
-    pub rules: Option<PathBuf>,
-    /// The settings of the second policy.
-    pub shadow: Option<PathBuf>,
-}
-
-/// Guests with something in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// Its name.
-    pub name: String,
-    /// Patterns of its guests' names.
-    pub patterns: Vec<String>,
-    /// A guest never has less; `None` is the default.
-    pub min: Option<Share>,
-    /// A guest never has more.
-    pub max: Share,
-    /// A guest's weight.
-    pub shares: u32,
-    /// A guest has this much.
-    pub pin: Option<Share>,
-    /// Its guests are not managed.
-    pub release: bool,
-}
-
 /// What is done about KSM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KsmMode {
@@ -127,60 +259,6 @@ pub enum KsmMode {
     Off,
     /// Nothing; it is only shown.
     Leave,
-}
-
-/// The record of decisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JournalSettings {
-    /// Its file; `None` where no directory for it is known.
-    pub path: Option<PathBuf>,
-    /// How long decisions are kept.
-    pub keep_ms: u64,
-    /// How large it becomes.
-    pub max_size: Bytes,
-}
-
-/// Recordings of everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MonitorSettings {
-    /// Whether anything is recorded.
-    pub record: bool,
-    /// Their directory; `None` where none is known.
-    pub dir: Option<PathBuf>,
-    /// How long one-minute rows are kept.
-    pub minutes_ms: u64,
-    /// How long rows of 15 minutes are kept.
-    pub quarters_ms: u64,
-    /// How large rows become.
-    pub max_size: Bytes,
-    /// How long samples of single seconds are kept.
-    pub raw_ms: u64,
-    /// How large they become.
-    pub raw_size: Bytes,
-}
-
-/// The socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlSettings {
-    /// Its path; `None` where no directory for it is known.
-    pub socket: Option<PathBuf>,
-    /// The group that may ask, by name or number.
-    pub group: Option<String>,
-}
-
-/// The metrics.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricsSettings {
-    /// Where they are served.
-    pub listen: Option<Listen>,
-    /// Where they are pushed to.
-    pub remote_write: Option<Url>,
-    /// Time between two pushes.
-    pub interval_ms: u64,
-    /// What the host is called in them; `None` is its own name.
-    pub host: Option<String>,
-    /// Whether processes of guests are among them.
-    pub processes: Processes,
 }
 
 impl Settings {

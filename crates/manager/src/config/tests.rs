@@ -55,7 +55,7 @@ fn the_example_is_the_defaults() {
     let full = full.join("\n").replace('#', "");
     let settings = ok(&full);
     assert_eq!(settings.classes.len(), 2);
-    for section in SECTIONS {
+    for section in settings::SECTIONS {
         for key in section.keys {
             assert!(full.contains(&format!("\n{} = ", key.name)), "no {}", key.name);
         }
@@ -65,7 +65,7 @@ fn the_example_is_the_defaults() {
 #[test]
 fn the_manual_has_every_key_with_its_default() {
     let manual = include_str!("../../../../docs/host.md");
-    for section in SECTIONS {
+    for section in settings::SECTIONS {
         for key in section.keys {
             let row = format!("| `{}` | {} | {} |", key.name, key.default, key.doc);
             assert!(manual.contains(&row), "docs/host.md lacks: {row}");

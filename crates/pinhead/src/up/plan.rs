@@ -12,7 +12,7 @@ use images::{
     Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, web_files,
 };
 use rules::{Machine, Severity};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use vm::{Accel, Clock, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
 
@@ -106,7 +106,7 @@ impl Maker<'_> {
         in_farm: u32,
     ) -> GuestSpec {
         let mut kernel_args = root.words.clone();
-        if class.source == Source::Builtin(Builtin::Web) {
+        if class.source() == Source::Builtin(Builtin::Web) {
             kernel_args.push(WITHOUT_TRACING.to_owned());
         }
         if class.zram_mib > 0 {
@@ -121,13 +121,13 @@ impl Maker<'_> {
             guest_port: port.guest,
         });
         // A guest that nobody reaches and that reaches nobody idles better without a network.
-        let is_alone = class.ports.is_empty() && class.source == Source::Builtin(Builtin::Tiny);
+        let is_alone = class.ports.is_empty() && class.source() == Source::Builtin(Builtin::Tiny);
         GuestSpec {
             name: class.guest_name(number),
             accel,
             cpus: class.cpus,
             memory_mib: class.memory_mib,
-            translation_mib: translation_mib(&class.source, self.guests),
+            translation_mib: translation_mib(class.source(), self.guests),
             image: root.image.clone(),
             kernel_args,
             ctl: true,
@@ -141,11 +141,11 @@ impl Maker<'_> {
     }
 
     fn root(&mut self, class: &Class) -> Result<Root, Error> {
-        let builtin = match &class.source {
+        let builtin = match class.source() {
             Source::Files { kernel, initramfs, disk } => {
                 return files(class, kernel, initramfs, disk);
             }
-            Source::Builtin(builtin) => *builtin,
+            Source::Builtin(builtin) => builtin,
         };
         let mut files = daemon_files(class)?;
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
@@ -189,13 +189,13 @@ fn files(
     class: &Class,
     kernel: &Path,
     initramfs: &Path,
-    disk: &Option<PathBuf>,
+    disk: Option<&Path>,
 ) -> Result<Root, Error> {
-    for path in [kernel, initramfs].into_iter().chain(disk.as_deref()) {
+    for path in [kernel, initramfs].into_iter().chain(disk) {
         std::fs::metadata(path).map_err(|source| Error::read(path, source))?;
     }
-    let disk = disk.as_ref().map(|path| Disk {
-        path: path.clone(),
+    let disk = disk.map(|path| Disk {
+        path: path.to_path_buf(),
         format: match path.extension().is_some_and(|end| end == "qcow2") {
             true => DiskFormat::Qcow2,
             false => DiskFormat::Raw,
@@ -216,7 +216,7 @@ fn floor(class: &Class) -> Floor {
 }
 
 fn daemon(class: &Class) -> Daemon {
-    match (&class.source, class.daemon) {
+    match (class.source(), class.daemon) {
         (_, true) => Daemon::Expected,
         (Source::Builtin(_), false) => Daemon::Missing,
         (Source::Files { .. }, false) => Daemon::Foreign,
@@ -292,7 +292,7 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
 /// start costs a quarter more; what is kept beyond is memory that nobody shares for as long as it
 /// lives. A shell's commands take 16, and what starts a database or an interpreter more than
 /// there is.
-fn translation_mib(source: &Source, guests: u32) -> u32 {
+fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     match source {
         Source::Builtin(Builtin::Web | Builtin::Tiny) if guests > ROOMY_GUESTS => 16,
         _ => 32,

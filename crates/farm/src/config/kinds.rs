@@ -1,0 +1,22 @@
+//! How values are read that only a farm's file has.
+
+use settings::{Converted, DeValue, Wrong, shown, size, words, wrong};
+
+/// A size, in MiB.
+pub(super) fn mib(value: &DeValue<'_>) -> Converted<u64> {
+    size(value).map(|size| size.as_mib())
+}
+
+/// `zram:64 MiB`, in MiB: the kind of swap is said, so that another kind can be added.
+pub(super) fn swap(value: &DeValue<'_>) -> Converted<u64> {
+    let text = words(value)?;
+    let Some(amount) = text.strip_prefix("zram:") else {
+        return wrong(format!("`{}` is no swap of a guest", shown(&text)), SWAP_HELP);
+    };
+    base::parse_size(amount).map(|size| size.as_mib()).map_err(|bad| Wrong {
+        message: format!("`{}`: {}", shown(amount), bad.kind),
+        help: SWAP_HELP.to_owned(),
+    })
+}
+
+const SWAP_HELP: &str = "write \"zram:64 MiB\"";

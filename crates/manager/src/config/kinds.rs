@@ -1,0 +1,94 @@
+//! How values are read that only a host's settings have.
+
+use std::path::PathBuf;
+
+use metrics::{Processes, Url};
+use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong};
+
+use super::settings::{KsmMode, Libvirt, LibvirtUri};
+use crate::scrape::Listen;
+
+/// The name of a socket has 108 bytes, and is made with a suffix before it gets its own.
+const SOCKET_MAX: usize = 100;
+
+fn begins_with_slash(path: String) -> Converted<String> {
+    if path.starts_with('/') {
+        return Ok(path);
+    }
+    wrong(format!("`{}` is no absolute path", shown(&path)), "begin it with a slash")
+}
+
+pub(super) fn absolute(value: &DeValue<'_>) -> Converted<PathBuf> {
+    words(value).and_then(begins_with_slash).map(PathBuf::from)
+}
+
+pub(super) fn socket(value: &DeValue<'_>) -> Converted<PathBuf> {
+    let path = absolute(value)?;
+    match path.as_os_str().len() {
+        0..=SOCKET_MAX => Ok(path),
+        length => wrong(format!("a path of {length} bytes"), "at most 100 fit in a socket's name"),
+    }
+}
+
+pub(super) fn globs(value: &DeValue<'_>) -> Converted<Vec<String>> {
+    list(value)?.into_iter().map(begins_with_slash).collect()
+}
+
+pub(super) fn listen(value: &DeValue<'_>) -> Converted<Listen> {
+    let text = words(value)?;
+    Listen::parse(&text).ok_or_else(|| Wrong {
+        message: format!("`{}` is neither an address with a port nor a path", shown(&text)),
+        help: "write \"127.0.0.1:9177\", \"[::1]:9177\" or \"/run/pinhead/metrics.sock\"".into(),
+    })
+}
+
+pub(super) fn url(value: &DeValue<'_>) -> Converted<Url> {
+    Url::parse(&words(value)?).map_err(|error| Wrong {
+        message: error.to_string(),
+        help: "such as \"http://127.0.0.1:8428/api/v1/write\"".into(),
+    })
+}
+
+pub(super) fn processes(value: &DeValue<'_>) -> Converted<Processes> {
+    truth(value).map(|told| if told { Processes::Told } else { Processes::Left })
+}
+
+pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {
+    match value.as_str() {
+        Some("auto") => Ok(KsmMode::Auto),
+        Some("off") => Ok(KsmMode::Off),
+        Some("leave") => Ok(KsmMode::Leave),
+        _ => wrong("no such mode".to_owned(), "write \"auto\", \"off\" or \"leave\""),
+    }
+}
+
+pub(super) fn libvirt(value: &DeValue<'_>) -> Converted<Libvirt> {
+    if value.as_str() == Some("auto") {
+        return Ok(Libvirt::Auto);
+    }
+    let DeValue::Array(_) = value else {
+        let help = "write \"auto\", or a list such as [\"qemu:///system\"]";
+        return wrong(format!("{} that is not \"auto\"", kind(value)), help);
+    };
+    list(value)?.iter().map(|uri| libvirt_uri(uri)).collect::<Converted<_>>().map(Libvirt::Uris)
+}
+
+fn libvirt_uri(text: &str) -> Converted<LibvirtUri> {
+    let (base, socket) = match text.split_once("?socket=") {
+        Some((base, socket)) => (base, Some(socket)),
+        None => (text, None),
+    };
+    let driver = base.strip_prefix("qemu:///").or_else(|| base.strip_prefix("qemu+unix:///"));
+    let is_path = socket.is_none_or(|socket| socket.starts_with('/'));
+    match driver {
+        Some("system" | "session") if is_path => Ok(LibvirtUri {
+            uri: format!("qemu:///{}", driver.unwrap_or_default()),
+            socket: socket.map(Into::into),
+        }),
+        _ => wrong(
+            format!("`{}` is no URI of a libvirt on this host", shown(text)),
+            "write \"qemu:///system\", \"qemu:///session\" or \
+             \"qemu+unix:///system?socket=/path\"",
+        ),
+    }
+}

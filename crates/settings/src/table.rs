@@ -1,0 +1,86 @@
+//! How an owner says what may stand in its file: a row for each key.
+
+use crate::read::{Entries, Reader};
+
+/// A table of the file, such as `[host]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name; empty for what stands above all tables.
+    pub name: &'static str,
+    /// What may stand in it.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds without it, in words.
+    pub default: &'static str,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+/// A struct that is read from a table of the file; [`table!`](crate::table) defines it.
+pub trait Table: Sized {
+    /// The table and its keys.
+    const SECTION: Section;
+
+    /// Reads the table. A key that is missing or wrong has its default.
+    fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
+}
+
+/// Defines a struct that is read from a table of the file, with a row for each key: what it says,
+/// the field, how its value is read, and what holds without it.
+///
+/// The key is called as the field is, unless another name stands behind the field in brackets.
+/// What holds without it is read as if it stood in the file; behind `else` it is only described,
+/// and the field has its `Default`.
+#[macro_export]
+macro_rules! table {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident in $section:literal {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident $(($key:literal))?: $type:ty =
+                    $kind:expr, $(else $words:literal)? $($default:literal)?;
+            )*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)*
+        }
+
+        impl $crate::Table for $name {
+            const SECTION: $crate::Section = $crate::Section {
+                name: $section,
+                keys: &[$($crate::Key {
+                    name: $crate::table!(@key $field $($key)?),
+                    default: concat!($($words)? $($default)?),
+                    doc: concat!($($doc),+).trim_ascii(),
+                },)*],
+            };
+
+            fn read(reader: &mut $crate::Reader<'_>, at: &$crate::Entries<'_, '_>) -> $name {
+                $name {
+                    $($field: $crate::table!(
+                        @read reader, at, $crate::table!(@key $field $($key)?),
+                        $kind, $(else $words)? $($default)?
+                    ),)*
+                }
+            }
+        }
+    };
+    (@read $reader:ident, $at:ident, $key:expr, $kind:expr, else $words:literal) => {
+        $reader.take($at, $key, $kind).map(Into::into).unwrap_or_default()
+    };
+    (@read $reader:ident, $at:ident, $key:expr, $kind:expr, $default:literal) => {
+        $reader.take_or($at, $key, $kind, $default).into()
+    };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+}
