@@ -1,11 +1,12 @@
 //! The bench on which an experiment runs: phases are timed, a failure keeps what was measured,
 //! and the files are written after each.
 
-use crate::clock::Clock;
+use crate::clock;
 use crate::outcome::{Measures, Outcome, Phase, Run};
-use crate::site::Tools;
+use crate::site::{Manager, Settings, Site, Tools};
 use crate::{Error, shelf, stop, text};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,24 +30,14 @@ pub struct Bench<'a> {
     /// What was asked for.
     pub asked: Asked,
     outcome: Outcome,
-    clock: Clock,
+    began_s: f64,
     say: &'a mut dyn FnMut(&str),
 }
 
 impl<'a> Bench<'a> {
     /// An experiment that begins now. `outcome` has its head, and no runs yet.
     pub fn new(asked: Asked, outcome: Outcome, say: &'a mut dyn FnMut(&str)) -> Bench<'a> {
-        Bench { asked, outcome, clock: Clock::new(), say }
-    }
-
-    /// Tells the watcher.
-    pub fn say(&mut self, line: &str) {
-        (self.say)(line);
-    }
-
-    /// The error of an experiment that somebody wants to end.
-    pub fn check(&self) -> Result<(), Error> {
-        stop::check_stop()
+        Bench { asked, outcome, began_s: clock::seconds(), say }
     }
 
     /// Whether a case was asked for.
@@ -62,34 +53,13 @@ impl<'a> Bench<'a> {
     /// Notes what a reader has to know.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
-        self.say(&note);
+        (self.say)(&note);
         self.outcome.notes.push(note);
     }
 
-    /// Runs a phase of a case. Its measures are kept whether or not it comes to its end; if it
-    /// does not, there is nothing to return, and the case can decide whether to go on.
-    pub fn phase<T>(
-        &mut self,
-        case: &str,
-        repetition: u32,
-        name: &str,
-        body: impl FnOnce(&mut Measures) -> Result<T, Error>,
-    ) -> Result<Option<T>, Error> {
-        stop::check_stop()?;
-        let began = self.clock.seconds();
-        let mut measures = Measures::default();
-        let result = body(&mut measures);
-        let (value, failed) = match result {
-            Ok(value) => (Some(value), None),
-            Err(error) => (None, Some(base::chain(&error))),
-        };
-        let seconds = self.clock.seconds() - began;
-        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.into_vec() };
-        let line = format!("{case}, {repetition}: {}", text::phase_line(&phase));
-        self.say(&line);
-        self.run(case, repetition).phases.push(phase);
-        self.save()?;
-        Ok(value)
+    /// A case in a repetition.
+    pub fn case<'b>(&'b mut self, name: &'b str, repetition: u32) -> Case<'b, 'a> {
+        Case { bench: self, name, repetition }
     }
 
     /// The result so far.
@@ -99,7 +69,7 @@ impl<'a> Bench<'a> {
 
     /// Writes the result so far; says where.
     pub fn save(&mut self) -> Result<PathBuf, Error> {
-        self.outcome.seconds = self.clock.seconds();
+        self.outcome.seconds = clock::seconds() - self.began_s;
         shelf::save(&self.outcome, &self.asked.out)
     }
 
@@ -111,5 +81,67 @@ impl<'a> Bench<'a> {
             runs.len() - 1
         });
         &mut runs[at]
+    }
+}
+
+/// A case in a repetition.
+pub struct Case<'b, 'a> {
+    bench: &'b mut Bench<'a>,
+    name: &'b str,
+    repetition: u32,
+}
+
+impl Case<'_, '_> {
+    /// Runs a phase. Its measures are kept whether or not it comes to its end; if it does not,
+    /// there is nothing to return, and the case can decide whether to go on.
+    pub fn phase<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Measures) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        stop::check_stop()?;
+        let began_s = clock::seconds();
+        let mut measures = Measures::default();
+        let result = body(&mut measures);
+        let seconds = clock::seconds() - began_s;
+        let failed = result.as_ref().err().map(|error| base::chain(error));
+        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.into_vec() };
+        let Case { bench, name, repetition } = self;
+        (bench.say)(&format!("{name}, {repetition}: {}", text::phase_line(&phase)));
+        bench.run(name, *repetition).phases.push(phase);
+        bench.save()?;
+        Ok(result.ok())
+    }
+
+    /// The phase in which a farm comes up, with what else is to be noted of it.
+    pub fn start(
+        &mut self,
+        farm: &str,
+        limit: Duration,
+        note: impl FnOnce(&Site, &mut Measures),
+    ) -> Result<Option<Site>, Error> {
+        let tools = self.bench.asked.tools.clone();
+        self.phase("start", |measures| {
+            let site = Site::up(&tools, farm, limit)?;
+            measures.note("all answer after", "s", site.ready_s);
+            note(&site, measures);
+            Ok(site)
+        })
+    }
+
+    /// A phase in which a manager starts over a farm.
+    pub fn manage(
+        &mut self,
+        phase: &str,
+        site: &Site,
+        settings: &Settings,
+        then: impl FnOnce(&Manager, &mut Measures) -> Result<(), Error>,
+    ) -> Result<Option<Manager>, Error> {
+        let tools = self.bench.asked.tools.clone();
+        self.phase(phase, |measures| {
+            let manager = Manager::start(&tools, site, settings)?;
+            then(&manager, measures)?;
+            Ok(manager)
+        })
     }
 }

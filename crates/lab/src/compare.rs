@@ -2,21 +2,13 @@
 
 use crate::view::{Table, figure};
 use crate::{Outcome, Spread};
-use std::collections::BTreeSet;
 
 /// The table of what both have, and a note on what only one has.
 pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     let (in_a, in_b) = (keys(a), keys(b));
     let mut rows = Vec::new();
-    let mut seen = BTreeSet::new();
-    for key in &in_a {
-        if !in_b.contains(key) || !seen.insert(key.clone()) {
-            continue;
-        }
-        let of = |outcome: &Outcome| {
-            let values = outcome.values(&key.case, &key.phase, &key.measure);
-            Spread::of(values.into_iter().map(|(_, value)| value))
-        };
+    for key in in_a.iter().filter(|key| in_b.contains(key)) {
+        let of = |outcome: &Outcome| outcome.spread(&key.case, &key.phase, &key.measure);
         let (Some(left), Some(right)) = (of(a), of(b)) else { continue };
         let ratio = match left.median {
             0.0 => "-".to_owned(),
@@ -41,20 +33,14 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     if a.machine != b.machine {
         note.push_str(" The machines differ: compare ratios within each, not these.");
     }
+    let title =
+        format!("{} of {} beside {} of {}", a.experiment, a.started, b.experiment, b.started);
     let heads = ["Measure", "Unit", "First", "Second", "Ratio", "Spreads"];
-    Table {
-        title: format!(
-            "{} of {} beside {} of {}",
-            a.experiment, a.started, b.experiment, b.started
-        ),
-        heads: heads.map(str::to_owned).to_vec(),
-        rows,
-        note: note.trim().to_owned(),
-    }
+    Table::new(&title, &heads, rows, note.trim())
 }
 
 /// What a measure is told by.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq)]
 struct Key {
     case: String,
     phase: String,

@@ -1,7 +1,7 @@
 //! What can go wrong with an experiment or with its results.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why something about an experiment cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +21,21 @@ pub enum Error {
     },
     #[error("{path} is not a result of an experiment: {reason}")]
     NotAResult { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    #[error(transparent)]
+    Job(#[from] load::job::JobFailure),
+    #[error(transparent)]
+    Manager(#[from] manager::control::Error),
     #[error("Interrupted")]
     Interrupted,
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// A file with which something cannot be done.
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::File { what, path: path.to_path_buf(), source }
+    }
 }

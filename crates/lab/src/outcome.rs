@@ -7,6 +7,7 @@
 //! Only what was measured is in it. Ratios, spreads and verdicts are derived when it is shown, so
 //! that an old file can be looked at with newer eyes.
 
+use crate::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -114,6 +115,22 @@ impl Outcome {
             .phases(case, phase)
             .filter_map(|(repetition, phase)| Some((repetition, phase.value(measure)?)));
         found.collect()
+    }
+
+    /// A measure of a case over its repetitions.
+    pub fn spread(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
+        Spread::of(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
+    }
+
+    /// The middle of it.
+    pub fn median(&self, case: &str, phase: &str, measure: &str) -> Option<f64> {
+        self.spread(case, phase, measure).map(|spread| spread.median)
+    }
+
+    /// A measure of a case against the same one of another case.
+    pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
+        let (ours, base) = (self.values(case, phase, measure), self.values(base, phase, measure));
+        Spread::of_ratios(&ours, &base)
     }
 
     /// The cases, in the order of their first runs.

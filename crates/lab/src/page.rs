@@ -24,14 +24,15 @@ pub fn page(outcome: &Outcome, view: &View) -> String {
     if !view.findings.is_empty() {
         findings(&mut out, &view.findings);
     }
-    let mut number = 0;
-    for table in &view.tables {
-        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escaped(&table.title));
-        grid(&mut out, table);
+    for Table { title, heads, rows, note } in &view.tables {
+        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escaped(title));
+        table(&mut out, heads, rows);
+        if !note.is_empty() {
+            let _ = writeln!(out, "<p>{}</p>", escaped(note));
+        }
         out.push_str("</section>\n");
     }
-    for chart in &view.charts {
-        number += 1;
+    for (chart, number) in view.charts.iter().zip(1..) {
         let title = escaped(&chart.title);
         let picture = svg(chart, number);
         let _ = writeln!(out, "<figure>\n<figcaption>{title}</figcaption>\n{picture}");
@@ -79,13 +80,13 @@ fn findings(out: &mut String, findings: &[Finding]) {
     out.push_str("</tbody></table></div>\n</section>\n");
 }
 
-fn grid(out: &mut String, table: &Table) {
+fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
     out.push_str("<div class=\"wide\"><table>\n<thead><tr>");
-    for head in &table.heads {
+    for head in heads {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escaped(head));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
+    for row in rows {
         out.push_str("<tr>");
         for (at, cell) in row.iter().enumerate() {
             let cell = escaped(cell);
@@ -97,9 +98,6 @@ fn grid(out: &mut String, table: &Table) {
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
-    if !table.note.is_empty() {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&table.note));
-    }
 }
 
 /// The machine, the settings, and every number that was measured.
@@ -124,27 +122,23 @@ fn everything(out: &mut String, outcome: &Outcome) {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value));
     }
     out.push_str("</dl>\n<details><summary>Everything that was measured</summary>\n");
-    out.push_str("<div class=\"wide\"><table>\n<thead><tr>");
-    for head in ["Case", "Repetition", "Phase", "Seconds", "Measure", "Value", "Unit"] {
-        let _ = write!(out, "<th scope=\"col\">{head}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let heads = ["Case", "Repetition", "Phase", "Seconds", "Measure", "Value", "Unit"];
+    let mut rows = Vec::new();
     for Run { case, repetition, phases } in &outcome.runs {
         for phase in phases {
-            for measure in &phase.measures {
-                let _ = writeln!(
-                    out,
-                    "<tr><th scope=\"row\">{}</th><td>{repetition}</td><td>{}</td><td>{:.1}</td>\
-                     <td>{}</td><td>{}</td><td>{}</td></tr>",
-                    escaped(case),
-                    escaped(&phase.name),
-                    phase.seconds,
-                    escaped(&measure.name),
-                    measure.value,
-                    escaped(&measure.unit)
-                );
-            }
+            rows.extend(phase.measures.iter().map(|measure| {
+                vec![
+                    case.clone(),
+                    repetition.to_string(),
+                    phase.name.clone(),
+                    format!("{:.1}", phase.seconds),
+                    measure.name.clone(),
+                    measure.value.to_string(),
+                    measure.unit.clone(),
+                ]
+            }));
         }
     }
-    out.push_str("</tbody></table></div>\n</details>\n</section>\n");
+    table(out, &heads.map(str::to_owned), &rows);
+    out.push_str("</details>\n</section>\n");
 }

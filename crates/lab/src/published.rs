@@ -12,24 +12,17 @@ pub struct PlugRow {
     pub throughput: u32,
     /// CPU time.
     pub cpu: u32,
-    /// Memory, as the guests see it.
-    pub linux: Option<u32>,
-    /// Memory, as the hypervisor sees it.
-    pub hypervisor: Option<u32>,
+    /// Memory as the guests see it, and as the hypervisor does.
+    pub sizes: Option<(u32, u32)>,
 }
 
 const fn row(
     name: &'static str,
     preset: Option<&'static str>,
-    figures: (u32, u32),
+    (throughput, cpu): (u32, u32),
     sizes: Option<(u32, u32)>,
 ) -> PlugRow {
-    let (throughput, cpu) = figures;
-    let (linux, hypervisor) = match sizes {
-        Some((linux, hypervisor)) => (Some(linux), Some(hypervisor)),
-        None => (None, None),
-    };
-    PlugRow { name, preset, throughput, cpu, linux, hypervisor }
+    PlugRow { name, preset, throughput, cpu, sizes }
 }
 
 /// The table of the study.

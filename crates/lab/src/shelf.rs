@@ -17,7 +17,7 @@ pub type OnShelf = (PathBuf, Result<Outcome, Error>);
 /// what was measured is there however the experiment ends.
 pub fn save(outcome: &Outcome, directory: &Path) -> Result<PathBuf, Error> {
     let name = file_name(outcome);
-    fs::create_dir_all(directory).map_err(|source| file("create", directory, source))?;
+    fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
     let mut json = serde_json::to_vec_pretty(outcome)
         .map_err(|error| Error::Failed(format!("The result cannot be written: {error}")))?;
     json.push(b'\n');
@@ -42,12 +42,12 @@ pub fn view(outcome: &Outcome) -> View {
 
 /// Reads a result.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
-    let size = fs::metadata(path).map_err(|source| file("read", path, source))?.len();
+    let size = fs::metadata(path).map_err(Error::file("read", path))?.len();
     let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };
     if size > BYTES_MAX {
         return Err(wrong(format!("it has {size} bytes, and a result at most {BYTES_MAX}")));
     }
-    let bytes = fs::read(path).map_err(|source| file("read", path, source))?;
+    let bytes = fs::read(path).map_err(Error::file("read", path))?;
     parse(&bytes).map_err(wrong)
 }
 
@@ -63,10 +63,10 @@ pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
 
 /// The results of a directory, oldest first, with what cannot be read among them.
 pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
-    let entries = fs::read_dir(directory).map_err(|source| file("read", directory, source))?;
+    let entries = fs::read_dir(directory).map_err(Error::file("read", directory))?;
     let mut found = Vec::new();
     for entry in entries.take(FILES_MAX) {
-        let path = entry.map_err(|source| file("read", directory, source))?.path();
+        let path = entry.map_err(Error::file("read", directory))?.path();
         if path.extension().is_some_and(|ending| ending == "json") {
             let outcome = load(&path);
             found.push((path, outcome));
@@ -80,13 +80,7 @@ pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    fs::write(&part, bytes).map_err(|source| file("write", &part, source))?;
-    fs::rename(&part, path).map_err(|source| file("write", path, source))
-}
-
-fn file(what: &'static str, path: &Path, source: std::io::Error) -> Error {
-    Error::File { what, path: path.to_path_buf(), source }
+    let part = path.with_added_extension("part");
+    fs::write(&part, bytes).map_err(Error::file("write", &part))?;
+    fs::rename(&part, path).map_err(Error::file("write", path))
 }

@@ -46,17 +46,22 @@ impl Spread {
         }
     }
 
-    /// The same times a hundred, with a sign for it.
-    pub fn percent(&self) -> String {
-        let scaled = Spread {
+    /// The same times a hundred.
+    pub fn times_100(&self) -> Spread {
+        Spread {
             median: self.median * 100.0,
             low: self.low * 100.0,
             high: self.high * 100.0,
             count: self.count,
-        };
-        match self.count {
-            1 => format!("{:.0} %", scaled.median),
-            _ => format!("{:.0} % ({:.0}-{:.0})", scaled.median, scaled.low, scaled.high),
+        }
+    }
+
+    /// The same times a hundred, with a sign for it.
+    pub fn percent(&self) -> String {
+        let Spread { median, low, high, count } = self.times_100();
+        match count {
+            1 => format!("{median:.0} %"),
+            _ => format!("{median:.0} % ({low:.0}-{high:.0})"),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
 //! print any view.
 
+use crate::Spread;
+
 /// Everything there is to show of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
@@ -96,8 +98,36 @@ impl Finding {
     }
 }
 
-impl From<crate::Spread> for Bar {
-    fn from(spread: crate::Spread) -> Bar {
+impl Table {
+    /// A table with a note below it.
+    pub fn new(title: &str, heads: &[&str], rows: Vec<Vec<String>>, note: &str) -> Table {
+        let heads = heads.iter().map(|head| (*head).to_owned()).collect();
+        Table { title: title.to_owned(), heads, rows, note: note.to_owned() }
+    }
+}
+
+impl Chart {
+    /// A group of bars for each name, with a bar for each series.
+    pub fn new<'a, S>(
+        title: &str,
+        groups: impl IntoIterator<Item = &'a str>,
+        series: &[(&str, S)],
+        spread: impl Fn(&str, &S) -> Option<Spread>,
+    ) -> Chart {
+        let group = |name: &str| Group {
+            name: name.to_owned(),
+            bars: series.iter().map(|(_, one)| spread(name, one).map(Bar::from)).collect(),
+        };
+        Chart {
+            title: title.to_owned(),
+            series: series.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            groups: groups.into_iter().map(group).collect(),
+        }
+    }
+}
+
+impl From<Spread> for Bar {
+    fn from(spread: Spread) -> Bar {
         let ends = (spread.count > 1).then_some((spread.low, spread.high));
         Bar { value: spread.median, spread: ends }
     }
@@ -112,4 +142,9 @@ pub fn figure(value: f64) -> String {
         _ => 3,
     };
     format!("{value:.digits$}")
+}
+
+/// A cell of a table; what is missing is a hyphen.
+pub fn cell(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }

@@ -27,8 +27,8 @@ pub(crate) const WAYS: &[Way] = &[
 ];
 
 /// A case: what is run, and the way.
-pub(crate) fn case(what: &str, way: &Way) -> String {
-    format!("{what}: {}", way.name)
+pub(crate) fn case(what: &str, way: &str) -> String {
+    format!("{what}: {way}")
 }
 
 pub(crate) const OLTP: &str = "OLTP";
@@ -40,7 +40,6 @@ pub(crate) const CLAIMS: [(&str, u64); 3] =
 
 /// The phases.
 pub(crate) mod phase {
-    pub const START: &str = "start";
     pub const MANAGE: &str = "manager";
     pub const FILL: &str = "memory is touched";
     pub const LOAD: &str = "transactions";

@@ -1,9 +1,9 @@
 //! The phases, carried out.
 
 use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
-use crate::site::meter::{Meter, Usage};
-use crate::site::{Guest, Manager, Settings, Site};
-use crate::{Bench, Error, Measures};
+use crate::site::meter::{Reading, Usage};
+use crate::site::{Guest, Manager, Settings, Site, jobs};
+use crate::{Bench, Error, Measures, bench};
 use load::job::{Claim, Job};
 use std::time::Duration;
 
@@ -37,13 +37,15 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("transactions, s", seconds);
     for repetition in 1..=repetitions {
         for way in WAYS {
-            if bench.wants(&case(CLAIM, way)) {
-                claim(bench, way, repetition, guests)?;
+            let name = case(CLAIM, way.name);
+            if bench.wants(&name) {
+                claim(&mut bench.case(&name, repetition), way, guests)?;
             }
         }
         for way in WAYS {
-            if bench.wants(&case(OLTP, way)) {
-                oltp(bench, way, repetition, guests, seconds)?;
+            let name = case(OLTP, way.name);
+            if bench.wants(&name) {
+                oltp(&mut bench.case(&name, repetition), way, guests, seconds)?;
             }
         }
     }
@@ -52,45 +54,26 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
 
 /// A farm that is up, and its manager if this way has one.
 fn start(
-    bench: &mut Bench<'_>,
-    name: &str,
+    run: &mut bench::Case<'_, '_>,
     way: &Way,
-    repetition: u32,
     farm: &str,
     limit_mib: u64,
-) -> Result<Option<(Option<Manager>, Site)>, Error> {
-    let tools = bench.asked.tools.clone();
-    let site = bench.phase(name, repetition, phase::START, |measures| {
-        let site = Site::up(&tools, farm, UP_MAX)?;
-        measures.note("all answer after", "s", site.ready_s);
+) -> Result<Option<(Site, Option<Manager>)>, Error> {
+    let site = run.start(farm, UP_MAX, |site, measures| {
         measures.note("limit", "MiB", limit_mib as f64);
-        Meter::default().read(site.guests(), false).note(measures);
-        Ok(site)
+        Reading::of(site.guests(), false).note(measures);
     })?;
     let Some(site) = site else { return Ok(None) };
     if !way.balloon {
-        return Ok(Some((None, site)));
+        return Ok(Some((site, None)));
     }
-    let manager = bench.phase(name, repetition, phase::MANAGE, |_| {
-        let settings = Settings {
-            budget_mib: Some(limit_mib),
-            set_point_mib: limit_mib / 10,
-            records: false,
-            more: "[ksm]\nmode = \"leave\"\n".into(),
-        };
-        Manager::start(&tools, &site, &settings)
-    })?;
-    Ok(manager.map(|manager| (Some(manager), site)))
+    let settings =
+        Settings { budget_mib: limit_mib, set_point_mib: limit_mib / 10, leaves_ksm: true };
+    let manager = run.manage(phase::MANAGE, &site, &settings, |_, _| Ok(()))?;
+    Ok(manager.map(|manager| (site, Some(manager))))
 }
 
-fn oltp(
-    bench: &mut Bench<'_>,
-    way: &Way,
-    repetition: u32,
-    guests: u64,
-    seconds: u32,
-) -> Result<(), Error> {
-    let name = case(OLTP, way);
+fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> Result<(), Error> {
     // Twice overcommitted: half of what the guests think they have.
     let limit_mib = guests * (DATABASE_MIB / 2 + OWN_MIB);
     let farm = format!(
@@ -100,16 +83,15 @@ fn oltp(
         limits(limit_mib),
         way.reporting
     );
-    let started = start(bench, &name, way, repetition, &farm, limit_mib)?;
-    let Some((manager, site)) = started else { return Ok(()) };
+    let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
     // The file cache fills what the buffers leave, as it does on a server that lives long.
-    bench.phase(&name, repetition, phase::FILL, |measures| {
+    run.phase(phase::FILL, |measures| {
         let fill = "dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null";
-        everywhere(&site, site.guests(), fill, FILL_MAX)?;
-        Meter::default().read(site.guests(), false).note(measures);
+        everywhere(&site, fill, FILL_MAX)?;
+        Reading::of(site.guests(), false).note(measures);
         Ok(())
     })?;
-    bench.phase(&name, repetition, phase::LOAD, |measures| {
+    run.phase(phase::LOAD, |measures| {
         let script: Vec<String> = SCRIPT.lines().map(farm::service::quoted).collect();
         let line = format!(
             "printf '%s\\n' {} > /tmp/oltp.sql && \
@@ -118,11 +100,9 @@ fn oltp(
              -n -c 2 -T {seconds} -f /tmp/oltp.sql -h 127.0.0.1 -U postgres pinhead 2>&1",
             script.join(" ")
         );
-        let meter = Meter::default();
-        let from = meter.read(site.guests(), false);
-        let limit = Duration::from_secs(u64::from(seconds) + 120);
-        let said = everywhere(&site, site.guests(), &line, limit)?;
-        let to = meter.read(site.guests(), false);
+        let from = Reading::of(site.guests(), false);
+        let said = everywhere(&site, &line, Duration::from_secs(u64::from(seconds) + 120))?;
+        let to = Reading::of(site.guests(), false);
         let rates: Vec<f64> = said.iter().filter_map(|text| rate(text)).collect();
         if rates.len() < site.guests().len() {
             return Err(Error::Failed(format!(
@@ -137,13 +117,10 @@ fn oltp(
         Usage { from: &from, to: &to }.note(measures);
         note_balloon(measures, manager.as_ref())
     })?;
-    drop(manager);
-    drop(site);
     Ok(())
 }
 
-fn claim(bench: &mut Bench<'_>, way: &Way, repetition: u32, guests: u64) -> Result<(), Error> {
-    let name = case(CLAIM, way);
+fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Error> {
     // All that the guests have when they have touched it, and the one that claims at rest.
     let limit_mib = guests * (BASE_MIB + TOUCH_MIB + OWN_MIB) + BASE_MIB + OWN_MIB;
     let class = |class: &str, count: u64, memory: u64| {
@@ -159,62 +136,43 @@ fn claim(bench: &mut Bench<'_>, way: &Way, repetition: u32, guests: u64) -> Resu
         class("toucher", guests, TOUCHER_MIB),
         class("claimer", 1, TOUCHER_MIB + 64)
     );
-    let started = start(bench, &name, way, repetition, &farm, limit_mib)?;
-    let Some((manager, site)) = started else { return Ok(()) };
+    let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
     let touchers: Vec<Guest> = site.class("toucher").cloned().collect();
     let claimers: Vec<Guest> = site.class("claimer").cloned().collect();
+    let job = |guests, job, limit| jobs::inside(&site, guests, &job, "/tmp", limit);
     for (size, mib) in CLAIMS {
         // Each claim finds the others as the first did: all of their memory touched, and free.
-        let touched = bench.phase(&name, repetition, phase::FILL, |measures| {
-            job(&site, &touchers, &Job::Claim { mib: TOUCH_MIB, claim: Claim::Held }, FILL_MAX)?;
-            job(&site, &touchers, &Job::Release, FILL_MAX)?;
-            Meter::default().read(site.guests(), false).note(measures);
+        let touched = run.phase(phase::FILL, |measures| {
+            job(&touchers, Job::Claim { mib: TOUCH_MIB, claim: Claim::Held }, FILL_MAX)?;
+            job(&touchers, Job::Release, FILL_MAX)?;
+            Reading::of(site.guests(), false).note(measures);
             Ok(())
         })?;
         if touched.is_none() {
             continue;
         }
-        bench.phase(&name, repetition, size, |measures| {
-            let meter = Meter::default();
-            let from = meter.read(site.guests(), false);
-            let claim = Job::Claim { mib, claim: Claim::Held };
-            let times = job(&site, &claimers, &claim, CLAIM_MAX)?;
-            let to = meter.read(site.guests(), false);
-            measures.note("claim", "s", times.iter().sum());
+        run.phase(size, |measures| {
+            let from = Reading::of(site.guests(), false);
+            let times = job(&claimers, Job::Claim { mib, claim: Claim::Held }, CLAIM_MAX)?;
+            let to = Reading::of(site.guests(), false);
+            measures.note("claim", "s", times.iter().flatten().sum());
             measures.note("pages out", "", to.swap_out - from.swap_out);
             note_balloon(measures, manager.as_ref())?;
-            job(&site, &claimers, &Job::Release, CLAIM_MAX)?;
+            job(&claimers, Job::Release, CLAIM_MAX)?;
             Ok(())
         })?;
     }
-    drop(manager);
-    drop(site);
     Ok(())
 }
 
-/// Runs a job in guests, and gives the seconds of each.
-fn job(site: &Site, guests: &[Guest], job: &Job, limit: Duration) -> Result<Vec<f64>, Error> {
-    let failed = |error: &dyn std::error::Error| Error::Failed(base::chain(error));
-    let names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
-    let reports = load::job::run(site, &names, job, "/tmp", limit);
-    let reports = reports.map_err(|error| failed(&error))?;
-    let seconds = reports.into_iter().map(|report| {
-        let rounds = report.rounds_s.map_err(|error| failed(&error))?;
-        Ok(rounds.iter().sum())
-    });
-    seconds.collect()
-}
-
 /// Runs a line in all guests at once and gives what they said.
-fn everywhere(
-    site: &Site,
-    guests: &[Guest],
-    line: &str,
-    limit: Duration,
-) -> Result<Vec<String>, Error> {
+fn everywhere(site: &Site, line: &str, limit: Duration) -> Result<Vec<String>, Error> {
     std::thread::scope(|scope| {
-        let run = |guest| scope.spawn(move || site.sh(guest, line, limit));
-        let threads: Vec<_> = guests.iter().map(|guest| run(&guest.name)).collect();
+        let threads: Vec<_> = site
+            .guests()
+            .iter()
+            .map(|guest| scope.spawn(move || site.sh(&guest.name, line, limit)))
+            .collect();
         let joined = threads.into_iter().map(|thread| {
             thread.join().map_err(|_| Error::Failed("A command has ended in a panic".into()))?
         });
@@ -230,10 +188,7 @@ fn rate(text: &str) -> Option<f64> {
 
 fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<(), Error> {
     if let Some(manager) = manager {
-        let ps = manager.ps()?;
-        let left: u64 = ps.guests.iter().filter_map(|guest| guest.actual_bytes).sum();
-        let count = ps.guests.len().max(1) as f64;
-        measures.note("left by the balloon, a guest", "MiB", left as f64 / count / 1_048_576.0);
+        measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
     }
     Ok(())
 }

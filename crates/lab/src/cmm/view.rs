@@ -1,7 +1,7 @@
 //! What a result says, beside what the study found.
 
-use super::{CLAIM, CLAIMS, OLTP, WAYS, case, phase};
-use crate::view::{Chart, Finding, Group, Table, View, figure};
+use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
+use crate::view::{Chart, Finding, Table, View, cell, figure};
 use crate::{Outcome, Spread, published};
 
 const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
@@ -18,19 +18,13 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-fn spread(outcome: &Outcome, case: &str, phase: &str, measure: &str) -> Option<Spread> {
-    Spread::of(outcome.values(case, phase, measure).into_iter().map(|(_, value)| value))
-}
-
 /// A measure of a way against that of doing nothing.
-fn against(outcome: &Outcome, what: &str, at: usize, phase: &str, measure: &str) -> Option<Spread> {
-    let ours = outcome.values(&case(what, &WAYS[at]), phase, measure);
-    let nothing = outcome.values(&case(what, &WAYS[0]), phase, measure);
-    Spread::of_ratios(&ours, &nothing)
+fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) -> Option<Spread> {
+    outcome.ratio(&case(what, way), &case(what, WAYS[0].name), phase, name)
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let (balloon, both) = (1, 3);
+    let (balloon, both) = (WAYS[1].name, WAYS[3].name);
     let large = CLAIMS[2].0;
     vec![
         Finding::at_least(
@@ -49,88 +43,64 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
 }
 
 fn oltp(outcome: &Outcome) -> Table {
-    let row = |at: usize| {
-        let name = case(OLTP, &WAYS[at]);
-        let cell = |measure| {
-            spread(outcome, &name, phase::LOAD, measure)
-                .map_or("-".to_owned(), |spread| spread.text(1))
+    let row = |way: &Way| {
+        let name = case(OLTP, way.name);
+        let of = |measure| {
+            cell(outcome.spread(&name, phase::LOAD, measure).map(|spread| spread.text(1)))
         };
-        let ratio = against(outcome, OLTP, at, phase::LOAD, "transactions");
+        let ratio = against(outcome, OLTP, way.name, phase::LOAD, "transactions");
         vec![
-            WAYS[at].name.to_owned(),
-            cell("transactions"),
-            ratio.map_or("-".to_owned(), |spread| spread.percent()),
-            cell("swap in"),
-            cell("swap out"),
-            cell("left by the balloon, a guest"),
+            way.name.to_owned(),
+            of("transactions"),
+            cell(ratio.map(|spread| spread.percent())),
+            of("swap in"),
+            of("swap out"),
+            of("left by the balloon, a guest"),
         ]
     };
     let heads =
         ["Way", "transactions, 1/s", "of nothing", "pages in/s", "pages out/s", "a guest has, MiB"];
-    Table {
-        title: "Databases, memory twice overcommitted".into(),
-        heads: heads.map(str::to_owned).to_vec(),
-        rows: (0..WAYS.len()).map(row).collect(),
-        note: String::new(),
-    }
+    let rows = WAYS.iter().map(row).collect();
+    Table::new("Databases, memory twice overcommitted", &heads, rows, "")
 }
 
 fn claims(outcome: &Outcome) -> Table {
-    let row = |at: usize| {
-        let name = case(CLAIM, &WAYS[at]);
-        let mut cells = vec![WAYS[at].name.to_owned()];
+    let row = |way: &Way| {
+        let name = case(CLAIM, way.name);
+        let mut cells = vec![way.name.to_owned()];
         for (size, _) in CLAIMS {
-            let seconds = spread(outcome, &name, size, "claim");
-            cells.push(seconds.map_or("-".to_owned(), |spread| spread.text(2)));
-            let pages = spread(outcome, &name, size, "pages out");
-            cells.push(pages.map_or("-".to_owned(), |spread| figure(spread.median)));
+            let seconds = outcome.spread(&name, size, "claim");
+            cells.push(cell(seconds.map(|spread| spread.text(2))));
+            cells.push(cell(outcome.median(&name, size, "pages out").map(figure)));
         }
         cells
     };
-    let mut heads = vec!["Way".to_owned()];
-    for (size, mib) in CLAIMS {
-        heads.push(format!("{size} ({mib} MiB), s"));
-        heads.push("pages out".to_owned());
-    }
-    Table {
-        title: "A claim, after the others have touched all of their memory".into(),
-        heads,
-        rows: (0..WAYS.len()).map(row).collect(),
-        note: String::new(),
-    }
+    let sizes = CLAIMS.map(|(size, mib)| format!("{size} ({mib} MiB), s"));
+    let mut heads = vec!["Way"];
+    heads.extend(sizes.iter().flat_map(|size| [size, "pages out"]));
+    let title = "A claim, after the others have touched all of their memory";
+    Table::new(title, &heads, WAYS.iter().map(row).collect(), "")
 }
 
 fn published() -> Table {
     let row = |(what, found): &(&str, &str)| vec![(*what).to_owned(), (*found).to_owned()];
-    Table {
-        title: "What the study found".into(),
-        heads: ["What", "Published"].map(str::to_owned).to_vec(),
-        rows: published::CMM.iter().map(row).collect(),
-        note: "Ten guests of 16 GB on 80 GB; claims of 500, 1000 and 1500 MB beside 15 guests."
-            .into(),
-    }
+    Table::new(
+        "What the study found",
+        &["What", "Published"],
+        published::CMM.iter().map(row).collect(),
+        "Ten guests of 16 GB on 80 GB; claims of 500, 1000 and 1500 MB beside 15 guests.",
+    )
 }
 
 fn charts(outcome: &Outcome) -> Vec<Chart> {
-    let chart = |title: &str, what: &str, series: &[(&str, &str, &str)]| Chart {
-        title: title.to_owned(),
-        series: series.iter().map(|(name, _, _)| (*name).to_owned()).collect(),
-        groups: WAYS
-            .iter()
-            .map(|way| Group {
-                name: way.name.to_owned(),
-                bars: series
-                    .iter()
-                    .map(|(_, phase, measure)| {
-                        spread(outcome, &case(what, way), phase, measure).map(Into::into)
-                    })
-                    .collect(),
-            })
-            .collect(),
+    let chart = |title: &str, what: &str, series: &[(&str, (&str, &str))]| {
+        let ways = WAYS.iter().map(|way| way.name);
+        Chart::new(title, ways, series, |way, (phase, measure)| {
+            outcome.spread(&case(what, way), phase, measure)
+        })
     };
-    let claims = CLAIMS.map(|(size, _)| (size, size, "claim"));
     vec![
-        chart("Transactions, 1/s", OLTP, &[("all guests", phase::LOAD, "transactions")]),
-        chart("Time of a claim, s", CLAIM, &claims),
+        chart("Transactions, 1/s", OLTP, &[("all guests", (phase::LOAD, "transactions"))]),
+        chart("Time of a claim, s", CLAIM, &CLAIMS.map(|(size, _)| (size, (size, "claim")))),
     ]
 }

@@ -53,48 +53,22 @@ const PLAIN: Case = Case {
     limit: None,
     manager: false,
     guest_swap: false,
-    single: true,
+    single: false,
 };
 
 /// All of them; the limit of the later ones is made from the memory of the first.
 pub(crate) const CASES: &[Case] = &[
-    PLAIN,
-    Case { name: FORTY, guests_max: 40, ksm: true, single: false, ..PLAIN },
-    Case { name: SHARED, ksm: true, single: false, ..PLAIN },
-    Case {
-        name: SQUEEZED,
-        ksm: true,
-        limit: Some(Limit::EachMib(17)),
-        manager: true,
-        single: false,
-        ..PLAIN
-    },
-    Case {
-        name: LIMITED,
-        ksm: true,
-        limit: Some(Limit::Quarter),
-        manager: true,
-        single: false,
-        ..PLAIN
-    },
-    Case { name: "limited", ksm: true, limit: Some(Limit::Quarter), single: false, ..PLAIN },
-    Case {
-        name: "limited, not shared",
-        limit: Some(Limit::Quarter),
-        manager: true,
-        single: false,
-        ..PLAIN
-    },
-    Case {
-        name: "limited, managed, guests swap",
-        ksm: true,
-        limit: Some(Limit::Quarter),
-        manager: true,
-        guest_swap: true,
-        single: false,
-        ..PLAIN
-    },
+    Case { single: true, ..PLAIN },
+    Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },
+    Case { name: SHARED, ksm: true, ..PLAIN },
+    Case { name: SQUEEZED, limit: Some(Limit::EachMib(17)), ..MANAGED },
+    Case { name: LIMITED, ..MANAGED },
+    Case { name: "limited", manager: false, ..MANAGED },
+    Case { name: "limited, not shared", ksm: false, ..MANAGED },
+    Case { name: "limited, managed, guests swap", guest_swap: true, ..MANAGED },
 ];
+
+const MANAGED: Case = Case { ksm: true, limit: Some(Limit::Quarter), manager: true, ..PLAIN };
 
 /// The phases.
 pub(crate) mod phase {

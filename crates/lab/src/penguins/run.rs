@@ -1,9 +1,9 @@
 //! The phases, carried out.
 
 use super::{CASES, Case, Limit, phase};
-use crate::site::meter::{Meter, Reading, Usage};
-use crate::site::{Manager, Settings, Site, jobs, wait};
-use crate::{Bench, Error};
+use crate::site::meter::{Reading, Usage};
+use crate::site::{Settings, Site, jobs, wait};
+use crate::{Bench, Error, bench};
 use std::time::Duration;
 
 /// A hundred servers are to answer within half a minute; what takes longer is measured too.
@@ -61,8 +61,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
             if case.guests_max < u32::MAX && guests <= case.guests_max {
                 continue;
             }
-            bench.check()?;
-            let found = one(bench, case, repetition, count, pace, unshared_mib)?;
+            let run = &mut bench.case(case.name, repetition);
+            let found = one(run, case, count, pace, unshared_mib)?;
             if let (super::FREE, Some(mib)) = (case.name, found) {
                 unshared_mib = mib;
             }
@@ -73,87 +73,66 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
 
 /// A case. Gives what a server has in memory when all have been hit.
 fn one(
-    bench: &mut Bench<'_>,
+    run: &mut bench::Case<'_, '_>,
     case: &Case,
-    repetition: u32,
     count: u32,
     pace: Pace,
     unshared_mib: f64,
 ) -> Result<Option<f64>, Error> {
-    let meter = Meter::default();
     let quarter_mib = (f64::from(count) * unshared_mib / 4.0) as u64;
     let limit_mib = match case.limit {
         Some(Limit::EachMib(mib)) => u64::from(mib * count),
         Some(Limit::Quarter) | None => quarter_mib,
     };
-    let text = farm(case, count, limit_mib);
-    let tools = bench.asked.tools.clone();
-    let started = bench.phase(case.name, repetition, phase::START, |measures| {
-        let site = Site::up(&tools, &text, UP_MAX)?;
+    let started = run.start(&farm(case, count, limit_mib), UP_MAX, |site, measures| {
         measures.note("servers", "", site.guests().len() as f64);
-        measures.note("all answer after", "s", site.ready_s);
-        let reading = meter.read(site.guests(), true);
+        let reading = Reading::of(site.guests(), true);
         measures.note("CPU to start one", "s", reading.cpu_s / f64::from(count));
         reading.note(measures);
         if case.limit.is_some() {
             measures.note("limit", "MiB", limit_mib as f64);
         }
-        Ok(site)
     })?;
     let Some(site) = started else { return Ok(None) };
     let mut manager = None;
-    if case.manager || case.ksm {
-        let done = bench.phase(case.name, repetition, phase::SETTLE, |measures| {
-            let manager = match case.manager {
-                true => Some(Manager::start(&tools, &site, &settings(case, limit_mib))?),
-                false => None,
-            };
-            let reading = settle(&meter, &site, pace);
-            reading.note(measures);
-            if let Some(manager) = &manager {
-                let ps = manager.ps()?;
-                let sizes = ps.guests.iter().filter_map(|guest| guest.actual_bytes);
-                let left = sizes.sum::<u64>() as f64 / f64::from(count) / 1_048_576.0;
-                measures.note("left by the balloon, a guest", "MiB", left);
-            }
-            Ok(manager)
+    if case.manager {
+        let settings = settings(case, limit_mib);
+        manager = run.manage(phase::SETTLE, &site, &settings, |manager, measures| {
+            settle(&site, pace).note(measures);
+            measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
+            Ok(())
         })?;
-        manager = done.flatten();
+    } else if case.ksm {
+        run.phase(phase::SETTLE, |measures| {
+            settle(&site, pace).note(measures);
+            Ok(())
+        })?;
     }
-    idle(bench, case, repetition, &site, pace, phase::IDLE)?;
+    idle(run, &site, pace, phase::IDLE)?;
     let mut resident_mib = None;
     for name in phase::WIPES {
-        bench.phase(case.name, repetition, name, |measures| {
-            let from = meter.read(site.guests(), false);
-            jobs::wipe(measures, site.targets("web", 80, "/"), 1)?;
-            let to = meter.read(site.guests(), true);
+        run.phase(name, |measures| {
+            let from = Reading::of(site.guests(), false);
+            jobs::wipe(measures, site.targets("web", 80, "/"))?;
+            let to = Reading::of(site.guests(), true);
             Usage { from: &from, to: &to }.note(measures);
             resident_mib = Some(to.resident_mib / to.guests.max(1) as f64);
             Ok(())
         })?;
     }
-    idle(bench, case, repetition, &site, pace, phase::AFTER)?;
+    idle(run, &site, pace, phase::AFTER)?;
     if case.single {
-        single(bench, case, repetition, &site, &meter, pace)?;
+        single(run, &site, pace)?;
     }
     drop(manager);
-    drop(site);
     Ok(resident_mib)
 }
 
-fn idle(
-    bench: &mut Bench<'_>,
-    case: &Case,
-    repetition: u32,
-    site: &Site,
-    pace: Pace,
-    name: &str,
-) -> Result<(), Error> {
-    let meter = Meter::default();
-    bench.phase(case.name, repetition, name, |measures| {
-        let from = meter.read(site.guests(), false);
+fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace, name: &str) -> Result<(), Error> {
+    run.phase(name, |measures| {
+        let from = Reading::of(site.guests(), false);
         wait(pace.idle);
-        let to = meter.read(site.guests(), true);
+        let to = Reading::of(site.guests(), true);
         Usage { from: &from, to: &to }.note(measures);
         Ok(())
     })?;
@@ -161,31 +140,25 @@ fn idle(
 }
 
 /// One server hit many times, and booted again.
-fn single(
-    bench: &mut Bench<'_>,
-    case: &Case,
-    repetition: u32,
-    site: &Site,
-    meter: &Meter,
-    pace: Pace,
-) -> Result<(), Error> {
-    let Some(last) = site.guests().last().cloned() else { return Ok(()) };
-    let target = site.targets("web", 80, "/").pop();
-    let of_last = std::slice::from_ref(&last);
-    bench.phase(case.name, repetition, phase::HITS, |measures| {
-        let from = meter.read(of_last, false);
-        let targets = target.clone().into_iter().collect();
-        jobs::count(measures, targets, pace.hits)?;
-        let to = meter.read(of_last, false);
+fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
+    let (Some(last), Some(page)) = (site.guests().last(), site.targets("web", 80, "/").pop())
+    else {
+        return Ok(());
+    };
+    let of_last = std::slice::from_ref(last);
+    run.phase(phase::HITS, |measures| {
+        let from = Reading::of(of_last, false);
+        let targets = vec![page.clone(); pace.hits];
+        jobs::load(measures, targets, jobs::ONE_BY_ONE, jobs::WIPE_MAX)?;
+        let to = Reading::of(of_last, false);
         measures.note("CPU a hit", "s", (to.cpu_s - from.cpu_s) / pace.hits as f64);
         Ok(())
     })?;
-    bench.phase(case.name, repetition, phase::REBOOT, |measures| {
-        let from = meter.read(of_last, false);
+    run.phase(phase::REBOOT, |measures| {
+        let from = Reading::of(of_last, false);
         measures.note("resident before", "MiB", from.resident_mib);
-        let page = target.as_ref().ok_or_else(|| Error::Failed("It has no page".into()))?;
-        site.restart(&last.name, page, REBOOT_MAX)?;
-        let to = meter.read(of_last, false);
+        site.restart(&last.name, &page, REBOOT_MAX)?;
+        let to = Reading::of(of_last, false);
         measures.note("resident after", "MiB", to.resident_mib);
         measures.note("CPU", "s", to.cpu_s - from.cpu_s);
         measures.note("took", "s", to.at_s - from.at_s);
@@ -195,29 +168,26 @@ fn single(
 }
 
 /// Waits until memory has come to rest, or for as long as is allowed.
-fn settle(meter: &Meter, site: &Site, pace: Pace) -> Reading {
+fn settle(site: &Site, pace: Pace) -> Reading {
     let used = |reading: &Reading| reading.resident_mib - reading.shared_mib;
-    let start = meter.now_s();
-    let mut last = meter.read(site.guests(), false);
+    let mut last = Reading::of(site.guests(), false);
+    let until_s = last.at_s + pace.settle.as_secs_f64();
     loop {
         wait(pace.step);
-        let now = meter.read(site.guests(), false);
+        let now = Reading::of(site.guests(), false);
         let change = (used(&now) - used(&last)).abs() / used(&last).max(1.0);
-        if change < REST || now.at_s - start > pace.settle.as_secs_f64() {
-            return meter.read(site.guests(), true);
+        if change < REST || now.at_s > until_s {
+            return Reading::of(site.guests(), true);
         }
         last = now;
     }
 }
 
 fn settings(case: &Case, limit_mib: u64) -> Settings {
-    let more = if case.ksm { "[ksm]\nmode = \"leave\"\n" } else { "" };
     Settings {
-        budget_mib: Some(limit_mib.max(64)),
+        budget_mib: limit_mib.max(64),
         set_point_mib: (limit_mib / 5).max(16),
-        records: false,
-        // The farm's own tiers drive it: two would fight.
-        more: more.to_owned(),
+        leaves_ksm: case.ksm,
     }
 }
 
@@ -235,15 +205,11 @@ fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     }
     let copy = if case.ksm { "" } else { "copy = true\n" };
     let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
-    let port = port();
+    // Another experiment of this machine hardly has the same.
+    let port = PORTS_FROM + std::process::id() % 20 * PORTS_STEP;
     format!(
         "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\
          image = \"web\"\ntemplate = true\nmemory = \"{MEMORY_MIB} MiB\"\n{copy}{swap}\
          ports = [{{ guest = 80, host = {port} }}]\n"
     )
-}
-
-/// Ports that another experiment of this machine hardly has.
-fn port() -> u32 {
-    PORTS_FROM + std::process::id() % 20 * PORTS_STEP
 }

@@ -1,8 +1,8 @@
 //! What a result says, beside the talk's figures.
 
 use super::{CASES, FORTY, FREE, LIMITED, SHARED, SQUEEZED, phase};
-use crate::view::{Chart, Finding, Group, Table, View, figure};
-use crate::{Outcome, Spread, published};
+use crate::view::{Chart, Finding, Table, View, cell, figure};
+use crate::{Outcome, published};
 
 const ABOUT: &str = "Web servers from one template, one hit after the other over all of them \
     (\"wipe\"), without a limit of their memory, shared, squeezed to 17 MiB each, and limited \
@@ -36,19 +36,15 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-fn spread(outcome: &Outcome, case: &str, phase: &str, measure: &str) -> Option<Spread> {
-    Spread::of(outcome.values(case, phase, measure).into_iter().map(|(_, value)| value))
-}
-
-fn median(outcome: &Outcome, case: &str, phase: &str, measure: &str) -> Option<f64> {
-    spread(outcome, case, phase, measure).map(|spread| spread.median)
-}
-
 /// How much slower a wipe of a case is than the same one without a limit.
 fn against_free(outcome: &Outcome, case: &str, phase: &str) -> Option<f64> {
-    let ours = outcome.values(case, phase, "average");
-    let free = outcome.values(FREE, phase, "average");
-    Spread::of_ratios(&ours, &free).map(|spread| spread.median)
+    outcome.ratio(case, FREE, phase, "average").map(|spread| spread.median)
+}
+
+/// The cases that were run.
+fn ran(outcome: &Outcome) -> impl Iterator<Item = &'static str> {
+    let ran = outcome.cases();
+    CASES.iter().map(|case| case.name).filter(move |name| ran.contains(name))
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
@@ -61,7 +57,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let later = phase::WIPES[1..].iter().filter_map(|wipe| against_free(outcome, LIMITED, wipe));
     let later = later.reduce(f64::max);
     let first = against_free(outcome, LIMITED, phase::WIPES[0]);
-    let of = |case, phase, measure| median(outcome, case, phase, measure);
+    let of = |case, phase, measure| outcome.median(case, phase, measure);
     vec![
         Finding::at_most(
             "all answer, s (<= 30)",
@@ -99,31 +95,26 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
 }
 
 fn ours(outcome: &Outcome) -> Table {
-    let ran = outcome.cases();
-    let row = |case: &&super::Case| {
-        let cell = |(_, phase, measure): &(&str, &str, &str)| {
-            spread(outcome, case.name, phase, measure)
-                .map_or("-".to_owned(), |spread| figure(spread.median))
-        };
-        let mut row = vec![case.name.to_owned()];
-        row.extend(COLUMNS.iter().map(cell));
-        row
+    let row = |case: &str| {
+        let cells = COLUMNS
+            .iter()
+            .map(|(_, phase, measure)| cell(outcome.median(case, phase, measure).map(figure)));
+        std::iter::once(case.to_owned()).chain(cells).collect()
     };
-    let mut heads = vec!["Case".to_owned()];
-    heads.extend(COLUMNS.iter().map(|(head, _, _)| (*head).to_owned()));
-    Table {
-        title: "What was measured, a guest".into(),
-        heads,
-        rows: CASES.iter().filter(|case| ran.contains(&case.name)).map(|case| row(&case)).collect(),
-        note: "Resident counts what is shared in full for each; shared divides it. Both include \
-               QEMU's own."
-            .into(),
-    }
+    let heads: Vec<&str> =
+        std::iter::once("Case").chain(COLUMNS.iter().map(|(head, _, _)| *head)).collect();
+    Table::new(
+        "What was measured, a guest",
+        &heads,
+        ran(outcome).map(row).collect(),
+        "Resident counts what is shared in full for each; shared divides it. Both include QEMU's \
+         own.",
+    )
 }
 
 /// Pages a second that came from further away than compressed memory.
 fn disks(outcome: &Outcome, phase: &str) -> String {
-    let of = |measure| median(outcome, LIMITED, phase, measure);
+    let of = |measure| outcome.median(LIMITED, phase, measure);
     match (of("swap in"), of("in from zram")) {
         (Some(all), Some(zram)) => format!("{} pages/s", figure((all - zram).max(0.0))),
         _ => "-".to_owned(),
@@ -132,18 +123,18 @@ fn disks(outcome: &Outcome, phase: &str) -> String {
 
 fn beside(outcome: &Outcome) -> Table {
     let text = |case: &str, phase: &str, measure: &str, unit: &str| {
-        median(outcome, case, phase, measure)
-            .map_or("-".to_owned(), |value| format!("{} {unit}", figure(value)).trim().to_owned())
+        let value = outcome.median(case, phase, measure);
+        cell(value.map(|value| format!("{} {unit}", figure(value)).trim().to_owned()))
     };
     let pair = |a: String, b: String| format!("{a}, {b}");
     let forty = if outcome.cases().contains(&FORTY) { FORTY } else { SHARED };
     let [first, second, _] = phase::WIPES;
-    let cpu_ms = median(outcome, SHARED, phase::IDLE, "CPU a guest");
-    let idle_all = median(outcome, forty, phase::IDLE, "host busy");
+    let cpu_ms = outcome.median(SHARED, phase::IDLE, "CPU a guest");
+    let idle_all = outcome.median(forty, phase::IDLE, "host busy");
     let found = [
-        cpu_ms.map_or("-".to_owned(), |percent| format!("{} ms a minute", figure(percent * 600.0))),
+        cell(cpu_ms.map(|percent| format!("{} ms a minute", figure(percent * 600.0)))),
         text(SHARED, phase::IDLE, "wake-ups a guest", "a minute"),
-        idle_all.map_or("-".to_owned(), |percent| format!("{} % of the host", figure(percent))),
+        cell(idle_all.map(|percent| format!("{} % of the host", figure(percent)))),
         text(forty, first, "average", "s"),
         pair(
             text(forty, phase::IDLE, "memory a guest, shared", "MiB"),
@@ -172,53 +163,31 @@ fn beside(outcome: &Outcome) -> Table {
         ),
     ];
     let rows = published::PENGUINS.iter().zip(found);
-    Table {
-        title: "Beside the published figures".into(),
-        heads: ["What", "Published", "Here"].map(str::to_owned).to_vec(),
-        rows: rows
-            .map(|((what, figure), here)| vec![(*what).into(), (*figure).into(), here])
-            .collect(),
-        note: "Published: P/390, 3 to 4 MIPS, 128 MB and 256 MB of expanded storage. Only what \
-               each shows within itself can be compared."
-            .into(),
-    }
+    let rows = rows.map(|((what, figure), here)| vec![(*what).into(), (*figure).into(), here]);
+    Table::new(
+        "Beside the published figures",
+        &["What", "Published", "Here"],
+        rows.collect(),
+        "Published: P/390, 3 to 4 MIPS, 128 MB and 256 MB of expanded storage. Only what each \
+         shows within itself can be compared.",
+    )
 }
 
 fn charts(outcome: &Outcome) -> Vec<Chart> {
-    let ran = outcome.cases();
-    let chart = |title: &str, series: &[(&str, &str, &str)]| {
-        let group = |case: &super::Case| Group {
-            name: case.name.to_owned(),
-            bars: series
-                .iter()
-                .map(|(_, phase, measure)| {
-                    spread(outcome, case.name, phase, measure).map(Into::into)
-                })
-                .collect(),
-        };
-        let cases = CASES.iter().filter(|case| ran.contains(&case.name));
-        Chart {
-            title: title.to_owned(),
-            series: series.iter().map(|(name, _, _)| (*name).to_owned()).collect(),
-            groups: cases.map(group).collect(),
-        }
+    let chart = |title: &str, series: &[(&str, (&str, &str))]| {
+        Chart::new(title, ran(outcome), series, |case, (phase, measure)| {
+            outcome.spread(case, phase, measure)
+        })
     };
     vec![
-        chart(
-            "Average of a hit, s",
-            &[
-                ("first wipe", phase::WIPES[0], "average"),
-                ("second wipe", phase::WIPES[1], "average"),
-                ("third wipe", phase::WIPES[2], "average"),
-            ],
-        ),
+        chart("Average of a hit, s", &phase::WIPES.map(|wipe| (wipe, (wipe, "average")))),
         chart(
             "Memory of a guest with its QEMU, MiB",
             &[
-                ("idle at first", phase::IDLE, "memory a guest, shared"),
-                ("after the wipes", phase::AFTER, "memory a guest, shared"),
+                ("idle at first", (phase::IDLE, "memory a guest, shared")),
+                ("after the wipes", (phase::AFTER, "memory a guest, shared")),
             ],
         ),
-        chart("CPU of an idle guest, % of a core", &[("idle", phase::IDLE, "CPU a guest")]),
+        chart("CPU of an idle guest, % of a core", &[("idle", (phase::IDLE, "CPU a guest"))]),
     ]
 }

@@ -1,19 +1,24 @@
 //! The two farms, as files for `pinhead up`.
 
-/// The ports of one farm on the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ports(pub u32);
+/// What a guest serves: its image, its port inside, and its heap.
+struct Kind {
+    image: &'static str,
+    port: u32,
+    heap_mib: Option<u32>,
+}
 
-/// A guest: its class, image, the words for its kernel, and its size by hand.
+const DATABASE: Kind = Kind { image: "debian-postgres", port: 5432, heap_mib: None };
+const APP: Kind = Kind { image: "debian-app", port: 8000, heap_mib: Some(48) };
+const WEB: Kind = Kind { image: "debian-nginx", port: 80, heap_mib: None };
+const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48) };
+
+/// A guest, and its size by hand. Its port on the host is the farm's first and its place.
 struct Role {
     class: &'static str,
-    image: &'static str,
-    heap_mib: Option<u32>,
+    kind: Kind,
     cpus: u32,
     memory_mib: u32,
-    /// Which of the farm's ports it has, and which it needs.
-    port: u32,
-    inside: u32,
+    /// The word for its kernel that names the server that it asks, and that one's place.
     asks: Option<(&'static str, u32)>,
 }
 
@@ -21,86 +26,14 @@ struct Role {
 /// were chosen once, and not refined by trying smaller and larger ones, as the study's were. Those
 /// are four times as large, on a machine forty times as fast.
 const ROLES: &[Role] = &[
-    Role {
-        class: "dba",
-        image: "debian-postgres",
-        heap_mib: None,
-        cpus: 1,
-        memory_mib: 160,
-        port: 0,
-        inside: 5432,
-        asks: None,
-    },
-    Role {
-        class: "dbb",
-        image: "debian-postgres",
-        heap_mib: None,
-        cpus: 1,
-        memory_mib: 160,
-        port: 1,
-        inside: 5432,
-        asks: None,
-    },
-    Role {
-        class: "appa",
-        image: "debian-app",
-        heap_mib: Some(48),
-        cpus: 1,
-        memory_mib: 192,
-        port: 2,
-        inside: 8000,
-        asks: Some(("db", 0)),
-    },
-    Role {
-        class: "appb",
-        image: "debian-app",
-        heap_mib: Some(48),
-        cpus: 2,
-        memory_mib: 192,
-        port: 3,
-        inside: 8000,
-        asks: Some(("db", 1)),
-    },
-    Role {
-        class: "weba",
-        image: "debian-nginx",
-        heap_mib: None,
-        cpus: 1,
-        memory_mib: 128,
-        port: 4,
-        inside: 80,
-        asks: Some(("app", 2)),
-    },
-    Role {
-        class: "webb",
-        image: "debian-nginx",
-        heap_mib: None,
-        cpus: 1,
-        memory_mib: 128,
-        port: 5,
-        inside: 80,
-        asks: Some(("app", 3)),
-    },
-    Role {
-        class: "comboa",
-        image: "debian-combo",
-        heap_mib: Some(48),
-        cpus: 3,
-        memory_mib: 256,
-        port: 6,
-        inside: 80,
-        asks: None,
-    },
-    Role {
-        class: "combob",
-        image: "debian-combo",
-        heap_mib: Some(48),
-        cpus: 3,
-        memory_mib: 256,
-        port: 7,
-        inside: 80,
-        asks: None,
-    },
+    Role { class: "dba", kind: DATABASE, cpus: 1, memory_mib: 160, asks: None },
+    Role { class: "dbb", kind: DATABASE, cpus: 1, memory_mib: 160, asks: None },
+    Role { class: "appa", kind: APP, cpus: 1, memory_mib: 192, asks: Some(("db", 0)) },
+    Role { class: "appb", kind: APP, cpus: 2, memory_mib: 192, asks: Some(("db", 1)) },
+    Role { class: "weba", kind: WEB, cpus: 1, memory_mib: 128, asks: Some(("app", 2)) },
+    Role { class: "webb", kind: WEB, cpus: 1, memory_mib: 128, asks: Some(("app", 3)) },
+    Role { class: "comboa", kind: COMBINED, cpus: 3, memory_mib: 256, asks: None },
+    Role { class: "combob", kind: COMBINED, cpus: 3, memory_mib: 256, asks: None },
 ];
 
 /// CPUs and memory of each managed guest: more than any of them needs.
@@ -111,36 +44,36 @@ const GATEWAY: std::net::Ipv4Addr = vm::GATEWAY;
 
 /// Memory that these guests have when they are sized by hand, in MiB.
 pub(super) fn hand_mib(only: &[&str]) -> u32 {
-    wanted(only).map(|role| role.memory_mib).sum()
+    wanted(only).map(|(_, role)| role.memory_mib).sum()
 }
 
-/// The guests of these classes, or all of them if there are none.
-fn wanted<'a>(only: &'a [&str]) -> impl Iterator<Item = &'static Role> + 'a {
-    ROLES.iter().filter(move |role| only.is_empty() || only.contains(&role.class))
+/// The guests of these classes, or all of them if there are none, with their places.
+fn wanted<'a>(only: &'a [&str]) -> impl Iterator<Item = (u32, &'static Role)> + 'a {
+    let is_wanted = |role: &Role| only.is_empty() || only.contains(&role.class);
+    (0..).zip(ROLES).filter(move |(_, role)| is_wanted(role))
 }
 
 /// The farm's file. Only these classes, or all of them if there are none.
-pub(super) fn text(name: &str, is_managed: bool, ports: Ports, only: &[&str]) -> String {
+pub(super) fn text(name: &str, is_managed: bool, first_port: u32, only: &[&str]) -> String {
     let mut out = format!("name = \"{name}\"\n");
-    for role in wanted(only) {
-        let (cpus, memory) = match is_managed {
+    for (place, Role { class, kind, cpus, memory_mib, asks }) in wanted(only) {
+        let (cpus, memory_mib) = match is_managed {
             true => (MANAGED_CPUS, MANAGED_MIB),
-            false => (role.cpus, role.memory_mib),
+            false => (*cpus, *memory_mib),
         };
-        let Ports(first) = ports;
-        let asks = role.asks.map(|(what, port)| {
-            format!("args = [\"pinhead.{what}={GATEWAY}:{}\"]\n", first + port)
+        let asks = asks.map(|(what, place)| {
+            format!("args = [\"pinhead.{what}={GATEWAY}:{}\"]\n", first_port + place)
         });
-        let heap = role.heap_mib.map(|mib| format!("heap = \"{mib} MiB\"\n"));
+        let heap = kind.heap_mib.map(|mib| format!("heap = \"{mib} MiB\"\n"));
         out.push_str(&format!(
-            "[[class]]\nname = \"{}\"\nimage = \"{}\"\ncpus = {cpus}\nmemory = \"{memory} MiB\"\n\
-             memory_min = \"64 MiB\"\n{}{}ports = [{{ guest = {}, host = {} }}]\n",
-            role.class,
-            role.image,
+            "[[class]]\nname = \"{class}\"\nimage = \"{}\"\ncpus = {cpus}\n\
+             memory = \"{memory_mib} MiB\"\nmemory_min = \"64 MiB\"\n{}{}\
+             ports = [{{ guest = {}, host = {} }}]\n",
+            kind.image,
             asks.unwrap_or_default(),
             heap.unwrap_or_default(),
-            role.inside,
-            first + role.port
+            kind.port,
+            first_port + place
         ));
     }
     out

@@ -1,11 +1,11 @@
 //! The phases, carried out.
 
-use super::farms::{Ports, hand_mib, text};
+use super::farms::{hand_mib, text};
 use super::{ALL, DYNAMIC, HAND, OURS, PAGE, SETS, STEAL, Set, cases, phase};
-use crate::site::meter::{Meter, Reading, Usage};
+use crate::site::meter::{Reading, Usage};
 use crate::site::{Manager, Settings, Site, jobs, wait};
-use crate::{Bench, Error, Measures};
-use load::{Job, Target};
+use crate::{Bench, Error, Measures, bench};
+use load::{Job, Pattern, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ struct Pace {
     warm: Duration,
     load: Duration,
     rest: Duration,
-    repetitions: u32,
     units: u32,
     /// What the guests that are sized by hand have.
     hand_mib: u32,
@@ -38,81 +37,62 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let hand_mib = hand_mib(only);
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
-        true => Pace {
-            warm: seconds(2),
-            load: seconds(4),
-            rest: seconds(3),
-            repetitions: 1,
-            units: 4,
-            hand_mib,
-        },
-        false => Pace {
-            warm: seconds(5),
-            load: seconds(12),
-            rest: seconds(12),
-            repetitions: 3,
-            units: 40,
-            hand_mib,
-        },
+        true => Pace { warm: seconds(2), load: seconds(4), rest: seconds(3), units: 4, hand_mib },
+        false => {
+            Pace { warm: seconds(5), load: seconds(12), rest: seconds(12), units: 40, hand_mib }
+        }
     };
+    let repetitions = bench.asked.repetitions.unwrap_or(if bench.asked.quick { 1 } else { 3 });
     let sets: Vec<Set> =
         SETS.iter().filter(|set| only.is_empty() || only.contains(&set.class)).copied().collect();
     bench.setting("load, s", pace.load.as_secs());
     bench.setting("hand-sized memory of all, MiB", pace.hand_mib);
     let first = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
-    let hand = start(bench, HAND, &text("hand", false, Ports(first), only))?;
-    let managed = start(bench, ALL, &text("managed", true, Ports(first + 16), only))?;
+    let hand = start(&mut bench.case(HAND, 1), &text("hand", false, first, only))?;
+    let managed = start(&mut bench.case(ALL, 1), &text("managed", true, first + 16, only))?;
     let (Some(hand), Some(managed)) = (hand, managed) else { return Ok(()) };
-    for repetition in 1..=bench.asked.repetitions.unwrap_or(pace.repetitions) {
+    for repetition in 1..=repetitions {
         for (case, preset) in cases() {
             if !bench.wants(case) && case != HAND {
                 continue;
             }
-            bench.check()?;
             let site = if case == HAND { &hand } else { &managed };
-            one(bench, case, preset, repetition, site, &sets, pace)?;
+            one(&mut bench.case(case, repetition), case, preset, site, &sets, pace)?;
         }
         if bench.wants(DYNAMIC) {
-            dynamic(bench, repetition, &managed, &sets, pace)?;
+            dynamic(&mut bench.case(DYNAMIC, repetition), &managed, &sets, pace)?;
         }
         if bench.wants(STEAL) {
-            steal(bench, repetition, &managed, pace)?;
+            steal(&mut bench.case(STEAL, repetition), &managed, pace)?;
         }
     }
     Ok(())
 }
 
-fn start(bench: &mut Bench<'_>, case: &str, farm: &str) -> Result<Option<Site>, Error> {
-    let tools = bench.asked.tools.clone();
-    bench.phase(case, 1, phase::START, |measures| {
-        let site = Site::up(&tools, farm, UP_MAX)?;
-        measures.note("all answer after", "s", site.ready_s);
-        Meter::default().read(site.guests(), false).note(measures);
-        Ok(site)
-    })
+fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Error> {
+    run.start(farm, UP_MAX, |site, measures| Reading::of(site.guests(), false).note(measures))
 }
 
 /// A configuration: its rules, then the load.
 fn one(
-    bench: &mut Bench<'_>,
+    run: &mut bench::Case<'_, '_>,
     case: &str,
     preset: Option<&str>,
-    repetition: u32,
     site: &Site,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
-    if case != HAND && !give_rules(bench, case, repetition, site, preset)? {
+    if case != HAND && !give_rules(run, site, preset)? {
         return Ok(());
     }
     let manager = match case {
-        OURS => match manage(bench, case, repetition, site, pace)? {
+        OURS => match manage(run, site, pace)? {
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
         _ => None,
     };
-    bench.phase(case, repetition, phase::LOAD, |measures| {
+    run.phase(phase::LOAD, |measures| {
         let targets = targets(site, sets);
         drive(&mut Measures::default(), &targets, pace.warm)?;
         measured_load(measures, site, manager.as_ref(), &targets, pace.load)
@@ -122,9 +102,7 @@ fn one(
 
 /// Puts a preset's rules into all guests of a site; none are rules that never act.
 fn give_rules(
-    bench: &mut Bench<'_>,
-    case: &str,
-    repetition: u32,
+    run: &mut bench::Case<'_, '_>,
     site: &Site,
     preset: Option<&str>,
 ) -> Result<bool, Error> {
@@ -145,7 +123,7 @@ fn give_rules(
          pidof pinheadd > /dev/null",
         lines.join(" ")
     );
-    let done = bench.phase(case, repetition, phase::RULES, |_| {
+    let done = run.phase(phase::RULES, |_| {
         site.guests().iter().try_for_each(|guest| {
             site.sh(&guest.name, &line, RULES_MAX)?;
             Ok(())
@@ -155,28 +133,17 @@ fn give_rules(
 }
 
 fn manage(
-    bench: &mut Bench<'_>,
-    case: &str,
-    repetition: u32,
+    run: &mut bench::Case<'_, '_>,
     site: &Site,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
-    let Pace { hand_mib, rest: settle, .. } = pace;
-    let tools = bench.asked.tools.clone();
-    bench.phase(case, repetition, phase::START, |_| {
-        // As much as sizing by hand takes, with what each QEMU has of its own.
-        let own_mib = 64 * site.guests().len() as u64;
-        let budget = u64::from(hand_mib) + own_mib;
-        let settings = Settings {
-            budget_mib: Some(budget),
-            set_point_mib: budget / 10,
-            records: false,
-            more: "[ksm]\nmode = \"leave\"\n".into(),
-        };
-        let manager = Manager::start(&tools, site, &settings)?;
+    // As much as sizing by hand takes, with what each QEMU has of its own.
+    let budget_mib = u64::from(pace.hand_mib) + 64 * site.guests().len() as u64;
+    let settings = Settings { budget_mib, set_point_mib: budget_mib / 10, leaves_ksm: true };
+    run.manage(phase::START, site, &settings, |_, _| {
         // Rules have had as long, from their daemon's start to the load.
-        wait(settle);
-        Ok(manager)
+        wait(pace.rest);
+        Ok(())
     })
 }
 
@@ -192,8 +159,9 @@ fn drive(
 ) -> Result<(), Error> {
     let results: Vec<_> = std::thread::scope(|scope| {
         let run = |(clients, targets): &(usize, Vec<Target>)| {
-            let (clients, targets) = (*clients, targets.clone());
-            scope.spawn(move || jobs::closed(&mut Measures::default(), targets, clients, duration))
+            let pattern = Pattern::Closed { clients: *clients, expected_interval: None };
+            let targets = targets.clone();
+            scope.spawn(move || jobs::load(&mut Measures::default(), targets, pattern, duration))
         };
         let threads: Vec<_> = sets.iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
@@ -220,15 +188,14 @@ fn measured_load(
     sets: &[(usize, Vec<Target>)],
     duration: Duration,
 ) -> Result<(), Error> {
-    let meter = Meter::default();
-    let from = meter.read(site.guests(), false);
+    let from = Reading::of(site.guests(), false);
     let is_over = AtomicBool::new(false);
     let (driven, samples) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let mut samples = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
                 wait(SAMPLE);
-                let reading = meter.read(site.guests(), false);
+                let reading = Reading::of(site.guests(), false);
                 samples.push((linux_mib(site, manager), reading.resident_mib));
             }
             samples
@@ -237,7 +204,7 @@ fn measured_load(
         is_over.store(true, Ordering::Relaxed);
         (driven, sampler.join().unwrap_or_default())
     });
-    let to = meter.read(site.guests(), false);
+    let to = Reading::of(site.guests(), false);
     note_usage(measures, &from, &to);
     let linux: Vec<f64> = samples.iter().filter_map(|(linux, _)| *linux).collect();
     let resident: Vec<f64> = samples.iter().map(|(_, resident)| *resident).collect();
@@ -249,24 +216,17 @@ fn measured_load(
 fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) {
     let usage = Usage { from, to };
     measures.note_some("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
-    let ready = usage.rate(|reading| reading.vcpu_s + reading.steal_s);
-    let steal = usage.rate(|reading| reading.steal_s);
-    if let (Some(ready), Some(steal)) = (ready, steal) {
-        measures.note("steal", "%", if ready > 0.0 { steal / ready * 100.0 } else { 0.0 });
-    }
+    let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
+    measures.note("steal", "%", steal.unwrap_or(0.0) * 100.0);
 }
 
 /// What the guests see as theirs: their memory less what they have given up.
 fn linux_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
-    let bytes: u64 = match manager {
+    match manager {
         // While there is a manager the monitors are its own.
-        Some(manager) => manager.ps().ok()?.guests.iter().filter_map(|g| g.actual_bytes).sum(),
-        None => {
-            let sizes = site.guests().iter().map(|guest| site.balloon_bytes(guest));
-            sizes.collect::<Option<Vec<u64>>>()?.iter().sum()
-        }
-    };
-    Some(bytes as f64 / 1_048_576.0)
+        Some(manager) => Some(manager.left_mib().ok()? * site.guests().len() as f64),
+        None => site.guests().iter().map(|guest| site.balloon_mib(guest)).sum(),
+    }
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -275,25 +235,22 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 /// Load on one half, rest, load on the other, rest, load on the first again.
 fn dynamic(
-    bench: &mut Bench<'_>,
-    repetition: u32,
+    run: &mut bench::Case<'_, '_>,
     site: &Site,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
-    if !give_rules(bench, DYNAMIC, repetition, site, Some("cpu-loadavg"))? {
+    if !give_rules(run, site, Some("cpu-loadavg"))? {
         return Ok(());
     }
-    let Some(manager) = manage(bench, DYNAMIC, repetition, site, pace)? else {
-        return Ok(());
-    };
+    let Some(manager) = manage(run, site, pace)? else { return Ok(()) };
     let half = sets.len().div_ceil(2);
     let (one, other) = (targets(site, &sets[..half]), targets(site, &sets[half..]));
     for (at, name) in phase::DYNAMIC.iter().enumerate() {
-        bench.phase(DYNAMIC, repetition, name, |measures| match at {
+        run.phase(name, |measures| match at {
             1 | 3 => {
                 wait(pace.rest);
-                let reading = Meter::default().read(site.guests(), false);
+                let reading = Reading::of(site.guests(), false);
                 measures.note_some("size, Linux view", "MiB", linux_mib(site, Some(&manager)));
                 measures.note("size, hypervisor view", "MiB", reading.resident_mib);
                 Ok(())
@@ -308,28 +265,22 @@ fn dynamic(
 }
 
 /// A build in one guest while its pool grows: what it is kept waiting for.
-fn steal(bench: &mut Bench<'_>, repetition: u32, site: &Site, pace: Pace) -> Result<(), Error> {
-    if !give_rules(bench, STEAL, repetition, site, Some("memory-7"))? {
+fn steal(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
+    if !give_rules(run, site, Some("memory-7"))? {
         return Ok(());
     }
     let Some(guest) = site.guests().last() else { return Ok(()) };
-    bench.phase(STEAL, repetition, phase::BUILD, |measures| {
-        let meter = Meter::default();
+    run.phase(phase::BUILD, |measures| {
         let of_it = std::slice::from_ref(guest);
-        let before_mib = site.balloon_bytes(guest);
-        let from = meter.read(of_it, false);
+        let before_mib = site.balloon_mib(guest);
+        let from = Reading::of(of_it, false);
         let job = Job::Build { units: pace.units, parallel: 2, rounds: 1 };
-        let names = [guest.name.clone()];
-        let reports = load::job::run(site, &names, &job, "/tmp", BUILD_MAX)
-            .map_err(|error| Error::Failed(base::chain(&error)))?;
-        let to = meter.read(of_it, false);
+        let times = jobs::inside(site, of_it, &job, "/tmp", BUILD_MAX)?;
+        let to = Reading::of(of_it, false);
         note_usage(measures, &from, &to);
-        for report in reports {
-            let rounds = report.rounds_s.map_err(|error| Error::Failed(base::chain(&error)))?;
-            measures.note("build", "s", rounds.iter().sum());
-        }
-        if let (Some(before), Some(after)) = (before_mib, site.balloon_bytes(guest)) {
-            measures.note("pool grew by", "MiB", (before as f64 - after as f64) / 1_048_576.0);
+        measures.note("build", "s", times.iter().flatten().sum());
+        if let (Some(before_mib), Some(after_mib)) = (before_mib, site.balloon_mib(guest)) {
+            measures.note("pool grew by", "MiB", before_mib - after_mib);
         }
         Ok(())
     })?;

@@ -1,8 +1,8 @@
-//! Loads from outside as experiments use them: the wipe over all servers, clients without think
-//! time, a rate.
+//! Loads as experiments use them: from outside, such as the wipe over all servers, and jobs inside.
 
+use super::{Guest, Site};
 use crate::{Error, Measures};
-use load::{Outcome, Pattern, Plan, Reuse, Tally, Target, class_by_tens};
+use load::{Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -11,86 +11,69 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that is there answers in this time.
 const SOON: Duration = Duration::from_secs(2);
 /// A wipe over a thousand servers that each take long.
-const WIPE_MAX: Duration = Duration::from_secs(3600);
+pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 
-/// Hits every server once, `clients` at a time, and notes latencies: of all, and by class of ten.
-pub fn wipe(
-    measures: &mut Measures,
-    mut targets: Vec<Target>,
-    clients: usize,
-) -> Result<Outcome, Error> {
+/// One request after the other, one for each target.
+pub const ONE_BY_ONE: Pattern = Pattern::Once { clients: 1 };
+
+/// Hits every server once, and notes latencies: of all, and by class of ten.
+pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Error> {
     class_by_tens(&mut targets);
-    let outcome = run(Plan {
-        targets,
-        pattern: Pattern::Once { clients },
-        duration: WIPE_MAX,
-        timeout: TIMEOUT,
-        reuse: Reuse::Close,
-    })?;
-    note(measures, &outcome, outcome.all());
+    let outcome = load(measures, targets, ONE_BY_ONE, WIPE_MAX)?;
     for class in outcome.classes() {
         let average = class.tally.latency_us().map(|l| l.average_us as f64 / 1e6);
         measures.note_some(&format!("average of {}", class.name), "s", average);
     }
-    Ok(outcome)
-}
-
-/// Hits one server so often, one hit after the other.
-pub fn count(measures: &mut Measures, targets: Vec<Target>, hits: usize) -> Result<Outcome, Error> {
-    let targets: Vec<Target> = targets.iter().cycle().take(hits).cloned().collect();
-    let pattern = Pattern::Once { clients: 1 };
-    let plan = Plan { targets, pattern, duration: WIPE_MAX, timeout: TIMEOUT, reuse: Reuse::Close };
-    let outcome = run(plan)?;
-    note(measures, &outcome, outcome.all());
-    Ok(outcome)
+    Ok(())
 }
 
 /// Whether a page is served now.
 pub fn answers(page: &Target) -> Result<bool, Error> {
-    let targets = vec![page.clone()];
-    let pattern = Pattern::Once { clients: 1 };
-    let plan = Plan { targets, pattern, duration: SOON, timeout: SOON, reuse: Reuse::Close };
-    Ok(run(plan)?.all().answered() == 1)
+    Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON)?.all().answered() == 1)
 }
 
-/// Clients without think time, for so long.
-pub fn closed(
+/// Puts a load on servers, for so long at most, and notes latencies.
+pub fn load(
     measures: &mut Measures,
     targets: Vec<Target>,
-    clients: usize,
+    pattern: Pattern,
     duration: Duration,
 ) -> Result<Outcome, Error> {
-    let pattern = Pattern::Closed { clients, expected_interval: None };
-    let plan = Plan { targets, pattern, duration, timeout: TIMEOUT, reuse: Reuse::Close };
-    let outcome = run(plan)?;
-    note(measures, &outcome, outcome.all());
+    let outcome = run(targets, pattern, duration, TIMEOUT)?;
+    note(measures, &outcome);
     Ok(outcome)
 }
 
-/// Requests at a rate, for so long.
-pub fn open(
-    measures: &mut Measures,
+fn run(
     targets: Vec<Target>,
-    rate: f64,
+    pattern: Pattern,
     duration: Duration,
+    timeout: Duration,
 ) -> Result<Outcome, Error> {
-    let pattern = Pattern::Open { rate, in_flight_max: 1000 };
-    let plan = Plan { targets, pattern, duration, timeout: TIMEOUT, reuse: Reuse::Close };
-    let outcome = run(plan)?;
-    note(measures, &outcome, outcome.all());
-    Ok(outcome)
-}
-
-fn run(plan: Plan) -> Result<Outcome, Error> {
+    let plan = Plan { targets, pattern, duration, timeout, reuse: Reuse::Close };
     let mut watch = |_: &load::Progress| match crate::stop::check_stop() {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     };
-    load::run(&plan, &mut watch).map_err(|error| Error::Failed(base::chain(&error)))
+    Ok(load::run(&plan, &mut watch)?)
+}
+
+/// Runs a job in guests at once, in a directory of theirs, and gives the seconds of each round.
+pub fn inside(
+    site: &Site,
+    guests: &[Guest],
+    job: &Job,
+    dir: &str,
+    limit: Duration,
+) -> Result<Vec<Vec<f64>>, Error> {
+    let names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
+    let reports = load::job::run(site, &names, job, dir, limit)?;
+    reports.into_iter().map(|report| Ok(report.rounds_s?)).collect()
 }
 
 /// Notes a tally: answers, failures, rate, latencies in seconds.
-pub fn note(measures: &mut Measures, outcome: &Outcome, tally: &Tally) {
+fn note(measures: &mut Measures, outcome: &Outcome) {
+    let tally = outcome.all();
     measures.note("answered", "", tally.answered() as f64);
     measures.note("failed", "", tally.failed_all() as f64);
     measures.note_some("throughput", "1/s", outcome.requests_per_s(tally));

@@ -7,7 +7,7 @@
 
 use super::Guest;
 use crate::Measures;
-use crate::clock::Clock;
+use crate::clock;
 use procfs::{Root, TaskDir, TaskSeen};
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ const ZRAM_MAX: usize = 64;
 /// What the guests and the host had used up to a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When, in seconds of the meter's clock.
+    /// When, in seconds.
     pub at_s: f64,
     /// Guests' QEMUs that could be read.
     pub guests: usize,
@@ -65,43 +65,6 @@ pub struct Reading {
     pub available_mib: f64,
 }
 
-/// A clock for readings.
-#[derive(Clone, Copy, Debug)]
-pub struct Meter {
-    clock: Clock,
-}
-
-impl Default for Meter {
-    fn default() -> Meter {
-        Meter { clock: Clock::new() }
-    }
-}
-
-impl Meter {
-    /// Seconds since it was made.
-    pub fn now_s(&self) -> f64 {
-        self.clock.seconds()
-    }
-
-    /// Reads everything of these guests. `maps` also asks how much of their memory is shared,
-    /// which makes the kernel walk all of it.
-    pub fn read(&self, guests: &[Guest], maps: bool) -> Reading {
-        let mut reading = Reading { at_s: self.clock.seconds(), ..Reading::default() };
-        let mut proportional = 0.0;
-        for guest in guests {
-            if process(guest.pid, &mut reading).is_some() {
-                reading.guests += 1;
-            }
-            if maps {
-                proportional += proportional_mib(guest.pid).unwrap_or_default();
-            }
-        }
-        reading.proportional_mib = maps.then_some(proportional);
-        host(&mut reading);
-        reading
-    }
-}
-
 /// What happened between two readings.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
@@ -117,28 +80,35 @@ impl Usage<'_> {
         self.to.at_s - self.from.at_s
     }
 
+    /// What one counter grew by over what another one did.
+    pub fn ratio(
+        &self,
+        of: impl Fn(&Reading) -> f64,
+        over: impl Fn(&Reading) -> f64,
+    ) -> Option<f64> {
+        let grown = over(self.to) - over(self.from);
+        (grown > 0.0).then(|| (of(self.to) - of(self.from)) / grown)
+    }
+
     /// So much of a counter in a second.
     pub fn rate(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
-        let seconds = self.seconds();
-        (seconds > 0.0).then(|| (of(self.to) - of(self.from)) / seconds)
+        self.ratio(of, |reading| reading.at_s)
     }
 
     /// The same for one guest.
-    pub fn rate_each(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
+    fn rate_each(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
         let guests = self.to.guests as f64;
-        (guests > 0.0).then(|| self.rate(of).map(|rate| rate / guests)).flatten()
+        self.rate(of).filter(|_| guests > 0.0).map(|rate| rate / guests)
     }
 
     /// Total CPU time of the guests over what their virtual CPUs had.
-    pub fn t_to_v(&self) -> Option<f64> {
-        let virt = self.to.vcpu_s - self.from.vcpu_s;
-        (virt > 0.0).then(|| (self.to.cpu_s - self.from.cpu_s) / virt)
+    fn t_to_v(&self) -> Option<f64> {
+        self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }
 
     /// How much of the host's CPU time was used, in percent of all.
-    pub fn host_busy_percent(&self) -> Option<f64> {
-        let all = self.to.host_all_s - self.from.host_all_s;
-        (all > 0.0).then(|| (self.to.host_busy_s - self.from.host_busy_s) / all * 100.0)
+    fn host_busy_percent(&self) -> Option<f64> {
+        self.ratio(|reading| reading.host_busy_s * 100.0, |reading| reading.host_all_s)
     }
 
     /// Notes what every phase has.
@@ -159,6 +129,18 @@ impl Usage<'_> {
 }
 
 impl Reading {
+    /// Reads everything of these guests. `maps` also asks how much of their memory is shared,
+    /// which makes the kernel walk all of it.
+    pub fn of(guests: &[Guest], maps: bool) -> Reading {
+        let mut reading = Reading { at_s: clock::seconds(), ..Reading::default() };
+        reading.guests =
+            guests.iter().filter(|one| process(one.pid, &mut reading).is_some()).count();
+        reading.proportional_mib =
+            maps.then(|| guests.iter().filter_map(|one| proportional_mib(one.pid)).sum());
+        host(&mut reading);
+        reading
+    }
+
     /// Notes the memory of this moment.
     pub fn note(&self, measures: &mut Measures) {
         let guests = self.guests as f64;
@@ -280,7 +262,7 @@ mod tests {
             pid: std::process::id(),
             ports: Vec::new(),
         };
-        let reading = Meter::default().read(&[ours], true);
+        let reading = Reading::of(&[ours], true);
         assert_eq!(reading.guests, 0, "there is no virtual CPU in it");
         assert!(reading.resident_mib > 0.0 && reading.host_all_s > 0.0);
     }

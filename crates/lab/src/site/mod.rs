@@ -10,6 +10,7 @@
 //! The children die with us, however we end; the host's settings come back when `pinhead up`
 //! ends in peace, which a dropped [`Site`] waits for, or else with the next start of anything.
 
+mod child;
 pub mod inside;
 pub mod jobs;
 mod manager;
@@ -18,6 +19,7 @@ pub mod meter;
 pub use manager::{Manager, Settings};
 
 use crate::Error;
+use child::Child;
 use farm::service::{self, SOCKET};
 use load::{ExecError, ExecOutput, Target};
 use serde_json::{Value, json};
@@ -25,15 +27,12 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use vm::{Deadline, Monitor, Process, wait_for_exit};
+use vm::{Deadline, Monitor, wait_for_exit};
 
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
-/// A farm that was told to end gives back what it took in this time, or is killed.
-const END: Duration = Duration::from_secs(60);
 /// After this a guest that reboots has left its old life, also on a busy machine.
 const GONE: Duration = Duration::from_secs(3);
 /// A monitor answers at once; on a full machine it takes some.
@@ -66,8 +65,8 @@ pub struct Guest {
 /// A farm that is up. Dropping it ends it and waits until the host is as it was.
 #[derive(Debug)]
 pub struct Site {
-    dir: PathBuf,
-    process: Process,
+    process: Child,
+    dir: Dir,
     socket: PathBuf,
     guests: Vec<Guest>,
     /// How long it took until the last guest answered.
@@ -82,19 +81,13 @@ impl Site {
         let number = SITES.fetch_add(1, Ordering::Relaxed);
         let name = format!("pinhead-lab-{}-{number}", std::process::id());
         let dir = std::env::temp_dir().join(name);
-        let wrong = |source| Error::File { what: "create", path: dir.clone(), source };
-        fs::create_dir_all(&dir).map_err(wrong)?;
-        let file = dir.join("FARM.toml");
-        fs::write(&file, farm).map_err(|source| Error::File {
-            what: "write",
-            path: file.clone(),
-            source,
-        })?;
-        let mut command = Command::new(&tools.program);
-        command.arg("up").arg(&file);
-        let process = start(command)?;
+        fs::create_dir_all(&dir).map_err(Error::file("create", &dir))?;
+        let dir = Dir(dir);
+        let file = dir.0.join("FARM.toml");
+        fs::write(&file, farm).map_err(Error::file("write", &file))?;
+        let process = Child::start("The farm", &tools.program, ["up".as_ref(), file.as_os_str()])?;
         let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
-        let mut site = Site { dir, process, socket, guests: Vec::new(), ready_s: 0.0 };
+        let mut site = Site { process, dir, socket, guests: Vec::new(), ready_s: 0.0 };
         let deadline = Deadline::after(limit);
         while !site.look()? {
             crate::stop::check_stop()?;
@@ -128,16 +121,16 @@ impl Site {
 
     /// A directory of the site's own, which goes with it.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        &self.dir.0
     }
 
-    /// What a guest's balloon leaves it, asked at its second monitor. Nobody else may have that:
-    /// a manager has.
-    pub fn balloon_bytes(&self, guest: &Guest) -> Option<u64> {
+    /// What a guest's balloon leaves it in MiB, asked at its second monitor. Nobody else may have
+    /// that: a manager has.
+    pub fn balloon_mib(&self, guest: &Guest) -> Option<f64> {
         let path = self.sockets().join(format!("{}.qmp", guest.name));
         let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);
         match monitor.call(qmp::Command::QueryBalloon, Deadline::after(ANSWER)).ok()? {
-            qmp::Reply::Balloon { actual_bytes } => Some(actual_bytes),
+            qmp::Reply::Balloon { actual_bytes } => Some(actual_bytes as f64 / 1_048_576.0),
             _ => None,
         }
     }
@@ -194,14 +187,11 @@ impl Site {
 
     /// Whether every guest is ready. A farm that has ended is an error.
     fn look(&mut self) -> Result<bool, Error> {
-        self.check()?;
+        self.process.check()?;
         if !self.socket.exists() {
             return Ok(false);
         }
-        let Ok((_, table)) = service::ask(&self.socket, &json!({ "ps": true })) else {
-            return Ok(false);
-        };
-        let rows = table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default();
+        let Some(rows) = self.rows() else { return Ok(false) };
         if let Some(row) = rows.iter().find(|row| row["state"] == "ended") {
             let (name, reason) = (&row["name"], row["reason"].as_str().unwrap_or("not known"));
             return Err(Error::Failed(format!("Guest {name} has ended: {reason}")));
@@ -211,23 +201,14 @@ impl Site {
         Ok(!rows.is_empty() && ready == rows.len())
     }
 
-    /// The error of a farm that is no more.
-    pub fn check(&mut self) -> Result<(), Error> {
-        match self.process.try_wait() {
-            Ok(None) => Ok(()),
-            Ok(Some(status)) => Err(Error::Failed(format!(
-                "The farm has ended with {status}: {}",
-                self.process.stderr().trim_end()
-            ))),
-            Err(error) => Err(Error::Failed(format!("The farm's state is not known: {error}"))),
-        }
+    /// The guests as the farm tells of them.
+    fn rows(&self) -> Option<Vec<Value>> {
+        let (_, table) = service::ask(&self.socket, &json!({ "ps": true })).ok()?;
+        Some(table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
     fn unready(&self) -> String {
-        let Ok((_, table)) = service::ask(&self.socket, &json!({ "ps": true })) else {
-            return ", and the farm does not answer".into();
-        };
-        let rows = table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default();
+        let Some(rows) = self.rows() else { return ", and the farm does not answer".into() };
         let count = rows.iter().filter(|row| row["ready"] != true).count();
         format!(": {count} of {} are not", rows.len())
     }
@@ -236,13 +217,6 @@ impl Site {
 impl load::Exec for Site {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         Ok(self.run(guest, line, timeout)?)
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        end(&mut self.process);
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -259,19 +233,13 @@ fn guest(row: &Value) -> Option<Guest> {
     })
 }
 
-/// Starts a program of ours, which dies with us.
-fn start(command: Command) -> Result<Process, Error> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    Process::start(command, Vec::new())
-        .map_err(|error| Error::Failed(format!("{program} cannot be started: {error}")))
-}
+/// A directory that goes when this does.
+#[derive(Debug)]
+struct Dir(PathBuf);
 
-/// Asks a program of ours to end, and waits until it has.
-fn end(process: &mut Process) {
-    let pid = process.id().to_string();
-    let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
-    if !matches!(process.wait(Deadline::after(END)), Ok(Some(_))) {
-        let _ = process.kill();
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -28,7 +28,6 @@ pub(crate) const CASES: &[Case] = &[
 
 /// The phases.
 pub(crate) mod phase {
-    pub const START: &str = "start";
     pub const ALONE: &str = "without the tar";
     pub const TAR: &str = "the tar runs";
 }

@@ -2,10 +2,10 @@
 
 use super::{CASES, Case, phase};
 use crate::site::inside::Inside;
-use crate::site::meter::{Meter, Usage};
-use crate::site::{Site, jobs};
-use crate::{Bench, Error, Measures};
-use load::{Job, Target};
+use crate::site::meter::{Reading, Usage};
+use crate::site::{Guest, Site, jobs};
+use crate::{Bench, Error, Measures, bench};
+use load::{Job, Pattern, Target};
 use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(300);
@@ -13,7 +13,7 @@ const TAR_MAX: Duration = Duration::from_secs(900);
 /// A response within this is a trivial one, as the study counts.
 const TRIVIAL_US: u64 = 200_000;
 /// Hits a second on all of the others together.
-const RATE: f64 = 5.0;
+const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
 /// Memory of each of the others, and how much of the host all guests have together: what the
 /// others need and a quarter of the large guest's, QEMUs' own included.
 const OTHER_MIB: u32 = 96;
@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     for repetition in 1..=repetitions {
         for case in CASES {
             if bench.wants(case.name) {
-                one(bench, case, repetition, others, &job, seconds)?;
+                one(&mut bench.case(case.name, repetition), case, others, &job, seconds)?;
             }
         }
     }
@@ -45,28 +45,16 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
 }
 
 fn one(
-    bench: &mut Bench<'_>,
+    run: &mut bench::Case<'_, '_>,
     case: &Case,
-    repetition: u32,
     others: u32,
     job: &Job,
     seconds: Duration,
 ) -> Result<(), Error> {
-    let tools = bench.asked.tools.clone();
-    let text = farm(case, others);
-    let started = bench.phase(case.name, repetition, phase::START, |measures| {
-        let site = Site::up(&tools, &text, UP_MAX)?;
-        measures.note("all answer after", "s", site.ready_s);
-        Ok(site)
-    })?;
-    let Some(site) = started else { return Ok(()) };
+    let Some(site) = run.start(&farm(case, others), UP_MAX, |_, _| {})? else { return Ok(()) };
     let targets = site.targets("web", 80, "/");
-    bench.phase(case.name, repetition, phase::ALONE, |measures| {
-        respond(measures, &targets, seconds)
-    })?;
-    bench.phase(case.name, repetition, phase::TAR, |measures| {
-        tar(measures, &site, &targets, job, seconds)
-    })?;
+    run.phase(phase::ALONE, |measures| respond(measures, &targets, seconds))?;
+    run.phase(phase::TAR, |measures| tar(measures, &site, &targets, job, seconds))?;
     Ok(())
 }
 
@@ -78,39 +66,37 @@ fn tar(
     job: &Job,
     seconds: Duration,
 ) -> Result<(), Error> {
-    let guest: Vec<_> = site.class("job").cloned().collect();
-    let names: Vec<String> = guest.iter().map(|guest| guest.name.clone()).collect();
-    let Some(name) = names.first() else { return Err(Error::Failed("No guest runs it".into())) };
-    let meter = Meter::default();
+    let guest: Vec<Guest> = site.class("job").cloned().collect();
+    let Some(Guest { name, .. }) = guest.first() else {
+        return Err(Error::Failed("No guest runs it".into()));
+    };
     let inside = Inside::read(site, name)?;
-    let from = meter.read(&guest, false);
-    let all = meter.read(site.guests(), false);
+    let from = Reading::of(&guest, false);
+    let all = Reading::of(site.guests(), false);
     let (worked, answered) = std::thread::scope(|scope| {
-        let work = scope.spawn(|| load::job::run(site, &names, job, "/var/tmp", TAR_MAX));
+        let work = scope.spawn(|| jobs::inside(site, &guest, job, "/var/tmp", TAR_MAX));
         let answered = respond(measures, targets, seconds);
         (work.join(), answered)
     });
-    let to = meter.read(&guest, false);
+    let to = Reading::of(&guest, false);
     let usage = Usage { from: &from, to: &to };
     measures.note_some("its CPU", "%", usage.rate(|reading| reading.vcpu_s * 100.0));
     measures.note_some("its CPU wait", "%", usage.rate(|reading| reading.steal_s * 100.0));
     measures.note("its memory on the host", "MiB", to.resident_mib);
-    let after = meter.read(site.guests(), false);
+    let after = Reading::of(site.guests(), false);
     let usage = Usage { from: &all, to: &after };
     measures.note_some("host pages in", "1/s", usage.rate(|reading| reading.swap_in));
     measures.note_some("host pages out", "1/s", usage.rate(|reading| reading.swap_out));
     Inside::read(site, name)?.note_since(&inside, usage.seconds(), measures);
     let worked = worked.map_err(|_| Error::Failed("The tar has ended in a panic".into()))?;
-    let failed = |error: &dyn std::error::Error| Error::Failed(base::chain(error));
-    for report in worked.map_err(|error| failed(&error))? {
-        let rounds = report.rounds_s.map_err(|error| failed(&error))?;
+    for rounds in worked? {
         measures.note("a tar", "s", rounds.iter().sum::<f64>() / rounds.len().max(1) as f64);
     }
     answered
 }
 
 fn respond(measures: &mut Measures, targets: &[Target], seconds: Duration) -> Result<(), Error> {
-    let outcome = jobs::open(measures, targets.to_vec(), RATE, seconds)?;
+    let outcome = jobs::load(measures, targets.to_vec(), PATTERN, seconds)?;
     let all = outcome.all();
     let asked = all.answered() + all.failed_all();
     if asked > 0 {

@@ -39,13 +39,14 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     let mut said = Vec::new();
     let mut say = |line: &str| said.push(line.to_owned());
     let mut bench = Bench::new(asked(out.clone()), outcome(), &mut say);
-    let done = bench.phase("plain", 1, "wipe", |measures| {
+    let done = bench.case("plain", 1).phase("wipe", |measures| {
         measures.note("p99", "s", 0.5);
         Ok(7)
     });
     assert_eq!(done.unwrap(), Some(7));
     let failed: Option<()> = bench
-        .phase("plain", 1, "squeeze", |measures| {
+        .case("plain", 1)
+        .phase("squeeze", |measures| {
             measures.note("guests", "", 3.0);
             measures.note("nothing", "", f64::NAN);
             Err(Error::Failed("the host went away".into()))

@@ -1,0 +1,64 @@
+//! A program of ours as a child, which dies with us.
+
+use crate::Error;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use vm::{Deadline, Process};
+
+/// One that was told to end gives back what it took in this time, or is killed.
+const END: Duration = Duration::from_secs(60);
+
+/// A running child. Dropping it ends it, and waits until it has ended.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// What it is, for errors.
+    what: &'static str,
+    process: Process,
+}
+
+impl Child {
+    pub(super) fn start<'a>(
+        what: &'static str,
+        program: &Path,
+        args: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Result<Child, Error> {
+        let mut command = Command::new(program);
+        command.args(args);
+        let process = Process::start(command, Vec::new()).map_err(|error| {
+            Error::Failed(format!("{} cannot be started: {error}", program.display()))
+        })?;
+        Ok(Child { what, process })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The first words that it said on standard error.
+    pub(super) fn said(&self) -> String {
+        self.process.stderr().trim_end().to_owned()
+    }
+
+    /// The error of one that is no more.
+    pub(super) fn check(&mut self) -> Result<(), Error> {
+        let what = self.what;
+        match self.process.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => {
+                Err(Error::Failed(format!("{what} has ended with {status}: {}", self.said())))
+            }
+            Err(error) => Err(Error::Failed(format!("{what}'s state is not known: {error}"))),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let pid = self.id().to_string();
+        let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
+        // One that does not end is killed with its process.
+        let _ = self.process.wait(Deadline::after(END));
+    }
+}
