@@ -2,24 +2,26 @@
 //! manager that asks, and takes them back when the manager's connection closes, however it ends.
 
 use hypervisor::Found;
+use reactor::is_passing;
 use rustix::event::PollFlags;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The beginning of the names of the sockets that `pinhead up` listens on.
-const PREFIX: &str = "pinhead/up/";
-/// What one of them may say in all: it has one answer to give. Anybody may listen under such a
-/// name, and one that goes on would keep the manager reading.
+/// The socket on which `pinhead up` is asked, beside those of its guests.
+const SOCKET: &str = "control";
+/// What one of them may say in all: it has one answer to give. Any user may listen in a directory
+/// of this name, and one that goes on would keep the manager reading.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// The connections to all `pinhead up` whose guests are managed.
 #[derive(Debug, Default)]
 pub struct Attachments {
-    open: BTreeMap<u32, Attachment>,
+    /// By the directories of their sockets.
+    open: BTreeMap<PathBuf, Attachment>,
 }
 
 #[derive(Debug)]
@@ -33,13 +35,14 @@ struct Attachment {
 impl Attachments {
     /// Asks whoever started this guest for its port, if it was `pinhead up`.
     pub fn attach(&mut self, found: &Found) {
-        let Some(pid) = starter(Path::new(&found.source)) else { return };
-        if self.open.contains_key(&pid) {
+        let Some(dir) = run_dir(Path::new(&found.source)) else { return };
+        if self.open.contains_key(dir) {
             return;
         }
         // Without it the guest is managed by its balloon's statistics alone.
-        if let Ok(stream) = connect(&format!("{PREFIX}{pid}")) {
-            self.open.insert(pid, Attachment { stream, answer: Vec::new(), left: ANSWER_MAX });
+        if let Ok(stream) = connect(dir) {
+            let one = Attachment { stream, answer: Vec::new(), left: ANSWER_MAX };
+            self.open.insert(dir.to_path_buf(), one);
         }
     }
 
@@ -52,7 +55,7 @@ impl Attachments {
     /// `pinhead up`.
     pub fn turn(&mut self) -> Vec<String> {
         let mut complaints = Vec::new();
-        self.open.retain(|pid, one| {
+        self.open.retain(|dir, one| {
             let mut buffer = [0; 4096];
             match one.stream.read(&mut buffer) {
                 Ok(0) => return false,
@@ -61,9 +64,7 @@ impl Attachments {
                     one.left -= count;
                     one.answer.extend_from_slice(&buffer[..count]);
                 }
-                Err(error) => {
-                    return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
-                }
+                Err(error) => return is_passing(&error),
             }
             let Some(end) = one.answer.iter().position(|byte| *byte == b'\n') else {
                 return true;
@@ -74,7 +75,8 @@ impl Attachments {
             match error {
                 Some(error) => {
                     complaints.push(format!(
-                        "The guests of pinhead up (process {pid}) keep their ports: {error}"
+                        "The guests of pinhead up in {} keep their ports: {error}",
+                        dir.display()
                     ));
                     false
                 }
@@ -85,42 +87,46 @@ impl Attachments {
     }
 }
 
-/// Asks at a socket of this abstract name. It does not wait: one whose queue is full is as good
-/// as none, since whoever listens there could leave it full forever.
-fn connect(name: &str) -> io::Result<UnixStream> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    let mut stream = UnixStream::from(socket);
+/// Asks for the guests of a run directory. It does not wait: a listener whose queue is full is as
+/// good as none, since whoever listens there could leave it full forever.
+fn connect(dir: &Path) -> io::Result<UnixStream> {
+    let mut stream = reactor::connect(&dir.join(SOCKET))?;
+    // A link there could lead a manager that is root to anybody's socket.
+    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+    if peer.uid.as_raw() != dir.metadata()?.uid() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
     stream.write_all(b"{\"manage\": true}\n")?;
     Ok(stream)
 }
 
-/// The process that started a guest whose socket is below a run directory of `pinhead up`.
-fn starter(socket: &Path) -> Option<u32> {
-    let directory = socket.parent()?;
-    let is_up = directory.parent()?.ends_with("pinhead/up");
-    is_up.then(|| directory.file_name()?.to_str()?.parse().ok()).flatten()
+/// The run directory of `pinhead up` that a guest's socket is in, if it is in one.
+fn run_dir(socket: &Path) -> Option<&Path> {
+    let dir = socket.parent()?;
+    dir.file_name()?.to_str()?.parse::<u32>().ok()?;
+    dir.parent()?.ends_with("pinhead/up").then_some(dir)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixListener};
+    use crate::control::scratch::Scratch;
+    use std::os::unix::net::UnixListener;
 
-    fn listen(name: &str) -> UnixListener {
-        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap()
+    /// A run directory whose control socket listens.
+    fn listen() -> (Scratch, UnixListener) {
+        let dir = Scratch::new();
+        let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
+        (dir, listener)
     }
 
     #[test]
     fn a_listener_that_takes_nobody_is_not_waited_for() {
-        let name = format!("pinhead/test/full/{}", std::process::id());
-        let listener = listen(&name);
+        let (dir, listener) = listen();
         rustix::net::listen(&listener, 0).unwrap();
         let mut kept = Vec::new();
         let refused = loop {
-            match connect(&name) {
+            match connect(dir.path()) {
                 Ok(stream) => kept.push(stream),
                 Err(error) => break error,
             }
@@ -131,11 +137,11 @@ mod tests {
 
     #[test]
     fn one_that_says_more_than_an_answer_is_left() {
-        let name = format!("pinhead/test/flood/{}", std::process::id());
-        let listener = listen(&name);
-        let stream = connect(&name).unwrap();
+        let (dir, listener) = listen();
+        let stream = connect(dir.path()).unwrap();
         let one = Attachment { stream, answer: Vec::new(), left: ANSWER_MAX };
-        let mut attachments = Attachments { open: BTreeMap::from([(1, one)]) };
+        let mut attachments =
+            Attachments { open: BTreeMap::from([(dir.path().to_path_buf(), one)]) };
         let (mut other, _) = listener.accept().unwrap();
         other.set_nonblocking(true).unwrap();
         for turn in 0.. {
@@ -149,10 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn the_starter_is_in_the_path() {
-        assert_eq!(starter(Path::new("/run/pinhead/up/4711/g1.qmp")), Some(4711));
-        assert_eq!(starter(Path::new("/run/user/0/pinhead/up/12/g1.qmp")), Some(12));
-        assert_eq!(starter(Path::new("/var/run/qemu-server/100.qmp")), None);
-        assert_eq!(starter(Path::new("g1.qmp")), None);
+    fn the_run_directory_is_in_the_path() {
+        for dir in ["/run/pinhead/up/4711", "/run/user/0/pinhead/up/12"] {
+            assert_eq!(run_dir(&Path::new(dir).join("g1.qmp")), Some(Path::new(dir)));
+        }
+        for other in ["/var/run/qemu-server/100.qmp", "/run/pinhead/up/x/g1.qmp", "g1.qmp"] {
+            assert_eq!(run_dir(Path::new(other)), None);
+        }
     }
 }

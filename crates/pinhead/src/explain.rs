@@ -4,9 +4,10 @@ mod host_rules;
 
 use crate::args::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
-use crate::up::control;
+use crate::up::rundir;
 use crate::{Error, machine};
 use counters::{History, HostCounter, Pages};
+use farm::service;
 use plug::{CmmPool, Cpus, Pool};
 use policy::guest::{self, World};
 use procfs::{Reader, Root};
@@ -114,15 +115,26 @@ impl Drop for TempDir {
     }
 }
 
+/// Asks the running `pinhead up` that has this guest for all of its files.
+fn capture(guest: &str) -> Result<Json, Error> {
+    let mut refusal = Error::Message("No `pinhead up` is running: start one, or use --root".into());
+    for (_, dir) in rundir::living() {
+        match service::ask(&dir.join(service::SOCKET), &json!({ "capture": guest })) {
+            Ok((_, mut answer)) => return Ok(answer["files"].take()),
+            Err(error) => refusal = error.into(),
+        }
+    }
+    Err(refusal)
+}
+
 /// Writes the files of a running guest as a tree.
 fn fetch(guest: &str, dir: &Path) -> Result<(), Error> {
-    for (name, text) in control::capture(guest)? {
-        // Names come from this program's own table, by way of a socket: no others.
-        let known = wire::File::ALL.iter().any(|f| f.path() == Some(&name));
-        if !known && name != control::POOL {
-            continue;
-        }
-        let path = dir.join(&name);
+    let files = capture(guest)?;
+    // Names from this program's own table only, whatever came through the socket.
+    let names = wire::File::ALL.iter().filter_map(|file| file.path());
+    for name in names.chain([service::POOL]) {
+        let Some(text) = files[name].as_str() else { continue };
+        let path = dir.join(name);
         let parent = path.parent().unwrap_or(dir);
         std::fs::create_dir_all(parent)
             .and_then(|()| std::fs::write(&path, text))

@@ -19,6 +19,7 @@ pub mod presets;
 pub mod report;
 pub mod rulesfile;
 pub mod schema;
+mod signals;
 pub mod sql;
 pub mod top;
 pub mod up;

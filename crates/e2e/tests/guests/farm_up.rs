@@ -3,9 +3,9 @@
 use agent::Port;
 use e2e::PATIENCE;
 use e2e::farms::Up;
-use pinhead::up::control::{self, Managed};
+use farm::service::{self, SOCKET};
 use qmp::{Command as Qmp, Reply};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -80,8 +80,9 @@ fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     }
 }
 
-fn manage(up: &Up) -> Result<Managed, String> {
-    control::manage(up.child.id()).expect("the control socket")
+/// The lease of all guests, and the answer.
+fn manage(up: &Up) -> Result<(UnixStream, Value), farm::Error> {
+    service::ask(&up.run_dir().join(SOCKET), &json!({ "manage": true }))
 }
 
 /// A host manager has ports and balloons for as long as it lives, and nobody else does.
@@ -93,14 +94,15 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
     });
     for turn in 0..2 {
-        let managed = manage(&up).expect("the guests");
-        assert_eq!(managed.guests, ["g1", "g2"]);
-        assert_eq!(managed.dir, up.run_dir());
-        assert!(manage(&up).expect_err("there is one").contains("Another host manager"));
+        let dir = up.run_dir();
+        let (lease, managed) = manage(&up).expect("the guests");
+        assert_eq!(managed, json!({ "managed": ["g1", "g2"], "dir": dir }));
+        let second = manage(&up).expect_err("there is one");
+        assert!(second.to_string().contains("Another host manager"), "{second}");
         let refused = String::from_utf8(up.explain().stderr).expect("text");
         assert!(refused.contains("g1 is managed by a host manager"), "{refused}");
 
-        let mut port = Port::connect(&managed.dir.join("g1.port"), 0).expect("the port");
+        let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
         let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
         port.say(&ToGuest::Welcome(welcome)).expect("a word");
         hear(&mut up, &mut port, "a hello", |m| matches!(m, ToHost::Hello(_)));
@@ -109,10 +111,10 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         let ToHost::Memory(memory) = memory else { panic!("{memory:?}") };
         assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
 
-        let (first, second) = (uuid(&managed.dir, "g1"), uuid(&managed.dir, "g2"));
+        let (first, second) = (uuid(&dir, "g1"), uuid(&dir, "g2"));
         assert!(first != second && first != [0; 16] && second != [0; 16]);
 
-        let monitor = UnixStream::connect(managed.dir.join("g1.qmp"));
+        let monitor = UnixStream::connect(dir.join("g1.qmp"));
         let mut monitor = Monitor::new(monitor.expect("the second monitor"));
         let shrink = Qmp::Balloon { value_bytes: 192 << 20 };
         monitor.call(shrink, Deadline::after(PATIENCE)).expect("a balloon");
@@ -122,9 +124,9 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
 
         // However the manager ends, its connections close in some order.
         if turn == 0 {
-            drop((managed, port));
+            drop((lease, port));
         } else {
-            drop((port, managed));
+            drop((port, lease));
         }
         up.until("the guest has its memory", |_| balloon_mib(&mut monitor) == 256);
         up.until("both are explained again", |up| {

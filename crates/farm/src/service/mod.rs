@@ -1,15 +1,18 @@
-//! A farm that runs: its guests, and the socket through which others ask it.
+//! Guests that run, and the socket through which others ask about them.
 //!
 //! ```text
-//!   PID/control ─► question (a line of JSON) ─► ps, down      answered with a line
+//!   PID/control ─► question (a line of JSON) ─► ps, logs, down  answered with a line
+//!                                            ─► capture       answered when the guest has
 //!                                            ─► console       the stream is the guest's terminal
 //!                                            ─► exec          the stream is the command's output
+//!                                            ─► manage        the stream is a manager's lease
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
 //! It has no thread of its own: the loop that turns the fleet turns it too. No client is waited
 //! for, and what is kept for one that does not read is bounded.
 
+mod captures;
 mod client;
 mod consoles;
 mod mark;
@@ -18,6 +21,7 @@ mod protocol;
 mod ready;
 mod shells;
 
+pub use captures::POOL;
 pub use client::{Exec, ask, exec, quoted};
 pub use mark::{Fed, Mark};
 pub use ready::{ReadyState, ServedPort};
@@ -27,12 +31,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use reactor::{Lookup, PollSet, Ready, is_own_user, is_passing};
+use reactor::{Lines, Lookup, PollSet, Ready, Received, is_own_user, is_passing};
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
 use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
 
 use crate::fleet::{Event, Fleet};
+use captures::Captures;
 use consoles::Consoles;
 use protocol::Question;
 use ready::Readiness;
@@ -42,6 +47,8 @@ use shells::Shells;
 pub const SOCKET: &str = "control";
 /// Who may ask at the same time: each is answered within a turn or two.
 const CLIENTS_MAX: usize = 64;
+/// So many guests are named to a client that asks for one that is not there.
+const NAMES_MAX: usize = 10;
 /// A client has this long to say what it wants.
 const QUESTION_MS: u64 = 5_000;
 
@@ -67,7 +74,8 @@ mod owner {
     pub(super) const CONSOLES: u64 = OTHERS + 2;
     pub(super) const SHELLS: u64 = OTHERS + 3;
     pub(super) const PROBES: u64 = OTHERS + 4;
-    pub(super) const END: u64 = OTHERS + 5;
+    pub(super) const MANAGER: u64 = OTHERS + 5;
+    pub(super) const END: u64 = OTHERS + 6;
 }
 
 /// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
@@ -79,14 +87,15 @@ struct Caller {
     /// Its name in the poll set.
     key: u64,
     stream: UnixStream,
-    said: Vec<u8>,
+    lines: Lines,
     since_ms: u64,
 }
 
-/// The farm's socket, and everything that is under way for those who asked.
+/// The control socket, and everything that is under way for those who asked.
 #[derive(Debug)]
 pub struct Service {
-    name: String,
+    /// The farm's name, if it has one.
+    name: Option<String>,
     listener: UnixListener,
     _file: SocketFile,
     occupants: Vec<Occupant>,
@@ -95,28 +104,37 @@ pub struct Service {
     connected: u64,
     consoles: Consoles,
     shells: Shells,
+    captures: Captures,
     readiness: Readiness,
+    /// The host manager that has the guests' ports and balloons as long as this is open.
+    manager: Option<UnixStream>,
     /// The client that asked for the end; it sees it when the connection closes.
     ending: Option<UnixStream>,
 }
 
 impl Service {
     /// Listens in a directory that is ours alone. The occupants are the fleet's members in order.
-    pub fn open(dir: &Path, name: &str, occupants: Vec<Occupant>) -> Result<Service, Error> {
+    pub fn open(
+        dir: &Path,
+        name: Option<String>,
+        occupants: Vec<Occupant>,
+    ) -> Result<Service, Error> {
         let path = dir.join(SOCKET);
         let (listener, file) = listen(path.clone())?;
         let set = listener.set_nonblocking(true);
         set.map_err(|source| Error::Socket { path, source })?;
         Ok(Service {
-            name: name.to_owned(),
+            name,
             listener,
             _file: file,
             callers: Vec::new(),
             connected: 0,
             consoles: Consoles::default(),
             shells: Shells::new(occupants.len()),
+            captures: Captures::default(),
             readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
             occupants,
+            manager: None,
             ending: None,
         })
     }
@@ -131,6 +149,9 @@ impl Service {
         self.consoles.fds(set.owner(owner::CONSOLES));
         self.shells.fds(set.owner(owner::SHELLS));
         self.readiness.fds(set.owner(owner::PROBES));
+        if let Some(manager) = &self.manager {
+            set.owner(owner::MANAGER).add(0, manager.as_fd(), PollFlags::IN);
+        }
     }
 
     /// Deals with what has come: on the connections, and from the fleet.
@@ -146,8 +167,15 @@ impl Service {
                 }
                 // Whoever asked the QEMU that was ended gets no answer.
                 Event::Hung { guest, .. } => self.shells.has_ended(*guest),
-                Event::Captured { .. } => {}
+                Event::Captured { guest, captured } => {
+                    self.captures.captured(*guest, captured, fleet);
+                }
             }
+        }
+        // Before the callers, so that the next manager may begin.
+        if ready.has(owner::MANAGER) && self.manager.as_ref().is_some_and(has_ended) {
+            self.manager = None;
+            fleet.take_back();
         }
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
         self.shells.turn(ready.of(owner::SHELLS), fleet);
@@ -192,7 +220,12 @@ impl Service {
             if is_welcome && stream.set_nonblocking(true).is_ok() {
                 self.connected += 1;
                 let key = self.connected;
-                self.callers.push(Caller { key, stream, said: Vec::new(), since_ms: now_ms });
+                self.callers.push(Caller {
+                    key,
+                    stream,
+                    lines: Lines::default(),
+                    since_ms: now_ms,
+                });
             }
         }
     }
@@ -205,21 +238,17 @@ impl Service {
             }
             return;
         }
-        let mut chunk = [0; 4096];
-        match caller.stream.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(count) => caller.said.extend_from_slice(&chunk[..count]),
-            Err(error) if is_passing(&error) => {}
-            Err(_) => return,
+        if !matches!(caller.lines.read(&caller.stream), Ok(Received::Bytes(_) | Received::Nothing))
+        {
+            return;
         }
-        let Some(end) = caller.said.iter().position(|byte| *byte == b'\n') else {
-            if caller.said.len() <= protocol::QUESTION_MAX {
+        let Some(line) = caller.lines.next_line() else {
+            if caller.lines.len() <= protocol::QUESTION_MAX {
                 self.callers.push(caller);
             }
             return;
         };
-        let line = String::from_utf8_lossy(&caller.said[..end]).into_owned();
-        let answered = protocol::question(&line)
+        let answered = protocol::question(&String::from_utf8_lossy(&line))
             .and_then(|question| self.answer(question, &caller.stream, fleet));
         if let Err(message) = answered {
             say(&caller.stream, &json!({ "error": message }));
@@ -257,6 +286,22 @@ impl Service {
                 let client = clone()?;
                 say(stream, &json!({ "exec": name }));
                 self.shells.run(guest, &command, client, fleet);
+            }
+            Question::Capture(name) => {
+                self.captures.begin(place(fleet, &name)?, clone()?, fleet)?;
+            }
+            Question::Manage if self.manager.is_some() => {
+                return Err("Another host manager has these guests".to_owned());
+            }
+            Question::Manage => {
+                let specs = || fleet.members().iter().map(|member| member.spec());
+                let names: Vec<&str> = specs().map(|spec| spec.name.as_str()).collect();
+                let dir =
+                    specs().find_map(|spec| Some(spec.run_dir.as_ref()?.display().to_string()));
+                let answer = json!({ "managed": names, "dir": dir });
+                self.manager = Some(clone()?);
+                fleet.yield_to_other_manager();
+                say(stream, &answer);
             }
             Question::Down => {
                 say(stream, &json!({ "down": fleet.members().len() }));
@@ -304,8 +349,20 @@ impl Service {
 }
 
 fn place(fleet: &Fleet, name: &str) -> Result<usize, String> {
-    let found = fleet.members().iter().position(|member| member.spec().name == name);
-    found.ok_or_else(|| format!("There is no guest {name:?} in this farm"))
+    let mut names = fleet.members().iter().map(|member| member.spec().name.as_str());
+    names.clone().position(|other| other == name).ok_or_else(|| {
+        let some: Vec<&str> = names.by_ref().take(NAMES_MAX).collect();
+        let more = if names.next().is_some() { " and others" } else { "" };
+        format!("There is no guest {name:?}; there are {}{more}", some.join(", "))
+    })
+}
+
+/// Whether a client that says nothing more has closed its end.
+fn has_ended(mut stream: &UnixStream) -> bool {
+    match stream.read(&mut [0; 4096]) {
+        Ok(count) => count == 0,
+        Err(error) => !is_passing(&error),
+    }
 }
 
 /// Sends a line to the client. One that does not read has gone, or loses it.

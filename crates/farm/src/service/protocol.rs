@@ -16,12 +16,17 @@ pub(super) enum Question {
     Console(String),
     /// A line for a guest's shell.
     Exec { guest: String, command: String },
+    /// The files that a guest's rules look at.
+    Capture(String),
+    /// All guests, for a host manager.
+    Manage,
     /// The farm's end.
     Down,
 }
 
 const HELP: &str = "Ask {\"ps\": true}, {\"logs\": GUEST}, {\"console\": GUEST}, \
-                    {\"exec\": GUEST, \"command\": LINE} or {\"down\": true}";
+                    {\"exec\": GUEST, \"command\": LINE}, {\"capture\": GUEST}, \
+                    {\"manage\": true} or {\"down\": true}";
 
 /// Reads a question.
 pub(super) fn question(line: &str) -> Result<Question, String> {
@@ -34,11 +39,17 @@ pub(super) fn question(line: &str) -> Result<Question, String> {
     if is_true("down") {
         return Ok(Question::Down);
     }
+    if is_true("manage") {
+        return Ok(Question::Manage);
+    }
     if let Some(guest) = text("logs") {
         return Ok(Question::Logs(guest));
     }
     if let Some(guest) = text("console") {
         return Ok(Question::Console(guest));
+    }
+    if let Some(guest) = text("capture") {
+        return Ok(Question::Capture(guest));
     }
     match (text("exec"), text("command")) {
         (Some(_), Some(command)) if command.contains(['\n', '\r', '\0']) => {
@@ -56,7 +67,9 @@ mod tests {
     #[test]
     fn questions() {
         assert_eq!(question("{\"ps\": true}"), Ok(Question::Ps));
+        assert_eq!(question("{\"manage\": true}"), Ok(Question::Manage));
         assert_eq!(question("{\"logs\": \"a1\"}"), Ok(Question::Logs("a1".into())));
+        assert_eq!(question("{\"capture\": \"g1\"}"), Ok(Question::Capture("g1".into())));
         let exec = question("{\"exec\": \"a1\", \"command\": \"ls\"}");
         assert_eq!(exec, Ok(Question::Exec { guest: "a1".into(), command: "ls".into() }));
         for wrong in [
@@ -64,6 +77,9 @@ mod tests {
             "{}",
             "[]",
             "{\"ps\": 1}",
+            "{\"manage\": false}",
+            "{\"manage\": 1}",
+            "manage",
             "{\"exec\": \"a1\"}",
             "{\"exec\": \"a1\", \"command\": \"a\\nb\"}",
         ] {

@@ -2,13 +2,13 @@
 
 use super::HostArgs;
 use crate::Error;
+use crate::signals::signal_pipe;
 use crate::up::rundir;
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 
 /// The longest sentence of the manager's that is shown; names of guests are in them.
 const SAID_MAX: usize = 600;
@@ -75,16 +75,4 @@ fn told(error: manager::Error) -> Error {
 /// What the manager has to say goes to standard error, which a service's log keeps.
 fn say(text: &str) {
     eprintln!("pinhead host: {}", base::plain(text, SAID_MAX));
-}
-
-fn signal_pipe(signals: &[i32]) -> Result<UnixStream, Error> {
-    let pipe = || -> std::io::Result<UnixStream> {
-        let (receiver, sender) = UnixStream::pair()?;
-        receiver.set_nonblocking(true)?;
-        for signal in signals {
-            signal_hook::low_level::pipe::register(*signal, sender.try_clone()?)?;
-        }
-        Ok(receiver)
-    };
-    pipe().map_err(|e| Error::step("Cannot collect signals", e))
 }

@@ -9,7 +9,7 @@
 //! If the command ends before that, the farm sees the pipe closed, and ends too.
 
 use super::progress::{Progress, Step};
-use super::serve::{self, Run, Watcher};
+use super::serve::{self, Guests, Watcher};
 use crate::Error;
 use crate::args::ServiceArgs;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
@@ -94,10 +94,8 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     let pipe = PipeWriter::from(out);
     let mut last = pipe.try_clone().map_err(|e| Error::step("No output", e))?;
     silence_output();
-    let outcome = serve::load(&args.farm, &args.only).and_then(|farm| {
-        let watcher = Watcher::Starter(pipe);
-        serve::run(Run { farm, seconds: args.seconds, watcher })
-    });
+    let outcome = serve::load(&args.farm, &args.only)
+        .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
         // Nobody may be there any more to hear it.
         let step = Step::Failed(base::chain(error));

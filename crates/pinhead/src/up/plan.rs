@@ -4,7 +4,7 @@ use super::progress::{Progress, Step};
 use super::setup::find_daemon;
 use crate::check::{self, Checked};
 use crate::{Error, rulesfile};
-use farm::config::{Builtin, Class, Farm, Source};
+use farm::config::{Builtin, Class, Farm, Limits, Source};
 use farm::fleet::{Daemon, Floor, Seat};
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
@@ -26,22 +26,35 @@ const TEMPLATE_PATIENCE: Duration = Duration::from_secs(600);
 /// Rules for a class that names none: the daemon tells how the guest is, and changes nothing.
 const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
-/// The guests of a farm, ready to be started.
+/// Guests, ready to be started.
 #[derive(Debug)]
 pub struct Plan {
+    /// The farm's name, if the guests are one.
+    pub name: Option<String>,
+    /// What they may use of the host.
+    pub limits: Limits,
     /// How each is started.
     pub seats: Vec<Seat>,
     /// What else is known of each, in the same order.
     pub occupants: Vec<Occupant>,
     /// Whether any of them goes on from a template.
     pub has_clones: bool,
+    /// How to reach them, in lines for people.
+    pub reach: String,
 }
 
 /// Makes everything that the farm's guests need.
-pub fn prepare(farm: &Farm, progress: &mut Progress) -> Result<Plan, Error> {
+pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     let cache = Cache::from_environment()?;
     let mut maker = Maker { cache, progress, clock: Clock::new(), guests: farm.guests() };
-    let mut plan = Plan { seats: Vec::new(), occupants: Vec::new(), has_clones: false };
+    let mut plan = Plan {
+        reach: how_to_reach(&farm),
+        name: Some(farm.name),
+        limits: farm.limits,
+        seats: Vec::new(),
+        occupants: Vec::new(),
+        has_clones: false,
+    };
     for class in &farm.classes {
         maker.class(class, &mut plan)?;
     }
@@ -147,7 +160,11 @@ impl Maker<'_> {
             }
             Source::Builtin(builtin) => builtin,
         };
-        let mut files = daemon_files(class)?;
+        let mut files = match (class.daemon, &class.rules) {
+            (false, _) => Vec::new(),
+            (true, None) => daemon_files(HOLD.as_bytes(), "host"),
+            (true, Some(name)) => daemon_files(&checked_rules(name)?, "host"),
+        };
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
         let name = builtin.name();
         self.making(format!("image {name} for {}", class.name), None);
@@ -224,17 +241,13 @@ fn daemon(class: &Class) -> Daemon {
 }
 
 /// The daemon's rules and arguments.
-fn daemon_files(class: &Class) -> Result<Vec<GuestFile>, Error> {
-    if !class.daemon {
-        return Ok(Vec::new());
-    }
-    let text = match &class.rules {
-        None => HOLD.as_bytes().to_vec(),
-        Some(name) => checked_rules(name)?,
-    };
-    let file = |path: &str, bytes: Vec<u8>| GuestFile { path: path.into(), mode: 0o644, bytes };
-    let words = "-f -c /etc/pinhead.conf --pace host\n";
-    Ok(vec![file("/etc/pinhead.conf", text), file("/etc/pinheadd.args", words.as_bytes().to_vec())])
+pub(super) fn daemon_files(rules: &[u8], pace: &str) -> Vec<GuestFile> {
+    let words = format!("-f -c /etc/pinhead.conf --pace {pace}\n");
+    vec![text_file("/etc/pinhead.conf", rules), text_file("/etc/pinheadd.args", words)]
+}
+
+pub(super) fn text_file(path: &str, text: impl Into<Vec<u8>>) -> GuestFile {
+    GuestFile { path: path.into(), mode: 0o644, bytes: text.into() }
 }
 
 /// A rules file or preset without errors.
@@ -251,7 +264,7 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// How to reach the guests of a farm, in lines for people.
-pub fn how_to_reach(farm: &Farm) -> String {
+fn how_to_reach(farm: &Farm) -> String {
     let mut out = String::new();
     for class in &farm.classes {
         let names = match class.count {
@@ -292,7 +305,7 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
 /// start costs a quarter more; what is kept beyond is memory that nobody shares for as long as it
 /// lives. A shell's commands take 16, and what starts a database or an interpreter more than
 /// there is.
-fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
+pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     match source {
         Source::Builtin(Builtin::Web | Builtin::Tiny) if guests > ROOMY_GUESTS => 16,
         _ => 32,

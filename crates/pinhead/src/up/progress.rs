@@ -2,8 +2,7 @@
 //! detached to the command that waits for it.
 
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, PipeWriter, Write};
 
 /// Cells of a bar.
 const BAR_CELLS: usize = 24;
@@ -108,7 +107,7 @@ pub struct Progress {
 enum Out {
     Terminal,
     Lines,
-    Pipe(File),
+    Pipe(PipeWriter),
     Nobody,
 }
 
@@ -120,7 +119,7 @@ impl Progress {
     }
 
     /// For a command that waits at the other end of a pipe.
-    pub fn piped(pipe: File) -> Progress {
+    pub fn piped(pipe: PipeWriter) -> Progress {
         Progress::to(Out::Pipe(pipe))
     }
 

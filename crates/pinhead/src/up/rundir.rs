@@ -5,7 +5,8 @@
 //!     .lock                     held while a directory is made or removed
 //!     PID/  lock                held as long as the process lives
 //!           g1.qmp  g1.port
-//!           farm  control       of a farm: its name, and the socket where it is asked
+//!           control             the socket where the process is asked
+//!           farm                the farm's name, if the guests are one
 //! ```
 //!
 //! The kernel lets go of a lock however its process ends. So the next start sees which
@@ -34,10 +35,13 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes this process's directory, after removing those whose processes are gone.
-    pub fn create() -> io::Result<RunDir> {
+    /// Makes this process's directory, after removing those whose processes are gone. A farm's has
+    /// its name in it.
+    pub fn create(farm: Option<&str>) -> io::Result<RunDir> {
         restore_host();
-        RunDir::below(&base()?, std::process::id())
+        let dir = RunDir::below(&base()?, std::process::id())?;
+        farm.map_or(Ok(()), |name| fs::write(dir.path.join(NAME), name))?;
+        Ok(dir)
     }
 
     fn below(base: &Path, pid: u32) -> io::Result<RunDir> {
@@ -48,11 +52,6 @@ impl RunDir {
         let lock = File::create(path.join(LOCK))?;
         lock.try_lock().map_err(io::Error::from)?;
         Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
-    }
-
-    /// Writes down which farm it is.
-    pub fn note(&self, name: &str) -> io::Result<()> {
-        fs::write(self.path.join(NAME), name)
     }
 
     /// Where it is.

@@ -1,24 +1,24 @@
-//! A farm from its file to its end: made, started, served, ended.
+//! Guests from their description to their end: made, started, served, ended.
 //!
 //! ```text
-//!   FARM.toml ─► plan ─► fleet ──────────┐
-//!                        service ────────┼─► one poll ─► progress, then the table
-//!                        control (host manager, explain) ┘
+//!   FARM.toml, options ─► plan ─► fleet ───┐
+//!                                 service ─┴─► one poll ─► progress, then the table
 //! ```
 
-use super::control::Control;
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
-use super::{NOTE_WIDTH, Screen, all_ended, failures, give_run_dir, json, signals};
+use super::{NOTE_WIDTH, Screen, all_ended, failures, json, setup};
 use crate::Error;
-use crate::args::UpFormat;
+use crate::args::{UpArgs, UpFormat};
+use crate::signals::signal_pipe;
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::service::{OWNERS_END, ReadyState, Service};
 use farm::tiers::Tiers;
 use reactor::PollSet;
 use rustix::event::PollFlags;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,6 @@ use std::path::Path;
 /// Who owns a descriptor in the fleet's poll set, beside the fleet and its service.
 const SIGNALS: u64 = OWNERS_END;
 const STARTER: u64 = OWNERS_END + 1;
-const CONTROL: u64 = OWNERS_END + 2;
 
 /// A start that takes longer is told as it is then.
 const START_MAX_MS: u64 = 600_000;
@@ -40,18 +39,16 @@ const NOTES_MAX: usize = 100;
 /// So many guests that do not answer are named.
 const SILENT_MAX: usize = 10;
 
-/// What a farm is run for.
+/// Which guests are to run.
 #[derive(Debug)]
-pub struct Run {
-    /// What is to run.
-    pub farm: Farm,
-    /// When it ends by itself, in seconds.
-    pub seconds: Option<u64>,
-    /// Who watches.
-    pub watcher: Watcher,
+pub enum Guests<'a> {
+    /// Those of a farm's file.
+    Farm(Farm),
+    /// Those that the options describe, all alike.
+    Alike(&'a UpArgs),
 }
 
-/// Who watches a farm.
+/// Who watches the guests.
 #[derive(Debug)]
 pub enum Watcher {
     /// A person at this process's own terminal, or its output.
@@ -74,70 +71,67 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     })
 }
 
-/// Runs a farm until somebody ends it, or its time is over.
-pub fn run(run: Run) -> Result<(), Error> {
-    let Run { farm, seconds, watcher } = run;
-    // By its name it is asked and ended.
-    let is_ours = |dir: &Path| rundir::farm_name(dir).as_ref() == Some(&farm.name);
-    if let Some((pid, _)) = rundir::living().into_iter().find(|(_, dir)| is_ours(dir)) {
-        return Err(Error::Message(format!(
-            "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
-             this one needs another `name`",
-            name = farm.name
-        )));
-    }
-    let (mut progress, starter) = match &watcher {
-        Watcher::Here(UpFormat::Json) => (Progress::silent(), None),
-        Watcher::Here(UpFormat::Table) => (Progress::shown(), None),
+/// Runs guests until somebody ends them, or their time in seconds is over.
+pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result<(), Error> {
+    let (mut progress, starter, format) = match watcher {
+        Watcher::Here(UpFormat::Json) => (Progress::silent(), None, UpFormat::Json),
+        Watcher::Here(UpFormat::Table) => (Progress::shown(), None, UpFormat::Table),
         Watcher::Starter(pipe) => {
             let copy = pipe.try_clone().map_err(|e| Error::step("A pipe", e))?;
-            let for_polling = pipe.try_clone();
-            (
-                Progress::piped(std::fs::File::from(std::os::fd::OwnedFd::from(copy))),
-                for_polling.ok(),
-            )
+            (Progress::piped(copy), Some(pipe), UpFormat::Json)
         }
     };
-    let plan = plan::prepare(&farm, &mut progress);
-    let plan = plan.inspect_err(|_| progress.clear())?;
-    let signals = signals().map_err(|e| Error::step("Cannot collect signals", e))?;
-    let Plan { mut seats, occupants, has_clones } = plan;
+    let plan = match guests {
+        Guests::Farm(farm) => {
+            check_name(&farm.name)?;
+            plan::prepare(farm, &mut progress).inspect_err(|_| progress.clear())?
+        }
+        Guests::Alike(args) => setup::prepare(args)?,
+    };
+    // Before the first guest: an interrupt must find everything ready to end. Up to
+    // here a signal ends us by itself, and there is nothing to leave behind.
+    let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
+    let Plan { name, limits, mut seats, occupants, has_clones, reach } = plan;
     // It outlives everything below, which has its files in it.
-    let run_dir = give_run_dir(seats.iter_mut().map(|seat| &mut seat.spec))
-        .map_err(|e| Error::step("No directory for the farm's sockets", e))?;
-    run_dir
-        .note(&farm.name)
-        .map_err(|e| Error::step("The farm's directory cannot be written", e))?;
+    let run_dir = RunDir::create(name.as_deref())
+        .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
+    for seat in &mut seats {
+        seat.spec.run_dir = Some(run_dir.path().to_path_buf());
+    }
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
-    let mut tiers = Tiers::open(&farm.limits)?;
-    let service = Service::open(run_dir.path(), &farm.name, occupants)?;
+    let mut tiers = Tiers::open(&limits)?;
+    let service = Service::open(run_dir.path(), name.clone(), occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone waits for its disk and its daemon's hello more than it computes.
     let fleet = Fleet::of(seats, if has_clones { 2 * cpus } else { cpus }).under(&tiers.tier());
-    let end_ms = seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000));
-    let notes = tiers.take_notes();
     let mut running = Running {
         fleet,
+        notes: tiers.take_notes(),
         tiers,
-        notes,
         next_tiers_ms: 0,
         service,
-        control: Control::open().ok(),
-        screen: Screen::new(match &watcher {
-            Watcher::Here(format) => *format,
-            Watcher::Starter(_) => UpFormat::Json,
-        }),
+        screen: Screen::new(format),
         progress,
         starter,
-        reach: plan::how_to_reach(&farm),
-        name: farm.name,
-        is_started: false,
-        end_ms,
+        reach,
+        starting: name,
+        end_ms: seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
     };
-    drop(watcher);
     let outcome = running.watch(signals);
     running.end(outcome, run_dir)
+}
+
+/// A farm is asked and ended by its name, so there is one of each.
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
+    match rundir::living().into_iter().find(|(_, dir)| is_ours(dir)) {
+        None => Ok(()),
+        Some((pid, _)) => Err(Error::Message(format!(
+            "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
+             this one needs another `name`"
+        ))),
+    }
 }
 
 struct Running {
@@ -147,15 +141,15 @@ struct Running {
     notes: Vec<String>,
     next_tiers_ms: u64,
     service: Service,
-    control: Option<Control>,
     screen: Screen,
     progress: Progress,
     /// The command that waits for the start: if it has gone before the end of it, nobody wants
     /// the farm.
     starter: Option<PipeWriter>,
     reach: String,
-    name: String,
-    is_started: bool,
+    /// The farm whose start is shown, until all of its guests are ready. Guests without a farm
+    /// are in the table from the beginning.
+    starting: Option<String>,
     end_ms: u64,
 }
 
@@ -167,31 +161,22 @@ impl Running {
             if let Some(starter) = &self.starter {
                 others.owner(STARTER).add(0, starter.as_fd(), PollFlags::IN);
             }
-            self.control.iter().for_each(|control| control.fds(others.owner(CONTROL)));
             self.service.fds(&mut others);
             let until = self.screen.next_ms.min(self.end_ms).min(self.service.next_ms());
             let (ready, events) = self.fleet.turn(others, until)?;
             self.service.turn(&ready, &events, &mut self.fleet);
             for event in events {
                 match event {
-                    Event::Captured { guest, captured } => {
-                        if let Some(control) = &mut self.control {
-                            control.captured(&self.fleet, guest, captured);
-                        }
-                    }
+                    Event::Captured { .. } => {}
                     Event::Hung { note, .. } => self.notes.push(note),
                     Event::Up(_) | Event::Reset(_) | Event::Ended(_) => self.screen.next_ms = 0,
                 }
-            }
-            if let Some(control) = &mut self.control {
-                control.turn(ready.of(CONTROL), &mut self.fleet);
             }
             self.turn_tiers();
             // The only thing that can be read on the writing end is that nobody reads the other.
             let is_left = ready.has(STARTER);
             let is_watched = self.show();
-            let interrupted =
-                ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok_and(|count| count > 0);
+            let interrupted = ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok();
             let is_over = self.service.is_to_end() || self.fleet.now_ms() >= self.end_ms;
             if interrupted || is_over || is_left || !is_watched || all_ended(&self.fleet) {
                 return Ok(());
@@ -209,7 +194,7 @@ impl Running {
         let running = members.filter(|member| member.pid().is_some()).count();
         self.tiers.turn(running, now);
         self.notes.extend(self.tiers.take_notes());
-        if self.is_started && self.screen.is_table() && self.starter.is_none() {
+        if self.starting.is_none() {
             for note in self.notes.drain(..) {
                 eprintln!("pinhead: {}", base::plain(&note, NOTE_WIDTH));
             }
@@ -219,9 +204,7 @@ impl Running {
 
     /// Tells how far it is. Says whether there is still somebody to tell.
     fn show(&mut self) -> bool {
-        if self.is_started {
-            return self.screen.show(&self.fleet);
-        }
+        let Some(name) = self.starting.clone() else { return self.screen.show(&self.fleet) };
         let mut counts = [0_usize; 3];
         let of = self.fleet.members().len();
         for guest in 0..of {
@@ -240,19 +223,18 @@ impl Running {
             return false;
         }
         if ready + ended == of || now > START_MAX_MS {
-            self.has_started(ready, now);
+            self.has_started(&name, ready, now);
         }
         true
     }
 
-    fn has_started(&mut self, ready: usize, now_ms: u64) {
-        self.is_started = true;
+    fn has_started(&mut self, name: &str, ready: usize, now_ms: u64) {
+        self.starting = None;
         self.screen.next_ms = 0;
         self.progress.clear();
         let of = self.fleet.members().len();
         let seconds = now_ms as f64 / 1000.0;
-        let mut text =
-            format!("{}: {ready} of {of} guests are ready after {seconds:.1} s\n", self.name);
+        let mut text = format!("{name}: {ready} of {of} guests are ready after {seconds:.1} s\n");
         text.push_str(&self.reach);
         for note in self.notes.drain(..) {
             text.push_str(&format!("  {}\n", base::plain(&note, NOTE_WIDTH)));

@@ -1,29 +1,23 @@
 //! What has to be there before the first guest starts: rules, daemon, image.
 
-use super::plan::checked_rules;
+use super::plan::{Plan, checked_rules, daemon_files, text_file, translation_mib};
 use crate::Error;
-use crate::args::{ArchArg, PaceArg, UpArgs};
-use farm::fleet::{Load, load_script};
-use images::{Arch, Cache, GuestFile, Image, ImageSpec};
+use crate::args::{ArchArg, PaceArg, UpArgs, UpFormat};
+use farm::config::{Builtin, Limits, Source};
+use farm::fleet::{Daemon, Floor, Load, Seat, load_script};
+use farm::service::Occupant;
+use images::{Arch, Cache, Image, ImageSpec};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use vm::{Accel, GuestSpec, probe_kvm};
+use vm::{GuestSpec, probe_kvm};
 
-/// Guests up to which each gets room to translate all of its code, so that it boots
-/// fast; more guests want memory rather.
-const ROOMY_GUESTS: u32 = 8;
-
-/// Everything that is needed to start.
-#[derive(Debug)]
-pub struct Setup {
-    /// How to start each guest.
-    pub specs: Vec<GuestSpec>,
-    /// How their instructions are executed.
-    pub accel: Accel,
-}
-
-/// Prepares the guests that were asked for.
-pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
+/// Makes everything that guests without a farm's file need.
+pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
+    let say = |line: &str| {
+        if args.format == UpFormat::Table {
+            println!("{line}");
+        }
+    };
     let rules = checked_rules(&args.rules)?;
     let arch = match args.arch {
         ArchArg::X86_64 => Arch::X86_64,
@@ -34,7 +28,7 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
     say("Making the guest image (the first time: Debian's kernel is fetched)");
     let mut images: HashMap<Load, Image> = HashMap::new();
     let accel = probe_kvm(arch);
-    let mut specs = Vec::new();
+    let mut seats = Vec::new();
     for number in 0..args.guests {
         let load = if args.idle { Load::Idle } else { Load::of(number as usize) };
         let image = match images.get(&load) {
@@ -45,12 +39,12 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
                 image
             }
         };
-        specs.push(GuestSpec {
+        let spec = GuestSpec {
             name: format!("g{}", number + 1),
             accel,
             cpus: args.cpus,
             memory_mib: args.memory,
-            translation_mib: if args.guests <= ROOMY_GUESTS { 32 } else { 16 },
+            translation_mib: translation_mib(Source::Builtin(Builtin::Tiny), args.guests),
             image,
             kernel_args: Vec::new(),
             ctl: false,
@@ -60,9 +54,17 @@ pub fn prepare(args: &UpArgs, say: impl Fn(&str)) -> Result<Setup, Error> {
             restore: None,
             reboot: false,
             page_reporting: true,
-        });
+        };
+        seats.push(Seat { spec, floor: Floor::default(), daemon: Daemon::Expected });
     }
-    Ok(Setup { specs, accel })
+    say(&format!(
+        "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
+        args.guests, args.cpus, args.memory
+    ));
+    let occupant = Occupant { class: "g".into(), ports: Vec::new(), command: None, shares: 100 };
+    let occupants = vec![occupant; seats.len()];
+    let limits = Limits::default();
+    Ok(Plan { name: None, limits, seats, occupants, has_clones: false, reach: String::new() })
 }
 
 fn image(
@@ -78,14 +80,9 @@ fn image(
         PaceArg::Adaptive => "adaptive",
         PaceArg::Host => "host",
     };
-    let file = |path: &str, bytes: Vec<u8>| GuestFile { path: path.into(), mode: 0o644, bytes };
-    let words = format!("-f -c /etc/pinhead.conf --pace {pace}\n");
-    let mut files = vec![
-        file("/etc/pinhead.conf", rules.to_vec()),
-        file("/etc/pinheadd.args", words.into_bytes()),
-    ];
+    let mut files = daemon_files(rules, pace);
     if let Some(script) = load_script(load, args.cpus, args.memory) {
-        files.push(file("/etc/load.sh", script.into_bytes()));
+        files.push(text_file("/etc/load.sh", script));
     }
     let spec = ImageSpec { arch, daemon: Some(daemon.to_path_buf()), files };
     Ok(spec.build(cache)?)

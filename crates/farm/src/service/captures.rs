@@ -1,0 +1,67 @@
+//! Clients that wait for all files of a guest.
+
+use std::os::unix::net::UnixStream;
+
+use serde_json::{Map, Value, json};
+
+use super::say;
+use crate::fleet::{Captured, Fleet, State};
+
+/// The name under which an answer has the size of the pool, whichever kind it is.
+pub const POOL: &str = "proc/sys/vm/cmm_pages";
+/// Questions that may wait for their guest at once.
+const WAITING_MAX: usize = 16;
+
+/// All clients that wait.
+#[derive(Debug, Default)]
+pub(super) struct Captures(Vec<Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    client: UnixStream,
+    guest: usize,
+    missing: Vec<u32>,
+    files: Map<String, Value>,
+}
+
+impl Captures {
+    /// Asks a guest's daemon for its files; the client is answered when all are there.
+    pub(super) fn begin(
+        &mut self,
+        guest: usize,
+        client: UnixStream,
+        fleet: &mut Fleet,
+    ) -> Result<(), String> {
+        if self.0.len() >= WAITING_MAX {
+            return Err("Too many questions wait for their guests".to_owned());
+        }
+        let member = &fleet.members()[guest];
+        let name = member.spec().name.clone();
+        if member.state() == &State::Managed {
+            return Err(format!("Guest {name} is managed by a host manager, which has its port"));
+        }
+        let missing: Option<Vec<u32>> =
+            wire::File::ALL.into_iter().map(|file| fleet.capture(guest, file)).collect();
+        let missing = missing.ok_or_else(|| format!("Guest {name} is not up"))?;
+        self.0.push(Waiting { client, guest, missing, files: Map::new() });
+        Ok(())
+    }
+
+    /// Takes a file that a guest has sent, or has failed to send.
+    pub(super) fn captured(&mut self, guest: usize, captured: &Captured, fleet: &Fleet) {
+        let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
+        let Some(place) = self.0.iter().position(asked) else { return };
+        let waiting = &mut self.0[place];
+        waiting.missing.retain(|sequence| *sequence != captured.sequence);
+        if let Some(bytes) = &captured.bytes {
+            let name = captured.file.path().unwrap_or("rules");
+            waiting.files.insert(name.into(), String::from_utf8_lossy(bytes).into());
+        }
+        if waiting.missing.is_empty() {
+            let mut waiting = self.0.swap_remove(place);
+            let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
+            waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
+            say(&waiting.client, &json!({ "files": waiting.files }));
+        }
+    }
+}
