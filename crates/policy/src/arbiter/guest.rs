@@ -253,7 +253,7 @@ impl GuestHistory {
 
     /// Judges it for this pass.
     pub fn assess(
-        &mut self,
+        &self,
         sample: &GuestSample,
         verdicts: &RuleVerdicts,
         config: &Config,
@@ -274,7 +274,6 @@ impl GuestHistory {
             ..Assessment::default()
         };
         let (Some(view), None) = (self.view, assessment.held) else {
-            self.need_passes = 0;
             assessment.against = assessment.held.map(|(clause, _)| clause);
             let against = assessment.against;
             (assessment.against_low, assessment.against_need) = (against, against);
@@ -301,8 +300,6 @@ impl GuestHistory {
         // What is on its way to it is a part of the answer, however soon it asks again.
         assessment.need = need.less(going).min(room);
         assessment.why = why;
-        // Each pass in which the need is not met makes the next answer larger.
-        self.need_passes = if assessment.need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
         let always = if strained || assessment.need > Bytes::ZERO {
             Some(Clause::Strained)
         } else if self.balloon.gives_nothing(now_ms) {
@@ -331,6 +328,12 @@ impl GuestHistory {
             && self.balloon.target().is_none()
             && !self.cools(Direction::Up, self.cool_ms(), now_ms);
         assessment
+    }
+
+    /// It was judged to need this much. Each pass in which the need is not met makes the next
+    /// answer larger.
+    pub fn needed(&mut self, need: Bytes) {
+        self.need_passes = if need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
     }
 
     fn need(

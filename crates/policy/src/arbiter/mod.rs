@@ -42,7 +42,8 @@ use std::collections::BTreeMap;
 /// What is remembered from pass to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arbiter {
-    guests: BTreeMap<Key, GuestHistory>,
+    /// In boxes, for a pass takes each out and puts it back.
+    guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     before: Option<HostSample>,
     /// How fast the host's free memory falls, a second.
@@ -88,13 +89,13 @@ impl Arbiter {
 
     /// How often a guest was moved back and forth.
     pub fn reversals(&self, key: Key) -> u32 {
-        self.guests.get(&key).map_or(0, GuestHistory::reversals)
+        self.guests.get(&key).map_or(0, |guest| guest.reversals())
     }
 
     /// Whether something in a guest waits for memory, as far as is known: such a guest is to be
     /// asked again soon, even if its virtual CPUs hardly run.
     pub fn is_strained(&self, key: Key) -> bool {
-        self.guests.get(&key).is_some_and(GuestHistory::is_strained)
+        self.guests.get(&key).is_some_and(|guest| guest.is_strained())
     }
 
     /// Whether another manager moves the balloon of a guest, which is left to that one. A single
@@ -173,10 +174,14 @@ impl Arbiter {
         if let (Some(_), Some(actual)) = (check.cap, sample.actual) {
             history.trimmed(actual);
         }
-        let bare = history.clone().assess(sample, &RuleVerdicts::default(), config, now_ms);
+        let bare = history.assess(sample, &RuleVerdicts::default(), config, now_ms);
         let verdicts =
             verdicts_of(sample.key, &history.inputs(sample, &bare, config, host, now_ms));
-        let assessment = history.assess(sample, &verdicts, config, now_ms);
+        let assessment = match verdicts == RuleVerdicts::default() {
+            true => bare,
+            false => history.assess(sample, &verdicts, config, now_ms),
+        };
+        history.needed(assessment.need);
         GuestState {
             sample,
             history,
@@ -258,7 +263,7 @@ fn close(
     sees_host: bool,
     now_ms: u64,
     pass: &mut Pass,
-) -> GuestHistory {
+) -> Box<GuestHistory> {
     let sample = state.sample;
     pass.outcomes.extend(state.outcome);
     let actual = state.assessment.actual;

@@ -11,7 +11,7 @@ pub const MOVE_MIN: Bytes = Bytes::mib(2);
 /// A guest in the middle of a pass.
 pub struct GuestState<'a> {
     pub sample: &'a GuestSample,
-    pub history: GuestHistory,
+    pub history: Box<GuestHistory>,
     pub assessment: Assessment,
     pub verdicts: RuleVerdicts,
     /// What it is to have, once that is decided.
