@@ -1,7 +1,7 @@
 //! Targets for farms: their file, and what a guest's control port says.
 
 use ::farm::config::parse;
-use ::farm::service::Mark;
+use vm::Mark;
 
 /// A `FARM.toml`: no two guests of what is taken share a name or a port of the host, and what is
 /// not taken is told with places that are in the text.

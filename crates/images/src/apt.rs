@@ -11,11 +11,11 @@
 //! cache lives, and starts without a network.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::FileContext;
+use crate::files::{create_dir, lock_file, remove_dir};
 use crate::tool::{last_part, run};
 use crate::{Arch, Error, sources};
 
@@ -64,13 +64,10 @@ impl Cache {
     }
 
     /// Waits until no other process changes the cache, and keeps others out until the returned
-    /// file is dropped. The kernel lets go of the lock when the process ends, however it ends.
+    /// file is dropped.
     pub(crate) fn lock(&self) -> Result<File, Error> {
         create_dir(&self.root)?;
-        let path = self.root.join("lock");
-        let file = File::options().create(true).append(true).open(&path).file("open", &path)?;
-        file.lock().file("lock", &path)?;
-        Ok(file)
+        lock_file(&self.root.join("lock"))
     }
 
     /// The packages for guests of this architecture: from the cache without touching the network,
@@ -148,29 +145,32 @@ impl Cache {
 
 /// The packages' files that `fetch` promised.
 fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
-    let missing =
-        |what: &str| Error::PackageContent { root: root.to_owned(), missing: what.to_owned() };
+    let missing = || Error::PackageContent {
+        root: root.to_owned(),
+        missing: "a kernel (boot/vmlinuz-*)".to_owned(),
+    };
     let boot = root.join("boot");
     let kernel = fs::read_dir(&boot)
         .file("read", &boot)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .find(|name| name.starts_with("vmlinuz-"))
-        .ok_or_else(|| missing("a kernel (boot/vmlinuz-*)"))?;
+        .ok_or_else(missing)?;
     let release = kernel.trim_start_matches("vmlinuz-").to_owned();
-    // Debian 13 has moved everything below /usr.
-    let below_either = |path: &str| {
-        [root.join(path), root.join("usr").join(path)]
-            .into_iter()
-            .find(|candidate| candidate.exists())
-            .ok_or_else(|| missing(path))
-    };
     Ok(GuestPackages {
         arch,
         kernel: boot.join(&kernel),
-        modules: below_either(&format!("lib/modules/{release}"))?,
-        busybox: below_either("bin/busybox")?,
+        modules: below_either(root, &format!("lib/modules/{release}"))?,
+        busybox: below_either(root, "bin/busybox")?,
         release,
     })
+}
+
+/// Debian 13 has moved everything below /usr.
+pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
+    let places = [root.join(path), root.join("usr").join(path)];
+    let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
+    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
+    places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
 }
 
 /// apt with a configuration of our own.
@@ -289,17 +289,6 @@ fn debs(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     paths.sort();
     Ok(paths)
-}
-
-pub fn create_dir(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).file("create", path)
-}
-
-pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.file("remove", path),
-    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,14 @@ impl Arch {
         }
     }
 
+    /// What QEMU calls the bus of its virtio devices.
+    pub fn bus(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "pci",
+            Arch::S390x => "ccw",
+        }
+    }
+
     /// The architecture that this program was built for, if guests can have it.
     pub fn host() -> Option<Arch> {
         Arch::ALL.into_iter().find(|arch| arch.name() == std::env::consts::ARCH)

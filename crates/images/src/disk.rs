@@ -105,15 +105,10 @@ impl Disk {
         let mut drive = OsString::from(format!("if=none,id={DISK_ID},format={}", format.name()));
         drive.push(format!(",{more},aio=threads,discard=unmap,detect-zeroes=off,file="));
         drive.push(escape_commas(file));
-        let bus = match arch {
-            Arch::X86_64 => "pci",
-            Arch::S390x => "ccw",
-        };
-        let mut device = format!("virtio-blk-{bus},id={DISK_ID}-device,drive={DISK_ID}");
-        device.push_str(",num-queues=1");
-        if let Some(serial) = &self.serial {
-            device.push_str(&format!(",serial={serial}"));
-        }
+        let (bus, serial) = (arch.bus(), &self.serial);
+        let serial = serial.as_ref().map(|serial| format!(",serial={serial}")).unwrap_or_default();
+        let device =
+            format!("virtio-blk-{bus},id={DISK_ID}-device,drive={DISK_ID},num-queues=1{serial}");
         vec!["-drive".into(), drive, "-device".into(), device.into()]
     }
 
@@ -138,15 +133,9 @@ pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<
 }
 
 /// In QEMU's lists of options a comma ends a value unless it stands twice.
-fn escape_commas(path: &Path) -> OsString {
-    let mut bytes = Vec::with_capacity(path.as_os_str().len());
-    for &byte in path.as_os_str().as_bytes() {
-        bytes.push(byte);
-        if byte == b',' {
-            bytes.push(byte);
-        }
-    }
-    OsString::from_vec(bytes)
+pub fn escape_commas(path: &Path) -> OsString {
+    let parts = path.as_os_str().as_bytes().split(|&byte| byte == b',');
+    OsString::from_vec(parts.collect::<Vec<_>>().join(&b",,"[..]))
 }
 
 #[cfg(test)]

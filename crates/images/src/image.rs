@@ -1,15 +1,16 @@
 //! Makes what a guest boots from: a Debian kernel and a first file system in memory.
 
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base::StableHash;
 
-use crate::apt::{Cache, GuestPackages, create_dir};
+use crate::apt::{Cache, GuestPackages};
 use crate::clock::time_of_day;
 use crate::cpio::Archive;
 use crate::error::FileContext;
+use crate::files::{by_age, create_dir, write_whole};
 use crate::kernel::{Module, Modules};
 use crate::{Arch, Error, vmlinux};
 
@@ -68,6 +69,15 @@ const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df
     test time timeout top touch tr true tty umount uname uniq uptime usleep vmstat wc wget \
     which xargs yes";
 
+/// What a guest runs of ours besides the daemon.
+const SCRIPTS: [(&str, &str); 5] = [
+    ("init", include_str!("init.sh")),
+    ("sbin/pinhead-guest", include_str!("guest.sh")),
+    ("sbin/pinhead-enter", include_str!("rootfs/enter.sh")),
+    ("sbin/pinhead-identity", include_str!("identity.sh")),
+    ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
+];
+
 /// Old archives of an architecture are removed beyond this number: each new build of the daemon
 /// makes one, and each has some megabytes.
 const KEPT_IMAGES: usize = 8;
@@ -100,15 +110,9 @@ impl ImageSpec {
         archive.symlink("etc/mtab", "/proc/mounts");
         add_busybox(&mut archive, &packages.busybox)?;
         add_modules(&mut archive, &Modules::open(&packages.modules)?, self.arch)?;
-        archive.file("init", 0o755, include_bytes!("init.sh").to_vec());
-        let guest = include_bytes!("guest.sh").to_vec();
-        archive.file("sbin/pinhead-guest", 0o755, guest);
-        let enter = include_bytes!("rootfs/enter.sh").to_vec();
-        archive.file("sbin/pinhead-enter", 0o755, enter);
-        let identity = include_bytes!("identity.sh").to_vec();
-        archive.file("sbin/pinhead-identity", 0o755, identity);
-        let start = include_bytes!("start-pinheadd.sh").to_vec();
-        archive.file("sbin/start-pinheadd", 0o755, start);
+        for (path, script) in SCRIPTS {
+            archive.file(path, 0o755, script.into());
+        }
         if let Some(daemon) = &self.daemon {
             let bytes = fs::read(daemon).file("read", daemon)?;
             archive.file("sbin/pinheadd", 0o755, bytes);
@@ -147,23 +151,25 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
     };
     let order = modules.load_order(always)?;
     add_module_list(archive, "etc/modules", &order, &[]);
-    // Swap in compressed memory needs its compressor named: no modprobe runs in the guest.
-    let zram: Vec<_> =
-        ["lzo_rle", "zram"].into_iter().filter(|module| modules.has(module)).collect();
-    add_module_list(archive, "etc/modules.zram", &modules.load_order(&zram)?, &order);
-    // What not every guest has costs nobody else memory.
-    let net = modules.load_order(&["virtio_net"])?;
-    add_module_list(archive, "etc/modules.net", &net, &order);
-    let disk: Vec<_> =
-        ["virtio_blk", "ext4"].into_iter().filter(|module| modules.has(module)).collect();
-    add_module_list(archive, "etc/modules.disk", &modules.load_order(&disk)?, &order);
-    let layer: Vec<_> = ["overlay"].into_iter().filter(|module| modules.has(module)).collect();
-    add_module_list(archive, "etc/modules.layer", &modules.load_order(&layer)?, &order);
     let panic: &[&str] = match arch {
         Arch::X86_64 => &["pvpanic_pci"],
         Arch::S390x => &[],
     };
-    add_module_list(archive, "etc/modules.panic", &modules.load_order(panic)?, &order);
+    // What not every guest has costs nobody else memory.
+    let needed = [("etc/modules.net", &["virtio_net"][..]), ("etc/modules.panic", panic)];
+    for (list, wanted) in needed {
+        add_module_list(archive, list, &modules.load_order(wanted)?, &order);
+    }
+    // Swap in compressed memory needs its compressor named: no modprobe runs in the guest.
+    let optional: [(&str, &[&str]); 3] = [
+        ("etc/modules.zram", &["lzo_rle", "zram"]),
+        ("etc/modules.disk", &["virtio_blk", "ext4"]),
+        ("etc/modules.layer", &["overlay"]),
+    ];
+    for (list, wanted) in optional {
+        let there: Vec<_> = wanted.iter().copied().filter(|module| modules.has(module)).collect();
+        add_module_list(archive, list, &modules.load_order(&there)?, &order);
+    }
     Ok(())
 }
 
@@ -193,9 +199,7 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     }
     create_dir(&directory)?;
     remove_old(&directory)?;
-    let part = path.with_extension("part");
-    fs::write(&part, archive).file("write", &part)?;
-    fs::rename(&part, &path).file("create", &path)?;
+    write_whole(&path, archive)?;
     Ok(path)
 }
 
@@ -205,19 +209,10 @@ fn now() -> SystemTime {
 
 /// Leaves room for one more image. A QEMU that runs has read its image long ago.
 fn remove_old(directory: &Path) -> Result<(), Error> {
-    let (mut found, mut kept): (Vec<(SystemTime, PathBuf)>, usize) = (Vec::new(), 0);
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let entry = entry.file("read", directory)?;
-        let path = entry.path();
-        let time = entry.metadata().and_then(|data| data.accessed()).file("read", &path)?;
-        if now().duration_since(time).is_ok_and(|age| age > IN_USE) {
-            found.push((time, path));
-        }
-        kept += 1;
-    }
-    found.sort();
-    let excess = (kept + 1).saturating_sub(KEPT_IMAGES);
-    for (_, path) in &found[..excess.min(found.len())] {
+    let found = by_age(directory, Metadata::accessed)?;
+    let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
+    let is_idle = |time| now().duration_since(time).is_ok_and(|age| age > IN_USE);
+    for (_, path) in found.iter().filter(|(time, _)| is_idle(*time)).take(excess) {
         fs::remove_file(path).file("remove", path)?;
     }
     Ok(())

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::error::FileContext;
+use crate::files::write_whole;
 use crate::kernel::Elf;
 
 /// `HdrS`, where the boot protocol has it, and the first version that says where the payload is.
@@ -39,9 +40,7 @@ pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     }
     let wrapped = fs::read(kernel).file("read", kernel)?;
     let Some(bytes) = unwrap(&wrapped) else { return Ok(kernel.to_owned()) };
-    let part = kernel.with_file_name(format!("vmlinux-{release}.part"));
-    fs::write(&part, &bytes).file("write", &part)?;
-    fs::rename(&part, &path).file("create", &path)?;
+    write_whole(&path, &bytes)?;
     Ok(path)
 }
 

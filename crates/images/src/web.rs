@@ -6,8 +6,9 @@
 //! ```
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::apt::below_either;
 use crate::error::FileContext;
 use crate::{Arch, Cache, Error, GuestFile};
 
@@ -106,14 +107,6 @@ fn library_of(root: &Path, arch: Arch, name: &str) -> Result<GuestFile, Error> {
 fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
     let bytes = read(&below_either(root, path)?)?;
     Ok(GuestFile { path: format!("/{path}"), mode: 0o755, bytes })
-}
-
-/// Debian 13 has moved everything below /usr.
-fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
-    let places = [root.join(path), root.join("usr").join(path)];
-    let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
-    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
-    places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {

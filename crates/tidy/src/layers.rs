@@ -78,7 +78,7 @@ pub const CRATES: &[Crate] = &[
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
     row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
     // lz4_flex for a kernel that is compressed in its image.
-    row("images", Ours::Only(&[]), &["libc", "lz4_flex", "rustix"]),
+    row("images", Ours::Only(&[]), &["lz4_flex", "rustix"]),
     row("vm", Ours::Only(&["images", "qmp", "wire"]), &["libc", "rustix"]),
     row(
         "farm",

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let console = Console::start(guest.console.try_clone()?)?;
     let up = console.wait_for("is up", clock);
     println!("--- console\n{}---", console.text());
-    guest.check()?;
+    guest.process.check(&guest.name)?;
     up?;
     println!("up after {:?}", clock.elapsed());
     let mut ctl = Ctl::new(guest.ctl.take().ok_or("no control port")?);

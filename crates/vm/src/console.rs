@@ -1,6 +1,5 @@
 //! A guest's console: always read, so that the guest never waits for a reader, and kept in part.
 
-use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,6 +11,45 @@ use crate::{Deadline, Error};
 /// its kernel is not quiet.
 pub const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 
+/// The last words of a console. They come from the guest: escape them.
+#[derive(Debug, Default)]
+pub struct ConsoleLog {
+    kept: Vec<u8>,
+    /// How much it has said in all.
+    end: u64,
+}
+
+impl ConsoleLog {
+    /// Adds what it has said.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.kept.extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+        let extra = self.kept.len().saturating_sub(CONSOLE_BYTES_MAX);
+        self.kept.drain(..extra);
+    }
+
+    /// Its last words.
+    pub fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// How many bytes it has said in all.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// What it has said since it had said `from` bytes, as far as that is kept.
+    pub fn since(&self, from: u64) -> &[u8] {
+        let behind = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
+        &self.kept[self.kept.len() - behind.min(self.kept.len())..]
+    }
+
+    /// Whether the last words hold `marker`.
+    pub fn holds(&self, marker: &str) -> bool {
+        self.kept.windows(marker.len().max(1)).any(|window| window == marker.as_bytes())
+    }
+}
+
 /// The reader of one console. Its thread ends with the guest's QEMU.
 #[derive(Clone, Debug)]
 pub struct Console {
@@ -20,13 +58,13 @@ pub struct Console {
 
 #[derive(Debug, Default)]
 struct Shared {
-    log: Mutex<Log>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Log {
-    kept: VecDeque<u8>,
+struct State {
+    log: ConsoleLog,
     closed: bool,
 }
 
@@ -35,68 +73,50 @@ impl Console {
     pub fn start(mut stream: UnixStream) -> Result<Console, Error> {
         let shared = Arc::new(Shared::default());
         let console = Console { shared: Arc::clone(&shared) };
-        thread::Builder::new()
-            .name("console".to_owned())
-            .spawn(move || {
-                let mut buffer = [0; 4096];
-                loop {
-                    match stream.read(&mut buffer) {
-                        Ok(0) => break,
-                        Ok(count) => shared.append(&buffer[..count]),
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(_) => break,
-                    }
+        let read = move || {
+            let mut buffer = [0; 4096];
+            loop {
+                match stream.read(&mut buffer) {
+                    Ok(count @ 1..) => shared.lock().log.push(&buffer[..count]),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Ok(0) | Err(_) => break,
                 }
-                shared.lock().closed = true;
                 shared.changed.notify_all();
-            })
-            .map_err(|source| Error::Channel { channel: "console", source })?;
+            }
+            shared.lock().closed = true;
+            shared.changed.notify_all();
+        };
+        let started = thread::Builder::new().name("console".to_owned()).spawn(read);
+        started.map_err(|source| Error::Channel { channel: "console", source })?;
         Ok(console)
     }
 
     /// The last words, with everything that is not text replaced: they come from a guest.
     pub fn text(&self) -> String {
-        let log = self.shared.lock();
-        printable(log.kept.iter().copied().collect::<Vec<_>>().as_slice())
+        printable(self.shared.lock().log.kept())
     }
 
     /// Waits until the last words hold `marker`.
     pub fn wait_for(&self, marker: &str, deadline: Deadline) -> Result<(), Error> {
-        let mut log = self.shared.lock();
-        loop {
-            let found = log
-                .kept
-                .make_contiguous()
-                .windows(marker.len().max(1))
-                .any(|window| window == marker.as_bytes());
-            if found {
-                return Ok(());
-            }
-            if log.closed {
+        let mut state = self.shared.lock();
+        while !state.log.holds(marker) {
+            if state.closed {
                 let source = std::io::ErrorKind::UnexpectedEof.into();
                 return Err(Error::Channel { channel: "console", source });
             }
             let left = deadline
                 .remaining()
                 .ok_or_else(|| deadline.missed(format_args!("{marker:?} on the console")))?;
-            let waited = self.shared.changed.wait_timeout(log, left);
-            log = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        Ok(())
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn append(&self, bytes: &[u8]) {
-        let mut log = self.lock();
-        log.kept.extend(bytes);
-        let excess = log.kept.len().saturating_sub(CONSOLE_BYTES_MAX);
-        log.kept.drain(..excess);
-        drop(log);
-        self.changed.notify_all();
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,23 +10,18 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use crate::deadline::read_before;
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, Mark};
 
 /// More output than this is not a test's answer but a mistake; its beginning is thrown away.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
-
-/// No mark is longer: its code is an exit status of at most three digits.
-const MARK_BYTES_MAX: usize = 16;
-
-/// What starts the line at a command's end. The shell's printf writes the byte 1; a command's own
-/// text has no reason to.
-const MARK: &[u8] = b"\x01done ";
 
 /// The host's side of a guest's control channel.
 #[derive(Debug)]
 pub struct Ctl {
     stream: UnixStream,
+    /// What has come of the next answers.
     buffer: Vec<u8>,
+    mark: Mark,
     /// Commands whose end was not seen because their time was over.
     overdue: usize,
 }
@@ -43,7 +38,7 @@ pub struct Output {
 impl Ctl {
     /// Speaks through the control socket of a guest that was started with `ctl`.
     pub fn new(stream: UnixStream) -> Ctl {
-        Ctl { stream, buffer: Vec::new(), overdue: 0 }
+        Ctl { stream, buffer: Vec::new(), mark: Mark::default(), overdue: 0 }
     }
 
     /// Runs one line in the guest's shell. After a missed deadline the channel stays usable: the
@@ -83,29 +78,21 @@ impl Ctl {
         waiting_for: &dyn fmt::Display,
     ) -> Result<Option<Output>, Error> {
         let mut chunk = [0; 4096];
-        let mut searched = 0;
+        let mut text = Vec::new();
         loop {
-            if let Some((text_end, mark_end)) = find_mark(&self.buffer, searched) {
-                let text = String::from_utf8_lossy(&self.buffer[..text_end]).into_owned();
-                let code = &self.buffer[text_end + MARK.len()..mark_end];
-                let code = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok());
-                self.buffer.drain(..=mark_end);
+            let fed = self.mark.feed(&self.buffer);
+            self.buffer.drain(..fed.used);
+            text.extend(fed.text);
+            if let Some(code) = fed.end {
+                let text = String::from_utf8_lossy(&text).into_owned();
                 return Ok(code.map(|code| Output { code, text }));
             }
-            let excess = self.buffer.len().saturating_sub(OUTPUT_BYTES_MAX);
-            self.buffer.drain(..excess);
-            searched = self.buffer.len().saturating_sub(MARK_BYTES_MAX);
+            let excess = text.len().saturating_sub(OUTPUT_BYTES_MAX);
+            text.drain(..excess);
             let count = read_before(&mut self.stream, &mut chunk, deadline, "ctl", waiting_for)?;
             self.buffer.extend_from_slice(&chunk[..count]);
         }
     }
-}
-
-/// Where the mark starts and where its newline is.
-fn find_mark(buffer: &[u8], from: usize) -> Option<(usize, usize)> {
-    let start = from + buffer[from..].windows(MARK.len()).position(|window| window == MARK)?;
-    let newline = buffer[start..].iter().position(|&byte| byte == b'\n')?;
-    Some((start, start + newline))
 }
 
 #[cfg(test)]

@@ -11,16 +11,15 @@
 //! Whatever cannot be had leaves its reason in the place of its text.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use images::create_dir;
-use images::{Cache, FileContext};
+use images::{Cache, FileContext, by_age, create_dir};
 use qmp::Reply;
 
-use crate::{Deadline, Error, Monitor, sys};
+use crate::{Deadline, Error, GuestSpec, Monitor, Process, wait_for_exit};
 
 /// A guest that hangs.
 #[derive(Debug)]
@@ -35,6 +34,14 @@ pub struct Hung {
     pub console: String,
     /// What its QEMU said.
     pub said: String,
+}
+
+impl Hung {
+    /// A guest whose QEMU still runs.
+    pub fn new(spec: &GuestSpec, process: &Process, console: String) -> Hung {
+        let (name, memory_mib) = (spec.name.clone(), spec.memory_mib);
+        Hung { name, pid: process.id(), memory_mib, console, said: process.stderr() }
+    }
 }
 
 /// Older ones are removed beyond this number.
@@ -65,7 +72,7 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
     // Its end would be as good as the time.
-    let _ = sys::wait_for_exit(hung.pid, BETWEEN);
+    let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
     put("kernel-log", &log_in_memory(hung, monitor, &directory.join("memory")))?;
@@ -108,7 +115,7 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let Ok(mut child) = debugger.spawn() else {
         return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
     };
-    if !matches!(sys::wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
+    if !matches!(wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
         // What it lets go of goes on: QEMU stands still for as long as it looks.
         let _ = child.kill();
     }
@@ -165,12 +172,9 @@ fn texts(memory: &[u8]) -> String {
 
 /// Leaves room for one more.
 fn remove_old(hangs: &Path) {
-    let Ok(entries) = fs::read_dir(hangs) else { return };
-    let changed = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    found.sort_by_key(changed);
-    let excess = (found.len() + 1).saturating_sub(KEPT);
-    for path in &found[..excess.min(found.len())] {
+    let mut found = by_age(hangs, Metadata::modified).unwrap_or_default();
+    found.truncate((found.len() + 1).saturating_sub(KEPT));
+    for (_, path) in found {
         // One that stays is no reason to lose the new one.
         let _ = fs::remove_dir_all(path);
     }

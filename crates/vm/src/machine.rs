@@ -2,13 +2,12 @@
 //!
 //! What idles is what is left out: no default devices, and no clock chips that tick.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::fd::RawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use images::{Arch, FirstProcess};
+use images::{Arch, FirstProcess, escape_commas};
 
 use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
@@ -36,13 +35,11 @@ impl Ram<'_> {
     pub(crate) fn arguments(self, memory_mib: u64) -> Vec<OsString> {
         let (path, share) = match self {
             Ram::Own => return Vec::new(),
-            Ram::File(path) => (path.as_os_str().to_owned(), "on"),
+            Ram::File(path) => (path.to_owned(), "on"),
             Ram::View(fd) => (format!("/proc/self/fd/{fd}").into(), "off"),
         };
         let mut object = OsString::from("memory-backend-file,id=ram,mem-path=");
-        // A comma that belongs to a word is written twice.
-        let commas = path.as_bytes().split(|&byte| byte == b',');
-        object.push(OsStr::from_bytes(&commas.collect::<Vec<_>>().join(&b",,"[..])));
+        object.push(escape_commas(&path));
         object.push(format!(",size={memory_mib}M,share={share}"));
         // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
         // host that does not offer to know of that is told of no page by such a kernel.
@@ -104,10 +101,7 @@ impl GuestSpec {
                 (format!("tcg,thread=multi,tb-size={}", self.translation_mib), "max")
             }
         };
-        let bus = match arch {
-            Arch::X86_64 => "pci",
-            Arch::S390x => "ccw",
-        };
+        let bus = arch.bus();
         let mut list: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| list.extend([name.into(), value]);
         option("-name", format!("guest={},debug-threads=on", self.name).into());

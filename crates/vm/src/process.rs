@@ -13,10 +13,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
 
-use crate::{Deadline, sys};
+use crate::{Deadline, Error};
 
 /// How much of a child's standard error is kept: its first words, which name the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
@@ -66,7 +70,7 @@ impl Process {
     /// Starts a command in a process group of its own, so that the terminal's interrupt reaches us
     /// and not it. The child keeps `inherited` open under the same numbers.
     pub fn start(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
-        let stderr = sys::bounded_file(STDERR_BYTES_MAX as u64)?;
+        let stderr = bounded_file(STDERR_BYTES_MAX as u64)?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -103,9 +107,20 @@ impl Process {
                 return Ok(Some(status));
             }
             let Some(left) = deadline.remaining() else { return Ok(None) };
-            match sys::wait_for_exit(self.id(), left) {
+            match wait_for_exit(self.id(), left) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
+            }
+        }
+    }
+
+    /// Whether a guest's QEMU still runs; if not, the error says how it ended and what it said.
+    pub fn check(&mut self, guest: &str) -> Result<(), Error> {
+        let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
+        match self.try_wait().map_err(failed)? {
+            None => Ok(()),
+            Some(status) => {
+                Err(Error::QemuExited { guest: guest.to_owned(), status, stderr: self.stderr() })
             }
         }
     }
@@ -131,6 +146,32 @@ impl Process {
     }
 }
 
+/// A file without a name that holds exactly `size_bytes` and never more: writing past its end
+/// fails. It takes a child's words without a thread that reads them, and without a limit on how
+/// long they are kept.
+fn bounded_file(size_bytes: u64) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("stderr", flags)?);
+    file.set_len(size_bytes)?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// Waits until a process has ended or the time is over, and says whether it has ended. A process
+/// that does not exist has ended. It may be any process, not only a child; a child still has to be
+/// reaped afterwards.
+pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pidfd = match pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(true),
+        opened => opened?,
+    };
+    // One that is too long for the kernel has no end.
+    let timeout = Timespec::try_from(timeout).ok();
+    let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], timeout.as_ref())?;
+    Ok(ended == 1)
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended by itself, which is as good.
@@ -141,9 +182,8 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -182,9 +222,9 @@ mod tests {
         ours.read_exact(&mut words).unwrap();
         assert_eq!(&words, b"up\n");
         let pid = process.id();
-        assert!(!sys::wait_for_exit(pid, Duration::from_millis(50)).unwrap());
+        assert!(!wait_for_exit(pid, Duration::from_millis(50)).unwrap());
         drop(process);
-        assert!(sys::wait_for_exit(pid, Duration::ZERO).unwrap());
+        assert!(wait_for_exit(pid, Duration::ZERO).unwrap());
         assert_eq!(ours.read(&mut words).unwrap(), 0, "nobody else has the child's socket");
     }
 
@@ -192,5 +232,26 @@ mod tests {
     fn a_missing_program_is_an_error() {
         let error = Process::start(Command::new("no-such-program"), vec![]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_bounded_file_takes_what_fits_and_no_more() {
+        let mut file = bounded_file(4).unwrap();
+        file.write_all(b"abcd").unwrap();
+        assert!(file.write(b"e").is_err());
+        assert_eq!(file.metadata().unwrap().len(), 4);
+        let mut kept = [0; 4];
+        file.read_exact_at(&mut kept, 0).unwrap();
+        assert_eq!(&kept, b"abcd");
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_seen() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(!wait_for_exit(child.id(), Duration::from_millis(1)).unwrap());
+        child.kill().unwrap();
+        assert!(wait_for_exit(child.id(), Duration::from_secs(60)).unwrap());
+        child.wait().unwrap();
+        assert!(wait_for_exit(child.id(), Duration::ZERO).unwrap());
     }
 }

@@ -13,7 +13,6 @@ use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
-use crate::spec::up_marker;
 use crate::{Error, GuestSpec, Held, sys};
 
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
@@ -85,7 +84,7 @@ impl Link {
 
 impl GuestSpec {
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
-    /// [`Guest::check`] for a QEMU that ends at once.
+    /// [`Process::check`] for a QEMU that ends at once.
     pub fn start(&self) -> Result<Guest, Error> {
         self.start_in(None)
     }
@@ -165,26 +164,5 @@ impl GuestSpec {
             uuid,
             go_on,
         })
-    }
-}
-
-impl Guest {
-    /// What stands on the console when the guest is up.
-    pub fn up_marker(&self) -> String {
-        up_marker(&self.name)
-    }
-
-    /// Whether QEMU still runs; if not, the error says how it ended and what it said.
-    pub fn check(&mut self) -> Result<(), Error> {
-        let status = self.process.try_wait();
-        let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
-        match status.map_err(failed)? {
-            None => Ok(()),
-            Some(status) => Err(Error::QemuExited {
-                guest: self.name.clone(),
-                status,
-                stderr: self.process.stderr(),
-            }),
-        }
     }
 }

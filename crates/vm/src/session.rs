@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use qmp::{Command, Reply};
-
 use wire::{Decoder, Identified, ToGuest, ToHost};
 
 use crate::deadline::read_before;
 use crate::evidence::{self, Hung};
 use crate::identity::identity;
+use crate::spec::up_marker;
 use crate::{Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, Process, SocketFile};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
@@ -53,84 +53,65 @@ impl Session {
     /// Waits so for a guest that was just started.
     pub(crate) fn meet(
         spec: &GuestSpec,
-        mut guest: Guest,
-        deadline: Deadline,
-    ) -> Result<Session, Error> {
-        let console = Console::start(
-            guest
-                .console
-                .try_clone()
-                .map_err(|source| Error::Channel { channel: "console", source })?,
-        )?;
-        if spec.restore.is_some() {
-            return Session::go_on(spec, guest, console, deadline);
-        }
-        if let Err(source) = console.wait_for(&guest.up_marker(), deadline) {
-            if matches!(source, Error::Channel { .. }) {
-                // Whatever this returns, the check afterwards says it better.
-                let _ = guest.process.wait(Deadline::after(END_GRACE));
-            }
-            guest.check()?;
-            let mut text = console.text();
-            if matches!(source, Error::Deadline { .. }) {
-                let hung = Hung {
-                    name: guest.name.clone(),
-                    pid: guest.process.id(),
-                    memory_mib: spec.memory_mib,
-                    console: text.clone(),
-                    said: guest.process.stderr(),
-                };
-                text.push_str(&match evidence::keep(&hung, &mut Monitor::new(guest.qmp)) {
-                    Ok(directory) => format!("\nWhat it does is in {}", directory.display()),
-                    Err(error) => format!("\nWhat it does is not kept: {error}"),
-                });
-            }
-            let source = Box::new(source);
-            return Err(Error::NotUp { guest: guest.name, console: text, source });
-        }
-        Ok(Session {
-            name: guest.name,
-            process: guest.process,
-            monitor: Monitor::new(guest.qmp),
-            port: guest.port,
-            console,
-            ctl: guest.ctl.map(Ctl::new),
-            sockets: guest.sockets,
-        })
-    }
-
-    fn go_on(
-        spec: &GuestSpec,
         guest: Guest,
-        console: Console,
         deadline: Deadline,
     ) -> Result<Session, Error> {
-        let uuid = guest.uuid;
         let mut session = Session {
             name: guest.name,
             process: guest.process,
             monitor: Monitor::new(guest.qmp),
             port: guest.port,
-            console,
+            console: Console::start(guest.console)?,
             ctl: guest.ctl.map(Ctl::new),
             sockets: guest.sockets,
         };
-        for command in guest.go_on.into_iter().flat_map(GoOn::commands) {
-            session.monitor.call(command, deadline)?;
+        match guest.go_on {
+            None => session.wait_until_up(spec, deadline)?,
+            Some(state) => {
+                session.go_on(state, deadline)?;
+                session.name_it(identity(spec, guest.uuid)?, deadline)?;
+            }
+        }
+        Ok(session)
+    }
+
+    fn wait_until_up(&mut self, spec: &GuestSpec, deadline: Deadline) -> Result<(), Error> {
+        let Err(source) = self.console.wait_for(&up_marker(&spec.name), deadline) else {
+            return Ok(());
+        };
+        if matches!(source, Error::Channel { .. }) {
+            // Whatever this returns, the check afterwards says it better.
+            let _ = self.process.wait(Deadline::after(END_GRACE));
+        }
+        self.process.check(&self.name)?;
+        let mut console = self.console.text();
+        if matches!(source, Error::Deadline { .. }) {
+            let hung = Hung::new(spec, &self.process, console.clone());
+            console.push_str(&match evidence::keep(&hung, &mut self.monitor) {
+                Ok(directory) => format!("\nWhat it does is in {}", directory.display()),
+                Err(error) => format!("\nWhat it does is not kept: {error}"),
+            });
+        }
+        Err(Error::NotUp { guest: self.name.clone(), console, source: Box::new(source) })
+    }
+
+    /// Waits until QEMU has read the state.
+    fn go_on(&mut self, state: GoOn, deadline: Deadline) -> Result<(), Error> {
+        for command in state.commands() {
+            self.monitor.call(command, deadline)?;
         }
         // One that is done answers at once: a QEMU that reads a state does nothing else.
         while !matches!(
-            session.monitor.call(Command::QueryStatus, deadline)?,
+            self.monitor.call(Command::QueryStatus, deadline)?,
             Reply::Status(state) if state.running
         ) {
             // Its end, if it has ended, is what is waited for here.
-            if !matches!(session.process.wait(Deadline::after(STEP)), Ok(None)) {
-                let reason = format!("QEMU does not go on: {}", session.process.stderr());
-                return Err(Error::Template { guest: spec.name.clone(), reason });
+            if !matches!(self.process.wait(Deadline::after(STEP)), Ok(None)) {
+                let reason = format!("QEMU does not go on: {}", self.process.stderr());
+                return Err(Error::Template { guest: self.name.clone(), reason });
             }
         }
-        session.name_it(identity(spec, uuid)?, deadline)?;
-        Ok(session)
+        Ok(())
     }
 
     /// Tells its daemon who it is, and waits until it is.

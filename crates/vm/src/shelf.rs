@@ -6,14 +6,14 @@
 //!   KEY.part .saved .failed     of one that is being made, or was when its maker was killed
 //! ```
 
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use images::FileContext;
+use images::{FileContext, by_age};
 
 use crate::Error;
 use images::time_of_day;
@@ -102,22 +102,20 @@ pub(crate) fn clear(state: &Path) {
 
 /// Leaves room for one more. The caller holds the lock, so that no state is made meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
-    let mut states: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let path = entry.file("read", directory)?.path();
-        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-        if end == "state" {
-            let used = fs::metadata(&path).and_then(|data| data.accessed());
-            states.push((used.file("read", &path)?, path));
-        } else if PARTS.contains(&end) && !path.with_extension("state").exists() {
-            let _ = fs::remove_file(&path);
+    let has_end = |path: &Path, ends: &[&str]| {
+        path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))
+    };
+    let mut found = by_age(directory, Metadata::accessed)?;
+    for (_, path) in &found {
+        if has_end(path, &PARTS) && !path.with_extension("state").exists() {
+            let _ = fs::remove_file(path);
         }
     }
-    states.sort();
-    let excess = (states.len() + 1).saturating_sub(KEPT_STATES);
-    for (_, path) in states.iter().take(excess) {
-        fs::remove_file(path).file("remove", path)?;
-        clear(path);
+    found.retain(|(_, path)| has_end(path, &["state"]));
+    found.truncate((found.len() + 1).saturating_sub(KEPT_STATES));
+    for (_, path) in found {
+        fs::remove_file(&path).file("remove", &path)?;
+        clear(&path);
     }
     Ok(())
 }

@@ -24,9 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base::StableHash;
-use images::Writes;
-use images::create_dir;
-use images::{Cache, FileContext};
+use images::{Cache, FileContext, Writes, create_dir, lock_file};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
@@ -98,9 +96,7 @@ impl Template {
             return Ok(found);
         }
         create_dir(&directory)?;
-        let path = directory.join("lock");
-        let lock = File::options().create(true).append(true).open(&path).file("open", &path)?;
-        lock.lock().file("lock", &path)?;
+        let _lock = lock_file(&directory.join("lock"))?;
         // The previous holder of the lock may have made the same.
         if let Some(found) = kept() {
             return Ok(found);

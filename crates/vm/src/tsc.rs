@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
@@ -84,7 +85,13 @@ fn after_a_wait() -> Option<Moment> {
 }
 
 fn moment() -> Option<Moment> {
-    let tries = (0..TRIES).filter_map(|_| sys::tsc_moment());
+    let tries = (0..TRIES).filter_map(|_| {
+        let before = sys::ticks()?;
+        let time = clock_gettime(ClockId::MonotonicRaw);
+        let took_ticks = sys::ticks()?.checked_sub(before)?;
+        let ns = u64::try_from(Duration::try_from(time).ok()?.as_nanos()).ok()?;
+        Some(Moment { ticks: before.checked_add(took_ticks / 2)?, ns, took_ticks })
+    });
     tries.min_by_key(|moment| moment.took_ticks)
 }
 

@@ -6,19 +6,16 @@ use agent::{Agent, AgentLink, Captured, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
-use vm::{Accel, GuestSpec, WhyEmulation};
-use vm::{DAEMON_PORT, up_marker};
+use vm::{Accel, ConsoleLog, DAEMON_PORT, GuestSpec, WhyEmulation, up_marker};
 use wire::{Hello, Memory, Status};
 
 use super::balloon::BalloonGrants;
-use super::console::ConsoleLog;
 use super::event::Event;
-use super::grant::Floor;
 use super::open::RunningGuest;
 use super::seat::{Daemon, Seat};
-use super::state::{LifeTally, State, Tally};
+use super::state::{State, Tally};
 use super::usage::CpuMeter;
-use super::watch::{BootSight, BootVerdict, BootWatch};
+use super::watch::{BootSight, BootWatch};
 use crate::tiers::Tier;
 
 /// A kernel on a KVM that works has long said something by then, if only that it is up.
@@ -37,9 +34,7 @@ pub(super) struct News {
 /// A guest.
 #[derive(Debug)]
 pub struct Member {
-    pub(super) spec: GuestSpec,
-    pub(super) floor: Floor,
-    pub(super) daemon: Daemon,
+    pub(super) seat: Seat,
     /// Whose memory its own is counted with.
     pub(super) tier: Tier,
     pub(super) state: State,
@@ -47,7 +42,9 @@ pub struct Member {
     /// Its daemon; the port is open while no host manager has it.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
-    pub(super) tally: LifeTally,
+    pub(super) tally: Tally,
+    /// The last status that is in the tally.
+    pub(super) counted: Option<Status>,
     console: ConsoleLog,
     cpu: CpuMeter,
     started_ms: u64,
@@ -59,17 +56,15 @@ pub struct Member {
 
 impl Member {
     pub(super) fn new(seat: Seat) -> Member {
-        let Seat { spec, floor, daemon } = seat;
         Member {
-            spec,
-            floor,
-            daemon,
+            seat,
             tier: Tier::default(),
             state: State::Waiting,
             running: None,
             link: AgentLink::default(),
             balloon: BalloonGrants::default(),
-            tally: LifeTally::default(),
+            tally: Tally::default(),
+            counted: None,
             console: ConsoleLog::default(),
             cpu: CpuMeter::default(),
             started_ms: 0,
@@ -81,7 +76,7 @@ impl Member {
 
     /// How it was started.
     pub fn spec(&self) -> &GuestSpec {
-        &self.spec
+        &self.seat.spec
     }
 
     /// How it is.
@@ -122,12 +117,12 @@ impl Member {
 
     /// What it did over its life.
     pub fn tally(&self) -> &Tally {
-        self.tally.tally()
+        &self.tally
     }
 
     /// What its virtual CPUs cost in the last second.
     pub fn usage(&self) -> Option<Usage> {
-        self.cpu.usage()
+        self.cpu.usage
     }
 
     /// The last words of its console. They come from the guest: escape them.
@@ -161,13 +156,13 @@ impl Member {
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.started_ms = now_ms;
-        let memory = Bytes::mib(self.spec.memory_mib);
-        let bounds = GuestBounds { memory, cpus: Some(self.spec.cpus) };
-        self.link = AgentLink::new(match self.spec.restore {
+        let memory = Bytes::mib(self.seat.spec.memory_mib);
+        let bounds = GuestBounds { memory, cpus: Some(self.seat.spec.cpus) };
+        self.link = AgentLink::new(match self.seat.spec.restore {
             Some(_) => Agent::unnamed(bounds, PoolGrants::Yes),
             None => Agent::new(bounds, PoolGrants::Yes),
         });
-        if let Err(reason) = self.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
+        if let Err(reason) = self.seat.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
             let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
             self.running = Some(running);
             // A clone is told its name by us, whichever manager it has then.
@@ -178,21 +173,12 @@ impl Member {
         }) {
             return self.end(reason);
         }
-        self.trust_foreign();
-        self.join_tier();
-    }
-
-    /// Takes a guest of which nothing is known for up.
-    fn trust_foreign(&mut self) {
-        if self.daemon == Daemon::Foreign {
-            self.state = if self.managed { State::Managed } else { State::Unmanaged };
-            self.news.came_up = true;
+        if self.seat.daemon == Daemon::Foreign {
+            // Nothing is known of it: it is taken for up.
+            self.is_up_without_us();
         }
-    }
-
-    /// Puts its QEMU under the limit of all. One that cannot be put there would take what the
-    /// others are to have.
-    fn join_tier(&mut self) {
+        // Its QEMU comes under the limit of all. One that cannot be put there would take what the
+        // others are to have.
         if let Some(pid) = self.pid()
             && let Err(error) = self.tier.join(pid)
         {
@@ -200,12 +186,18 @@ impl Member {
         }
     }
 
+    /// It is up, and its daemon, if it has one, is not ours to speak with.
+    fn is_up_without_us(&mut self) {
+        self.state = if self.managed { State::Managed } else { State::Unmanaged };
+        self.news.came_up = true;
+    }
+
     /// Starts it again without KVM. The old QEMU ends with its connections.
     fn emulate(&mut self, now_ms: u64) {
         self.disconnect();
-        self.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
+        self.seat.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
         // A state that KVM has saved is of no use without it: this one boots.
-        self.spec.restore = None;
+        self.seat.spec.restore = None;
         self.start(now_ms);
     }
 
@@ -233,7 +225,7 @@ impl Member {
         let Some(running) = &mut self.running else { return };
         // A QEMU that cannot use KVM after all ends before its guest says a word.
         if self.state == State::Booting
-            && self.spec.accel == Accel::Kvm
+            && self.seat.spec.accel == Accel::Kvm
             && self.console.kept().is_empty()
         {
             return self.emulate(self.started_ms);
@@ -264,13 +256,10 @@ impl Member {
     /// While the port is another's, and where no daemon speaks on it, a guest is up when its
     /// console says so.
     pub(super) fn notice_up(&mut self) {
-        let is_silent = self.managed || self.daemon == Daemon::Missing;
-        if is_silent && self.state == State::Booting {
-            let marker = up_marker(&self.spec.name);
-            if self.console().windows(marker.len()).any(|part| part == marker.as_bytes()) {
-                self.state = if self.managed { State::Managed } else { State::Unmanaged };
-                self.news.came_up = true;
-            }
+        let is_silent = self.managed || self.seat.daemon == Daemon::Missing;
+        let says_so = || self.console.holds(&up_marker(&self.seat.spec.name));
+        if is_silent && self.state == State::Booting && says_so() {
+            self.is_up_without_us();
         }
     }
 
@@ -283,8 +272,7 @@ impl Member {
             match incoming {
                 Incoming::Ready(_) => {
                     self.tell_state();
-                    let asked = self.ask(Command::QueryCpusFast);
-                    self.cpu.asked(asked);
+                    self.cpu.asked = self.ask(Command::QueryCpusFast);
                     self.ask_whether_it_runs();
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
@@ -316,7 +304,7 @@ impl Member {
     }
 
     fn answered(&mut self, ticket: Ticket, outcome: Result<Reply, qmp::Failure>, now_ms: u64) {
-        if self.cpu.is_asked(ticket) {
+        if self.cpu.asked == Some(ticket) {
             if let (Ok(Reply::Vcpus(threads)), Some(pid)) = (&outcome, self.pid()) {
                 let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
                 self.cpu.watch(pid, &tids, now_ms);
@@ -335,8 +323,8 @@ impl Member {
     pub(super) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         // A clone's console has nothing to say.
-        let boots = self.is_booting() && self.spec.restore.is_none();
-        if boots && is_mute(self.spec.accel, self.console.kept().len(), waited_ms) {
+        let boots = self.is_booting() && self.seat.spec.restore.is_none();
+        if boots && is_mute(self.seat.spec.accel, self.console.kept().len(), waited_ms) {
             return self.emulate(now_ms);
         }
         if boots {
@@ -357,7 +345,7 @@ impl Member {
     /// Takes a guest that hangs away from its connections, and starts it again when what it does
     /// is kept.
     fn watch_boot(&mut self, now_ms: u64) {
-        if let Some(found) = self.watch.found(&self.spec) {
+        if let Some(found) = self.watch.found(&self.seat.spec) {
             if found.restart {
                 self.start(now_ms);
             } else {
@@ -366,11 +354,11 @@ impl Member {
             self.news.hung = Some(found.note);
         }
         let (said_bytes, run_ns) = (self.console.end(), self.cpu.run_ns());
-        if self.watch.look(BootSight { now_ms, said_bytes, run_ns }) == BootVerdict::Hangs
+        if self.watch.is_hanging(BootSight { now_ms, said_bytes, run_ns })
             && let Some(running) = self.running.take()
         {
             self.disconnect();
-            self.watch.begin(&self.spec, running, self.console.kept());
+            self.watch.begin(&self.seat.spec, running, self.console.kept());
         }
     }
 

@@ -10,7 +10,6 @@
 //! is said to it; a guest that ends is a state, not an error.
 
 mod balloon;
-mod console;
 mod daemon;
 mod event;
 mod grant;

@@ -63,7 +63,7 @@ impl Member {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
         };
-        match vm::identity(&self.spec, running.uuid) {
+        match vm::identity(&self.seat.spec, running.uuid) {
             Ok(identity) => self.link.identify(identity),
             Err(error) => self.refused(&error.to_string()),
         }
@@ -86,7 +86,7 @@ impl Member {
             return;
         }
         self.link.close();
-        if self.spec.restore.is_some() && self.state == State::Booting {
+        if self.seat.spec.restore.is_some() && self.state == State::Booting {
             (self.state, self.news.came_up) = (State::Managed, true);
         }
     }

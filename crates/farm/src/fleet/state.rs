@@ -52,7 +52,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds what a status says that the one before did not.
-    fn add(&mut self, status: &Status, before: Option<&Status>) {
+    pub(super) fn add(&mut self, status: &Status, before: Option<&Status>) {
         let online = status.cpus_online;
         self.cpus_online = Some(match self.cpus_online {
             None => (online, online),
@@ -71,25 +71,6 @@ impl Tally {
     }
 }
 
-/// The tally of a guest, and what of it is counted already.
-#[derive(Debug, Default)]
-pub(super) struct LifeTally {
-    tally: Tally,
-    counted: Option<Status>,
-}
-
-impl LifeTally {
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// Counts what its daemon says.
-    pub(super) fn count(&mut self, status: &Status) {
-        self.tally.add(status, self.counted.as_ref());
-        self.counted = Some(status.clone());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,8 +84,10 @@ mod tests {
             ..Status::default()
         };
         let all = [status(0, 1, 2), status(1, 3, 4), status(0, 2, 1), status(1, 2, 1)];
-        let mut life = LifeTally::default();
-        all.iter().for_each(|status| life.count(status));
-        assert_eq!((life.tally.plugs, life.tally.cpus_online), (5, Some((1, 4))));
+        let (mut tally, mut before) = (Tally::default(), None);
+        for status in &all {
+            tally.add(status, before.replace(status));
+        }
+        assert_eq!((tally.plugs, tally.cpus_online), (5, Some((1, 4))));
     }
 }

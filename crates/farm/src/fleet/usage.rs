@@ -11,22 +11,14 @@ const USAGE_MS: u64 = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct CpuMeter {
     vcpus: Vcpus,
-    asked: Option<Ticket>,
-    usage: Option<Usage>,
+    /// QEMU was asked which threads they are.
+    pub(super) asked: Option<Ticket>,
+    /// What they cost in the last second.
+    pub(super) usage: Option<Usage>,
     usage_ms: u64,
 }
 
 impl CpuMeter {
-    /// QEMU is asked which threads they are.
-    pub(super) fn asked(&mut self, ticket: Option<Ticket>) {
-        self.asked = ticket;
-    }
-
-    /// Whether this is the answer to that.
-    pub(super) fn is_asked(&self, ticket: Ticket) -> bool {
-        self.asked == Some(ticket)
-    }
-
     /// They are these threads.
     pub(super) fn watch(&mut self, pid: u32, tids: &[u32], now_ms: u64) {
         self.vcpus = Vcpus::new(pid, tids);
@@ -37,11 +29,6 @@ impl CpuMeter {
     /// What they have run since their start.
     pub(super) fn run_ns(&self) -> Option<u64> {
         self.vcpus.run_ns()
-    }
-
-    /// What they cost in the last second.
-    pub(super) fn usage(&self) -> Option<Usage> {
-        self.usage
     }
 
     /// Reads them, if it is time to: those of a settled guest at each tick, since its daemon sleeps

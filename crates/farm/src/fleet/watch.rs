@@ -45,28 +45,6 @@ struct LifeSign {
     run_ns: u64,
 }
 
-/// What is to be done about a guest that boots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BootVerdict {
-    /// Nothing.
-    Boots,
-    /// It hangs.
-    Hangs,
-}
-
-/// Judges a guest by its last sign of life.
-fn step(last: Option<LifeSign>, sight: BootSight) -> (Option<LifeSign>, BootVerdict) {
-    let Some(run_ns) = sight.run_ns else { return (None, BootVerdict::Boots) };
-    let fresh = LifeSign { at_ms: sight.now_ms, said_bytes: sight.said_bytes, run_ns };
-    let Some(last) = last.filter(|last| last.said_bytes == sight.said_bytes) else {
-        return (Some(fresh), BootVerdict::Boots);
-    };
-    let silent_ms = sight.now_ms.saturating_sub(last.at_ms);
-    let burnt_ns = run_ns.saturating_sub(last.run_ns);
-    let hangs = silent_ms >= SILENCE_MS && burnt_ns >= RUN_NS;
-    (Some(last), if hangs { BootVerdict::Hangs } else { BootVerdict::Boots })
-}
-
 /// A hang that was looked into.
 #[derive(Debug)]
 pub(super) struct HangFound {
@@ -93,24 +71,27 @@ struct Inquest {
 }
 
 impl BootWatch {
-    /// Looks at a guest that boots.
-    pub(super) fn look(&mut self, sight: BootSight) -> BootVerdict {
-        let (last, verdict) = step(self.last, sight);
-        self.last = last;
-        verdict
+    /// Judges a guest that boots by its last sign of life.
+    pub(super) fn is_hanging(&mut self, sight: BootSight) -> bool {
+        let BootSight { now_ms, said_bytes, run_ns } = sight;
+        let Some(run_ns) = run_ns else {
+            self.last = None;
+            return false;
+        };
+        let Some(last) = self.last.filter(|last| last.said_bytes == said_bytes) else {
+            self.last = Some(LifeSign { at_ms: now_ms, said_bytes, run_ns });
+            return false;
+        };
+        let silent_ms = now_ms.saturating_sub(last.at_ms);
+        silent_ms >= SILENCE_MS && run_ns.saturating_sub(last.run_ns) >= RUN_NS
     }
 
     /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
     pub(super) fn begin(&mut self, spec: &GuestSpec, running: RunningGuest, console: &[u8]) {
         self.last = None;
         self.hangs += 1;
-        let hung = Hung {
-            name: spec.name.clone(),
-            pid: running.process.id(),
-            memory_mib: spec.memory_mib,
-            console: String::from_utf8_lossy(console).into_owned(),
-            said: running.process.stderr(),
-        };
+        let console = String::from_utf8_lossy(console).into_owned();
+        let hung = Hung::new(spec, &running.process, console);
         let RunningGuest { process, qmp, .. } = running;
         let (qmp, client) = qmp.into_parts();
         let keeping = std::thread::spawn(move || {
@@ -163,7 +144,7 @@ mod tests {
             let run_ns = Some((*second as f64 * cpus * SECOND_NS as f64) as u64);
             let sight =
                 BootSight { now_ms: second * 1000, said_bytes: said_bytes(*second), run_ns };
-            watch.look(sight) == BootVerdict::Hangs
+            watch.is_hanging(sight)
         })
     }
 
@@ -187,14 +168,14 @@ mod tests {
         let mut watch = BootWatch::default();
         for now_ms in [0, 1_000_000] {
             let sight = BootSight { now_ms, said_bytes: 0, run_ns: None };
-            assert_eq!(watch.look(sight), BootVerdict::Boots);
+            assert!(!watch.is_hanging(sight));
         }
         let sight = |now_ms, seconds: u64| BootSight {
             now_ms,
             said_bytes: 0,
             run_ns: Some(seconds * SECOND_NS),
         };
-        assert_eq!(watch.look(sight(1_000_000, 500)), BootVerdict::Boots, "counted from here");
-        assert_eq!(watch.look(sight(1_060_000, 620)), BootVerdict::Hangs);
+        assert!(!watch.is_hanging(sight(1_000_000, 500)), "counted from here");
+        assert!(watch.is_hanging(sight(1_060_000, 620)));
     }
 }

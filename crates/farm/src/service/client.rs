@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vm::{Deadline, read_before};
+use vm::{Deadline, Mark, read_before};
 
-use super::mark::Mark;
 use crate::Error;
 
 /// The longest answer: a table of all guests, or a console's last words.

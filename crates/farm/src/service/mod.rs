@@ -15,7 +15,6 @@
 mod captures;
 mod client;
 mod consoles;
-mod mark;
 mod peer;
 mod protocol;
 mod ready;
@@ -23,7 +22,6 @@ mod shells;
 
 pub use captures::POOL;
 pub use client::{Exec, ask, exec, quoted};
-pub use mark::{Fed, Mark};
 pub use ready::{ReadyState, ServedPort};
 
 use std::io::{Read, Write};

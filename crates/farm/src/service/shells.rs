@@ -10,9 +10,9 @@ use std::os::unix::net::UnixStream;
 
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
+use vm::Mark;
 
 use super::client::quoted;
-use super::mark::Mark;
 use super::peer::drain_into;
 use crate::fleet::Fleet;
 

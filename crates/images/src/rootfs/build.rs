@@ -6,16 +6,15 @@
 //!   CACHE/disks/ARCH/NAME-KEY.img     KEY is made of the packages' names and our own files
 //! ```
 
-use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File, Metadata, TryLockError};
+use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
 
 use base::StableHash;
 
 use super::{Phase, Progress, Rootfs, Software};
-use crate::apt::{create_dir, remove_dir};
 use crate::error::FileContext;
+use crate::files::{by_age, create_dir, remove_dir};
 use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
@@ -218,22 +217,16 @@ fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> 
 /// Leaves room for one more image of this name. A QEMU that runs keeps what it has opened.
 fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
-    let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let entry = entry.file("read", directory)?;
-        let own = |file: &str| {
-            let key = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-            key.and_then(|key| key.strip_suffix(".img")).is_some()
-        };
-        if entry.file_name().to_str().is_some_and(own) {
-            let time = entry.metadata().and_then(|data| data.modified());
-            found.push((time.file("read", entry.path())?, entry.path()));
-        }
-    }
-    found.sort();
-    let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
-    for (_, old) in &found[..excess.min(found.len())] {
-        fs::remove_file(old).file("remove", old)?;
+    let own = |path: &Path| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let key = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        key.is_some_and(|key| key.ends_with(".img"))
+    };
+    let mut found = by_age(directory, Metadata::modified)?;
+    found.retain(|(_, path)| own(path));
+    found.truncate((found.len() + 1).saturating_sub(KEPT_IMAGES));
+    for (_, old) in found {
+        fs::remove_file(&old).file("remove", old)?;
     }
     Ok(())
 }
@@ -271,7 +264,7 @@ mod tests {
         for age in 0..3 {
             let old = directory.join(format!("debian-nginx-{age}.img"));
             fs::write(&old, "old").unwrap();
-            let then = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age);
+            let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(age);
             fs::File::options().write(true).open(&old).unwrap().set_modified(then).unwrap();
         }
         remove_old(&path, "debian-nginx").unwrap();
