@@ -1,21 +1,21 @@
 //! Targets for the load: what servers answer, what guests tell of a job, and what is typed.
 
-use ::load::http::{Answer, State};
+use ::load::http::Answer;
 use ::load::{ExecOutput, job, parse_targets};
 
 /// A server's answer: it ends at the same byte, or is refused for the same reason, however it
 /// comes, and never has more of a body than came.
 pub(crate) fn answer(data: &[u8]) {
     let read = |size: usize| {
-        let mut answer = Answer::new();
-        let mut state = State::More;
+        let mut answer = Answer::default();
+        let mut status = None;
         for piece in data.chunks(size) {
-            state = answer.feed(piece)?;
+            status = answer.feed(piece)?;
         }
         assert!(answer.body_bytes() <= data.len() as u64);
-        let is_whole = answer.end().is_ok();
-        assert!(state == State::More || is_whole, "what is there needs no end");
-        Ok::<_, ::load::http::Wrong>((state, answer.status(), answer.body_bytes(), is_whole))
+        let end = answer.end();
+        assert!(status.is_none_or(|status| end == Ok(status)), "what is there needs no end");
+        Ok::<_, ::load::http::Wrong>((status, answer.body_bytes(), end))
     };
     let whole = read(data.len().max(1));
     assert_eq!(read(1), whole);

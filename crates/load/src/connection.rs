@@ -1,7 +1,7 @@
 //! One request on one connection: begun, sent, answered, without ever waiting.
 
 use crate::Failure;
-use crate::http::{Answer, State};
+use crate::http::{Answer, Wrong};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -54,14 +54,14 @@ impl Exchange {
             Err(error) => return Err(failure(&error.into())),
         }
         let stream = TcpStream::from(socket);
-        let (answer, sent) = (Answer::new(), None);
-        Ok(Exchange { stream, sent, answer, is_old: false, has_read: false })
+        let answer = Answer::default();
+        Ok(Exchange { stream, sent: None, answer, is_old: false, has_read: false })
     }
 
     /// Uses a connection once more.
     pub(crate) fn again(stream: TcpStream) -> Exchange {
-        let (answer, sent) = (Answer::new(), Some(0));
-        Exchange { stream, sent, answer, is_old: true, has_read: false }
+        let answer = Answer::default();
+        Exchange { stream, sent: Some(0), answer, is_old: true, has_read: false }
     }
 
     /// What to wait for, when `request` is to be sent.
@@ -131,17 +131,17 @@ impl Exchange {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Step::More,
                 Err(error) => return Step::Failed(failure(&error)),
             };
-            let state = if count == 0 {
-                self.answer.end().map(|()| State::Done)
+            let status = if count == 0 {
+                self.answer.end().map(Some)
             } else {
                 self.has_read = true;
                 self.answer.feed(buffer.get(..count).unwrap_or_default())
             };
-            match (state, self.answer.status()) {
-                (Ok(State::More), _) => {}
-                (Ok(State::Done), Some(status)) => return Step::Answered(status),
-                (Err(crate::http::Wrong::Cut), _) => return Step::Failed(Failure::Closed),
-                (Ok(State::Done), None) | (Err(_), _) => return Step::Failed(Failure::Malformed),
+            match status {
+                Ok(None) => {}
+                Ok(Some(status)) => return Step::Answered(status),
+                Err(Wrong::Cut) => return Step::Failed(Failure::Closed),
+                Err(_) => return Step::Failed(Failure::Malformed),
             }
         }
         Step::More

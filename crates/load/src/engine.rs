@@ -14,6 +14,7 @@ use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// One read. A page is some tens of kilobytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -75,8 +76,7 @@ pub fn run(
         clock: Clock::start(),
     };
     engine.run(watch)?;
-    let elapsed_us = engine.clock.us();
-    engine.outcome.finish(elapsed_us);
+    engine.outcome.elapsed_us = engine.clock.us();
     Ok(engine.outcome)
 }
 
@@ -88,11 +88,10 @@ impl Engine<'_> {
             let now_us = self.clock.us();
             if now_us >= watched_us {
                 watched_us = now_us + WATCH_US;
-                let all = self.outcome.all();
-                let (answered, failed) = (all.answered(), all.failed_all());
+                let (answered, failed) = (self.outcome.all.answered, self.outcome.all.failed_all());
                 let progress = Progress { elapsed_us: now_us, answered, failed };
                 if watch(&progress).is_break() {
-                    self.outcome.interrupt();
+                    self.outcome.is_interrupted = true;
                     return Ok(());
                 }
             }
@@ -160,11 +159,9 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left_us / 1_000_000).unwrap_or(i64::MAX),
-            tv_nsec: ((left_us % 1_000_000) * 1000) as _,
-        };
-        match poll(&mut fds, Some(&timeout)) {
+        // What is too far off for a time waits without end: something comes before.
+        let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
+        match poll(&mut fds, timeout.as_ref()) {
             // A signal: what it means, the watcher knows.
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}

@@ -1,15 +1,16 @@
 //! HTTP/1.1 as a client needs it: a request's text, and where an answer ends. No I/O.
 //!
 //! ```text
-//!   bytes ─► Answer::feed ─► More | Done      (the body is counted and thrown away)
+//!   bytes ─► Answer::feed ─► the status, once all is there (the body is counted and thrown away)
 //! ```
 
-use std::fmt;
 use std::net::SocketAddr;
 
 /// An answer's head: more than any server of ours sends, and little enough to keep for each of
 /// thousands of connections.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// Lines of a head.
+const HEADERS_MAX: usize = 256;
 /// A line between the chunks of a body: a number, and extensions that nobody sends.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Lines behind the last chunk.
@@ -30,54 +31,29 @@ pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> 
 }
 
 /// What is wrong with an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It does not begin as HTTP does.
-    StatusLine,
-    /// A line of the head has no colon.
-    HeaderLine,
-    /// The head does not end.
+    #[error("The answer's head is not that of HTTP/1")]
+    Head(#[source] httparse::Error),
+    #[error("The answer has no status from 200 to 599")]
+    Status,
+    #[error("The answer's head is longer than 32 KiB")]
     HeadTooLong,
-    /// The length is not one number.
+    #[error("The answer's length is not one number")]
     Length,
-    /// A chunk does not begin with its size, or does not end where that says.
+    #[error("A chunk of the answer is not as long as it says")]
     Chunk,
-    /// The body is longer than is read.
+    #[error("The answer's body is longer than 4 GiB")]
     BodyTooLong,
-    /// There is more than was announced.
+    #[error("The answer is longer than it says")]
     Surplus,
-    /// The connection ended before the answer.
+    #[error("The connection ended before the answer")]
     Cut,
 }
 
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wrong::StatusLine => "The answer does not begin with HTTP/1 and a status",
-            Wrong::HeaderLine => "A line of the answer's head has no colon",
-            Wrong::HeadTooLong => "The answer's head is longer than 32 KiB",
-            Wrong::Length => "The answer's length is not one number",
-            Wrong::Chunk => "A chunk of the answer is not as long as it says",
-            Wrong::BodyTooLong => "The answer's body is longer than 4 GiB",
-            Wrong::Surplus => "The answer is longer than it says",
-            Wrong::Cut => "The connection ended before the answer",
-        })
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-/// Whether the answer is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// There is more to come.
-    More,
-    /// It is there.
-    Done,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
+    #[default]
     Head,
     /// So many bytes are to come.
     Length(u64),
@@ -95,41 +71,18 @@ enum Part {
 }
 
 /// An answer on its way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answer {
     part: Part,
     /// The head, or a line between chunks, as far as it has come.
     kept: Vec<u8>,
-    status: Option<u16>,
+    status: u16,
     body_bytes: u64,
     is_kept_alive: bool,
     interim: usize,
 }
 
-impl Default for Answer {
-    fn default() -> Answer {
-        Answer::new()
-    }
-}
-
 impl Answer {
-    /// Nothing has come yet.
-    pub fn new() -> Answer {
-        Answer {
-            part: Part::Head,
-            kept: Vec::new(),
-            status: None,
-            body_bytes: 0,
-            is_kept_alive: false,
-            interim: 0,
-        }
-    }
-
-    /// The status, once it is known.
-    pub fn status(&self) -> Option<u16> {
-        self.status
-    }
-
     /// Bytes of the body that have come.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
@@ -140,8 +93,8 @@ impl Answer {
         self.is_kept_alive && self.part == Part::Done
     }
 
-    /// Takes what has come.
-    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<State, Wrong> {
+    /// Takes what has come; gives the status when the answer is there.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<u16>, Wrong> {
         while !bytes.is_empty() {
             bytes = match self.part {
                 Part::Head => self.head(bytes)?,
@@ -163,17 +116,16 @@ impl Answer {
                 Part::Done => return Err(Wrong::Surplus),
             };
         }
-        Ok(if self.part == Part::Done { State::Done } else { State::More })
+        Ok((self.part == Part::Done).then_some(self.status))
     }
 
-    /// The connection has ended.
-    pub fn end(&mut self) -> Result<(), Wrong> {
+    /// The connection has ended; gives the status if that is the answer's end.
+    pub fn end(&mut self) -> Result<u16, Wrong> {
         match self.part {
-            Part::UntilEnd => {
+            Part::UntilEnd | Part::Done => {
                 self.part = Part::Done;
-                Ok(())
+                Ok(self.status)
             }
-            Part::Done => Ok(()),
             _ => Err(Wrong::Cut),
         }
     }
@@ -201,44 +153,46 @@ impl Answer {
         };
         let end = from + at + 4;
         let head = std::mem::take(&mut self.kept);
-        self.read_head(&head[..end - 4])?;
+        self.read_head(&head[..end])?;
         Ok(bytes.get(end - before..).unwrap_or_default())
     }
 
     fn read_head(&mut self, head: &[u8]) -> Result<(), Wrong> {
-        let head = String::from_utf8_lossy(head);
-        let mut lines = head.split("\r\n");
-        let (is_new, status) = status_line(lines.next().unwrap_or_default())?;
-        if (100..200).contains(&status) {
-            self.interim += 1;
-            // Further ones are no way to answer.
-            return if self.interim > INTERIM_MAX { Err(Wrong::StatusLine) } else { Ok(()) };
-        }
-        self.status = Some(status);
-        self.is_kept_alive = is_new;
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut headers);
+        response.parse(head).map_err(Wrong::Head)?;
+        self.status = match response.code {
+            Some(100..200) if self.interim < INTERIM_MAX => {
+                self.interim += 1;
+                return Ok(());
+            }
+            Some(status @ 200..600) => status,
+            _ => return Err(Wrong::Status),
+        };
+        self.is_kept_alive = response.version == Some(1);
         let (mut length, mut is_chunked) = (None, false);
-        for line in lines {
-            let (name, value) = line.split_once(':').ok_or(Wrong::HeaderLine)?;
-            let value = value.trim();
-            let is = |other: &str| name.eq_ignore_ascii_case(other);
-            if is("content-length") {
-                let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-                let number = value.parse::<u64>().ok().filter(|_| is_number);
-                let number = number.ok_or(Wrong::Length)?;
-                if length.is_some_and(|length| length != number) {
-                    return Err(Wrong::Length);
+        for header in response.headers {
+            let value = String::from_utf8_lossy(header.value).to_ascii_lowercase();
+            match header.name.to_ascii_lowercase().as_str() {
+                "content-length" => {
+                    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+                    let number = value.parse::<u64>().ok().filter(|_| is_number);
+                    let number = number.ok_or(Wrong::Length)?;
+                    if length.is_some_and(|length| length != number) {
+                        return Err(Wrong::Length);
+                    }
+                    length = Some(number);
                 }
-                length = Some(number);
-            } else if is("transfer-encoding") {
-                is_chunked = value.to_ascii_lowercase().ends_with("chunked");
-            } else if is("connection") {
-                let value = value.to_ascii_lowercase();
-                self.is_kept_alive &= !value.contains("close");
-                self.is_kept_alive |= value.contains("keep-alive");
+                "transfer-encoding" => is_chunked = value.ends_with("chunked"),
+                "connection" => {
+                    self.is_kept_alive &= !value.contains("close");
+                    self.is_kept_alive |= value.contains("keep-alive");
+                }
+                _ => {}
             }
         }
         self.part = match length {
-            _ if status == 204 || status == 304 => Part::Done,
+            _ if matches!(self.status, 204 | 304) => Part::Done,
             _ if is_chunked => Part::ChunkSize,
             Some(0) => Part::Done,
             Some(length) if length > BODY_BYTES_MAX => return Err(Wrong::BodyTooLong),
@@ -257,47 +211,25 @@ impl Answer {
         self.kept.extend_from_slice(&bytes[..here]);
         if newline.is_some() {
             let line = std::mem::take(&mut self.kept);
-            let line = line.strip_suffix(b"\r\n").ok_or(Wrong::Chunk)?;
-            self.part = self.after_line(line)?;
+            self.part = self.after_line(&line)?;
         }
         Ok(&bytes[here..])
     }
 
     fn after_line(&self, line: &[u8]) -> Result<Part, Wrong> {
+        let is_empty = line == b"\r\n";
         match self.part {
-            Part::ChunkSize => match chunk_size(line).ok_or(Wrong::Chunk)? {
-                0 => Ok(Part::Trailer(0)),
-                size => Ok(Part::Chunk(size)),
+            Part::ChunkSize => match httparse::parse_chunk_size(line) {
+                Ok(httparse::Status::Complete((_, 0))) => Ok(Part::Trailer(0)),
+                Ok(httparse::Status::Complete((_, size))) => Ok(Part::Chunk(size)),
+                _ => Err(Wrong::Chunk),
             },
-            Part::Trailer(_) if line.is_empty() => Ok(Part::Done),
+            Part::Trailer(_) if is_empty => Ok(Part::Done),
             Part::Trailer(lines) if lines < TRAILER_LINES_MAX => Ok(Part::Trailer(lines + 1)),
-            Part::ChunkEnd if line.is_empty() => Ok(Part::ChunkSize),
+            Part::ChunkEnd if is_empty => Ok(Part::ChunkSize),
             _ => Err(Wrong::Chunk),
         }
     }
-}
-
-/// Whether it is HTTP/1.1, and the status.
-fn status_line(line: &str) -> Result<(bool, u16), Wrong> {
-    let mut words = line.splitn(3, ' ');
-    let is_new = match words.next() {
-        Some("HTTP/1.1") => true,
-        Some("HTTP/1.0") => false,
-        _ => return Err(Wrong::StatusLine),
-    };
-    let status = words.next().filter(|word| word.len() == 3).and_then(|word| word.parse().ok());
-    match status {
-        Some(status @ 100..=599) => Ok((is_new, status)),
-        _ => Err(Wrong::StatusLine),
-    }
-}
-
-/// The size before a chunk, in hexadecimal; extensions are left out.
-fn chunk_size(line: &[u8]) -> Option<u64> {
-    let line = std::str::from_utf8(line).ok()?;
-    let digits = line.split(';').next()?.trim();
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_number.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 #[cfg(test)]
@@ -305,15 +237,14 @@ mod tests {
     use super::*;
 
     /// However the bytes come, the result is the same.
-    fn read(text: &str) -> Result<(State, u16, u64, bool), Wrong> {
+    fn read(text: &str) -> Result<(Option<u16>, u64, bool), Wrong> {
         let all = |size: usize| {
-            let mut answer = Answer::new();
-            let mut state = State::More;
+            let mut answer = Answer::default();
+            let mut status = None;
             for piece in text.as_bytes().chunks(size) {
-                state = answer.feed(piece)?;
+                status = answer.feed(piece)?;
             }
-            let status = answer.status().unwrap_or(0);
-            Ok((state, status, answer.body_bytes(), answer.is_kept_alive()))
+            Ok((status, answer.body_bytes(), answer.is_kept_alive()))
         };
         let whole = all(usize::MAX >> 1);
         for size in 1..8 {
@@ -324,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_answers_end_is_where_its_head_says() {
-        let done = |status, bytes, kept| Ok((State::Done, status, bytes, kept));
+        let done = |status, bytes, kept| Ok((Some(status), bytes, kept));
         let ok = "HTTP/1.1 200 OK\r\n";
         assert_eq!(read(&format!("{ok}Content-Length: 3\r\n\r\nabc")), done(200, 3, true));
         assert_eq!(read(&format!("{ok}content-length:0\r\n\r\n")), done(200, 0, true));
@@ -341,15 +272,12 @@ mod tests {
 
     #[test]
     fn without_a_length_the_connections_end_is_the_answers() {
-        let mut answer = Answer::new();
-        assert_eq!(answer.feed(b"HTTP/1.0 200 OK\r\n\r\nsome"), Ok(State::More));
-        assert_eq!(answer.end(), Ok(()));
+        let mut answer = Answer::default();
+        assert_eq!(answer.feed(b"HTTP/1.0 200 OK\r\n\r\nsome"), Ok(None));
+        assert_eq!(answer.end(), Ok(200));
         assert_eq!((answer.body_bytes(), answer.is_kept_alive()), (4, false));
-        let mut answer = Answer::new();
-        assert_eq!(
-            answer.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsom"),
-            Ok(State::More)
-        );
+        let mut answer = Answer::default();
+        assert_eq!(answer.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsom"), Ok(None));
         assert_eq!(answer.end(), Err(Wrong::Cut));
     }
 
@@ -357,10 +285,11 @@ mod tests {
     fn what_is_wrong_is_told_apart() {
         let ok = "HTTP/1.1 200 OK\r\n";
         for (text, wrong) in [
-            ("SSH-2.0-x\r\n\r\n".to_owned(), Wrong::StatusLine),
-            ("HTTP/1.1 20 OK\r\n\r\n".to_owned(), Wrong::StatusLine),
-            ("HTTP/1.1 100 C\r\n\r\n".repeat(9), Wrong::StatusLine),
-            (format!("{ok}nonsense\r\n\r\n"), Wrong::HeaderLine),
+            ("SSH-2.0-x\r\n\r\n".to_owned(), Wrong::Head(httparse::Error::Version)),
+            ("HTTP/1.1 20 OK\r\n\r\n".to_owned(), Wrong::Head(httparse::Error::Status)),
+            ("HTTP/1.1 600 OK\r\n\r\n".to_owned(), Wrong::Status),
+            ("HTTP/1.1 100 C\r\n\r\n".repeat(9), Wrong::Status),
+            (format!("{ok}nonsense\r\n\r\n"), Wrong::Head(httparse::Error::HeaderName)),
             (format!("{ok}X: {}\r\n\r\n", "y".repeat(HEAD_BYTES_MAX)), Wrong::HeadTooLong),
             (format!("{ok}Content-Length: +3\r\n\r\n"), Wrong::Length),
             (format!("{ok}Content-Length: 3\r\nContent-Length: 4\r\n\r\n"), Wrong::Length),

@@ -8,20 +8,19 @@
 //! /proc/uptime has them, in hundredths of a second.
 
 use crate::Error;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// More memory than a guest has.
 const CLAIM_MIB_MAX: u64 = 1 << 20;
 /// Rounds of a job: each is a line of its output.
-const ROUNDS_MAX: u32 = 1000;
+const ROUNDS_MAX: u64 = 1000;
 /// Files of the tar, and units of the build.
-const FILES_MAX: u32 = 100_000;
+const FILES_MAX: u64 = 100_000;
 /// Kibibytes in a file of the tar.
-const FILE_KIB_MAX: u32 = 1 << 20;
+const FILE_KIB_MAX: u64 = 1 << 20;
 /// Processes of the build that run side by side.
-const PARALLEL_MAX: u32 = 256;
+const PARALLEL_MAX: u64 = 256;
 /// Guests in which a job runs at once: each waits in a thread of its own.
 const THREADS_MAX: usize = 48;
 /// What begins a round's line.
@@ -90,22 +89,24 @@ pub enum Job {
 impl Job {
     /// Says what of it cannot be done.
     pub fn check(&self) -> Result<(), Error> {
-        let within = |field, value: u64, max: u64| {
-            if (1..=max).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::Job { field, reason: format!("{value} is not in 1 to {max}") })
+        let bounds = match *self {
+            Job::Claim { mib, .. } => vec![("size", mib, CLAIM_MIB_MAX)],
+            Job::Release => Vec::new(),
+            Job::Tar { files, kib, rounds } => vec![
+                ("files", files.into(), FILES_MAX),
+                ("size of files", kib.into(), FILE_KIB_MAX),
+                ("rounds", rounds.into(), ROUNDS_MAX),
+            ],
+            Job::Build { units, parallel, rounds } => vec![
+                ("units", units.into(), FILES_MAX),
+                ("processes", parallel.into(), PARALLEL_MAX),
+                ("rounds", rounds.into(), ROUNDS_MAX),
+            ],
         };
-        match *self {
-            Job::Claim { mib, .. } => within("size", mib, CLAIM_MIB_MAX),
-            Job::Release => Ok(()),
-            Job::Tar { files, kib, rounds } => within("files", files.into(), FILES_MAX.into())
-                .and(within("size of files", kib.into(), FILE_KIB_MAX.into()))
-                .and(within("rounds", rounds.into(), ROUNDS_MAX.into())),
-            Job::Build { units, parallel, rounds } => {
-                within("units", units.into(), FILES_MAX.into())
-                    .and(within("processes", parallel.into(), PARALLEL_MAX.into()))
-                    .and(within("rounds", rounds.into(), ROUNDS_MAX.into()))
+        match bounds.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
+            None => Ok(()),
+            Some((field, value, max)) => {
+                Err(Error::Job { field, reason: format!("{value} is not in 1 to {max}") })
             }
         }
     }
@@ -218,29 +219,25 @@ pub fn run(
         return Err(Error::Job { field: "directory", reason });
     }
     let line = job.script(dir);
-    let next = AtomicUsize::new(0);
-    let reports = Mutex::new(Vec::with_capacity(guests.len()));
+    let next = Mutex::new(guests.iter().enumerate());
+    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
-        while let Some((n, guest)) = {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            guests.get(n).map(|guest| (n, guest))
-        } {
+        let mut reports = Vec::new();
+        while let Some((n, guest)) = take() {
             let rounds_s = match exec.exec(guest, &line, timeout) {
                 Ok(output) => read(&output, job.rounds()),
                 Err(error) => Err(JobFailure::Exec(error)),
             };
-            let report = Report { guest: guest.clone(), rounds_s };
-            // A thread that panicked has lost its own report only.
-            let mut reports = reports.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            reports.push((n, report));
+            reports.push((n, Report { guest: guest.clone(), rounds_s }));
         }
+        reports
     };
-    std::thread::scope(|scope| {
-        for _ in 0..guests.len().min(THREADS_MAX) {
-            scope.spawn(work);
-        }
+    let mut reports: Vec<_> = std::thread::scope(|scope| {
+        let count = guests.len().min(THREADS_MAX);
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
+        // A thread that panicked has lost its own reports only.
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     });
-    let mut reports = reports.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     reports.sort_by_key(|(n, _)| *n);
     Ok(reports.into_iter().map(|(_, report)| report).collect())
 }

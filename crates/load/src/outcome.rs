@@ -1,7 +1,7 @@
 //! What a load told: of all targets, of each class, of each target, and of each second.
 
 use crate::schedule::micros;
-use crate::tally::Precision;
+use crate::tally::{HUNDREDTH, THOUSANDTH};
 use crate::{Error, Failure, Latency, Pattern, Plan, Tally};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -19,16 +19,21 @@ pub struct Row {
 /// What a load told.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    all: Tally,
-    classes: Vec<Row>,
-    targets: Vec<Row>,
+    /// All requests.
+    pub all: Tally,
+    /// Those of each class, in the order of the targets.
+    pub classes: Vec<Row>,
+    /// Those of each target.
+    pub targets: Vec<Row>,
+    /// Answers in each second since the start.
+    pub seconds: Vec<u32>,
+    /// From the start to the last answer.
+    pub elapsed_us: u64,
+    /// Whether the watcher ended it before its time.
+    pub is_interrupted: bool,
     /// The class of each target, by its place.
     class_of: Vec<usize>,
-    /// Answers in each second since the start.
-    seconds: Vec<u32>,
     interval_us: Option<u64>,
-    elapsed_us: u64,
-    is_interrupted: bool,
 }
 
 impl Outcome {
@@ -44,21 +49,18 @@ impl Outcome {
         let mut class_of = Vec::with_capacity(plan.targets.len());
         let mut targets = Vec::with_capacity(plan.targets.len());
         for target in &plan.targets {
-            let place = match places.get(target.class.as_str()) {
-                Some(place) => *place,
-                None => {
-                    let tally = Tally::new(Precision::Thousandth, corrects)?;
-                    classes.push(Row { name: target.class.clone(), tally });
-                    places.insert(&target.class, classes.len() - 1);
-                    classes.len() - 1
-                }
-            };
+            let place = *places.entry(&target.class).or_insert(classes.len());
+            if place == classes.len() {
+                let tally = Tally::new(THOUSANDTH, corrects)?;
+                classes.push(Row { name: target.class.clone(), tally });
+            }
             class_of.push(place);
-            let tally = Tally::new(Precision::Hundredth, false)?;
+            // One of thousands takes a few kilobytes so.
+            let tally = Tally::new(HUNDREDTH, false)?;
             targets.push(Row { name: target.name.clone(), tally });
         }
         Ok(Outcome {
-            all: Tally::new(Precision::Thousandth, corrects)?,
+            all: Tally::new(THOUSANDTH, corrects)?,
             classes,
             targets,
             class_of,
@@ -91,48 +93,10 @@ impl Outcome {
         change(&mut self.targets[target].tally);
     }
 
-    pub(crate) fn interrupt(&mut self) {
-        self.is_interrupted = true;
-    }
-
-    pub(crate) fn finish(&mut self, elapsed_us: u64) {
-        self.elapsed_us = elapsed_us;
-    }
-
-    /// All requests.
-    pub fn all(&self) -> &Tally {
-        &self.all
-    }
-
-    /// Those of each class, in the order of the targets.
-    pub fn classes(&self) -> &[Row] {
-        &self.classes
-    }
-
-    /// Those of each target.
-    pub fn targets(&self) -> &[Row] {
-        &self.targets
-    }
-
-    /// Answers in each second since the start.
-    pub fn seconds(&self) -> &[u32] {
-        &self.seconds
-    }
-
-    /// From the start to the last answer.
-    pub fn elapsed_us(&self) -> u64 {
-        self.elapsed_us
-    }
-
-    /// Whether the watcher ended it before its time.
-    pub fn is_interrupted(&self) -> bool {
-        self.is_interrupted
-    }
-
     /// Answers a second; `None` if no time has passed.
     pub fn requests_per_s(&self, tally: &Tally) -> Option<f64> {
         let seconds = self.elapsed_us as f64 / 1e6;
-        (seconds > 0.0).then(|| tally.answered() as f64 / seconds)
+        (seconds > 0.0).then(|| tally.answered as f64 / seconds)
     }
 
     /// For programs.
@@ -160,13 +124,14 @@ impl Outcome {
             (count > 0).then(|| (failure.name().to_owned(), json!(count)))
         };
         let failures: Map<String, Value> = Failure::ALL.iter().filter_map(failed).collect();
-        let mut fields = Map::new();
-        fields.insert("answered".to_owned(), json!(tally.answered()));
-        fields.insert("failed".to_owned(), json!(tally.failed_all()));
-        fields.insert("failures".to_owned(), Value::Object(failures));
-        fields.insert("bytes".to_owned(), json!(tally.bytes()));
-        fields.insert("requests_per_s".to_owned(), json!(self.requests_per_s(tally)));
-        fields.insert("latency_us".to_owned(), json!(tally.latency_us().map(latency_json)));
+        let mut fields = Map::from_iter([
+            ("answered".to_owned(), json!(tally.answered)),
+            ("failed".to_owned(), json!(tally.failed_all())),
+            ("failures".to_owned(), Value::Object(failures)),
+            ("bytes".to_owned(), json!(tally.bytes)),
+            ("requests_per_s".to_owned(), json!(self.requests_per_s(tally))),
+            ("latency_us".to_owned(), json!(tally.latency_us().map(latency_json))),
+        ]);
         if tally.is_corrected() {
             let corrected = tally.corrected_us().map(latency_json);
             fields.insert("corrected_us".to_owned(), json!(corrected));
@@ -216,7 +181,7 @@ impl Outcome {
 
     fn line(&self, text: &mut String, name: &str, tally: &Tally, width: usize) {
         let rate = self.requests_per_s(tally).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
-        let (answered, failed) = (tally.answered(), tally.failed_all());
+        let (answered, failed) = (tally.answered, tally.failed_all());
         let columns = latency_columns(tally.latency_us());
         let _ = writeln!(text, "{name:width$} {answered:>9} {failed:>7} {rate:>9}{columns}");
     }

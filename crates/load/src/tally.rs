@@ -43,27 +43,15 @@ impl Failure {
 
     /// One word.
     pub fn name(self) -> &'static str {
-        match self {
-            Failure::Refused => "refused",
-            Failure::Reset => "reset",
-            Failure::Closed => "closed",
-            Failure::Timeout => "timeout",
-            Failure::Malformed => "malformed",
-            Failure::Status => "status",
-            Failure::Exhausted => "exhausted",
-            Failure::Other => "other",
-        }
+        let names =
+            ["refused", "reset", "closed", "timeout", "malformed", "status", "exhausted", "other"];
+        names[self as usize]
     }
 }
 
-/// How finely latencies are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
-    /// To a hundredth: for one of thousands of targets, a few kilobytes.
-    Hundredth,
-    /// To a thousandth: for classes and the whole.
-    Thousandth,
-}
+/// How finely latencies are kept, in significant digits.
+pub(crate) const HUNDREDTH: u8 = 2;
+pub(crate) const THOUSANDTH: u8 = 3;
 
 /// Latencies in microseconds. They are those of answers with success, and of requests that timed
 /// out, which count with the time that they waited: to leave them out would make a server better
@@ -85,9 +73,11 @@ pub struct Latency {
 /// Requests of one target, of a class or of all.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    answered: u64,
+    /// Requests that were answered with success.
+    pub answered: u64,
+    /// Bytes of the answers' bodies.
+    pub bytes: u64,
     failures: [u64; Failure::ALL.len()],
-    bytes: u64,
     sum_us: u128,
     max_us: u64,
     latencies: Histogram<u32>,
@@ -95,11 +85,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(precision: Precision, is_corrected: bool) -> Result<Tally, Error> {
-        let digits = match precision {
-            Precision::Hundredth => 2,
-            Precision::Thousandth => 3,
-        };
+    pub(crate) fn new(digits: u8, is_corrected: bool) -> Result<Tally, Error> {
         let corrected = is_corrected.then(|| Histogram::new(digits)).transpose();
         Ok(Tally {
             answered: 0,
@@ -137,11 +123,6 @@ impl Tally {
         }
     }
 
-    /// Requests that were answered with success.
-    pub fn answered(&self) -> u64 {
-        self.answered
-    }
-
     /// Requests that failed for this reason.
     pub fn failed(&self, failure: Failure) -> u64 {
         self.failures[failure as usize]
@@ -152,37 +133,24 @@ impl Tally {
         self.failures.iter().sum()
     }
 
-    /// Bytes of the answers' bodies.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// The latencies; `None` if there is none.
     pub fn latency_us(&self) -> Option<Latency> {
-        let count = u128::from(self.latencies.len());
-        let average = self.sum_us.checked_div(count)?;
-        let at = |quantile| self.latencies.value_at_quantile(quantile).min(self.max_us);
-        Some(Latency {
-            average_us: u64::try_from(average).unwrap_or(u64::MAX),
-            p50_us: at(0.50),
-            p90_us: at(0.90),
-            p99_us: at(0.99),
-            max_us: self.max_us,
-        })
+        let average_us = self.sum_us.checked_div(u128::from(self.latencies.len()))?;
+        let average_us = u64::try_from(average_us).unwrap_or(u64::MAX);
+        Some(self.latency_of(&self.latencies, average_us))
     }
 
     /// The latencies of a closed loop with those requests added that its clients would have sent
     /// while they waited; `None` if there is none, or no usual interval was given.
     pub fn corrected_us(&self) -> Option<Latency> {
         let corrected = self.corrected.as_ref().filter(|corrected| !corrected.is_empty())?;
-        let at = |quantile| corrected.value_at_quantile(quantile).min(self.max_us);
-        Some(Latency {
-            average_us: corrected.mean() as u64,
-            p50_us: at(0.50),
-            p90_us: at(0.90),
-            p99_us: at(0.99),
-            max_us: self.max_us,
-        })
+        Some(self.latency_of(corrected, corrected.mean() as u64))
+    }
+
+    fn latency_of<T: Counter>(&self, latencies: &Histogram<T>, average_us: u64) -> Latency {
+        let at = |quantile| latencies.value_at_quantile(quantile).min(self.max_us);
+        let (p50_us, p90_us, p99_us) = (at(0.50), at(0.90), at(0.99));
+        Latency { average_us, p50_us, p90_us, p99_us, max_us: self.max_us }
     }
 
     /// Whether it is kept what late answers kept back.
@@ -225,7 +193,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_right_to_the_precision_and_ends_exactly() {
-        for (precision, part) in [(Precision::Hundredth, 100), (Precision::Thousandth, 1000)] {
+        for (precision, part) in [(HUNDREDTH, 100), (THOUSANDTH, 1000)] {
             let mut tally = Tally::new(precision, false).unwrap();
             assert_eq!(tally.latency_us(), None, "missing is not 0");
             for n in 1..=1000 {
@@ -239,7 +207,7 @@ mod tests {
             near(latency.p90_us, 900_000);
             near(latency.p99_us, 990_000);
             assert_eq!((latency.average_us, latency.max_us), (500_500, 1_000_000));
-            assert_eq!((tally.answered(), tally.bytes()), (1000, 10_000));
+            assert_eq!((tally.answered, tally.bytes), (1000, 10_000));
             let late = tally.at_least(900_000);
             assert!((95..=105).contains(&late), "{late}");
         }
@@ -247,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_timeout_has_its_time_and_other_failures_have_none() {
-        let mut tally = Tally::new(Precision::Hundredth, false).unwrap();
+        let mut tally = Tally::new(HUNDREDTH, false).unwrap();
         tally.failure(Failure::Refused, 5, None);
         assert_eq!(tally.latency_us(), None);
         tally.failure(Failure::Timeout, 10_000_000, None);
@@ -259,7 +227,7 @@ mod tests {
 
     #[test]
     fn one_long_wait_stands_for_the_requests_that_it_kept_back() {
-        let mut tally = Tally::new(Precision::Thousandth, true).unwrap();
+        let mut tally = Tally::new(THOUSANDTH, true).unwrap();
         for _ in 0..100 {
             tally.answer(1000, 0, Some(10_000));
         }

@@ -75,8 +75,9 @@ pub const CRATES: &[Crate] = &[
     row("metrics", Ours::Only(&["model"]), &["httparse", "serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
     row("collect", Ours::Only(&["counters", "hypervisor", "procfs", "model"]), &["libc", "rustix"]),
-    // Loads on guests and their latencies. hdrhistogram for percentiles of any range.
-    row("load", Ours::Only(&[]), &["hdrhistogram", "rustix", "serde_json"]),
+    // Loads on guests and their latencies. hdrhistogram for percentiles of any
+    // range, httparse for heads.
+    row("load", Ours::Only(&[]), &["hdrhistogram", "httparse", "rustix", "serde_json"]),
     // lz4_flex for a kernel that is compressed in its image.
     row("images", Ours::Only(&[]), &["lz4_flex", "rustix"]),
     row("vm", Ours::Only(&["images", "qmp", "wire"]), &["libc", "rustix"]),

@@ -169,9 +169,9 @@ fn drive(
     let (mut rate, mut failed, mut worst) = (0.0, 0, 0.0_f64);
     for result in results {
         let outcome = result.map_err(|_| Error::Failed("A load has ended in a panic".into()))??;
-        rate += outcome.requests_per_s(outcome.all()).unwrap_or_default();
-        failed += outcome.all().failed_all();
-        let p99 = outcome.all().latency_us().map_or(0.0, |latency| latency.p99_us as f64 / 1e6);
+        rate += outcome.requests_per_s(&outcome.all).unwrap_or_default();
+        failed += outcome.all.failed_all();
+        let p99 = outcome.all.latency_us().map_or(0.0, |latency| latency.p99_us as f64 / 1e6);
         worst = worst.max(p99);
     }
     measures.note("throughput", "1/s", rate);

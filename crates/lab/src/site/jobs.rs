@@ -20,7 +20,7 @@ pub const ONE_BY_ONE: Pattern = Pattern::Once { clients: 1 };
 pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Error> {
     class_by_tens(&mut targets);
     let outcome = load(measures, targets, ONE_BY_ONE, WIPE_MAX)?;
-    for class in outcome.classes() {
+    for class in outcome.classes {
         let average = class.tally.latency_us().map(|l| l.average_us as f64 / 1e6);
         measures.note_some(&format!("average of {}", class.name), "s", average);
     }
@@ -29,7 +29,7 @@ pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Err
 
 /// Whether a page is served now.
 pub fn answers(page: &Target) -> Result<bool, Error> {
-    Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON)?.all().answered() == 1)
+    Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON)?.all.answered == 1)
 }
 
 /// Puts a load on servers, for so long at most, and notes latencies.
@@ -73,8 +73,8 @@ pub fn inside(
 
 /// Notes a tally: answers, failures, rate, latencies in seconds.
 fn note(measures: &mut Measures, outcome: &Outcome) {
-    let tally = outcome.all();
-    measures.note("answered", "", tally.answered() as f64);
+    let tally = &outcome.all;
+    measures.note("answered", "", tally.answered as f64);
     measures.note("failed", "", tally.failed_all() as f64);
     measures.note_some("throughput", "1/s", outcome.requests_per_s(tally));
     if let Some(latency) = tally.latency_us() {

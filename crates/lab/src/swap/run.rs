@@ -97,8 +97,8 @@ fn tar(
 
 fn respond(measures: &mut Measures, targets: &[Target], seconds: Duration) -> Result<(), Error> {
     let outcome = jobs::load(measures, targets.to_vec(), PATTERN, seconds)?;
-    let all = outcome.all();
-    let asked = all.answered() + all.failed_all();
+    let all = &outcome.all;
+    let asked = all.answered + all.failed_all();
     if asked > 0 {
         let slow = all.at_least(TRIVIAL_US) + all.failed_all();
         let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;

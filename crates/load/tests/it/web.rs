@@ -46,8 +46,8 @@ const LATE_US: u64 = 100_000;
 fn a_stall_is_charged_with_all_requests_that_it_kept_back() {
     let server = Server::start(|_| Answer::page("hello"));
     let open = with_stall(&server, Pattern::Open { rate: 100.0, in_flight_max: 500 });
-    let all = open.all();
-    assert_eq!((all.answered(), all.failed_all()), (300, 0));
+    let all = &open.all;
+    assert_eq!((all.answered, all.failed_all()), (300, 0));
     // A hundred came while it stood still. The last tenth of them waited for less than LATE_US.
     let late = all.at_least(LATE_US);
     assert!((70..=150).contains(&late), "{late} late: {}", open.to_text());
@@ -59,7 +59,7 @@ fn a_stall_is_charged_with_all_requests_that_it_kept_back() {
 fn too_few_connections_do_not_hide_a_stall_in_an_open_loop() {
     let server = Server::start(|_| Answer::page("hello"));
     let open = with_stall(&server, Pattern::Open { rate: 100.0, in_flight_max: 2 });
-    let late = open.all().at_least(LATE_US);
+    let late = open.all.at_least(LATE_US);
     assert!((70..=180).contains(&late), "{late} late: {}", open.to_text());
 }
 
@@ -68,7 +68,7 @@ fn a_closed_loop_sees_one_late_answer_and_is_corrected() {
     let server = Server::start(|_| Answer::page("hello").after(Duration::from_millis(10)));
     let expected_interval = Some(Duration::from_millis(10));
     let closed = with_stall(&server, Pattern::Closed { clients: 1, expected_interval });
-    let all = closed.all();
+    let all = &closed.all;
     let late = all.at_least(800_000);
     assert_eq!(late, 1, "{}", closed.to_text());
     let (plain, corrected) = (all.latency_us().unwrap(), all.corrected_us().unwrap());
@@ -86,13 +86,13 @@ fn percentiles_are_those_of_the_server() {
     });
     let pattern = Pattern::Open { rate: 200.0, in_flight_max: 500 };
     let outcome = run_to_end(&plan(&[&server], pattern, Duration::from_millis(1000)));
-    let latency = outcome.all().latency_us().unwrap();
-    assert_eq!(outcome.all().answered(), 200);
-    assert_eq!(outcome.all().bytes(), 200);
+    let latency = outcome.all.latency_us().unwrap();
+    assert_eq!(outcome.all.answered, 200);
+    assert_eq!(outcome.all.bytes, 200);
     assert!(latency.p50_us < 125_000, "{latency:?}");
     assert!(latency.p99_us >= 249_000 && latency.max_us >= latency.p99_us, "{latency:?}");
     assert!(latency.average_us >= 25_000, "{latency:?}");
-    let by_second: u64 = outcome.seconds().iter().map(|count| u64::from(*count)).sum();
+    let by_second: u64 = outcome.seconds.iter().map(|count| u64::from(*count)).sum();
     assert_eq!(by_second, 200);
 }
 
@@ -111,14 +111,14 @@ fn every_failure_is_counted_as_what_it_is() {
     plan.targets.push(nobody);
     plan.timeout = Duration::from_millis(700);
     let outcome = run_to_end(&plan);
-    let all = outcome.all();
-    assert_eq!((all.answered(), all.failed_all()), (1, 6));
+    let all = &outcome.all;
+    assert_eq!((all.answered, all.failed_all()), (1, 6));
     assert_eq!(all.failed(Failure::Closed) + all.failed(Failure::Reset), 2);
     for failure in [Failure::Malformed, Failure::Status, Failure::Timeout, Failure::Refused] {
         assert_eq!(all.failed(failure), 1, "{failure:?}: {}", outcome.to_text());
     }
-    assert_eq!(outcome.targets()[4].tally.failed(Failure::Timeout), 1);
-    assert!(outcome.targets()[4].tally.latency_us().unwrap().max_us >= 700_000);
+    assert_eq!(outcome.targets[4].tally.failed(Failure::Timeout), 1);
+    assert!(outcome.targets[4].tally.latency_us().unwrap().max_us >= 700_000);
     assert_eq!(outcome.to_json()["failures"]["refused"], 1);
 }
 
@@ -129,7 +129,7 @@ fn a_server_that_refuses_is_not_asked_in_a_hurry() {
     let mut plan = plan(&[&server], pattern, Duration::from_millis(300));
     plan.targets[0].address = server::nobody_listens();
     let outcome = run_to_end(&plan);
-    let refused = outcome.all().failed(Failure::Refused);
+    let refused = outcome.all.failed(Failure::Refused);
     assert!((1..=31).contains(&refused), "{refused}");
 }
 
@@ -141,9 +141,9 @@ fn a_wipe_asks_every_server_once_and_tells_by_tens() {
     class_by_tens(&mut plan.targets);
     let outcome = run_to_end(&plan);
     assert!(servers.iter().all(|server| server.requests() == 1));
-    let classes: Vec<_> = outcome.classes().iter().map(|row| row.name.as_str()).collect();
+    let classes: Vec<_> = outcome.classes.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(classes, ["1-10", "11-20", "21-23"]);
-    let counts: Vec<_> = outcome.classes().iter().map(|row| row.tally.answered()).collect();
+    let counts: Vec<_> = outcome.classes.iter().map(|row| row.tally.answered).collect();
     assert_eq!(counts, [10, 10, 3]);
     let text = outcome.to_text();
     assert!(text.contains("11-20") && text.contains("and 3 targets"), "{text}");
@@ -156,16 +156,16 @@ fn a_connection_serves_many_requests_if_it_may() {
     let mut plan = plan(&[&server], pattern, Duration::from_millis(400));
     plan.reuse = Reuse::KeepAlive;
     let outcome = run_to_end(&plan);
-    assert_eq!(outcome.all().failed_all(), 0);
-    assert!(outcome.all().answered() > 10);
+    assert_eq!(outcome.all.failed_all(), 0);
+    assert!(outcome.all.answered > 10);
     assert!(server.connections() <= 3, "{}", server.connections());
 
     // A server that gives connections up without a word: nothing fails for it.
     let server = Server::start(|_| Answer::page("once").and_close());
     plan.targets[0].address = server.address();
     let outcome = run_to_end(&plan);
-    assert_eq!(outcome.all().failed_all(), 0, "{}", outcome.to_text());
-    assert!(outcome.all().answered() > 5);
+    assert_eq!(outcome.all.failed_all(), 0, "{}", outcome.to_text());
+    assert!(outcome.all.answered > 5);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_watcher_ends_it() {
         }
     });
     let outcome = outcome.unwrap();
-    assert!(outcome.is_interrupted() && outcome.all().answered() > 0);
+    assert!(outcome.is_interrupted && outcome.all.answered > 0);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn told(outcome: &Outcome, format: Format) -> Summary {
         // what a terminal may show, line by line.
         Format::Text => lines(&outcome.to_text()),
     };
-    Summary { text, failed: outcome.all().failed_all() }
+    Summary { text, failed: outcome.all.failed_all() }
 }
 
 /// One line on a terminal, which is written again and again.
