@@ -12,6 +12,7 @@ mod error;
 pub mod glob;
 mod hash;
 pub mod html;
+mod named;
 mod names;
 mod plain;
 mod quantity;

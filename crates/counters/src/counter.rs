@@ -1,36 +1,12 @@
 //! The names of what can be counted.
 
 use crate::HostCounter;
+use base::named;
 use std::fmt;
 
-macro_rules! names {
-    ($(#[$doc:meta])* $name:ident {
-        $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)?
-    }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
-
-        impl $name {
-            /// Every member, in the kernel's order.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
-
-            /// The kernel's word for it.
-            pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),+ }
-            }
-
-            /// The member of that name.
-            pub fn from_name(name: &str) -> Option<$name> {
-                match name { $($text => Some($name::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-
-names!(
+named!(
     /// The fields of the `cpu` line of /proc/stat, in its order, and their sum.
-    CpuField {
+    pub enum CpuField {
         /// Time in user mode; the kernel counts `guest` in here too.
         User = "user",
         /// Time of niced processes in user mode; `guest_nice` is in here too.
@@ -56,28 +32,40 @@ names!(
     }
 );
 
-names!(
+named!(
     /// The resources that have pressure stall information.
-    PsiResource { /// CPU.
-        Cpu = "cpu", /// Memory.
-        Memory = "memory", /// I/O.
-        Io = "io" }
+    pub enum PsiResource {
+        /// CPU.
+        Cpu = "cpu",
+        /// Memory.
+        Memory = "memory",
+        /// I/O.
+        Io = "io",
+    }
 );
 
-names!(
+named!(
     /// The two lines of a pressure file.
-    PsiLine { /// At least one task was stalled.
-        Some = "some", /// All non-idle tasks were stalled at once.
-        Full = "full" }
+    pub enum PsiLine {
+        /// At least one task was stalled.
+        Some = "some",
+        /// All non-idle tasks were stalled at once.
+        Full = "full",
+    }
 );
 
-names!(
+named!(
     /// The fields of a line of a pressure file.
-    PsiField { /// Share of the last 10 s, in percent.
-        Avg10 = "avg10", /// Share of the last 60 s, in percent.
-        Avg60 = "avg60", /// Share of the last 300 s, in percent.
-        Avg300 = "avg300", /// Stall time since boot, in microseconds.
-        Total = "total" }
+    pub enum PsiField {
+        /// Share of the last 10 s, in percent.
+        Avg10 = "avg10",
+        /// Share of the last 60 s, in percent.
+        Avg60 = "avg60",
+        /// Share of the last 300 s, in percent.
+        Avg300 = "avg300",
+        /// Stall time since boot, in microseconds.
+        Total = "total",
+    }
 );
 
 /// One number that can be read once an interval.

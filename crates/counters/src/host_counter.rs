@@ -4,42 +4,31 @@
 //! This table is the only place that names them: the parser's suggestions, `explain` and
 //! the tables of the manuals are made from it.
 
-/// What a host's counter is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HostUnit {
-    /// MiB of memory.
-    Mib,
-    /// Pages of 4 KiB a second.
-    PagesPerSecond,
-    /// Events a second.
-    PerSecond,
-    /// Thousandths of the time.
-    Permille,
-    /// Hundredths of one CPU's time.
-    Percent,
-    /// Seconds.
-    Seconds,
-    /// 1 for yes, 0 for no.
-    Flag,
-    /// A plain number.
-    Count,
+use base::named;
+
+named! {
+    /// What a host's counter is counted in; the names are what tables show.
+    pub enum HostUnit {
+        /// MiB of memory.
+        Mib = "MiB",
+        /// Pages of 4 KiB a second.
+        PagesPerSecond = "pages/s",
+        /// Events a second.
+        PerSecond = "1/s",
+        /// Thousandths of the time.
+        Permille = "‰",
+        /// Hundredths of one CPU's time.
+        Percent = "%",
+        /// Seconds.
+        Seconds = "s",
+        /// 1 for yes, 0 for no.
+        Flag = "0 or 1",
+        /// A plain number.
+        Count = "count",
+    }
 }
 
 impl HostUnit {
-    /// The unit in words, as tables show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            HostUnit::Mib => "MiB",
-            HostUnit::PagesPerSecond => "pages/s",
-            HostUnit::PerSecond => "1/s",
-            HostUnit::Permille => "‰",
-            HostUnit::Percent => "%",
-            HostUnit::Seconds => "s",
-            HostUnit::Flag => "0 or 1",
-            HostUnit::Count => "count",
-        }
-    }
-
     /// The largest number that the unit allows, where it has one. None goes below 0.
     pub fn largest(self) -> Option<f64> {
         match self {

@@ -9,6 +9,7 @@
 //! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
 //! It is never told to separate what it has joined: that would take the memory back at once.
 
+use base::named;
 use counters::{Bytes, KsmCounters};
 
 /// The part of one core that may be spent while there is much to find, in thousandths.
@@ -75,34 +76,25 @@ pub struct Sample {
     pub counters: KsmCounters,
 }
 
-/// How hard it looks, and why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Not at all: there are fewer than two guests, or memory enough.
-    #[default]
-    Off,
-    /// Hard: a guest is new, or the host has become short of memory.
-    Hard,
-    /// As long as it pays.
-    Steady,
-    /// It pays little.
-    Slow,
-    /// It found nothing worth its CPU time; it is tried again later.
-    Rest,
+named! {
+    /// How hard it looks, and why.
+    #[derive(Default)]
+    pub enum Phase {
+        /// Not at all: there are fewer than two guests, or memory enough.
+        #[default]
+        Off = "off",
+        /// Hard: a guest is new, or the host has become short of memory.
+        Hard = "hard",
+        /// As long as it pays.
+        Steady = "steady",
+        /// It pays little.
+        Slow = "slow",
+        /// It found nothing worth its CPU time; it is tried again later.
+        Rest = "rest",
+    }
 }
 
 impl Phase {
-    /// One word for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Off => "off",
-            Phase::Hard => "hard",
-            Phase::Steady => "steady",
-            Phase::Slow => "slow",
-            Phase::Rest => "rest",
-        }
-    }
-
     fn permille(self) -> u64 {
         match self {
             Phase::Off | Phase::Rest => 0,

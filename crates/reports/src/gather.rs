@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::facts::Added;
-use base::glob;
+use base::{glob, named};
 use model::{Field, Gap, GuestField, GuestIdentity, Interval, Kind, Over, Row, TierField};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -45,26 +45,17 @@ pub(crate) fn end_of(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(i64::try_from(interval.length_ms).unwrap_or(i64::MAX))
 }
 
-/// What a row of a report tells of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// One guest.
-    #[default]
-    Guest,
-    /// All guests of a class.
-    Class,
-    /// All guests of a host.
-    Host,
-}
-
-impl By {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Guest => "guest",
-            By::Class => "class",
-            By::Host => "host",
-        }
+named! {
+    /// What a row of a report tells of.
+    #[derive(Default)]
+    pub enum By {
+        /// One guest.
+        #[default]
+        Guest = "guest",
+        /// All guests of a class.
+        Class = "class",
+        /// All guests of a host.
+        Host = "host",
     }
 }
 

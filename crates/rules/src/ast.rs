@@ -1,6 +1,7 @@
 //! The tree of an expression.
 
 use crate::diag::Span;
+use base::named;
 use counters::{Counter, CpuField};
 
 /// A keyword without history: a value that is derived from two snapshots.
@@ -56,43 +57,26 @@ impl Keyword {
     }
 }
 
-/// A binary operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum BinaryOp {
-    Or,
-    And,
-    Less,
-    Greater,
-    LessEqual,
-    GreaterEqual,
-    Equal,
-    NotEqual,
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
+named! {
+    /// A binary operator, with the sign that stands in the file.
+    #[allow(missing_docs)]
+    pub enum BinaryOp {
+        Or = "|",
+        And = "&",
+        Less = "<",
+        Greater = ">",
+        LessEqual = "<=",
+        GreaterEqual = ">=",
+        Equal = "==",
+        NotEqual = "!=",
+        Add = "+",
+        Subtract = "-",
+        Multiply = "*",
+        Divide = "/",
+    }
 }
 
 impl BinaryOp {
-    /// The sign that stands in the file.
-    pub fn sign(self) -> &'static str {
-        match self {
-            BinaryOp::Or => "|",
-            BinaryOp::And => "&",
-            BinaryOp::Less => "<",
-            BinaryOp::Greater => ">",
-            BinaryOp::LessEqual => "<=",
-            BinaryOp::GreaterEqual => ">=",
-            BinaryOp::Equal => "==",
-            BinaryOp::NotEqual => "!=",
-            BinaryOp::Add => "+",
-            BinaryOp::Subtract => "-",
-            BinaryOp::Multiply => "*",
-            BinaryOp::Divide => "/",
-        }
-    }
-
     /// Whether it yields a number, of two numbers.
     pub fn is_arithmetic(self) -> bool {
         self.binding() >= Binding::Add
@@ -125,48 +109,21 @@ pub(crate) enum Binding {
     Multiply,
 }
 
-/// A function of the extended language.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// The smallest reading of the last n intervals.
-    Min,
-    /// The largest reading of the last n intervals.
-    Max,
-    /// The mean reading of the last n intervals.
-    Avg,
-    /// The growth a second over the last n intervals.
-    Rate,
-    /// The growth over the last n intervals.
-    Delta,
-    /// Whether it held in each of the last n snapshots.
-    Over,
-}
-
-impl Function {
-    /// Every function, for lists in help and in messages.
-    pub const ALL: [Function; 6] = [
-        Function::Min,
-        Function::Max,
-        Function::Avg,
-        Function::Rate,
-        Function::Delta,
-        Function::Over,
-    ];
-
-    /// The word that stands in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Function::Min => "min",
-            Function::Max => "max",
-            Function::Avg => "avg",
-            Function::Rate => "rate",
-            Function::Delta => "delta",
-            Function::Over => "over",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Function> {
-        Function::ALL.into_iter().find(|f| f.name() == name)
+named! {
+    /// A function of the extended language.
+    pub enum Function {
+        /// The smallest reading of the last n intervals.
+        Min = "min",
+        /// The largest reading of the last n intervals.
+        Max = "max",
+        /// The mean reading of the last n intervals.
+        Avg = "avg",
+        /// The growth a second over the last n intervals.
+        Rate = "rate",
+        /// The growth over the last n intervals.
+        Delta = "delta",
+        /// Whether it held in each of the last n snapshots.
+        Over = "over",
     }
 }
 

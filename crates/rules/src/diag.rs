@@ -1,6 +1,6 @@
 //! What is wrong with a rules file, and where.
 
-use std::fmt;
+use base::named;
 
 /// A piece of the file, as byte offsets: `start` is in it, `end` is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,21 +24,13 @@ impl Span {
     }
 }
 
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The file works, but probably not as meant.
-    Warning,
-    /// The file is refused.
-    Error,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        })
+named! {
+    /// How bad it is.
+    pub enum Severity {
+        /// The file works, but probably not as meant.
+        Warning = "warning",
+        /// The file is refused.
+        Error = "error",
     }
 }
 

@@ -93,7 +93,7 @@ impl Linter<'_> {
             let help = format!(
                 "that is the original daemon's order; write `{sign}(x {op} y)` to say so, or \
                  `({sign}x) {op} y` for the other meaning",
-                op = op.sign()
+                op = op.name()
             );
             self.found.push(
                 Diagnostic::warning("precedence", expr.span, message)

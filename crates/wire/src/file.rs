@@ -1,54 +1,31 @@
 //! The files that a host may ask a daemon for.
 
 use crate::body::{Body, Reader, Writer};
+use base::named;
 
-/// A file of the guest that the host may ask for, to explain a rules file with the
-/// guest's own counters. There is no other way to name a file: a host cannot read
-/// what it likes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum File {
-    Stat,
-    Loadavg,
-    Meminfo,
-    Vmstat,
-    CpuOnline,
-    CpuPresent,
-    PressureCpu,
-    PressureMemory,
-    PressureIo,
-    Rules,
+named! {
+    /// A file of the guest that the host may ask for, to explain a rules file with the
+    /// guest's own counters. There is no other way to name a file: a host cannot read
+    /// what it likes.
+    #[allow(missing_docs)]
+    pub enum File {
+        Stat = "proc/stat",
+        Loadavg = "proc/loadavg",
+        Meminfo = "proc/meminfo",
+        Vmstat = "proc/vmstat",
+        CpuOnline = "sys/devices/system/cpu/online",
+        CpuPresent = "sys/devices/system/cpu/present",
+        PressureCpu = "proc/pressure/cpu",
+        PressureMemory = "proc/pressure/memory",
+        PressureIo = "proc/pressure/io",
+        Rules = "",
+    }
 }
 
 impl File {
-    /// All of them.
-    pub const ALL: [File; 10] = [
-        File::Stat,
-        File::Loadavg,
-        File::Meminfo,
-        File::Vmstat,
-        File::CpuOnline,
-        File::CpuPresent,
-        File::PressureCpu,
-        File::PressureMemory,
-        File::PressureIo,
-        File::Rules,
-    ];
-
     /// Where it is below the root; `None` for the daemon's own rules file.
     pub fn path(self) -> Option<&'static str> {
-        Some(match self {
-            File::Stat => "proc/stat",
-            File::Loadavg => "proc/loadavg",
-            File::Meminfo => "proc/meminfo",
-            File::Vmstat => "proc/vmstat",
-            File::CpuOnline => "sys/devices/system/cpu/online",
-            File::CpuPresent => "sys/devices/system/cpu/present",
-            File::PressureCpu => "proc/pressure/cpu",
-            File::PressureMemory => "proc/pressure/memory",
-            File::PressureIo => "proc/pressure/io",
-            File::Rules => return None,
-        })
+        (self != File::Rules).then(|| self.name())
     }
 }
 

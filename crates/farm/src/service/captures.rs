@@ -41,7 +41,7 @@ impl Captures {
             return Err(format!("Guest {name} is managed by a host manager, which has its port"));
         }
         let missing: Option<Vec<u32>> =
-            wire::File::ALL.into_iter().map(|file| fleet.capture(guest, file)).collect();
+            wire::File::ALL.iter().copied().map(|file| fleet.capture(guest, file)).collect();
         let missing = missing.ok_or_else(|| format!("Guest {name} is not up"))?;
         self.0.push(Waiting { client, guest, missing, files: Map::new() });
         Ok(())

@@ -177,9 +177,9 @@ fn the_words_of_the_protocol_stay_as_they_are() {
         all.iter().all(|word| of_name(word).as_deref() == Some(*word))
     };
     let modes = ["managed", "pinned", "released"];
-    assert!(words(&modes, |word| GuestMode::of_name(word).map(|mode| mode.to_string())));
+    assert!(words(&modes, |word| GuestMode::from_name(word).map(|mode| mode.to_string())));
     let states = ["running", "paused", "migrating", "dead", "silent"];
-    assert!(words(&states, |word| GuestRunState::of_name(word).map(|state| state.to_string())));
+    assert!(words(&states, |word| GuestRunState::from_name(word).map(|state| state.to_string())));
 }
 
 #[test]

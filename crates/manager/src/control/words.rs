@@ -1,89 +1,63 @@
 //! What the protocol says with one word of a few.
 
+use base::named;
 use policy::arbiter::{Action, Clause, Mode};
 use policy::ksm::Phase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 
-/// An enum whose names are those of the protocol.
-macro_rules! words {
-    (
-        $(#[$doc:meta])*
-        $name:ident { $($(#[$variant_doc:meta])* $variant:ident $word:literal),+ $(,)? }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$variant_doc])* #[serde(rename = $word)] $variant),+
-        }
-
-        impl $name {
-            /// The word.
-            pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
-            }
-
-            /// What the word means; `None` if it is none of them.
-            pub fn of_name(word: &str) -> Option<$name> {
-                match word { $($word => Some($name::$variant),)+ _ => None }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    };
-}
-
-words! {
+named! {
     /// Who decides about a guest.
-    GuestMode {
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum GuestMode {
         /// The manager.
         #[default]
-        Managed "managed",
+        Managed = "managed",
         /// The operator has fixed its size.
-        Pinned "pinned",
+        Pinned = "pinned",
         /// Nobody: nothing is asked of it.
-        Released "released",
+        Released = "released",
     }
 }
 
-words! {
+named! {
     /// How a guest runs.
-    GuestRunState {
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum GuestRunState {
         /// It runs.
-        Running "running",
+        Running = "running",
         /// It is paused.
-        Paused "paused",
+        Paused = "paused",
         /// It is moving to another host.
-        Migrating "migrating",
+        Migrating = "migrating",
         /// It has stopped.
-        Dead "dead",
+        Dead = "dead",
         /// Its hypervisor does not answer.
         #[default]
-        Silent "silent",
+        Silent = "silent",
     }
 }
 
-words! {
+named! {
     /// What was decided about a guest's size. The manager answers with the first three; its
     /// journal has the others too.
-    SizeAction {
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SizeAction {
         /// It stays.
         #[default]
-        Hold "hold",
+        Hold = "hold",
         /// It gets more.
-        Grow "grow",
+        Grow = "grow",
         /// It gives some.
-        Shrink "shrink",
+        Shrink = "shrink",
         /// The operator let it go.
-        Release "release",
+        Release = "release",
         /// Its balloon does not move.
-        Stuck "stuck",
+        Stuck = "stuck",
         /// Another manager has it.
-        LetGo "let-go",
+        LetGo = "let-go",
     }
 }
 
@@ -129,8 +103,7 @@ impl Named for Phase {
     }
 
     fn of_name(name: &str) -> Option<Phase> {
-        let all = [Phase::Off, Phase::Hard, Phase::Steady, Phase::Slow, Phase::Rest];
-        all.into_iter().find(|phase| phase.name() == name)
+        Phase::from_name(name)
     }
 }
 

@@ -2,34 +2,23 @@
 //! met and the numbers that went into it.
 
 use super::sample::Key;
+use base::named;
 use counters::Bytes;
 pub use model::clause::Clause;
 
-/// A bound that stood in the way of more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bound {
-    /// The guest's minimum.
-    Min,
-    /// The guest's maximum, or what its own rules are content with.
-    Max,
-    /// What a guest gives in one pass.
-    Step,
-    /// What the host can give.
-    Host,
-    /// The share against other guests.
-    Shares,
-}
-
-impl Bound {
-    /// Its name in the journal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bound::Min => "min",
-            Bound::Max => "max",
-            Bound::Step => "step",
-            Bound::Host => "host",
-            Bound::Shares => "shares",
-        }
+named! {
+    /// A bound that stood in the way of more.
+    pub enum Bound {
+        /// The guest's minimum.
+        Min = "min",
+        /// The guest's maximum, or what its own rules are content with.
+        Max = "max",
+        /// What a guest gives in one pass.
+        Step = "step",
+        /// What the host can give.
+        Host = "host",
+        /// The share against other guests.
+        Shares = "shares",
     }
 }
 
@@ -144,31 +133,19 @@ pub struct Outcome {
     pub host_got: Option<Bytes>,
 }
 
-/// How a target was met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// The guest has what it was to have.
-    Reached,
-    /// A newer target took its place on the way.
-    Superseded,
-    /// It came to a halt on the way.
-    Stuck,
-    /// The guest's kernel took memory back.
-    TookBack,
-    /// Somebody else moved it.
-    Foreign,
-}
-
-impl Arrival {
-    /// Its name in the journal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arrival::Reached => "reached",
-            Arrival::Superseded => "superseded",
-            Arrival::Stuck => "stuck",
-            Arrival::TookBack => "took-back",
-            Arrival::Foreign => "foreign",
-        }
+named! {
+    /// How a target was met.
+    pub enum Arrival {
+        /// The guest has what it was to have.
+        Reached = "reached",
+        /// A newer target took its place on the way.
+        Superseded = "superseded",
+        /// It came to a halt on the way.
+        Stuck = "stuck",
+        /// The guest's kernel took memory back.
+        TookBack = "took-back",
+        /// Somebody else moved it.
+        Foreign = "foreign",
     }
 }
 

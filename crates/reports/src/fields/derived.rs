@@ -2,33 +2,22 @@
 
 use crate::facts::Facts;
 use crate::number::Measure;
+use base::named;
 use model::{Field, GuestField, HostField, ProcessField, TierField};
 
-/// What a derived field tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// The host.
-    Host,
-    /// A guest, or the sum of several.
-    Guest,
-    /// A tier of memory.
-    Tier,
-    /// A process inside of a guest.
-    Process,
-    /// A finding of the advice.
-    Finding,
-}
-
-impl Scope {
-    /// As it stands in names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scope::Host => "host",
-            Scope::Guest => "guest",
-            Scope::Tier => "tier",
-            Scope::Process => "process",
-            Scope::Finding => "finding",
-        }
+named! {
+    /// What a derived field tells of.
+    pub enum Scope {
+        /// The host.
+        Host = "host",
+        /// A guest, or the sum of several.
+        Guest = "guest",
+        /// A tier of memory.
+        Tier = "tier",
+        /// A process inside of a guest.
+        Process = "process",
+        /// A finding of the advice.
+        Finding = "finding",
     }
 }
 
@@ -53,16 +42,6 @@ impl Raw {
             Raw::Host(field) => field.name(),
             Raw::Tier(field) => field.name(),
             Raw::Process(field) => field.name(),
-        }
-    }
-
-    /// The table it is in.
-    pub fn table(self) -> &'static str {
-        match self {
-            Raw::Guest(_) => "guest",
-            Raw::Host(_) => "host",
-            Raw::Tier(_) => "tier",
-            Raw::Process(_) => "process",
         }
     }
 

@@ -166,7 +166,7 @@ impl Journal {
         let id: i64 = row.get(0).map_err(&failed)?;
         let wrong = |reason| Error::Row { table: "decision", id, reason };
         let policy = text(row, 3, NAME_MAX).map_err(&failed)?;
-        let policy = Policy::of_name(&policy)
+        let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
         let inputs: String = row.get(10).map_err(&failed)?;
@@ -201,7 +201,12 @@ impl Journal {
         let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(&failed)? {
             let fate = text(row, 1, NAME_MAX).map_err(&failed)?;
-            let fate = Fate::of_name(&fate).ok_or_else(|| Error::Row {
+            let found_fate = match fate.as_str() {
+                // The first journals had a word of its own for what came to a halt on its way.
+                "partly" => Some(Fate::Stuck),
+                name => Fate::from_name(name),
+            };
+            let fate = found_fate.ok_or_else(|| Error::Row {
                 table: "outcome",
                 id,
                 reason: format!("{fate:?} is no result of a decision, such as reached or stuck"),

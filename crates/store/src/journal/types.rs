@@ -1,5 +1,6 @@
 //! What a journal holds, as plain values.
 
+use base::named;
 use model::GuestIdentity;
 use std::borrow::Cow;
 
@@ -27,27 +28,13 @@ pub struct GuestRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecisionId(pub i64);
 
-/// Which policy decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Policy {
-    /// The one that moves memory.
-    Active,
-    /// The one that runs beside it to be compared.
-    Shadow,
-}
-
-impl Policy {
-    /// Its name in the journal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Active => "active",
-            Policy::Shadow => "shadow",
-        }
-    }
-
-    /// The policy of that name.
-    pub fn of_name(name: &str) -> Option<Policy> {
-        [Policy::Active, Policy::Shadow].into_iter().find(|policy| policy.name() == name)
+named! {
+    /// Which policy decided.
+    pub enum Policy {
+        /// The one that moves memory.
+        Active = "active",
+        /// The one that runs beside it to be compared.
+        Shadow = "shadow",
     }
 }
 
@@ -76,55 +63,23 @@ pub struct Decision {
     pub acted: bool,
 }
 
-/// How a decision that was acted upon ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
-    /// The guest has what was decided.
-    Reached,
-    /// Its balloon does not move.
-    Stuck,
-    /// The hypervisor said no.
-    Refused,
-    /// A later decision took its place.
-    Superseded,
-    /// The guest went.
-    Gone,
-    /// The guest's kernel took memory back.
-    TookBack,
-    /// Somebody else moved the balloon.
-    Foreign,
-}
-
-impl Fate {
-    /// All of them.
-    pub const ALL: [Fate; 7] = [
-        Fate::Reached,
-        Fate::Stuck,
-        Fate::Refused,
-        Fate::Superseded,
-        Fate::Gone,
-        Fate::TookBack,
-        Fate::Foreign,
-    ];
-
-    /// Its name in the journal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fate::Reached => "reached",
-            Fate::Stuck => "stuck",
-            Fate::Refused => "refused",
-            Fate::Superseded => "superseded",
-            Fate::Gone => "gone",
-            Fate::TookBack => "took-back",
-            Fate::Foreign => "foreign",
-        }
-    }
-
-    /// The fate of that name.
-    pub fn of_name(name: &str) -> Option<Fate> {
-        // The first journals had a word of its own for what came to a halt on its way.
-        let name = if name == "partly" { "stuck" } else { name };
-        Fate::ALL.into_iter().find(|fate| fate.name() == name)
+named! {
+    /// How a decision that was acted upon ended.
+    pub enum Fate {
+        /// The guest has what was decided.
+        Reached = "reached",
+        /// Its balloon does not move.
+        Stuck = "stuck",
+        /// The hypervisor said no.
+        Refused = "refused",
+        /// A later decision took its place.
+        Superseded = "superseded",
+        /// The guest went.
+        Gone = "gone",
+        /// The guest's kernel took memory back.
+        TookBack = "took-back",
+        /// Somebody else moved the balloon.
+        Foreign = "foreign",
     }
 }
 

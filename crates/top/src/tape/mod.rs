@@ -153,7 +153,7 @@ impl Tape {
         }
         for row in &mut ps.guests {
             if let Some(last) = model.decisions.iter().find(|one| one.id == row.id) {
-                row.action = SizeAction::of_name(&last.action);
+                row.action = SizeAction::from_name(&last.action);
                 row.clause = Clause::of_name(&last.clause);
                 row.reason = Some(last.reason.clone());
             }

@@ -208,7 +208,7 @@ fn every_fate_and_later_words_have_a_sentence() {
     let mut odd = decision(START_MS, "shrink", 2048, 1792);
     (odd.action, odd.clause) = ("compact".into(), "moon-phase".into());
     journal.decision(web, &odd).expect("written");
-    for (fate, number) in Fate::ALL.into_iter().zip(1..) {
+    for (fate, number) in Fate::ALL.iter().copied().zip(1..) {
         let told = decision(START_MS + number * MINUTE, "shrink", 2048, 1792);
         let id = journal.decision(web, &told).expect("written");
         let outcome = Outcome {

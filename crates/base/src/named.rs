@@ -1,0 +1,35 @@
+//! Enums whose members have names.
+
+/// Defines an enum of which each member has a name: in a file, in a protocol, on a screen.
+#[macro_export]
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal),+ $(,)? }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$of])* $variant),+ }
+
+        impl $name {
+            /// All of them, in their order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+
+            /// The one of that name.
+            pub fn from_name(name: &str) -> Option<$name> {
+                match name { $($text => Some($name::$variant),)+ _ => None }
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
