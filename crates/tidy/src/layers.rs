@@ -95,7 +95,7 @@ pub const CRATES: &[Crate] = &[
             "vm",
             "wire",
         ]),
-        &["libc", "rustix", "serde_json"],
+        &["libc", "rustix", "serde", "serde_json"],
     ),
     row(
         "manager",

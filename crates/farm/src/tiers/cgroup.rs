@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
-use super::fault::{CGROUP, failed, refused};
+use super::fault::{CGROUP, TierContext, refused};
 use super::machine::{Machine, write};
 use super::record::Record;
 use super::step::{PREFIX, Undo};
@@ -44,15 +44,11 @@ pub(super) fn make(
         return Err(refused(CGROUP, format!("{} is there already, and not ours", dir.display())));
     }
     record.add(Undo::Cgroup { dir: dir.clone(), home })?;
-    machine
-        .calls
-        .make_cgroup(&dir)
-        .map_err(|source| failed(CGROUP, format!("cannot make {}", dir.display()), source))?;
+    let made = machine.calls.make_cgroup(&dir);
+    made.tier(CGROUP, format!("cannot make {}", dir.display()))?;
     let path = dir.join(file);
-    write(&path, &limit.0.to_string()).map_err(|source| {
-        let what = format!("cannot set the limit of {} in {}", limit.0, path.display());
-        failed(CGROUP, what, source)
-    })?;
+    write(&path, &limit.0.to_string())
+        .tier(CGROUP, format!("cannot set the limit of {} in {}", limit.0, path.display()))?;
     Ok(dir)
 }
 

@@ -8,7 +8,7 @@ use counters::Bytes;
 use hypervisor::KsmFiles;
 use policy::ksm::{Sample, Settings};
 
-use super::fault::{KSM, failed, refused, sentence};
+use super::fault::{KSM, TierContext, refused, sentence};
 use super::machine::Machine;
 use super::record::Record;
 use super::step::{Done, Undo};
@@ -27,7 +27,7 @@ pub(super) struct Ksm {
 impl Ksm {
     /// Takes it over; `None` if somebody else has it.
     pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
-        let files = files(machine);
+        let files = KsmFiles::at(&machine.path(""));
         let Some(run) = files.run() else {
             let what = "this kernel has none (/sys/kernel/mm/ksm is not there): take `ksm` out of \
                         [limits]";
@@ -57,7 +57,10 @@ impl Ksm {
         if !self.is_driven {
             return None;
         }
-        if !is_as_told(&self.files, &self.told) {
+        let is_as_told = |(name, text): &(String, String)| {
+            self.files.setting(name).is_none_or(|now| now == *text)
+        };
+        if !self.told.iter().all(is_as_told) {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
@@ -93,10 +96,10 @@ impl Ksm {
         }
         record.replace_last(Undo::Ksm { saved: self.saved.clone(), told: self.told.clone() })?;
         for (name, text) in news {
-            self.files.write(&name, &text).map_err(|source| {
-                let path = self.files.dir().join(&name);
-                failed(KSM, format!("cannot write {text:?} to {}", path.display()), source)
-            })?;
+            let path = self.files.dir().join(&name);
+            self.files
+                .write(&name, &text)
+                .tier(KSM, format!("cannot write {text:?} to {}", path.display()))?;
         }
         Ok(())
     }
@@ -109,7 +112,7 @@ pub(super) fn put_back(
     saved: &[(String, String)],
     told: &[(String, String)],
 ) -> Result<Done, Error> {
-    let files = files(machine);
+    let files = KsmFiles::at(&machine.path(""));
     // After a kill between the record and the writing some files are still as they were found.
     let is_ours = told.iter().all(|(name, text)| {
         let now = files.setting(name);
@@ -123,17 +126,7 @@ pub(super) fn put_back(
         return Ok(Done::Later);
     }
     match files.put_back(saved).into_iter().next() {
-        Some((path, source)) => {
-            Err(failed(KSM, format!("cannot put {} back", path.display()), source))
-        }
+        Some((path, error)) => Err(error).tier(KSM, format!("cannot put {} back", path.display())),
         None => Ok(Done::Undone),
     }
-}
-
-fn is_as_told(files: &KsmFiles, told: &[(String, String)]) -> bool {
-    told.iter().all(|(name, text)| files.setting(name).is_none_or(|now| now == *text))
-}
-
-fn files(machine: &Machine) -> KsmFiles {
-    KsmFiles::at(&machine.path(""))
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::fault::{RECORD, failed, refused};
+use super::fault::{RECORD, TierContext, refused};
 use crate::{Error, sys};
 
 /// Files of the kernel that are read here are numbers, words or short tables.
@@ -81,12 +81,13 @@ impl Calls for Live {
     fn module(&self, arguments: &[&str]) -> io::Result<()> {
         let mut command = Command::new("modprobe");
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status()?;
-        let words = arguments.join(" ");
-        if status.success() {
-            return Ok(());
+        match command.status()? {
+            status if status.success() => Ok(()),
+            status => {
+                let words = arguments.join(" ");
+                Err(io::Error::other(format!("modprobe {words} failed ({status})")))
+            }
         }
-        Err(io::Error::other(format!("modprobe {words} failed ({status})")))
     }
 }
 
@@ -127,9 +128,7 @@ impl Machine {
 
     pub(super) fn write(&self, tier: &'static str, name: &str, text: &str) -> Result<(), Error> {
         let path = self.path(name);
-        write(&path, text).map_err(|source| {
-            failed(tier, format!("cannot write {text:?} to {}", path.display()), source)
-        })
+        write(&path, text).tier(tier, format!("cannot write {text:?} to {}", path.display()))
     }
 
     /// The lines of /proc/swaps.

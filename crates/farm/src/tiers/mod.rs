@@ -40,7 +40,7 @@ use counters::Bytes;
 
 use crate::Error;
 use crate::config::Limits;
-use fault::{CGROUP, SWAP, ZRAM, failed};
+use fault::{CGROUP, SWAP, TierContext, ZRAM};
 use ksm::Ksm;
 use machine::Machine;
 use record::Record;
@@ -81,7 +81,7 @@ impl Tier {
             .write(true)
             .open(path)
             .and_then(|mut file| file.write_all(pid.to_string().as_bytes()))
-            .map_err(|source| failed(CGROUP, format!("cannot put process {pid} into it"), source))
+            .tier(CGROUP, format!("cannot put process {pid} into it"))
     }
 
     /// The directory of the cgroup, if there is one.

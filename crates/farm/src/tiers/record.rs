@@ -13,9 +13,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::fault::{RECORD, failed, refused, sentence};
+use super::fault::{RECORD, TierContext, refused, sentence, unless_gone};
 use super::machine::{Places, read};
 use super::step::Undo;
 use crate::Error;
@@ -31,8 +32,14 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 pub(super) struct Record {
     id: String,
     path: PathBuf,
-    lock_path: PathBuf,
     _lock: File,
+    /// What is to be undone, oldest first.
+    pub(super) steps: Vec<Undo>,
+}
+
+/// What is in a record's file.
+#[derive(Serialize, Deserialize)]
+struct Steps {
     steps: Vec<Undo>,
 }
 
@@ -47,15 +54,15 @@ pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
     };
-    let wrong = || {
-        format!("{} is no record of tiers: look at what it says, then remove it", path.display())
-    };
-    let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
-    let steps = value.get("steps").and_then(Value::as_array).ok_or_else(wrong)?;
-    if steps.len() > UNDO_MAX {
-        return Err(wrong());
+    match serde_json::from_str(&text) {
+        Ok(Steps { steps }) if steps.len() <= UNDO_MAX && steps.iter().all(Undo::is_plausible) => {
+            Ok(steps)
+        }
+        _ => Err(format!(
+            "{} is no record of tiers: look at what it says, then remove it",
+            path.display()
+        )),
     }
-    steps.iter().map(Undo::from_json).collect::<Option<_>>().ok_or_else(wrong)
 }
 
 impl Record {
@@ -64,7 +71,6 @@ impl Record {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", std::process::id());
         let path = places.records.join(format!("{id}.json"));
-        let lock_path = places.records.join(format!("{id}.lock"));
         if path.exists() {
             let what = format!(
                 "{} is there still, from a process that had our number: what it says could not \
@@ -73,10 +79,13 @@ impl Record {
             );
             return Err(refused(RECORD, what));
         }
-        let error = |source| failed(RECORD, format!("cannot lock {}", lock_path.display()), source);
-        let lock = lock_file(&lock_path).map_err(error)?;
-        lock.try_lock().map_err(io::Error::from).map_err(error)?;
-        Ok(Record { id, path, lock_path, _lock: lock, steps: Vec::new() })
+        let lock_path = path.with_extension("lock");
+        let locked = lock_file(&lock_path).and_then(|lock| {
+            lock.try_lock()?;
+            Ok(lock)
+        });
+        let lock = locked.tier(RECORD, format!("cannot lock {}", lock_path.display()))?;
+        Ok(Record { id, path, _lock: lock, steps: Vec::new() })
     }
 
     /// A name that no other record of this machine has.
@@ -97,26 +106,18 @@ impl Record {
     }
 
     fn save(&self) -> Result<(), Error> {
-        let steps: Vec<Value> = self.steps.iter().map(Undo::to_json).collect();
-        let text = format!("{:#}\n", json!({ "steps": steps }));
+        let text = format!("{:#}\n", json!({ "steps": self.steps }));
         let part = self.path.with_extension("part");
         // Whole or as before: it is read after a kill at any moment. It need not survive the
         // machine, which forgets the changes too.
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path)).map_err(|source| {
-            failed(RECORD, format!("cannot write {}", self.path.display()), source)
-        })
+        fs::write(&part, text)
+            .and_then(|()| fs::rename(&part, &self.path))
+            .tier(RECORD, format!("cannot write {}", self.path.display()))
     }
 
     /// The record of a process that is dead, by its lock.
-    pub(super) fn left(places: &Places, id: String, lock: File, steps: Vec<Undo>) -> Record {
-        let path = places.records.join(format!("{id}.json"));
-        let lock_path = places.records.join(format!("{id}.lock"));
-        Record { id, path, lock_path, _lock: lock, steps }
-    }
-
-    /// What is to be undone, oldest first.
-    pub(super) fn take_steps(&mut self) -> Vec<Undo> {
-        std::mem::take(&mut self.steps)
+    pub(super) fn left(id: String, path: PathBuf, lock: File, steps: Vec<Undo>) -> Record {
+        Record { id, path, _lock: lock, steps }
     }
 
     /// Keeps what could not be undone, or removes the record; gives what went wrong, in sentences.
@@ -124,12 +125,10 @@ impl Record {
         let mut faults = Vec::new();
         self.steps = kept;
         if self.steps.is_empty() {
-            for path in [self.path.with_extension("part"), self.path, self.lock_path] {
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        faults.push(format!("{} cannot be removed: {error}", path.display()));
-                    }
-                    _ => {}
+            for end in ["part", "json", "lock"] {
+                let path = self.path.with_extension(end);
+                if let Err(error) = unless_gone(fs::remove_file(&path)) {
+                    faults.push(format!("{} cannot be removed: {error}", path.display()));
                 }
             }
         } else if let Err(error) = self.save() {

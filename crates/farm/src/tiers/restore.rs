@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
-use super::fault::{RECORD, failed, refused, sentence};
+use super::fault::{RECORD, TierContext, refused, sentence};
 use super::machine::{Calls, Live, Machine, Places, names};
 use super::record::{Record, load, lock_file};
 use super::step::Done;
@@ -41,15 +41,15 @@ pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Lef
 /// One process at a time makes a record or looks for those that were left.
 pub(super) fn alone(places: &Places) -> Result<File, Error> {
     let dir = &places.records;
-    let error = |source| failed(RECORD, format!("cannot use {}", dir.display()), source);
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(error)?;
-    let found = fs::symlink_metadata(dir).map_err(error)?;
+    let cannot = format!("cannot use {}", dir.display());
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    let found = made.and_then(|()| fs::symlink_metadata(dir)).tier(RECORD, &cannot)?;
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
     if !is_ours || found.mode() & 0o022 != 0 {
         return Err(refused(RECORD, format!("{} is not ours alone", dir.display())));
     }
-    let lock = lock_file(&dir.join(".lock")).map_err(error)?;
-    lock.lock().map_err(error)?;
+    let lock = lock_file(&dir.join(".lock")).tier(RECORD, &cannot)?;
+    lock.lock().tier(RECORD, cannot)?;
     Ok(lock)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
                 continue;
             }
         };
-        let record = Record::left(places, id, lock, steps);
+        let record = Record::left(id, path.clone(), lock, steps);
         found.push(Left { record: path, faults: undo_all(record, machine) });
     }
     found
@@ -82,7 +82,7 @@ pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
 /// Undoes everything, newest first; gives what could not be undone, in sentences, and keeps a
 /// record of that.
 pub(super) fn undo_all(mut record: Record, machine: &Machine) -> Vec<String> {
-    let steps = record.take_steps();
+    let steps = std::mem::take(&mut record.steps);
     steps.iter().for_each(undo::prepare);
     let mut faults = Vec::new();
     let mut kept = Vec::new();

@@ -6,7 +6,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Value, json};
+use hypervisor::KsmFiles;
+use serde::{Deserialize, Serialize};
 
 /// What the names of our cgroups and swap files begin with.
 pub(super) const PREFIX: &str = "pinhead-";
@@ -23,7 +24,8 @@ pub(super) enum Done {
 }
 
 /// What is to be undone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "undo", rename_all = "kebab-case")]
 pub(super) enum Undo {
     /// The controller of memory was given to the cgroups in this directory.
     Controller { dir: PathBuf },
@@ -44,67 +46,26 @@ pub(super) enum Undo {
 }
 
 impl Undo {
-    pub(super) fn to_json(&self) -> Value {
-        let pairs = |pairs: &[(String, String)]| -> Vec<Value> {
-            pairs.iter().map(|(name, text)| json!([name, text])).collect()
+    /// Whether a record of ours may say so.
+    pub(super) fn is_plausible(&self) -> bool {
+        let is_plain = |path: &Path| {
+            path.is_absolute() && path.components().all(|part| part != Component::ParentDir)
         };
+        let is_swap_file = |path: &Path| is_plain(path) && has_name(path, PREFIX, SWAP_SUFFIX);
         match self {
-            Undo::Controller { dir } => json!({"undo": "controller", "dir": dir}),
-            Undo::Cgroup { dir, home } => json!({"undo": "cgroup", "dir": dir, "home": home}),
-            Undo::ZramModule => json!({"undo": "zram-module"}),
-            Undo::ZramAdding { before } => json!({"undo": "zram-adding", "before": before}),
-            Undo::Zram { id, bytes } => json!({"undo": "zram", "id": id, "bytes": bytes}),
-            Undo::SwapFile { path } => json!({"undo": "swap-file", "path": path}),
-            Undo::Swap { path, bytes } => json!({"undo": "swap", "path": path, "bytes": bytes}),
+            Undo::Controller { dir } => is_plain(dir),
+            Undo::Cgroup { dir, home } => {
+                is_plain(dir) && has_name(dir, PREFIX, "") && is_plain(home)
+            }
+            Undo::SwapFile { path } => is_swap_file(path),
+            Undo::Swap { path, .. } => {
+                is_swap_file(path) || is_plain(path) && has_name(path, "zram", "")
+            }
             Undo::Ksm { saved, told } => {
-                json!({"undo": "ksm", "saved": pairs(saved), "told": pairs(told)})
+                saved.iter().chain(told).all(|(name, _)| KsmFiles::is_driven(name))
             }
+            Undo::ZramModule | Undo::ZramAdding { .. } | Undo::Zram { .. } => true,
         }
-    }
-
-    /// `None` for what no record of ours says.
-    pub(super) fn from_json(value: &Value) -> Option<Undo> {
-        let number = |name: &str| value.get(name)?.as_u64();
-        let path = |name: &str| {
-            let path = PathBuf::from(value.get(name)?.as_str()?);
-            let is_plain = path.components().all(|part| part != Component::ParentDir);
-            (path.is_absolute() && is_plain).then_some(path)
-        };
-        let pairs = |name: &str| -> Option<Vec<(String, String)>> {
-            let pairs = value.get(name)?.as_array()?.iter();
-            let pair = |pair: &Value| {
-                let name = pair.get(0)?.as_str()?;
-                let text = pair.get(1)?.as_str()?;
-                hypervisor::KsmFiles::is_driven(name).then(|| (name.to_owned(), text.to_owned()))
-            };
-            pairs.map(pair).collect()
-        };
-        let id = |number: u64| u32::try_from(number).ok();
-        Some(match value.get("undo")?.as_str()? {
-            "controller" => Undo::Controller { dir: path("dir")? },
-            "cgroup" => Undo::Cgroup {
-                dir: path("dir").filter(|dir| has_name(dir, PREFIX, ""))?,
-                home: path("home")?,
-            },
-            "zram-module" => Undo::ZramModule,
-            "zram-adding" => {
-                let before = value.get("before")?.as_array()?.iter();
-                let before = before.map(|number| number.as_u64().and_then(id));
-                Undo::ZramAdding { before: before.collect::<Option<_>>()? }
-            }
-            "zram" => Undo::Zram { id: number("id").and_then(id)?, bytes: number("bytes")? },
-            "swap-file" => Undo::SwapFile {
-                path: path("path").filter(|path| has_name(path, PREFIX, SWAP_SUFFIX))?,
-            },
-            "swap" => Undo::Swap {
-                path: path("path").filter(|path| {
-                    has_name(path, PREFIX, SWAP_SUFFIX) || has_name(path, "zram", "")
-                })?,
-                bytes: number("bytes")?,
-            },
-            "ksm" => Undo::Ksm { saved: pairs("saved")?, told: pairs("told")? },
-            _ => return None,
-        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use counters::Bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::fault::{SWAP, failed, refused};
+use super::fault::{SWAP, TierContext, refused};
 use super::machine::{Machine, Swap, names};
 use super::record::Record;
 use super::step::{PREFIX, SWAP_SUFFIX, Undo};
@@ -23,30 +23,31 @@ const SWAP_BYTES_MIN: u64 = 1 << 20;
 pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir)
         .and_then(|()| dir.canonicalize())
-        .map_err(|source| failed(SWAP, format!("cannot use {}", dir.display()), source))
+        .tier(SWAP, format!("cannot use {}", dir.display()))
 }
 
 /// Makes a file that is there as a whole, since the kernel swaps to no holes. It is locked, so
 /// that nobody takes it for one that was left.
 pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File, Error> {
-    let error = |source: io::Error| {
-        let what = match source.kind() {
-            ErrorKind::Unsupported => format!(
-                "the file system of {} makes no swap files: use ext4 or xfs there",
-                path.display()
-            ),
-            _ => format!("cannot make {} of {} bytes", path.display(), size.0),
-        };
-        failed(SWAP, what, source)
-    };
     record.add(Undo::SwapFile { path: path.to_path_buf() })?;
-    let mut options = OpenOptions::new();
-    // Others must not read what was in a guest's memory.
-    options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options.open(path).map_err(error)?;
-    file.try_lock().map_err(io::Error::from).map_err(error)?;
-    fallocate(&file, FallocateFlags::empty(), 0, size.0).map_err(|e| error(e.into()))?;
-    Ok(file)
+    let make = || -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // Others must not read what was in a guest's memory.
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(path)?;
+        file.try_lock()?;
+        fallocate(&file, FallocateFlags::empty(), 0, size.0)?;
+        Ok(file)
+    };
+    let made = make();
+    let path = path.display();
+    let what = match &made {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            format!("the file system of {path} makes no swap files: use ext4 or xfs there")
+        }
+        _ => format!("cannot make {path} of {} bytes", size.0),
+    };
+    made.tier(SWAP, what)
 }
 
 /// Removes files of ours that nobody has and that are not in use: they survive the machine's end,
@@ -81,24 +82,22 @@ pub(super) fn on(
         .write(true)
         .open(path)
         .and_then(|file| file.write_all_at(&header, 0).and_then(|()| file.sync_data()))
-        .map_err(|source| failed(tier, format!("cannot write to {}", path.display()), source))?;
+        .tier(tier, format!("cannot write to {}", path.display()))?;
     record.add(Undo::Swap { path: path.to_path_buf(), bytes: size.0 })?;
-    machine.calls.swap_on(path, priority).map_err(|source| {
-        let hint = match source.kind() {
-            ErrorKind::InvalidInput => {
-                "; its file system takes no swap files (ext4 and xfs do), or the name leads to one \
-                 that does not"
-            }
-            _ => "",
-        };
-        failed(tier, format!("cannot swap to {}{hint}", path.display()), source)
-    })
+    let swapped = machine.calls.swap_on(path, priority);
+    let hint = match &swapped {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            "; its file system takes no swap files (ext4 and xfs do), or the name leads to one \
+             that does not"
+        }
+        _ => "",
+    };
+    swapped.tier(tier, format!("cannot swap to {}{hint}", path.display()))
 }
 
 /// Brings everything back from it, if it is the one that we swapped on.
 pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Error> {
-    let error = |what: String| move |source| failed(SWAP, what, source);
-    let swaps = machine.swaps().map_err(error("cannot read /proc/swaps".to_owned()))?;
+    let swaps = machine.swaps().tier(SWAP, "cannot read /proc/swaps")?;
     if !swaps.iter().any(|swap| is_ours(swap, path, bytes)) {
         return Ok(());
     }
@@ -106,7 +105,7 @@ pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Erro
         "cannot bring back what was swapped to {}: end the guests first, or free memory for them",
         path.display()
     );
-    machine.calls.swap_off(path).map_err(error(what))
+    machine.calls.swap_off(path).tier(SWAP, what)
 }
 
 /// The kernel tells the size without the header's page.

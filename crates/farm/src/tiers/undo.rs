@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vm::Deadline;
 
-use super::fault::{CGROUP, SWAP, ZRAM, failed, refused};
+use super::fault::{CGROUP, SWAP, TierContext, ZRAM, refused, unless_gone};
 use super::machine::{Machine, read, write};
 use super::step::{Done, Undo};
 use super::{cgroup, ksm, swap, zram};
@@ -28,61 +28,42 @@ pub(super) fn prepare(step: &Undo) {
 
 /// Undoes it, if it is still to be undone.
 pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
-    if let Undo::Ksm { saved, told } = step {
-        return ksm::put_back(machine, saved, told);
-    }
-    remove(step, machine).map(|()| Done::Undone)
-}
-
-fn remove(step: &Undo, machine: &Machine) -> Result<(), Error> {
     match step {
+        Undo::Ksm { saved, told } => return ksm::put_back(machine, saved, told),
         Undo::Controller { dir } => {
             let path = dir.join("cgroup.subtree_control");
             match write(&path, "-memory") {
                 // Others use it by now.
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(()),
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    Err(failed(CGROUP, format!("cannot write {}", path.display()), source))
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                written => {
+                    unless_gone(written).tier(CGROUP, format!("cannot write {}", path.display()))?
                 }
-                _ => Ok(()),
             }
         }
-        Undo::Cgroup { dir, home } => remove_cgroup(machine, dir, home),
-        Undo::ZramModule => zram::unload(machine),
-        Undo::ZramAdding { before } => zram::remove_half_made(machine, before),
-        Undo::Zram { id, bytes } => retry(ZRAM, &format!("cannot remove /dev/zram{id}"), || {
-            zram::remove(machine, *id, *bytes)
-        }),
-        Undo::SwapFile { path } => match fs::remove_file(path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(failed(SWAP, format!("cannot remove {}", path.display()), source))
-            }
-            _ => Ok(()),
-        },
-        Undo::Swap { path, bytes } => swap::off(machine, path, *bytes),
-        Undo::Ksm { .. } => Ok(()),
+        Undo::Cgroup { dir, home } => remove_cgroup(machine, dir, home)?,
+        Undo::ZramModule => zram::unload(machine)?,
+        Undo::ZramAdding { before } => zram::remove_half_made(machine, before)?,
+        Undo::Zram { id, bytes } => retry(|| zram::remove(machine, *id, *bytes))
+            .tier(ZRAM, format!("cannot remove /dev/zram{id}"))?,
+        Undo::SwapFile { path } => unless_gone(fs::remove_file(path))
+            .tier(SWAP, format!("cannot remove {}", path.display()))?,
+        Undo::Swap { path, bytes } => swap::off(machine, path, *bytes)?,
     }
+    Ok(Done::Undone)
 }
 
 /// Tries again while somebody is busy with it.
-fn retry(
-    tier: &'static str,
-    what: &str,
-    mut step: impl FnMut() -> io::Result<()>,
-) -> Result<(), Error> {
+fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let deadline = Deadline::after(PATIENCE);
     loop {
         match step() {
-            Err(source)
-                if source.kind() == io::ErrorKind::ResourceBusy
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
                     && deadline.remaining().is_some() =>
             {
                 std::thread::sleep(PAUSE);
             }
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(failed(tier, what.to_owned(), source));
-            }
-            _ => return Ok(()),
+            done => return unless_gone(done),
         }
     }
 }
@@ -107,5 +88,6 @@ fn remove_cgroup(machine: &Machine, dir: &Path, home: &Path) -> Result<(), Error
         let what = format!("process {pid} does not leave {}", dir.display());
         return Err(refused(CGROUP, what));
     }
-    retry(CGROUP, &format!("cannot remove {}", dir.display()), || machine.calls.remove_cgroup(dir))
+    retry(|| machine.calls.remove_cgroup(dir))
+        .tier(CGROUP, format!("cannot remove {}", dir.display()))
 }

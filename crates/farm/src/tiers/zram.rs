@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use counters::Bytes;
 
-use super::fault::{ZRAM, failed, refused};
+use super::fault::{TierContext, ZRAM, refused};
 use super::machine::{Machine, names};
 use super::record::Record;
 use super::step::Undo;
@@ -17,17 +17,15 @@ const CONTROL: &str = "sys/class/zram-control";
 pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Result<PathBuf, Error> {
     if !machine.path(CONTROL).exists() {
         record.add(Undo::ZramModule)?;
-        machine.calls.module(&["zram", "num_devices=0"]).map_err(|source| {
-            let what = "this kernel has no zram, and its module cannot be loaded: install the \
-                        kernel's extra modules, or take `zram` out of [limits]";
-            failed(ZRAM, what.to_owned(), source)
-        })?;
+        let what = "this kernel has no zram, and its module cannot be loaded: install the \
+                    kernel's extra modules, or take `zram` out of [limits]";
+        machine.calls.module(&["zram", "num_devices=0"]).tier(ZRAM, what)?;
     }
     record.add(Undo::ZramAdding { before: devices(machine) })?;
     let control = machine.path(CONTROL);
-    let added = machine.calls.add_zram(&control).map_err(|source| {
-        failed(ZRAM, format!("cannot add a device by {}/hot_add", control.display()), source)
-    })?;
+    let added = machine.calls.add_zram(&control);
+    let added =
+        added.tier(ZRAM, format!("cannot add a device by {}/hot_add", control.display()))?;
     let id: u32 = added
         .trim()
         .parse()
@@ -70,8 +68,7 @@ pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), 
     if machine.number(&format!("sys/block/zram{id}/disksize")) != Some(0) {
         return Ok(());
     }
-    remove(machine, id, 0)
-        .map_err(|source| failed(ZRAM, format!("cannot remove /dev/zram{id}"), source))
+    remove(machine, id, 0).tier(ZRAM, format!("cannot remove /dev/zram{id}"))
 }
 
 /// Unloads the module that we loaded, if no device needs it.
@@ -79,6 +76,5 @@ pub(super) fn unload(machine: &Machine) -> Result<(), Error> {
     if !machine.path(CONTROL).exists() || !devices(machine).is_empty() {
         return Ok(());
     }
-    let unloaded = machine.calls.module(&["-r", "zram"]);
-    unloaded.map_err(|source| failed(ZRAM, "cannot unload its module".to_owned(), source))
+    machine.calls.module(&["-r", "zram"]).tier(ZRAM, "cannot unload its module")
 }
