@@ -1,11 +1,10 @@
 //! The manager and its guests as the control socket shows them.
 
 use crate::control::{
-    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, LeaseRow, Ps, SourceRow, Status,
+    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, Ps, Status,
 };
 use crate::effect::Now;
 use crate::guest::ManagedGuest;
-use crate::ksm;
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
 use counters::HostCounter;
@@ -18,24 +17,8 @@ use std::path::Path;
 pub(crate) struct View<'a> {
     pub world: World<'a>,
     pub memory: &'a Memory,
-    pub ksm: ksm::Status,
+    pub ksm: KsmRow,
     pub now: Now,
-}
-
-/// The manager's own figures.
-pub(crate) struct OwnFigures<'a> {
-    pub is_dry_run: bool,
-    pub uptime_ms: u64,
-    pub cpu_ms: u64,
-    pub config: Option<&'a Path>,
-    pub sources: Vec<SourceRow>,
-    pub troubles: Vec<String>,
-    pub lease: LeaseRow,
-    /// Entries of the journal that wait, and that were lost.
-    pub journal: (u64, u64),
-    /// Passes so far, and what the last one took.
-    pub passes: (u64, Option<u64>),
-    pub clients: usize,
 }
 
 /// All guests.
@@ -43,7 +26,7 @@ pub(crate) fn ps(view: &View<'_>) -> Ps {
     let mut guests: Vec<GuestRow> =
         view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
     guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
-    Ps { host: host_row(view), ksm: view.ksm.into(), guests }
+    Ps { host: host_row(view), ksm: view.ksm.clone(), guests }
 }
 
 fn host_row(view: &View<'_>) -> HostRow {
@@ -154,39 +137,22 @@ fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<
     HostCounter::ALL.iter().map(|counter| (counter.name().to_owned(), known(counter))).collect()
 }
 
-/// The manager itself.
-pub(crate) fn status(view: &View<'_>, own: OwnFigures<'_>) -> Status {
+/// The manager itself, with the figures of its loop.
+pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     let World { settings, guests, .. } = view.world;
     let shown = |path: &Path| path.display().to_string();
-    let (waiting, lost) = own.journal;
-    let (passes, pass_us) = own.passes;
-    let cpu_percent = own.cpu_ms as f64 / own.uptime_ms.max(1) as f64 * 100.0;
     Status {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime_ms: own.uptime_ms,
-        dry_run: own.is_dry_run,
-        config: own.config.map(shown),
         rules: settings.policy.rules.as_deref().map(shown),
         shadow: settings.policy.shadow.as_deref().map(shown),
         host: host_row(view),
-        ksm: view.ksm.into(),
-        sources: own.sources,
-        lease: own.lease,
-        journal: JournalRow {
-            path: settings.journal.path.as_deref().map(shown),
-            waiting,
-            lost,
-            trouble: None,
-        },
+        ksm: view.ksm.clone(),
+        journal: JournalRow { path: settings.journal.path.as_deref().map(shown), ..own.journal },
         guests: guests.len(),
         managed: guests.iter().filter(|guest| guest.limits.mode == Mode::Managed).count(),
-        passes,
-        pass_us,
-        cpu_percent: Some(cpu_percent),
         resident_bytes: own_resident(),
-        clients: own.clients,
-        troubles: own.troubles,
+        ..own
     }
 }
 

@@ -139,8 +139,8 @@ impl Scans {
             sequence: scan.sequence,
             previous: scan.previous,
             host,
-            asked: guest.daemon.link.agent().asked().into(),
-            totals: scan.totals.into(),
+            asked: guest.daemon.link.agent().asked(),
+            totals: scan.totals,
             tasks,
         });
         let clients = self.open.remove(&id).map_or_else(Vec::new, |open| open.clients);

@@ -178,52 +178,9 @@ impl Members {
 
 /// The line that asks this, with its line end.
 pub fn encode_request(request: &Request) -> Vec<u8> {
-    let mut object = json!({ "v": VERSION, "id": request.id, "do": name(&request.ask) });
-    match &request.ask {
-        Ask::Ps | Ask::Status | Ask::Reload => {}
-        Ask::Interval { processes } => match processes {
-            Whose::Everybody => {}
-            Whose::Nobody => object["processes"] = json!(false),
-            Whose::Guest(guest) => object["processes"] = json!(guest),
-        },
-        Ask::Inputs { guest } | Ask::Scan { guest } => object["guest"] = json!(guest),
-        Ask::Unreserve { reservation } => object["reservation"] = json!(reservation),
-        Ask::Reserve { mib, timeout_ms, hold_ms } => {
-            object["mib"] = json!(mib);
-            object["timeout_ms"] = json!(timeout_ms);
-            object["hold_ms"] = json!(hold_ms);
-        }
-        Ask::Set { guest, change } => {
-            object["guest"] = json!(guest);
-            let (what, value) = match change {
-                Change::Min(share) => ("min", json!(share.to_string())),
-                Change::Max(share) => ("max", json!(share.to_string())),
-                Change::Pin(share) => ("pin", json!(share.to_string())),
-                Change::Shares(shares) => ("shares", json!(shares)),
-                Change::Release => ("release", Value::Null),
-                Change::Manage => ("manage", Value::Null),
-            };
-            object["what"] = json!(what);
-            if !value.is_null() {
-                object["value"] = value;
-            }
-        }
-    }
+    let mut object = json!(request.ask);
+    (object["v"], object["id"]) = (VERSION.into(), request.id.into());
     format!("{object}\n").into_bytes()
-}
-
-fn name(ask: &Ask) -> &'static str {
-    match ask {
-        Ask::Ps => "ps",
-        Ask::Set { .. } => "set",
-        Ask::Reserve { .. } => "reserve",
-        Ask::Unreserve { .. } => "unreserve",
-        Ask::Inputs { .. } => "inputs",
-        Ask::Scan { .. } => "scan",
-        Ask::Interval { .. } => "interval",
-        Ask::Status => "status",
-        Ask::Reload => "reload",
-    }
 }
 
 /// The line that answers, with its line end.

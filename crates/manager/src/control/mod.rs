@@ -25,6 +25,7 @@ mod tests;
 mod types;
 mod words;
 
+pub use agent::AskCounts;
 pub use ask::ask;
 pub use codec::{
     BadRequest, LINE_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
@@ -33,10 +34,11 @@ pub use codec::{
 pub use error::Error;
 pub use live::{GuestPassed, Passed, ProcessPassed, Values};
 pub use policy::ksm::Phase as KsmPhase;
-pub use scanned::{Asks, HostSide, Scanned, TaskRow, TotalsRow};
+pub use scanned::{HostSide, Scanned, TaskRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
     Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,
     LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };
+pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

@@ -3,7 +3,9 @@
 //! Counts are since the guest's boot, the task's start, or the start of the guest's process:
 //! a client that wants to know what happened asks twice and takes the difference.
 
+use agent::AskCounts;
 use serde::{Deserialize, Serialize};
+use wire::Totals;
 
 /// The answer to `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,9 +21,11 @@ pub struct Scanned {
     /// What the guest's process has used on the host.
     pub host: HostSide,
     /// What this manager has asked the guest's daemon so far: each wakes it once.
-    pub asked: Asks,
+    #[serde(with = "Asks")]
+    pub asked: AskCounts,
     /// What the guest's kernel counts of all tasks together.
-    pub totals: TotalsRow,
+    #[serde(with = "TotalsRow")]
+    pub totals: Totals,
     /// Its tasks, those dispatched most often first.
     pub tasks: Vec<TaskRow>,
 }
@@ -41,57 +45,34 @@ pub struct HostSide {
     pub other_dispatches: Option<u64>,
 }
 
-/// How often a guest's daemon was asked for something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asks {
-    /// To look, because its virtual CPUs had run.
-    pub looks: u64,
-    /// How its memory is.
-    pub samples: u64,
-    /// Who runs in it.
-    pub scans: u64,
+/// How the counts of questions to a daemon stand in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "AskCounts")]
+struct Asks {
+    looks: u64,
+    samples: u64,
+    scans: u64,
 }
 
-impl From<agent::AskCounts> for Asks {
-    fn from(counts: agent::AskCounts) -> Asks {
-        let agent::AskCounts { looks, samples, scans } = counts;
-        Asks { looks, samples, scans }
-    }
-}
-
-/// Counts of all tasks of a guest together, since its boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TotalsRow {
-    /// Milliseconds since its boot.
-    pub uptime_ms: Option<u64>,
-    /// Times that its CPUs were given to a task.
-    pub dispatches: Option<u64>,
-    /// Nanoseconds that tasks ran.
-    pub run_ns: Option<u64>,
-    /// CPUs that both are counted of.
-    pub cpus: Option<u64>,
-    /// Context switches, those to nothing included.
-    pub context_switches: Option<u64>,
-    /// Tasks that were started.
-    pub forks: Option<u64>,
-    /// Interrupts.
-    pub interrupts: Option<u64>,
-    /// Soft interrupts.
-    pub soft_interrupts: Option<u64>,
-    /// Those of them for timers.
-    pub timers: Option<u64>,
-    /// Ticks of 10 ms in which CPUs were busy.
-    pub busy_ticks: Option<u64>,
-    /// Those in interrupts.
-    pub interrupt_ticks: Option<u64>,
-    /// Those that were stolen.
-    pub steal_ticks: Option<u64>,
-    /// Tasks that there are.
-    pub tasks: Option<u64>,
-    /// Dispatches, since the previous scan, of tasks that are not told of.
-    pub rest_dispatches: Option<u64>,
-    /// Microseconds that the scan took.
-    pub scan_us: Option<u64>,
+/// How the counts of all tasks of a guest together stand in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Totals")]
+struct TotalsRow {
+    uptime_ms: Option<u64>,
+    dispatches: Option<u64>,
+    run_ns: Option<u64>,
+    cpus: Option<u64>,
+    context_switches: Option<u64>,
+    forks: Option<u64>,
+    interrupts: Option<u64>,
+    soft_interrupts: Option<u64>,
+    timers: Option<u64>,
+    busy_ticks: Option<u64>,
+    interrupt_ticks: Option<u64>,
+    steal_ticks: Option<u64>,
+    tasks: Option<u64>,
+    rest_dispatches: Option<u64>,
+    scan_us: Option<u64>,
 }
 
 /// A task of a guest. Its texts come from the guest: escape them before they are shown.
@@ -133,28 +114,6 @@ pub struct TaskRow {
     pub major_faults: Option<u64>,
     /// Threads of its process.
     pub threads: Option<u64>,
-}
-
-impl From<wire::Totals> for TotalsRow {
-    fn from(told: wire::Totals) -> TotalsRow {
-        TotalsRow {
-            uptime_ms: told.uptime_ms,
-            dispatches: told.dispatches,
-            run_ns: told.run_ns,
-            cpus: told.cpus,
-            context_switches: told.context_switches,
-            forks: told.forks,
-            interrupts: told.interrupts,
-            soft_interrupts: told.soft_interrupts,
-            timers: told.timers,
-            busy_ticks: told.busy_ticks,
-            interrupt_ticks: told.interrupt_ticks,
-            steal_ticks: told.steal_ticks,
-            tasks: told.tasks,
-            rest_dispatches: told.rest_dispatches,
-            scan_us: told.scan_us,
-        }
-    }
 }
 
 impl From<wire::Task> for TaskRow {

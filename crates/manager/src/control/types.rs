@@ -8,14 +8,15 @@ use std::fmt;
 
 use policy::arbiter::Clause;
 use policy::ksm::Phase;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Passed, Scanned};
 use crate::config::Share;
 
 /// A question, or an order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Ask {
     /// The guests.
     Ps,
@@ -24,6 +25,7 @@ pub enum Ask {
         /// Its name or UUID.
         guest: String,
         /// What is changed.
+        #[serde(flatten)]
         change: Change,
     },
     /// Free memory for somebody who is about to start. The answer comes when it is there, or when
@@ -53,7 +55,8 @@ pub enum Ask {
     },
     /// What happened in the last second.
     Interval {
-        /// Whose processes are told of: they are most of the answer.
+        /// Whose processes are in the answer: they are most of it.
+        #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
     /// The manager itself.
@@ -63,7 +66,8 @@ pub enum Ask {
 }
 
 /// Whose processes are wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "serde_json::Value")]
 pub enum Whose {
     /// Those of all guests.
     Everybody,
@@ -73,21 +77,42 @@ pub enum Whose {
     Guest(String),
 }
 
+impl Whose {
+    fn is_everybody(&self) -> bool {
+        *self == Whose::Everybody
+    }
+}
+
+impl From<Whose> for serde_json::Value {
+    fn from(whose: Whose) -> serde_json::Value {
+        match whose {
+            Whose::Everybody => true.into(),
+            Whose::Nobody => false.into(),
+            Whose::Guest(guest) => guest.into(),
+        }
+    }
+}
+
 /// A change of what a guest is entitled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "what", content = "value", rename_all = "kebab-case")]
 pub enum Change {
     /// It never gets less.
-    Min(Share),
+    Min(#[serde(serialize_with = "as_text")] Share),
     /// It never gets more.
-    Max(Share),
+    Max(#[serde(serialize_with = "as_text")] Share),
     /// Its weight.
     Shares(u32),
     /// It has this much.
-    Pin(Share),
+    Pin(#[serde(serialize_with = "as_text")] Share),
     /// It is not managed any more.
     Release,
     /// It is managed again, as its class says.
     Manage,
+}
+
+fn as_text<S: Serializer>(share: &Share, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(share)
 }
 
 /// A request that was not served.
@@ -198,19 +223,6 @@ pub struct KsmRow {
     pub profit_bytes: Option<i64>,
     /// CPU time of its thread, in percent of one core.
     pub cost_percent: Option<f64>,
-}
-
-impl From<crate::ksm::Status> for KsmRow {
-    fn from(status: crate::ksm::Status) -> KsmRow {
-        KsmRow {
-            driven: status.is_driven,
-            runs: status.runs,
-            phase: status.phase,
-            gain_bytes: status.gain.map(|gain| gain.0),
-            profit_bytes: status.profit_bytes,
-            cost_percent: status.cost_permille.map(|permille| permille as f64 / 10.0),
-        }
-    }
 }
 
 /// A guest. Its texts come from outside: escape them before they are shown.

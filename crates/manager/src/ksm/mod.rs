@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 use counters::{Bytes, KsmCounters, Pages};
 use hypervisor::KsmFiles;
-use policy::ksm::{Phase, Sample, Settings};
+use policy::ksm::{Sample, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::config::KsmMode;
+use crate::control::KsmRow;
 
 /// The settings as they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,38 +28,6 @@ impl Saved {
     pub fn put_back(&self, root: &Path) -> Vec<(PathBuf, io::Error)> {
         KsmFiles::at(root).put_back(&self.0)
     }
-}
-
-/// What there is to say about KSM in `ps` and `status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Whether we drive it.
-    pub is_driven: bool,
-    /// How hard it looks; `None` where we do not drive it.
-    pub phase: Option<Phase>,
-    /// Whether it scans, as the kernel says.
-    pub runs: Option<bool>,
-    /// Memory that needs no place of its own any more.
-    pub gain: Option<Bytes>,
-    /// That without what KSM keeps for itself, where the kernel counts it.
-    pub profit_bytes: Option<i64>,
-    /// CPU time of its thread over the last seconds, in thousandths of a core.
-    pub cost_permille: Option<u64>,
-}
-
-/// What the host and its guests are like, for a decision about KSM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Around {
-    /// Guests that are there.
-    pub guests: usize,
-    /// Guests that have ever come.
-    pub arrivals: u64,
-    /// Free memory of the host.
-    pub available: Bytes,
-    /// The free memory that the host is to have.
-    pub set_point: Bytes,
-    /// How far it may be missed.
-    pub hysteresis: Bytes,
 }
 
 /// KSM of this host.
@@ -140,22 +109,19 @@ impl Ksm {
         self.note.take()
     }
 
-    /// Reads the counters and tells the kernel what to do. Once a second is often enough.
-    pub fn turn(&mut self, around: &Around, now_ms: u64) {
+    /// Reads the counters. Once a second is often enough.
+    pub fn read(&mut self, now_ms: u64) -> KsmCounters {
         self.counters = self.files.counters();
         self.count_cost(now_ms);
+        self.counters
+    }
+
+    /// Tells the kernel what to do, if we drive it.
+    pub fn drive(&mut self, sample: &Sample, now_ms: u64) {
         if !self.is_driven || self.is_changed_by_another() {
             return;
         }
-        let sample = Sample {
-            guests: around.guests,
-            arrivals: around.arrivals,
-            available: around.available,
-            set_point: around.set_point,
-            hysteresis: around.hysteresis,
-            counters: self.counters,
-        };
-        let Some(settings) = self.step.step(&sample, now_ms) else { return };
+        let Some(settings) = self.step.step(sample, now_ms) else { return };
         if settings.runs {
             self.write("pages_to_scan", &settings.pages_to_scan.to_string());
             self.write("sleep_millisecs", &settings.sleep_ms.to_string());
@@ -169,16 +135,15 @@ impl Ksm {
         self.counters.pages_sharing.map(Pages::bytes)
     }
 
-    /// Gain beside cost.
-    pub fn status(&self) -> Status {
-        let gain = self.gain();
-        Status {
-            is_driven: self.is_driven,
+    /// Gain beside cost, for `ps` and `status`.
+    pub fn row(&self) -> KsmRow {
+        KsmRow {
+            driven: self.is_driven,
             phase: self.is_driven.then(|| self.step.phase()),
             runs: self.files.run().map(|run| run == 1),
-            gain,
+            gain_bytes: self.gain().map(|gain| gain.0),
             profit_bytes: self.counters.general_profit_bytes,
-            cost_permille: self.cost_permille,
+            cost_percent: self.cost_permille.map(|permille| permille as f64 / 10.0),
         }
     }
 

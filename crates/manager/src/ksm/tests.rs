@@ -1,15 +1,20 @@
 use super::*;
 use crate::control::scratch::Scratch;
+use policy::ksm::Phase;
 
 const DIR: &str = "sys/kernel/mm/ksm";
 
-const AROUND: Around = Around {
-    guests: 8,
-    arrivals: 8,
-    available: Bytes::mib(500),
-    set_point: Bytes::mib(1000),
-    hysteresis: Bytes::mib(100),
-};
+fn turn(ksm: &mut Ksm, now_ms: u64) {
+    let sample = Sample {
+        guests: 8,
+        arrivals: 8,
+        available: Bytes::mib(500),
+        set_point: Bytes::mib(1000),
+        hysteresis: Bytes::mib(100),
+        counters: ksm.read(now_ms),
+    };
+    ksm.drive(&sample, now_ms);
+}
 
 fn tree() -> Scratch {
     let tree = Scratch::new();
@@ -45,13 +50,13 @@ fn it_is_driven_and_put_back_as_it_was_found() {
     let tree = tree();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     assert_eq!(ksm.take_note(), None);
-    ksm.turn(&AROUND, 0);
+    turn(&mut ksm, 0);
     assert_eq!(driven(&tree)[0], "none");
     assert_eq!(driven(&tree)[3], "1");
-    let status = ksm.status();
-    assert_eq!(status.phase, Some(Phase::Hard));
-    assert_eq!(status.gain, Some(Bytes::mib(2)));
-    assert_eq!((status.runs, status.profit_bytes), (Some(true), Some(-4096)));
+    let row = ksm.row();
+    assert_eq!(row.phase, Some(Phase::Hard));
+    assert_eq!(row.gain_bytes, Some(2 << 20));
+    assert_eq!((row.runs, row.profit_bytes), (Some(true), Some(-4096)));
     assert!(ksm.restore().is_empty());
     assert_eq!(driven(&tree), ["scan-time", "77", "200", "0"]);
 }
@@ -73,10 +78,10 @@ fn what_was_saved_survives_the_way_to_the_keeper_and_names_no_other_file() {
 fn cost_is_that_of_the_kernels_own_thread() {
     let tree = tree();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Leave);
-    ksm.turn(&AROUND, 0);
+    turn(&mut ksm, 0);
     tree.file("proc/41/schedstat", "2120000000 5 5\n");
-    ksm.turn(&AROUND, 20_000);
-    assert_eq!(ksm.status().cost_permille, Some(100));
+    turn(&mut ksm, 20_000);
+    assert_eq!(ksm.row().cost_percent, Some(10.0));
     assert_eq!(driven(&tree)[3], "0\n", "left alone");
     assert!(ksm.saved().is_none());
 }
@@ -85,12 +90,12 @@ fn cost_is_that_of_the_kernels_own_thread() {
 fn another_program_that_drives_it_has_it() {
     let tree = tree();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
-    ksm.turn(&AROUND, 0);
+    turn(&mut ksm, 0);
     tree.file(&format!("{DIR}/pages_to_scan"), "5000\n");
-    ksm.turn(&AROUND, 1000);
+    turn(&mut ksm, 1000);
     assert!(ksm.take_note().unwrap().contains("Another program"));
     assert_eq!(ksm.take_note(), None, "said once");
-    assert_eq!((ksm.status().is_driven, ksm.status().phase), (false, None));
+    assert_eq!((ksm.row().driven, ksm.row().phase), (false, None));
     ksm.restore();
     assert_eq!(tree.read(&format!("{DIR}/pages_to_scan")), "5000\n");
 }
@@ -100,8 +105,8 @@ fn a_kernel_without_it_is_said_once() {
     let tree = Scratch::new();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     assert!(ksm.take_note().unwrap().contains("no KSM"));
-    ksm.turn(&AROUND, 0);
+    turn(&mut ksm, 0);
     assert_eq!(ksm.take_note(), None);
-    let status = ksm.status();
-    assert_eq!((status.runs, status.gain, status.cost_permille), (None, None, None));
+    let row = ksm.row();
+    assert_eq!((row.runs, row.gain_bytes, row.cost_percent), (None, None, None));
 }

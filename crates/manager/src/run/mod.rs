@@ -15,15 +15,15 @@ mod perform;
 pub use parts::{Options, Parts, Signals, Turn};
 
 use crate::Error;
-use crate::answers::{self, OwnFigures, View};
+use crate::answers::{self, View};
 use crate::attach::Attachments;
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
-use crate::control::{Answer, Ask, Asked, Failure, Server};
+use crate::control::{Answer, Ask, Asked, Failure, JournalRow, Server, Status};
 use crate::effect::{Effect, Now};
 use crate::guests::{Entitlement, GuestEvent, Guests};
 use crate::journal::JournalWriter;
-use crate::ksm::{Around, Ksm};
+use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::{HostMeter, MachineReader};
 use crate::memory::{Memory, MemoryEvent, Schedule};
@@ -36,6 +36,7 @@ use crate::sources::Sources;
 use crate::world::World;
 use counters::Bytes;
 use hypervisor::{Event, Id};
+use policy::ksm;
 use reactor::{PollFlags, PollSet, Ready};
 use std::path::PathBuf;
 
@@ -230,10 +231,7 @@ impl Manager {
         let to = Return { client, id };
         let answer = match ask {
             Ask::Ps => Ok(Answer::Ps(answers::ps(&self.view(now)))),
-            Ask::Status => {
-                let status = answers::status(&self.view(now), self.own_figures(now));
-                Ok(Answer::Status(Box::new(status)))
-            }
+            Ask::Status => Ok(Answer::Status(Box::new(self.status(now)))),
             Ask::Inputs { guest } => answers::inputs(&self.view(now), &guest).map(Answer::Inputs),
             Ask::Interval { processes } => match &self.devices.monitor {
                 Some(monitor) => monitor.passed(&processes),
@@ -258,24 +256,31 @@ impl Manager {
     }
 
     fn view(&self, now: Now) -> View<'_> {
-        View { world: world!(self), memory: &self.memory, ksm: self.devices.ksm.status(), now }
+        View { world: world!(self), memory: &self.memory, ksm: self.devices.ksm.row(), now }
     }
 
-    fn own_figures(&self, now: Now) -> OwnFigures<'_> {
+    fn status(&self, now: Now) -> Status {
         let Devices { sources, control, journal, lease, .. } = &self.devices;
         let of = |source: usize| self.guests.iter().filter(|g| g.source == source).count();
-        OwnFigures {
-            is_dry_run: self.run.options.dry_run,
-            uptime_ms: now.ms.saturating_sub(self.run.start_ms),
-            cpu_ms: self.run.clock.cpu_ms(),
-            config: self.run.config_path.as_deref(),
+        let uptime_ms = now.ms.saturating_sub(self.run.start_ms);
+        let cpu_percent = self.run.clock.cpu_ms() as f64 / uptime_ms.max(1) as f64 * 100.0;
+        let (passes, pass_us) = self.schedule.count_and_cost();
+        let (waiting, lost) = journal.waiting_and_lost();
+        let own = Status {
+            dry_run: self.run.options.dry_run,
+            uptime_ms,
+            config: self.run.config_path.as_ref().map(|path| path.display().to_string()),
             sources: sources.rows(of),
-            troubles: sources.troubles(),
             lease: lease.row(),
-            journal: journal.waiting_and_lost(),
-            passes: self.schedule.count_and_cost(),
+            journal: JournalRow { waiting, lost, ..JournalRow::default() },
+            passes,
+            pass_us,
+            cpu_percent: Some(cpu_percent),
             clients: control.clients(),
-        }
+            troubles: sources.troubles(),
+            ..Status::default()
+        };
+        answers::status(&self.view(now), own)
     }
 
     fn tell_guests(&mut self, event: GuestEvent, now: Now) {
@@ -346,10 +351,10 @@ impl Manager {
 
     /// What is done once a second.
     fn slow(&mut self, now: Now) {
-        let around = self.around();
+        let sample = self.ksm_sample(now);
         let Devices { lease, ksm, .. } = &mut self.devices;
         lease.beat(now.ms);
-        ksm.turn(&around, now.ms);
+        ksm.drive(&sample, now.ms);
         let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
         let complaints = complaints.map(Effect::Complain).collect();
         self.perform(complaints, now);
@@ -370,14 +375,15 @@ impl Manager {
     }
 
     /// What a decision about KSM depends on.
-    fn around(&self) -> Around {
+    fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
         let plan = self.memory.engine().config;
-        Around {
+        ksm::Sample {
             guests: self.guests.len(),
             arrivals: self.guests.arrivals(),
             available: self.host.machine().map_or(Bytes::ZERO, |machine| machine.available),
             set_point: plan.set_point,
             hysteresis: plan.hysteresis,
+            counters: self.devices.ksm.read(now.ms),
         }
     }
 

@@ -5,7 +5,7 @@
 //! task's share of it by CPU time (`host_ms`), and what would not have been used without the
 //! task (`saves_ms`): its own time, and its share by wake-ups of what no task used.
 
-use manager::control::{HostSide, Scanned, TaskRow, TotalsRow};
+use manager::control::{HostSide, Scanned, TaskRow, Totals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -187,9 +187,8 @@ impl Wakers {
         let ms = |ns: u64| ns as f64 / NS_A_MS * minute;
         let host =
             |field: fn(&HostSide) -> Option<u64>| grown(field(&first.host), field(&second.host));
-        let guest = |field: fn(&TotalsRow) -> Option<u64>| {
-            grown(field(&first.totals), field(&second.totals))
-        };
+        let guest =
+            |field: fn(&Totals) -> Option<u64>| grown(field(&first.totals), field(&second.totals));
         let vcpu_ns = host(|side| side.vcpu_run_ns);
         self.wakes_a_minute = count(total);
         self.own_ms_a_minute = run_ns.map(ms);
@@ -229,7 +228,7 @@ impl Wakers {
 
 /// Dispatches of all tasks, and whether the kernel counted them. A CPU that came or went takes
 /// its counts with it.
-fn total(first: &TotalsRow, second: &TotalsRow, known: u64) -> (u64, bool) {
+fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     let counted = grown(first.dispatches, second.dispatches);
     match counted.filter(|_| first.cpus == second.cpus) {
         Some(total) => (total.max(known), true),
@@ -241,7 +240,7 @@ fn total(first: &TotalsRow, second: &TotalsRow, known: u64) -> (u64, bool) {
 }
 
 /// Nanoseconds that all tasks ran, interrupts left out where the kernel tells them apart.
-fn own_run_ns(first: &TotalsRow, second: &TotalsRow) -> Option<u64> {
+fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
     exact.or_else(|| {
         let ticks = grown(first.busy_ticks, second.busy_ticks)?;
@@ -383,13 +382,13 @@ mod tests {
             sequence,
             previous: sequence - 1,
             tasks,
-            totals: TotalsRow {
+            totals: Totals {
                 uptime_ms: Some(at_ms),
                 dispatches: Some(total),
                 run_ns: Some(run_ms * 1_000_000),
                 cpus: Some(1),
                 rest_dispatches: Some(0),
-                ..TotalsRow::default()
+                ..Totals::default()
             },
             host: HostSide {
                 vcpu_run_ns: Some(run_ms * 3_000_000),
