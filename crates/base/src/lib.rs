@@ -1,6 +1,6 @@
 //! What every crate writes and reads the same way: units, sizes and durations, patterns of
-//! names, near names, text that is safe for a terminal or a page, tables, days of the calendar,
-//! and errors with their causes.
+//! names, near names, text that is safe for a terminal or a page, tables, medians, days of the
+//! calendar, and errors with their causes.
 //!
 //! Nothing here does I/O, reads a clock or knows of guests.
 
@@ -18,6 +18,7 @@ mod plain;
 mod quantity;
 mod rng;
 mod size;
+mod spread;
 mod table;
 mod units;
 
@@ -28,6 +29,7 @@ pub use plain::{clip, is_plain, plain};
 pub use quantity::{Bad, Kind, thousandths};
 pub use rng::Rng;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
+pub use spread::Spread;
 pub use table::{Column, Table, left, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
 

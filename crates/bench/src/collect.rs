@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::meter;
 use crate::scratch::Scratch;
 use crate::subject::Subject;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use base::Rng;
 use collect::{Care, Collector, Known, Sketch};
 use hypervisor::ProcessId;
@@ -92,16 +92,16 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let scratch = Scratch::new("collect")?;
     let recorder = Recorder::new(scratch.path(), Keep::USUAL);
     let (recorded, _) = measure(&known, Care::AsIfAwake, Some(recorder))?;
-    let figure = |value| Figure { value, digits: 3, unit: " % of a CPU" };
+    let percent = |value| figure(value, 3, " % of a CPU");
     let note = format!(
         "{ROUNDS} rounds a second apart; processes of {THREADS_EACH} threads, {VCPUS} of them \
          virtual CPUs; {files} files stay open"
     );
     Ok(vec![
-        Row::promised("collecting, 100 guests at 1 s, all run", figure(awake), CPU_PERCENT)
+        Row::promised("collecting, 100 guests at 1 s, all run", percent(awake), CPU_PERCENT)
             .note(&note),
-        Row::promised("collecting, 100 guests at 1 s, all sleep", figure(asleep), CPU_PERCENT),
-        Row::promised("the same, all run, and recording", figure(recorded), CPU_PERCENT)
+        Row::promised("collecting, 100 guests at 1 s, all sleep", percent(asleep), CPU_PERCENT),
+        Row::promised("the same, all run, and recording", percent(recorded), CPU_PERCENT)
             .note("a minute's rows for every thirty seconds; on the disk of temporary files"),
     ])
 }

@@ -13,7 +13,7 @@
 use crate::clock::now;
 use crate::error::Error;
 use crate::scratch::Scratch;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use model::Moment;
 use procfs::parse::task::{StatField, TaskStat};
 use sim::day::Day;
@@ -61,9 +61,9 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
         let found = std::fs::metadata(&path).map_err(|source| Error::file(&path, source))?;
         Ok(found.len() as f64 / 1e6)
     };
-    let raw = Figure { value: megabytes("raw.db")?, digits: 1, unit: " MB" };
-    let size = Figure { value: megabytes("2026-11-21.db")?, digits: 1, unit: " MB" };
-    let month = Figure { value: megabytes("2026-11.db")?, digits: 1, unit: " MB" };
+    let raw = figure(megabytes("raw.db")?, 1, " MB");
+    let size = figure(megabytes("2026-11-21.db")?, 1, " MB");
+    let month = figure(megabytes("2026-11.db")?, 1, " MB");
     let most = Keep::USUAL.raw_bytes as f64 / 1e6;
     let mut found = vec![
         Row::promised("a day of 100 guests, by the minute", size, SIZE_MB)
@@ -128,7 +128,7 @@ fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
         all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let Some(slowest) = all.first() else { continue };
         let sum: f64 = all.iter().map(|took| took.seconds).sum();
-        let figure = Figure { value: slowest.seconds, digits: 2, unit: " s" };
+        let figure = figure(slowest.seconds, 2, " s");
         let name = match step {
             None => "the slowest report over it",
             Some(_) => "the slowest by the minute",

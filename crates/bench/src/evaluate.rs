@@ -2,8 +2,8 @@
 
 use crate::clock::now;
 use crate::error::Error;
-use crate::stats::summary;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
+use base::Spread;
 use counters::{Counter, CpuField, History, Pages};
 use policy::guest::{Clause, Cpus, Decision, World, step};
 use rules::{Machine, Program};
@@ -28,7 +28,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let (evaluation, note) = micros(TURNS, || {
         black_box(step(black_box(&program), black_box(&history), black_box(world)));
     })?;
-    let figure = Figure { value: evaluation, digits: 2, unit: " µs" };
+    let figure = figure(evaluation, 2, " µs");
     let evaluation = Row::promised("evaluation of the default preset", figure, 2.0).note(&note);
     let (start, note) = micros(TURNS / 20, || {
         black_box(compile(black_box(&text)).is_ok());
@@ -48,8 +48,8 @@ fn micros(turns: u32, mut turn: impl FnMut()) -> Result<(f64, String), Error> {
     // The first one meets cold caches.
     batch();
     let times = (0..BATCHES).map(|_| batch().as_secs_f64() * 1e6 / f64::from(turns));
-    let all = summary(times).ok_or(Error::Preset("takes no time"))?;
-    let note = format!("median of {BATCHES} batches; the fastest: {:.2} µs", all.least);
+    let all = Spread::of(times).ok_or(Error::Preset("takes no time"))?;
+    let note = format!("median of {BATCHES} batches; the fastest: {:.2} µs", all.low);
     Ok((all.median, note))
 }
 

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::meter::{self, Used};
 use crate::scratch::write;
 use crate::soak;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use counters::Bytes;
 use farm::config::Limits;
 use farm::fleet::{Event, Fleet, Floor};
@@ -183,10 +183,6 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let row = Row::promised("all of them are gone", figure(down_s, 2, " s"), DOWN_S);
     rows.push(left.iter().fold(row, |row, note| row.note(note)));
     Ok(rows)
-}
-
-fn figure(value: f64, digits: usize, unit: &'static str) -> Figure {
-    Figure { value, digits, unit }
 }
 
 fn web_spec(guest_dir: &Path, cache: &Cache) -> Result<GuestSpec, Error> {

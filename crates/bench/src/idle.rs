@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::meter::{self, Used};
 use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,6 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let seconds = window.as_secs_f64();
     let each = |count: u64| count as f64 / seconds / f64::from(guests);
     let percent = |ns: u64| ns as f64 / 1e7 / seconds;
-    let figure = |value, digits, unit| Figure { value, digits, unit };
     // Not dispatches, which also count what others on this machine push off the CPU.
     let ratio = managed.sleeps as f64 / (alone.sleeps as f64).max(1.0);
     let cpu = percent(manager.cpu_ns);

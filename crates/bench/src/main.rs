@@ -28,7 +28,6 @@ mod scene;
 mod scratch;
 mod sizes;
 mod soak;
-mod stats;
 mod subject;
 mod sys;
 mod table;

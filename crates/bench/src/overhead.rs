@@ -15,9 +15,9 @@ use crate::error::Error;
 use crate::meter::Used;
 use crate::original;
 use crate::scene::Scene;
-use crate::stats::{Summary, summary};
 use crate::subject::Subject;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
+use base::Spread;
 use plug::Cpus;
 use procfs::Root;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
         let why = "ORIGINAL does not say where IBM's cpuplugd is";
         rows.push(Row::skipped("CPU time against the original", why));
     }
-    let resident = Figure { value: subjects[0].resident_kib()? as f64, digits: 0, unit: " KiB" };
+    let resident = figure(subjects[0].resident_kib()? as f64, 0, " KiB");
     let mut memory = vec![Row::promised("resident memory, x86_64", resident, RESIDENT_KIB)];
     for (name, place, at_most) in started {
         let title = format!("CPU time against {name}");
@@ -147,20 +147,20 @@ fn watch(subjects: &mut [Subject], start: Instant, windows: u64) -> Result<Vec<V
 /// The daemon's CPU time over that of another, by windows.
 fn ratio(name: &str, windows: &[Vec<Used>], other: usize, at_most: f64) -> Result<Row, Error> {
     let of = |value: &dyn Fn(&[Used]) -> f64| {
-        summary(windows.iter().map(|window| value(window)))
+        Spread::of(windows.iter().map(|window| value(window)))
             .ok_or_else(|| Error::Content { path: "schedstat".into(), what: "time on a CPU" })
     };
     let micros = |index: usize| {
         of(&move |window: &[Used]| window[index].cpu_ns as f64 / 1e3 / WINDOW_S as f64)
     };
-    let Summary { median, least, most, count } =
+    let Spread { median, low, high, count } =
         of(&|window| window[0].cpu_ns as f64 / window[other].cpu_ns as f64)?;
     let (ours, theirs) = (micros(0)?, micros(other)?);
-    Ok(Row::promised(name, Figure { value: median, digits: 2, unit: "x" }, at_most)
-        .note(&format!("median of {count} windows of {WINDOW_S} s, from {least:.2}x to {most:.2}x"))
+    Ok(Row::promised(name, figure(median, 2, "x"), at_most)
+        .note(&format!("median of {count} windows of {WINDOW_S} s, from {low:.2}x to {high:.2}x"))
         .note(&format!(
             "an interval: the daemon {:.0} µs ({:.0}-{:.0}), the other {:.0} µs ({:.0}-{:.0})",
-            ours.median, ours.least, ours.most, theirs.median, theirs.least, theirs.most
+            ours.median, ours.low, ours.high, theirs.median, theirs.low, theirs.high
         )))
 }
 
@@ -174,7 +174,7 @@ fn wake_ups(windows: &[Vec<Used>]) -> Row {
     let bare = sum(1, |used| used.sleeps);
     Row::promised(
         "wake-ups an interval, --pace fixed",
-        Figure { value, digits: 2, unit: "" },
+        figure(value, 2, ""),
         WAKE_UPS,
     )
     .note(&format!(

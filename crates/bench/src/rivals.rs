@@ -2,8 +2,8 @@
 
 use crate::clock::now;
 use crate::error::Error;
-use crate::stats::summary;
-use crate::table::{Figure, Row};
+use crate::table::{Figure, Row, figure};
+use base::Spread;
 use policy::arbiter::RuleVerdicts;
 use sim::figures::{self, Kept, Moved};
 use sim::policies::{Mom, Nobody, Ours, Policy, Proxmox};
@@ -53,14 +53,11 @@ fn text(Figure { value, digits, unit }: Figure) -> String {
 }
 
 fn table() -> Vec<Row> {
-    let seconds = |ms: &Option<u64>| Figure {
-        value: ms.map_or(f64::INFINITY, |ms| ms as f64 / 1000.0),
-        digits: 1,
-        unit: " s",
-    };
-    let percent = |permille: u64| Figure { value: permille as f64 / 10.0, digits: 1, unit: " %" };
-    let gib = |kib: u64| Figure { value: kib as f64 / GIB_KIB, digits: 1, unit: " GiB" };
-    let plain = |count: u64| Figure { value: count as f64, digits: 0, unit: "" };
+    let seconds =
+        |ms: &Option<u64>| figure(ms.map_or(f64::INFINITY, |ms| ms as f64 / 1000.0), 1, " s");
+    let percent = |permille: u64| figure(permille as f64 / 10.0, 1, " %");
+    let gib = |kib: u64| figure(kib as f64 / GIB_KIB, 1, " GiB");
+    let plain = |count: u64| figure(count as f64, 0, "");
     let kept = each(figures::caches);
     let moved = each(figures::hoarder);
     let cold = kept[0].cold_kib;
@@ -89,7 +86,7 @@ fn table() -> Vec<Row> {
             "reversals a guest an hour, steady load",
             &each(figures::reversals),
             1.0,
-            |hundredths| Figure { value: *hundredths as f64 / 100.0, digits: 2, unit: "" },
+            |hundredths| figure(*hundredths as f64 / 100.0, 2, ""),
         ),
     ]
 }
@@ -116,12 +113,12 @@ fn cost(count: u64) -> Result<[Row; 2], Error> {
         }
         (now() - before).as_secs_f64() * 1e6 / ROUNDS as f64
     });
-    let all = summary(times).ok_or(Error::Preset("takes no time"))?;
-    let each = Figure { value: all.median / count as f64, digits: 2, unit: " µs" };
-    let pass = Figure { value: all.median / 1000.0, digits: 2, unit: " ms" };
+    let all = Spread::of(times).ok_or(Error::Preset("takes no time"))?;
+    let each = figure(all.median / count as f64, 2, " µs");
+    let pass = figure(all.median / 1000.0, 2, " ms");
     let note = format!(
         "median of {BATCHES} batches of {ROUNDS} passes; the fastest: {:.0} µs a pass",
-        all.least
+        all.low
     );
     Ok([
         Row::promised(&format!("arbiter, {count} guests: a guest a pass"), each, 50.0).note(&note),

@@ -10,7 +10,7 @@ use crate::meter;
 use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
 use crate::sys;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -46,11 +46,11 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     bare.sort_unstable_by(f64::total_cmp);
     let middle = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or(f64::NAN);
     let (scan, bare) = (middle(&scans) * 100.0, middle(&bare) * 100.0);
-    let figure = |value| Figure { value, digits: 0, unit: " us of CPU" };
+    let micros = |value| figure(value, 0, " us of CPU");
     Ok(vec![
-        Row::promised("who runs here: 100 tasks", figure(scan), SCAN_US)
+        Row::promised("who runs here: 100 tasks", micros(scan), SCAN_US)
             .note(&format!("{tasks} tasks; the middle of {ANSWERS} answers, {APART:?} apart")),
-        Row::plain("bare reads of their schedstat", &figure(bare).text())
+        Row::plain("bare reads of their schedstat", &micros(bare).text())
             .note(&format!("the daemon takes {:.2} times as long", scan / bare)),
     ])
 }

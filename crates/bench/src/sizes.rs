@@ -1,7 +1,7 @@
 //! The size of the daemon's file, which a guest keeps on its disk or in its memory.
 
 use crate::error::Error;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use std::path::Path;
 
 /// The most that one may have.
@@ -14,7 +14,7 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
         .map(|arch| {
             let path = guest_dir.join(arch).join("pinheadd");
             let found = std::fs::metadata(&path).map_err(|e| Error::file(&path, e))?;
-            let figure = Figure { value: found.len() as f64, digits: 0, unit: " bytes" };
+            let figure = figure(found.len() as f64, 0, " bytes");
             Ok(Row::promised(&format!("binary, {arch}"), figure, PROMISE_BYTES))
         })
         .collect()

@@ -7,8 +7,7 @@
 
 use crate::args;
 use crate::error::Error;
-use crate::stats::summary;
-use base::chain;
+use base::{Spread, chain};
 use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,8 +53,8 @@ pub fn run() -> Result<ExitCode, Error> {
         println!("{count} guests of {arch}, {} CPUs each, {} at a time", plan.cpus, plan.at_once);
         let outcome = plan.boot_all(arch, &image, count);
         let Outcome { seconds, failures } = &outcome;
-        let times = summary(seconds.iter().copied()).map_or_else(String::new, |times| {
-            let (least, middle, most) = (times.least, times.median, times.most);
+        let times = Spread::of(seconds.iter().copied()).map_or_else(String::new, |times| {
+            let (least, middle, most) = (times.low, times.median, times.high);
             format!("; ready after {least:.1}, {middle:.1} (median), {most:.1} s")
         });
         println!("{arch}: {} up, {} failed{times}", seconds.len(), failures.len());

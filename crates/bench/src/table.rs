@@ -3,28 +3,17 @@
 use crate::error::Error;
 use base::{chain, left, right};
 
-/// How a figure stands to its promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Pass,
-    Miss,
-    /// Nothing was promised.
-    None,
-    /// It was not asked for.
-    Skipped,
-    /// It could not be measured.
-    Failed,
-}
-
-impl Verdict {
-    fn text(self) -> &'static str {
-        match self {
-            Verdict::Pass => "PASS",
-            Verdict::Miss => "MISS",
-            Verdict::None => "-",
-            Verdict::Skipped => "skip",
-            Verdict::Failed => "FAIL",
-        }
+base::named! {
+    /// How a figure stands to its promise.
+    pub enum Verdict {
+        Pass = "PASS",
+        Miss = "MISS",
+        /// Nothing was promised.
+        None = "-",
+        /// It was not asked for.
+        Skipped = "skip",
+        /// It could not be measured.
+        Failed = "FAIL",
     }
 }
 
@@ -47,6 +36,11 @@ pub struct Figure {
     pub digits: usize,
     /// What stands after it.
     pub unit: &'static str,
+}
+
+/// A figure with so many digits after the point.
+pub fn figure(value: f64, digits: usize, unit: &'static str) -> Figure {
+    Figure { value, digits, unit }
 }
 
 impl Figure {
@@ -123,7 +117,7 @@ impl Table {
     pub fn text(&self) -> String {
         let mut table = base::Table::new(&[left(""), right(""), right(""), left("")]);
         for row in &self.rows {
-            table.row([&*row.name, &row.value, &row.promise, row.verdict.text()]);
+            table.row([&*row.name, &row.value, &row.promise, row.verdict.name()]);
             row.notes.iter().for_each(|note| table.note(&format!("    {note}")));
         }
         table.text()

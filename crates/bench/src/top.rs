@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::sys;
-use crate::table::{Figure, Row};
+use crate::table::{Row, figure};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, HostRow, KsmRow, Passed, Ps};
 use manager::control::{SizeAction, decode_request, encode_answer};
 use model::{GuestField as G, GuestIdentity, Interval, Over};
@@ -54,7 +54,7 @@ fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Er
     let used = top.subject.used()? - before;
     let asked = manager.asked() - asked;
     let cpu = used.cpu_ns as f64 / took.as_nanos() as f64 * 100.0;
-    let figure = Figure { value: cpu, digits: 2, unit: " %" };
+    let figure = figure(cpu, 2, " %");
     let name = format!("`pinhead top` of {GUESTS} guests, {screen}");
     Ok(Row::promised(&name, figure, CPU_PERCENT).note(&format!(
         "of one core, in {seconds} s; it asked {asked} times, {:.1} ms each",

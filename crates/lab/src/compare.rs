@@ -1,14 +1,16 @@
 //! Two results beside each other: each measure of the one against the same of the other.
 
+use crate::Outcome;
 use crate::view::{Table, figure};
-use crate::{Outcome, Spread};
+use base::Spread;
 
 /// The table of what both have, and a note on what only one has.
 pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     let (in_a, in_b) = (keys(a), keys(b));
     let mut rows = Vec::new();
     for key in in_a.iter().filter(|key| in_b.contains(key)) {
-        let of = |outcome: &Outcome| outcome.spread(&key.case, &key.phase, &key.measure);
+        let [case, phase, measure, unit] = *key;
+        let of = |outcome: &Outcome| outcome.spread(case, phase, measure);
         let (Some(left), Some(right)) = (of(a), of(b)) else { continue };
         let ratio = match left.median {
             0.0 => "-".to_owned(),
@@ -16,8 +18,8 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
         };
         let apart = left.low > right.high || right.low > left.high;
         rows.push(vec![
-            format!("{}: {}: {}", key.case, key.phase, key.measure),
-            key.unit.clone(),
+            format!("{case}: {phase}: {measure}"),
+            unit.to_owned(),
             shown(&left),
             shown(&right),
             ratio,
@@ -39,26 +41,15 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     Table::new(&title, &heads, rows, note.trim())
 }
 
-/// What a measure is told by.
-#[derive(PartialEq)]
-struct Key {
-    case: String,
-    phase: String,
-    measure: String,
-    unit: String,
-}
+/// What a measure is told by: case, phase, name and unit.
+type Key<'a> = [&'a str; 4];
 
-fn keys(outcome: &Outcome) -> Vec<Key> {
+fn keys(outcome: &Outcome) -> Vec<Key<'_>> {
     let mut found = Vec::new();
     for run in &outcome.runs {
         for phase in &run.phases {
             for measure in &phase.measures {
-                let key = Key {
-                    case: run.case.clone(),
-                    phase: phase.name.clone(),
-                    measure: measure.name.clone(),
-                    unit: measure.unit.clone(),
-                };
+                let key = [run.case.as_str(), &phase.name, &measure.name, &measure.unit];
                 if !found.contains(&key) {
                     found.push(key);
                 }

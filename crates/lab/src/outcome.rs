@@ -7,7 +7,7 @@
 //! Only what was measured is in it. Ratios, spreads and verdicts are derived when it is shown, so
 //! that an old file can be looked at with newer eyes.
 
-use crate::Spread;
+use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -127,10 +127,15 @@ impl Outcome {
         self.spread(case, phase, measure).map(|spread| spread.median)
     }
 
-    /// A measure of a case against the same one of another case.
+    /// A measure of a case against the same one of another case, repetition by repetition: what
+    /// makes a whole repetition slow is then in both.
     pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
-        let (ours, base) = (self.values(case, phase, measure), self.values(base, phase, measure));
-        Spread::of_ratios(&ours, &base)
+        let base = self.values(base, phase, measure);
+        let ratio = |(repetition, value): (u32, f64)| {
+            let (_, base) = base.iter().find(|(found, _)| *found == repetition)?;
+            (*base > 0.0).then_some(value / base)
+        };
+        Spread::of(self.values(case, phase, measure).into_iter().filter_map(ratio))
     }
 
     /// The cases, in the order of their first runs.
@@ -168,21 +173,13 @@ impl Phase {
 pub struct Measures(Vec<Measure>);
 
 impl Measures {
-    /// Notes a number. What is not a number is not noted.
-    pub fn note(&mut self, name: &str, unit: &str, value: f64) {
-        if value.is_finite() {
+    /// Notes a measure; one that is no number, or not known, stays out.
+    pub fn note(&mut self, name: &str, unit: &str, value: impl Into<Option<f64>>) {
+        if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });
         }
     }
 
-    /// Notes a number if there is one.
-    pub fn note_some(&mut self, name: &str, unit: &str, value: Option<f64>) {
-        if let Some(value) = value {
-            self.note(name, unit, value);
-        }
-    }
-
-    /// All of them, in the order in which they were noted.
     pub(crate) fn into_vec(self) -> Vec<Measure> {
         self.0
     }

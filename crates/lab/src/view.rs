@@ -3,7 +3,7 @@
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
 //! print any view.
 
-use crate::Spread;
+use base::Spread;
 
 /// Everything there is to show of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,6 +142,15 @@ pub fn figure(value: f64) -> String {
         _ => 3,
     };
     format!("{value:.digits$}")
+}
+
+/// A ratio in percent.
+pub fn percent(spread: Spread) -> String {
+    let text = spread.times(100.0).text(0);
+    match text.split_once(' ') {
+        Some((median, ends)) => format!("{median} % {ends}"),
+        None => format!("{text} %"),
+    }
 }
 
 /// A cell of a table; what is missing is a hyphen.

@@ -1,51 +1,32 @@
 //! Requests counted, and their latencies.
 
 use crate::Error;
+use base::named;
 use hdrhistogram::{Counter, Histogram};
 
 /// The longest latency that is told apart: longer ones, which no timeout allows, count as a day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
-/// Why a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Nobody listens.
-    Refused,
-    /// The connection was reset.
-    Reset,
-    /// The connection ended before the answer did.
-    Closed,
-    /// It took too long.
-    Timeout,
-    /// The answer is not HTTP.
-    Malformed,
-    /// The answer is not a success: its status is neither 2xx nor 3xx.
-    Status,
-    /// This machine has no port, file or memory left for a connection: the load is too large for
-    /// it, and the server is not to blame.
-    Exhausted,
-    /// Anything else that the system says.
-    Other,
-}
-
-impl Failure {
-    /// All of them, in the order in which they are shown.
-    pub const ALL: [Failure; 8] = [
-        Failure::Refused,
-        Failure::Reset,
-        Failure::Closed,
-        Failure::Timeout,
-        Failure::Malformed,
-        Failure::Status,
-        Failure::Exhausted,
-        Failure::Other,
-    ];
-
-    /// One word.
-    pub fn name(self) -> &'static str {
-        let names =
-            ["refused", "reset", "closed", "timeout", "malformed", "status", "exhausted", "other"];
-        names[self as usize]
+named! {
+    /// Why a request failed.
+    pub enum Failure {
+        /// Nobody listens.
+        Refused = "refused",
+        /// The connection was reset.
+        Reset = "reset",
+        /// The connection ended before the answer did.
+        Closed = "closed",
+        /// It took too long.
+        Timeout = "timeout",
+        /// The answer is not HTTP.
+        Malformed = "malformed",
+        /// The answer is not a success: its status is neither 2xx nor 3xx.
+        Status = "status",
+        /// This machine has no port, file or memory left for a connection: the load is too large
+        /// for it, and the server is not to blame.
+        Exhausted = "exhausted",
+        /// Anything else that the system says.
+        Other = "other",
     }
 }
 

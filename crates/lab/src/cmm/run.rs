@@ -112,7 +112,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
                 said.first().map_or("", |text| text.trim_end())
             )));
         }
-        measures.note("transactions", "1/s", rates.iter().sum());
+        measures.note("transactions", "1/s", rates.iter().sum::<f64>());
         measures.note("the slowest guest", "1/s", rates.iter().copied().fold(f64::MAX, f64::min));
         Usage { from: &from, to: &to }.note(measures);
         note_balloon(measures, manager.as_ref())
@@ -155,7 +155,7 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
             let from = Reading::of(site.guests(), false);
             let times = job(&claimers, Job::Claim { mib, claim: Claim::Held }, CLAIM_MAX)?;
             let to = Reading::of(site.guests(), false);
-            measures.note("claim", "s", times.iter().flatten().sum());
+            measures.note("claim", "s", times.iter().flatten().sum::<f64>());
             measures.note("pages out", "", to.swap_out - from.swap_out);
             note_balloon(measures, manager.as_ref())?;
             job(&claimers, Job::Release, CLAIM_MAX)?;

@@ -1,8 +1,9 @@
 //! What a result says, beside what the study found.
 
 use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
-use crate::view::{Chart, Finding, Table, View, cell, figure};
-use crate::{Outcome, Spread, published};
+use crate::view::{Chart, Finding, Table, View, cell, figure, percent};
+use crate::{Outcome, published};
+use base::Spread;
 
 const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
     claims memory after the others have touched all of theirs and freed it: four ways to move \
@@ -52,7 +53,7 @@ fn oltp(outcome: &Outcome) -> Table {
         vec![
             way.name.to_owned(),
             of("transactions"),
-            cell(ratio.map(|spread| spread.percent())),
+            cell(ratio.map(percent)),
             of("swap in"),
             of("swap out"),
             of("left by the balloon, a guest"),

@@ -208,14 +208,14 @@ fn measured_load(
     note_usage(measures, &from, &to);
     let linux: Vec<f64> = samples.iter().filter_map(|(linux, _)| *linux).collect();
     let resident: Vec<f64> = samples.iter().map(|(_, resident)| *resident).collect();
-    measures.note_some("size, Linux view", "MiB", mean(&linux));
-    measures.note_some("size, hypervisor view", "MiB", mean(&resident));
+    measures.note("size, Linux view", "MiB", mean(&linux));
+    measures.note("size, hypervisor view", "MiB", mean(&resident));
     driven
 }
 
 fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) {
     let usage = Usage { from, to };
-    measures.note_some("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
+    measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
     let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
     measures.note("steal", "%", steal.unwrap_or(0.0) * 100.0);
 }
@@ -251,7 +251,7 @@ fn dynamic(
             1 | 3 => {
                 wait(pace.rest);
                 let reading = Reading::of(site.guests(), false);
-                measures.note_some("size, Linux view", "MiB", linux_mib(site, Some(&manager)));
+                measures.note("size, Linux view", "MiB", linux_mib(site, Some(&manager)));
                 measures.note("size, hypervisor view", "MiB", reading.resident_mib);
                 Ok(())
             }
@@ -278,7 +278,7 @@ fn steal(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), E
         let times = jobs::inside(site, of_it, &job, "/tmp", BUILD_MAX)?;
         let to = Reading::of(of_it, false);
         note_usage(measures, &from, &to);
-        measures.note("build", "s", times.iter().flatten().sum());
+        measures.note("build", "s", times.iter().flatten().sum::<f64>());
         if let (Some(before_mib), Some(after_mib)) = (before_mib, site.balloon_mib(guest)) {
             measures.note("pool grew by", "MiB", before_mib - after_mib);
         }

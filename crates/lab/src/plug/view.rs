@@ -1,8 +1,9 @@
 //! What a result says, beside the study's table.
 
 use super::{ALL, DYNAMIC, HAND, OURS, STEAL, cases, phase};
-use crate::view::{Chart, Finding, Table, View, cell, figure};
-use crate::{Outcome, Spread, published};
+use crate::view::{Chart, Finding, Table, View, cell, figure, percent};
+use crate::{Outcome, published};
+use base::Spread;
 
 const ABOUT: &str = "Two triplets and two combined servers under clients without think time. \
     Every figure is relative to the same guests sized by hand, in the same repetition. After the \
@@ -28,8 +29,8 @@ fn against(outcome: &Outcome, case: &str, measure: &str) -> Option<Spread> {
 }
 
 /// The same for a cell of a table.
-fn percent(outcome: &Outcome, case: &str, measure: &str) -> String {
-    cell(against(outcome, case, measure).map(|spread| spread.percent()))
+fn against_cell(outcome: &Outcome, case: &str, measure: &str) -> String {
+    cell(against(outcome, case, measure).map(percent))
 }
 
 /// The configurations that were run.
@@ -82,7 +83,7 @@ fn beside(outcome: &Outcome) -> Table {
         let theirs = [known.map(|row| row.throughput), known.map(|row| row.cpu), sizes.0, sizes.1];
         let mut cells = vec![case.to_owned()];
         for (measure, theirs) in MEASURES.iter().zip(theirs) {
-            cells.push(percent(outcome, case, measure));
+            cells.push(against_cell(outcome, case, measure));
             cells.push(cell(theirs.map(|percent| format!("{percent} %"))));
         }
         cells
@@ -102,7 +103,7 @@ fn beside(outcome: &Outcome) -> Table {
 
 fn intervals(outcome: &Outcome) -> Table {
     let row = |(case, interval): (&str, &str)| {
-        let shown = |measure| percent(outcome, case, measure);
+        let shown = |measure| against_cell(outcome, case, measure);
         vec![interval.to_owned(), shown("throughput"), shown("CPU"), shown("size, Linux view")]
     };
     let rows = [("memory 2", "1 s"), ("memory 9 (2 s)", "2 s"), ("memory 10 (5 s)", "5 s")];
@@ -136,6 +137,6 @@ fn dynamic(outcome: &Outcome) -> Table {
 fn chart(outcome: &Outcome) -> Chart {
     let series = MEASURES.map(|measure| (measure, measure));
     Chart::new("Percent of sizing by hand", ran(outcome), &series, |case, measure| {
-        against(outcome, case, measure).map(|spread| spread.times_100())
+        against(outcome, case, measure).map(|spread| spread.times(100.0))
     })
 }

@@ -53,12 +53,12 @@ impl Inside {
         if seconds <= 0.0 {
             return;
         }
-        measures.note_some("it swaps", "pages/s", grew(self.swapped, from.swapped));
+        measures.note("it swaps", "pages/s", grew(self.swapped, from.swapped));
         let percent = |now, then| grew(now, then).map(|us| us / 1e4);
         let memory = percent(self.memory_wait_us, from.memory_wait_us);
-        measures.note_some("its wait for memory", "%", memory);
-        measures.note_some("its wait for disks", "%", percent(self.io_wait_us, from.io_wait_us));
-        measures.note_some("it uses", "MiB", self.used_mib);
+        measures.note("its wait for memory", "%", memory);
+        measures.note("its wait for disks", "%", percent(self.io_wait_us, from.io_wait_us));
+        measures.note("it uses", "MiB", self.used_mib);
     }
 }
 

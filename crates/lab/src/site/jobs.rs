@@ -22,7 +22,7 @@ pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Err
     let outcome = load(measures, targets, ONE_BY_ONE, WIPE_MAX)?;
     for class in outcome.classes {
         let average = class.tally.latency_us().map(|l| l.average_us as f64 / 1e6);
-        measures.note_some(&format!("average of {}", class.name), "s", average);
+        measures.note(&format!("average of {}", class.name), "s", average);
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ fn note(measures: &mut Measures, outcome: &Outcome) {
     let tally = &outcome.all;
     measures.note("answered", "", tally.answered as f64);
     measures.note("failed", "", tally.failed_all() as f64);
-    measures.note_some("throughput", "1/s", outcome.requests_per_s(tally));
+    measures.note("throughput", "1/s", outcome.requests_per_s(tally));
     if let Some(latency) = tally.latency_us() {
         for (name, us) in [
             ("average", latency.average_us),

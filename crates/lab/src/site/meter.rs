@@ -114,16 +114,16 @@ impl Usage<'_> {
     /// Notes what every phase has.
     pub fn note(&self, measures: &mut Measures) {
         let percent = self.rate_each(|reading| reading.cpu_s * 100.0);
-        measures.note_some("CPU a guest", "% of a core", percent);
+        measures.note("CPU a guest", "% of a core", percent);
         let wakes = self.rate_each(|reading| reading.vcpu_dispatches * 60.0);
-        measures.note_some("wake-ups a guest", "1/min", wakes);
+        measures.note("wake-ups a guest", "1/min", wakes);
         let wakes = self.rate_each(|reading| reading.dispatches * 60.0);
-        measures.note_some("wake-ups of its QEMU", "1/min", wakes);
-        measures.note_some("T:V", "", self.t_to_v());
-        measures.note_some("host busy", "%", self.host_busy_percent());
-        measures.note_some("swap in", "pages/s", self.rate(|reading| reading.swap_in));
-        measures.note_some("swap out", "pages/s", self.rate(|reading| reading.swap_out));
-        measures.note_some("in from zram", "pages/s", self.rate(|reading| reading.zram_in));
+        measures.note("wake-ups of its QEMU", "1/min", wakes);
+        measures.note("T:V", "", self.t_to_v());
+        measures.note("host busy", "%", self.host_busy_percent());
+        measures.note("swap in", "pages/s", self.rate(|reading| reading.swap_in));
+        measures.note("swap out", "pages/s", self.rate(|reading| reading.swap_out));
+        measures.note("in from zram", "pages/s", self.rate(|reading| reading.zram_in));
         self.to.note(measures);
     }
 }
@@ -148,7 +148,7 @@ impl Reading {
         if guests > 0.0 {
             measures.note("resident a guest", "MiB", self.resident_mib / guests);
             let proportional = self.proportional_mib.map(|mib| mib / guests);
-            measures.note_some("memory a guest, shared", "MiB", proportional);
+            measures.note("memory a guest, shared", "MiB", proportional);
         }
         measures.note("in swap", "MiB", self.swapped_mib);
         measures.note("zram", "MiB", self.zram_mib);

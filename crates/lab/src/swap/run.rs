@@ -80,13 +80,13 @@ fn tar(
     });
     let to = Reading::of(&guest, false);
     let usage = Usage { from: &from, to: &to };
-    measures.note_some("its CPU", "%", usage.rate(|reading| reading.vcpu_s * 100.0));
-    measures.note_some("its CPU wait", "%", usage.rate(|reading| reading.steal_s * 100.0));
+    measures.note("its CPU", "%", usage.rate(|reading| reading.vcpu_s * 100.0));
+    measures.note("its CPU wait", "%", usage.rate(|reading| reading.steal_s * 100.0));
     measures.note("its memory on the host", "MiB", to.resident_mib);
     let after = Reading::of(site.guests(), false);
     let usage = Usage { from: &all, to: &after };
-    measures.note_some("host pages in", "1/s", usage.rate(|reading| reading.swap_in));
-    measures.note_some("host pages out", "1/s", usage.rate(|reading| reading.swap_out));
+    measures.note("host pages in", "1/s", usage.rate(|reading| reading.swap_in));
+    measures.note("host pages out", "1/s", usage.rate(|reading| reading.swap_out));
     Inside::read(site, name)?.note_since(&inside, usage.seconds(), measures);
     let worked = worked.map_err(|_| Error::Failed("The tar has ended in a panic".into()))?;
     for rounds in worked? {
