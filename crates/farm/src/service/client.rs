@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vm::{Deadline, Mark, read_before};
 
+use super::FarmTable;
 use crate::Error;
 
 /// The longest answer: a table of all guests, or a console's last words.
@@ -36,6 +37,15 @@ pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error
         Some(error) => Err(wrong(error.to_owned())),
         None => Ok((stream, value)),
     }
+}
+
+/// A farm and its guests, as it sees them.
+pub fn ps(socket: &Path) -> Result<FarmTable, Error> {
+    let (_, table) = ask(socket, &json!({ "ps": true }))?;
+    serde_json::from_value(table).map_err(|error| Error::Service {
+        socket: socket.to_path_buf(),
+        reason: format!("its table is not as it should be: {error}"),
+    })
 }
 
 /// A command for a guest's shell.

@@ -21,7 +21,8 @@ mod ready;
 mod shells;
 
 pub use captures::POOL;
-pub use client::{Exec, ask, exec, quoted};
+pub use client::{Exec, ask, exec, ps, quoted};
+pub use protocol::{FarmTable, GuestRow};
 pub use ready::{ReadyState, ServedPort};
 
 use std::io::{Read, Write};
@@ -34,7 +35,7 @@ use rustix::event::PollFlags;
 use serde_json::{Value, json};
 use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
 
-use crate::fleet::{Event, Fleet};
+use crate::fleet::{Event, Fleet, Member, State};
 use captures::Captures;
 use consoles::Consoles;
 use protocol::Question;
@@ -261,7 +262,7 @@ impl Service {
     ) -> Result<(), String> {
         let clone = || stream.try_clone().map_err(|e| format!("The connection fails: {e}"));
         match question {
-            Question::Ps => say(stream, &self.table(fleet)),
+            Question::Ps => say(stream, &json!(self.table(fleet))),
             Question::Logs(name) => {
                 let member = &fleet.members()[place(fleet, &name)?];
                 let lost = member.console_end().saturating_sub(CONSOLE_BYTES_MAX as u64);
@@ -309,40 +310,35 @@ impl Service {
         Ok(())
     }
 
-    /// All guests, as a value.
-    fn table(&self, fleet: &Fleet) -> Value {
-        let row = |(guest, occupant): (usize, &Occupant)| {
-            let member = fleet.members().get(guest)?;
+    fn table(&self, fleet: &Fleet) -> FarmTable {
+        let row = |(guest, (occupant, member)): (usize, (&Occupant, &Member))| {
             let spec = member.spec();
-            let ports: Vec<Value> = occupant
-                .ports
-                .iter()
-                .map(|port| json!({ "guest": port.guest, "host": port.host }))
-                .collect();
-            let reason = match member.state() {
-                crate::fleet::State::Ended(reason) => Some(reason.as_str()),
-                _ => None,
-            };
-            Some(json!({
-                "name": spec.name,
-                "class": occupant.class,
-                "pid": member.pid(),
-                "state": member.state().word(),
-                "ready": self.readiness.state(guest) == ReadyState::Ready,
-                "reason": reason,
-                "ports": ports,
-                "address": spec.net.as_ref().map(|net| net.address().to_string()),
-                "arch": spec.image.arch.name(),
-                "accelerator": spec.accel.to_string(),
-                "cpus": spec.cpus,
-                "memory_mib": spec.memory_mib,
-                "shares": occupant.shares,
-                "cpu_percent": member.usage().map(|usage| usage.cpu_percent),
-            }))
+            GuestRow {
+                name: spec.name.clone(),
+                class: occupant.class.clone(),
+                pid: member.pid(),
+                state: member.state().word().to_owned(),
+                ready: self.readiness.state(guest) == ReadyState::Ready,
+                reason: match member.state() {
+                    State::Ended(reason) => Some(reason.clone()),
+                    _ => None,
+                },
+                ports: occupant.ports.clone(),
+                address: spec.net.as_ref().map(|net| net.address().to_string()),
+                arch: spec.image.arch.name().to_owned(),
+                accelerator: spec.accel.to_string(),
+                cpus: spec.cpus,
+                memory_mib: spec.memory_mib,
+                shares: occupant.shares,
+                cpu_percent: member.usage().map(|usage| usage.cpu_percent),
+            }
         };
-        let guests: Vec<Value> = self.occupants.iter().enumerate().filter_map(row).collect();
-        let pid = std::process::id();
-        json!({ "farm": self.name, "pid": pid, "uptime_ms": fleet.now_ms(), "guests": guests })
+        FarmTable {
+            farm: self.name.clone(),
+            pid: std::process::id(),
+            uptime_ms: fleet.now_ms(),
+            guests: self.occupants.iter().zip(fleet.members()).enumerate().map(row).collect(),
+        }
     }
 }
 
@@ -365,15 +361,10 @@ fn has_ended(mut stream: &UnixStream) -> bool {
 
 /// Sends a line to the client. One that does not read has gone, or loses it.
 fn say(mut stream: &UnixStream, value: &Value) {
-    let line = format!("{value}\n");
-    let mut rest = line.as_bytes();
     // A table of a thousand guests is larger than a socket's buffer: so long the reader is awaited.
-    let patient = stream.set_nonblocking(false);
     let patience = Some(std::time::Duration::from_millis(200));
-    if patient.and_then(|()| stream.set_write_timeout(patience)).is_ok() {
-        while let Ok(count @ 1..) = stream.write(rest) {
-            rest = &rest[count..];
-        }
+    if stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(patience)).is_ok() {
+        let _ = stream.write_all(format!("{value}\n").as_bytes());
     }
     let _ = stream.set_nonblocking(true);
 }

@@ -1,6 +1,11 @@
-//! What can be asked of a farm: one line of JSON a connection.
+//! What can be asked of a farm, one line of JSON a connection, and what it says of its guests.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::ServedPort;
 
 /// The longest question. Most of it is a command for a guest's shell.
 pub(super) const QUESTION_MAX: usize = 64 * 1024;
@@ -57,6 +62,60 @@ pub(super) fn question(line: &str) -> Result<Question, String> {
         }
         (Some(guest), Some(command)) => Ok(Question::Exec { guest, command }),
         _ => Err(HELP.to_owned()),
+    }
+}
+
+/// A farm and its guests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FarmTable<G = GuestRow> {
+    /// Its name; none of guests without a farm's file.
+    pub farm: Option<String>,
+    /// Its process.
+    pub pid: u32,
+    /// How long it has run.
+    pub uptime_ms: u64,
+    /// Its guests, in the order of its file.
+    pub guests: Vec<G>,
+}
+
+/// A guest as its farm sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GuestRow {
+    /// Its name.
+    pub name: String,
+    /// The class that it is of.
+    pub class: String,
+    /// Its QEMU's process, while it runs.
+    pub pid: Option<u32>,
+    /// One word for how it is.
+    pub state: String,
+    /// Whether all of its services have answered.
+    pub ready: bool,
+    /// Why it has ended, if it has.
+    pub reason: Option<String>,
+    /// Its ports on the host.
+    pub ports: Vec<ServedPort>,
+    /// Its own address.
+    pub address: Option<String>,
+    /// Its architecture.
+    pub arch: String,
+    /// How its instructions are executed.
+    pub accelerator: String,
+    /// How many CPUs it has at most.
+    pub cpus: u32,
+    /// How much memory it has at most.
+    pub memory_mib: u64,
+    /// Its weight against others.
+    pub shares: u32,
+    /// What its virtual CPUs use, in percent of one of the host's.
+    pub cpu_percent: Option<f64>,
+}
+
+impl GuestRow {
+    /// Where a port of the guest is reached, or its first one.
+    pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
+        let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;
+        Some(SocketAddr::from((Ipv4Addr::LOCALHOST, found.host)))
     }
 }
 

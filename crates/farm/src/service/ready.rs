@@ -10,17 +10,19 @@ use std::time::Duration;
 
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Probe;
 
 /// A port of a guest, and where it is reached on the host's 127.0.0.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedPort {
     /// The port in the guest.
     pub guest: u16,
     /// The port on the host.
     pub host: u16,
-    /// How one sees that it answers.
+    /// How one sees that it answers; only the farm itself knows.
+    #[serde(skip)]
     pub probe: Probe,
 }
 

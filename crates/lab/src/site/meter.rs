@@ -133,10 +133,9 @@ impl Reading {
     /// which makes the kernel walk all of it.
     pub fn of(guests: &[Guest], maps: bool) -> Reading {
         let mut reading = Reading { at_s: clock::seconds(), ..Reading::default() };
-        reading.guests =
-            guests.iter().filter(|one| process(one.pid, &mut reading).is_some()).count();
-        reading.proportional_mib =
-            maps.then(|| guests.iter().filter_map(|one| proportional_mib(one.pid)).sum());
+        let pids = || guests.iter().filter_map(|guest| guest.pid);
+        reading.guests = pids().filter(|pid| process(*pid, &mut reading).is_some()).count();
+        reading.proportional_mib = maps.then(|| pids().filter_map(proportional_mib).sum());
         host(&mut reading);
         reading
     }
@@ -256,12 +255,8 @@ mod tests {
 
     #[test]
     fn we_ourselves_are_no_guest() {
-        let ours = Guest {
-            name: "us".into(),
-            class: String::new(),
-            pid: std::process::id(),
-            ports: Vec::new(),
-        };
+        let pid = Some(std::process::id());
+        let ours = Guest { name: "us".into(), pid, ..Guest::default() };
         let reading = Reading::of(&[ours], true);
         assert_eq!(reading.guests, 0, "there is no virtual CPU in it");
         assert!(reading.resident_mib > 0.0 && reading.host_all_s > 0.0);

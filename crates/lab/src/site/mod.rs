@@ -16,15 +16,14 @@ pub mod jobs;
 mod manager;
 pub mod meter;
 
+pub use farm::service::GuestRow as Guest;
 pub use manager::{Manager, Settings};
 
 use crate::Error;
 use child::Child;
 use farm::service::{self, SOCKET};
 use load::{ExecError, ExecOutput, Target};
-use serde_json::{Value, json};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,19 +46,6 @@ pub struct Tools {
     pub program: PathBuf,
     /// The directory with one directory for each running farm.
     pub farms: PathBuf,
-}
-
-/// A guest of a site.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guest {
-    /// Its name.
-    pub name: String,
-    /// The class of the farm that it is of.
-    pub class: String,
-    /// Its QEMU's process.
-    pub pid: u32,
-    /// Its ports: in the guest, and on the host.
-    pub ports: Vec<(u16, u16)>,
 }
 
 /// A farm that is up. Dropping it ends it and waits until the host is as it was.
@@ -138,11 +124,10 @@ impl Site {
     /// A page of every guest of a class, at its port of this number, for the load.
     pub fn targets(&self, class: &str, port: u16, path: &str) -> Vec<Target> {
         let target = |guest: &Guest| {
-            let (_, host) = guest.ports.iter().find(|(inside, _)| *inside == port)?;
             Some(Target {
                 name: guest.name.clone(),
                 class: guest.class.clone(),
-                address: SocketAddr::from((Ipv4Addr::LOCALHOST, *host)),
+                address: guest.reached_at(Some(port))?,
                 path: path.to_owned(),
             })
         };
@@ -191,26 +176,24 @@ impl Site {
         if !self.socket.exists() {
             return Ok(false);
         }
-        let Some(rows) = self.rows() else { return Ok(false) };
-        if let Some(row) = rows.iter().find(|row| row["state"] == "ended") {
-            let (name, reason) = (&row["name"], row["reason"].as_str().unwrap_or("not known"));
-            return Err(Error::Failed(format!("Guest {name} has ended: {reason}")));
+        let Some(guests) = self.ask() else { return Ok(false) };
+        if let Some(row) = guests.iter().find(|row| row.state == "ended") {
+            let reason = row.reason.as_deref().unwrap_or("not known");
+            return Err(Error::Failed(format!("Guest {:?} has ended: {reason}", row.name)));
         }
-        self.guests = rows.iter().filter_map(guest).collect();
-        let ready = rows.iter().filter(|row| row["ready"] == true).count();
-        Ok(!rows.is_empty() && ready == rows.len())
+        self.guests = guests;
+        Ok(!self.guests.is_empty() && self.guests.iter().all(|row| row.ready))
     }
 
-    /// The guests as the farm tells of them.
-    fn rows(&self) -> Option<Vec<Value>> {
-        let (_, table) = service::ask(&self.socket, &json!({ "ps": true })).ok()?;
-        Some(table.get("guests").and_then(Value::as_array).cloned().unwrap_or_default())
+    /// The guests as the farm sees them now.
+    fn ask(&self) -> Option<Vec<Guest>> {
+        Some(service::ps(&self.socket).ok()?.guests)
     }
 
     fn unready(&self) -> String {
-        let Some(rows) = self.rows() else { return ", and the farm does not answer".into() };
-        let count = rows.iter().filter(|row| row["ready"] != true).count();
-        format!(": {count} of {} are not", rows.len())
+        let Some(guests) = self.ask() else { return ", and the farm does not answer".into() };
+        let count = guests.iter().filter(|row| !row.ready).count();
+        format!(": {count} of {} are not", guests.len())
     }
 }
 
@@ -218,19 +201,6 @@ impl load::Exec for Site {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         Ok(self.run(guest, line, timeout)?)
     }
-}
-
-fn guest(row: &Value) -> Option<Guest> {
-    let port = |row: &Value| {
-        let number = |key: &str| row.get(key)?.as_u64().and_then(|port| u16::try_from(port).ok());
-        Some((number("guest")?, number("host")?))
-    };
-    Some(Guest {
-        name: row.get("name")?.as_str()?.to_owned(),
-        class: row.get("class")?.as_str()?.to_owned(),
-        pid: u32::try_from(row.get("pid")?.as_u64()?).ok()?,
-        ports: row.get("ports")?.as_array()?.iter().filter_map(port).collect(),
-    })
 }
 
 /// A directory that goes when this does.

@@ -2,9 +2,11 @@
 
 use crate::Error;
 use crate::up::rundir;
-use farm::service::{self, SOCKET};
-use serde_json::{Value, json};
+use farm::service::{self, GuestRow, SOCKET};
 use std::path::{Path, PathBuf};
+
+/// So many guests are named to somebody who asks for one that is not there.
+const NEAR_MAX: usize = 5;
 
 /// A farm that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,50 +23,40 @@ pub(super) struct At {
     pub(super) guest: String,
 }
 
-/// All farms of this user that run.
-pub(super) fn farms() -> Vec<Found> {
-    let dirs = rundir::living().into_iter();
-    let found = dirs.filter_map(|(pid, dir)| {
+/// All farms of this user that run; one at least.
+pub(super) fn farms() -> Result<Vec<Found>, Error> {
+    let found = rundir::living().into_iter().filter_map(|(pid, dir)| {
         let (name, socket) = (rundir::farm_name(&dir)?, dir.join(SOCKET));
         socket.exists().then_some(Found { name, pid, socket })
     });
-    found.collect()
+    let found: Vec<Found> = found.collect();
+    match found.is_empty() {
+        true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
+        false => Ok(found),
+    }
 }
 
 /// The farm of a name; a farm's file has its name in it. Without a name the only one.
 pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
-    let mut all = farms();
-    let names: Vec<String> = all.iter().map(|farm| farm.name.clone()).collect();
-    if all.is_empty() {
-        return Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into()));
-    }
-    let Some(named) = named else {
-        return match all.len() {
-            1 => Ok(all.swap_remove(0)),
-            _ => {
-                Err(Error::Message(format!("Several farms run: name one of {}", names.join(", "))))
-            }
-        };
+    let mut found = farms()?;
+    let names = listed(found.iter().map(|farm| farm.name.clone()));
+    let name = match named {
+        Some(file) if file.ends_with(".toml") => Some(farm::config::load(Path::new(file))?.name),
+        named => named.map(str::to_owned),
     };
-    let name = match named.ends_with(".toml") {
-        true => farm::config::load(Path::new(named))?.name,
-        false => named.to_owned(),
-    };
-    let same: Vec<Found> = all.into_iter().filter(|farm| farm.name == name).collect();
-    match <[Found; 1]>::try_from(same) {
-        Ok([one]) => Ok(one),
-        Err(none) if none.is_empty() => Err(Error::Message(format!(
-            "No farm `{}` runs; there are {}",
-            name.escape_debug(),
-            names.join(", ")
-        ))),
+    found.retain(|farm| name.as_ref().is_none_or(|name| farm.name == *name));
+    Err(Error::Message(match (name, found.len()) {
+        (_, 1) => return Ok(found.swap_remove(0)),
+        (None, _) => format!("Several farms run: name one of {names}"),
+        (Some(name), 0) => {
+            format!("No farm `{}` runs; there are {names}", name.escape_debug())
+        }
         // A name may be used twice; a process id not.
-        Err(several) => Err(Error::Message(format!(
-            "{} farms are called {name}, with the process ids {}: end one with `kill`",
-            several.len(),
-            several.iter().map(|farm| farm.pid.to_string()).collect::<Vec<_>>().join(", ")
-        ))),
-    }
+        (Some(name), count) => format!(
+            "{count} farms are called {name}, with the process ids {}: end one with `kill`",
+            listed(found.iter().map(|farm| farm.pid.to_string()))
+        ),
+    }))
 }
 
 /// The farm that has a guest. `FARM/GUEST` says which, where several have one of that name.
@@ -73,35 +65,29 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
         let found = farm(Some(name))?;
         return Ok(At { socket: found.socket, guest: guest.to_owned() });
     }
-    let all = farms();
-    if all.is_empty() {
-        return Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into()));
-    }
     let mut having = Vec::new();
     let mut near = Vec::new();
-    for found in &all {
-        let Ok((_, table)) = service::ask(&found.socket, &json!({ "ps": true })) else { continue };
-        let guests = table.get("guests").and_then(Value::as_array).into_iter().flatten();
-        let names = guests.filter_map(|row| row.get("name").and_then(Value::as_str));
-        for name in names {
-            if name == named {
-                having.push(found);
-            } else if near.len() < 5 {
-                near.push(name.to_owned());
-            }
-        }
+    for found in farms()? {
+        let Ok(table) = service::ps(&found.socket) else { continue };
+        let (same, others): (Vec<GuestRow>, Vec<GuestRow>) =
+            table.guests.into_iter().partition(|guest| guest.name == named);
+        having.extend(same.iter().map(|_| found.clone()));
+        near.extend(others.into_iter().map(|guest| guest.name));
     }
-    match having.as_slice() {
-        [one] => Ok(At { socket: one.socket.clone(), guest: named.to_owned() }),
-        [] => Err(Error::Message(format!(
+    Err(Error::Message(match having.len() {
+        1 => return Ok(At { socket: having.swap_remove(0).socket, guest: named.to_owned() }),
+        0 => format!(
             "No guest `{}` runs in a farm; there are {} and others",
             named.escape_debug(),
-            near.join(", ")
-        ))),
-        several => {
-            let farms: Vec<String> =
-                several.iter().map(|farm| format!("{}/{named}", farm.name)).collect();
-            Err(Error::Message(format!("Several farms have one: {}", farms.join(", "))))
-        }
-    }
+            listed(near.into_iter().take(NEAR_MAX))
+        ),
+        _ => format!(
+            "Several farms have one: {}",
+            listed(having.iter().map(|farm| format!("{}/{named}", farm.name)))
+        ),
+    }))
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -4,49 +4,49 @@ use super::find;
 use crate::Error;
 use crate::args::Format;
 use base::{Column, Table, left, plain, right};
-use farm::service;
-use serde_json::{Value, json};
-use std::fmt::Write as _;
+use farm::service::{self, FarmTable, GuestRow};
+use serde::Serialize;
+use serde_json::json;
+use std::fs;
+
+/// A guest with what the host's kernel says of its memory. The farm's own process is spared that
+/// work.
+#[derive(Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    guest: GuestRow,
+    resident_kib: Option<u64>,
+    proportional_kib: Option<u64>,
+    swapped_kib: Option<u64>,
+}
 
 /// Lists the guests of one farm, or of all.
 pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
-    let farms = match named {
+    let found = match named {
         Some(_) => vec![find::farm(named)?],
-        None => find::farms(),
+        None => find::farms()?,
     };
-    if farms.is_empty() {
-        return Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into()));
-    }
-    let mut tables = Vec::new();
-    for found in farms {
-        let (_, mut table) = service::ask(&found.socket, &json!({ "ps": true }))?;
-        if let Some(guests) = table.get_mut("guests").and_then(Value::as_array_mut) {
-            guests.iter_mut().for_each(add_memory);
-        }
-        tables.push(table);
-    }
+    let tables = found.iter().map(|found| {
+        let FarmTable { farm, pid, uptime_ms, guests } = service::ps(&found.socket)?;
+        let guests = guests.into_iter().map(measured).collect();
+        Ok(FarmTable { farm, pid, uptime_ms, guests })
+    });
+    let tables: Vec<FarmTable<Measured>> = tables.collect::<Result<_, Error>>()?;
     match format {
         Format::Json => crate::manage::json(&json!({ "farms": tables })),
-        Format::Text => Ok(tables.iter().map(text).collect()),
+        Format::Text => Ok(tables.into_iter().map(text).collect()),
     }
 }
 
-/// What the host's kernel says of a guest's memory. The farm's own process is spared that work.
-fn add_memory(guest: &mut Value) {
-    let pid = guest.get("pid").and_then(Value::as_u64);
-    let rollup = pid.and_then(|pid| std::fs::read(format!("/proc/{pid}/smaps_rollup")).ok());
-    let text = rollup.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let kib = |field: &str| text.as_deref().and_then(|text| rollup_kib(text, field));
-    // Nobody knows is null and not 0.
-    guest["resident_kib"] = json!(kib("Rss:"));
-    guest["proportional_kib"] = json!(kib("Pss:"));
-    guest["swapped_kib"] = json!(kib("Swap:"));
-}
-
-/// One number of /proc/PID/smaps_rollup.
-fn rollup_kib(text: &str, field: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    line.trim().strip_suffix("kB")?.trim_end().parse().ok()
+fn measured(guest: GuestRow) -> Measured {
+    let rollup = guest.pid.and_then(|pid| fs::read(format!("/proc/{pid}/smaps_rollup")).ok());
+    let kib = |field| procfs::parse::value_of(rollup.as_deref()?, field);
+    Measured {
+        resident_kib: kib("Rss"),
+        proportional_kib: kib("Pss"),
+        swapped_kib: kib("Swap"),
+        guest,
+    }
 }
 
 const COLUMNS: [Column; 9] = [
@@ -61,70 +61,81 @@ const COLUMNS: [Column; 9] = [
     left("ADDRESS, PORTS").most(100),
 ];
 
-fn text(farm: &Value) -> String {
-    let guests = farm.get("guests").and_then(Value::as_array);
+fn text(farm: FarmTable<Measured>) -> String {
+    let sum_kib: u64 = farm.guests.iter().filter_map(|guest| guest.proportional_kib).sum();
+    let count = farm.guests.len();
     let mut table = Table::new(&COLUMNS);
-    let mut sum_kib = 0;
-    for guest in guests.into_iter().flatten() {
-        sum_kib += guest["proportional_kib"].as_u64().unwrap_or(0);
-        table.row(row(guest));
-    }
-    let mut out = table.text();
-    let count = guests.map_or(0, Vec::len);
-    let name = plain(farm["farm"].as_str().unwrap_or("-"), 60);
-    let _ = writeln!(
-        out,
-        "farm {name}: {count} guests in {} MiB, for {} s (process {})",
+    farm.guests.into_iter().for_each(|guest| table.row(row(guest)));
+    format!(
+        "{}farm {}: {count} guests in {} MiB, for {} s (process {})\n",
+        table.text(),
+        plain(farm.farm.as_deref().unwrap_or("-"), 60),
         sum_kib / 1024,
-        farm["uptime_ms"].as_u64().unwrap_or(0) / 1000,
-        farm["pid"].as_u64().unwrap_or(0)
-    );
-    out
+        farm.uptime_ms / 1000,
+        farm.pid
+    )
 }
 
-fn row(guest: &Value) -> [String; 9] {
-    let word = |key: &str| guest[key].as_str().unwrap_or("-").to_owned();
-    let number = |key: &str| guest[key].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    let mib = |key: &str| guest[key].as_u64().map_or("-".to_owned(), |n| (n / 1024).to_string());
-    let is_ready = guest["ready"].as_bool() == Some(true);
-    let state = match guest["state"].as_str() {
-        Some("up" | "unmanaged" | "managed") if !is_ready => "starting".to_owned(),
+fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [String; 9] {
+    let or_none = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
+    let state = match guest.state.as_str() {
+        "up" | "unmanaged" | "managed" if !guest.ready => "starting",
         // Up without a daemon is what was asked for where there is none.
-        Some("unmanaged") => "up".to_owned(),
-        _ => word("state"),
+        "unmanaged" => "up",
+        state => state,
     };
-    let ports = guest["ports"].as_array().into_iter().flatten();
     let ports: Vec<String> =
-        ports.map(|port| format!("127.0.0.1:{}>{}", port["host"], port["guest"])).collect();
-    let rest = match guest["reason"].as_str() {
-        Some(reason) => reason.to_owned(),
-        None => format!("{} {}", word("address"), ports.join(" ")),
-    };
+        guest.ports.iter().map(|port| format!("127.0.0.1:{}>{}", port.host, port.guest)).collect();
+    let address = guest.address.as_deref().unwrap_or("-");
     [
-        word("name"),
-        word("class"),
-        number("pid"),
-        state,
-        mib("resident_kib"),
-        mib("proportional_kib"),
-        number("memory_mib"),
-        guest["cpu_percent"].as_f64().map_or("-".to_owned(), |cpu| format!("{cpu:.1}")),
-        rest,
+        guest.name,
+        guest.class,
+        or_none(guest.pid.map(u64::from)),
+        state.to_owned(),
+        or_none(resident_kib.map(|kib| kib / 1024)),
+        or_none(proportional_kib.map(|kib| kib / 1024)),
+        guest.memory_mib.to_string(),
+        guest.cpu_percent.map_or("-".to_owned(), |cpu| format!("{cpu:.1}")),
+        guest.reason.unwrap_or_else(|| format!("{address} {}", ports.join(" "))),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farm::config::Probe;
+    use farm::service::ServedPort;
 
     #[test]
     fn a_table_shows_what_is_known_and_nothing_that_a_terminal_obeys() {
-        let up = json!({ "name": "web1", "class": "web", "pid": 7, "state": "up", "ready": true,
-            "ports": [{ "host": 18000, "guest": 80 }], "address": "10.1.0.1", "memory_mib": 96,
-            "resident_kib": 51200, "proportional_kib": 20480, "cpu_percent": 0.25 });
-        let ended = json!({ "name": "\u{1b}[2J", "state": "ended", "reason": "QEMU ended\u{7}" });
-        let table = json!({ "farm": "f", "pid": 9, "uptime_ms": 5000, "guests": [up, ended] });
-        let text = text(&table);
+        let ports = vec![ServedPort { guest: 80, host: 18000, probe: Probe::Http }];
+        let up = GuestRow {
+            name: "web1".into(),
+            class: "web".into(),
+            pid: Some(7),
+            state: "up".into(),
+            ready: true,
+            ports,
+            address: Some("10.1.0.1".into()),
+            memory_mib: 96,
+            cpu_percent: Some(0.25),
+            ..GuestRow::default()
+        };
+        let ended = GuestRow {
+            name: "\u{1b}[2J".into(),
+            state: "ended".into(),
+            reason: Some("QEMU ended\u{7}".into()),
+            ..GuestRow::default()
+        };
+        let guests = [(up, Some(51_200), Some(20_480)), (ended, None, None)];
+        let guests = guests.map(|(guest, resident_kib, proportional_kib)| Measured {
+            guest,
+            resident_kib,
+            proportional_kib,
+            swapped_kib: None,
+        });
+        let farm = Some("f".to_owned());
+        let text = text(FarmTable { farm, pid: 9, uptime_ms: 5000, guests: guests.into() });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1],
@@ -134,14 +145,5 @@ mod tests {
         assert!(lines[2].contains("QEMU ended\u{fffd}") && !text.contains('\u{1b}'));
         assert!(lines[2].contains("       - "), "what is not known is no 0: {}", lines[2]);
         assert_eq!(lines[3], "farm f: 2 guests in 20 MiB, for 5 s (process 9)");
-    }
-
-    #[test]
-    fn the_kernels_sums_are_read() {
-        let text = "00400000-7ffe [rollup]\nRss:      51200 kB\nPss:   20480 kB\nSwap:  0 kB\n";
-        assert_eq!(rollup_kib(text, "Rss:"), Some(51200));
-        assert_eq!(rollup_kib(text, "Swap:"), Some(0));
-        assert_eq!(rollup_kib(text, "Locked:"), None);
-        assert_eq!(rollup_kib("Rss: many kB\n", "Rss:"), None);
     }
 }

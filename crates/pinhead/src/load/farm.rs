@@ -3,9 +3,7 @@
 use super::args::TargetArgs;
 use crate::{Error, farm_cmds};
 use ::load::{ExecError, ExecOutput, Target};
-use farm::service::{self, Exec};
-use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
+use farm::service::{self, Exec, GuestRow};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,42 +12,35 @@ const OUTPUT_MAX: u64 = 1 << 20;
 /// What ends a job in the guest needs some time to be heard of.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A farm, with what it told of its guests.
+/// A farm, with what it said of its guests.
 pub(super) struct Farm {
     socket: PathBuf,
-    guests: Vec<Value>,
+    guests: Vec<GuestRow>,
 }
 
 impl Farm {
     /// Asks the farm of a name, or the only one.
     pub(super) fn ask(named: Option<&str>) -> Result<Farm, Error> {
         let socket = farm_cmds::socket(named)?;
-        let (_, mut table) = service::ask(&socket, &json!({ "ps": true }))?;
-        let guests = table.get_mut("guests").and_then(Value::as_array_mut);
-        Ok(Farm { socket, guests: guests.map(std::mem::take).unwrap_or_default() })
+        let guests = service::ps(&socket)?.guests;
+        Ok(Farm { socket, guests })
     }
 
     /// The guests of these classes, of all if none is given.
-    fn of_classes(&self, classes: &[String]) -> Result<Vec<&Value>, Error> {
-        let class = |guest: &&Value| guest["class"].as_str().unwrap_or_default().to_owned();
-        let is_meant = |guest: &&Value| classes.is_empty() || classes.contains(&class(guest));
-        let found: Vec<&Value> = self.guests.iter().filter(is_meant).collect();
-        if let Some(unknown) =
-            classes.iter().find(|name| !self.guests.iter().any(|guest| class(&guest) == **name))
-        {
+    fn of_classes(&self, classes: &[String]) -> Result<Vec<&GuestRow>, Error> {
+        let is_there = |class: &&String| self.guests.iter().any(|guest| guest.class == **class);
+        if let Some(unknown) = classes.iter().find(|class| !is_there(class)) {
             let message = format!("The farm has no class `{}`", unknown.escape_debug());
             return Err(Error::Message(message));
         }
-        Ok(found)
+        let is_meant = |guest: &&GuestRow| classes.is_empty() || classes.contains(&guest.class);
+        Ok(self.guests.iter().filter(is_meant).collect())
     }
 
     /// The names of the guests that are named, or of those of the classes.
     pub(super) fn names(&self, named: &[String], classes: &[String]) -> Result<Vec<String>, Error> {
-        let names = |guests: Vec<&Value>| -> Vec<String> {
-            let names = guests.into_iter().filter_map(|guest| guest["name"].as_str());
-            names.map(str::to_owned).collect()
-        };
-        let found = names(self.of_classes(classes)?);
+        let found = self.of_classes(classes)?;
+        let found: Vec<String> = found.into_iter().map(|guest| guest.name.clone()).collect();
         if let Some(unknown) = named.iter().find(|name| !found.contains(name)) {
             let message = format!("The farm has no guest `{}`", unknown.escape_debug());
             return Err(Error::Message(message));
@@ -74,14 +65,11 @@ pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
 }
 
 /// A guest's server on the host's loopback; `None` if the guest has no such port.
-fn target(guest: &Value, port: Option<u16>, path: &str) -> Option<Target> {
-    let mut ports = guest["ports"].as_array()?.iter();
-    let is_it = |entry: &&Value| port.is_none_or(|port| entry["guest"] == json!(port));
-    let host = u16::try_from(ports.find(is_it)?["host"].as_u64()?).ok()?;
+fn target(guest: &GuestRow, port: Option<u16>, path: &str) -> Option<Target> {
     Some(Target {
-        name: guest["name"].as_str()?.to_owned(),
-        class: guest["class"].as_str()?.to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, host)),
+        name: guest.name.clone(),
+        class: guest.class.clone(),
+        address: guest.reached_at(port)?,
         path: path.to_owned(),
     })
 }
@@ -102,13 +90,21 @@ impl ::load::Exec for Farm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farm::config::Probe;
+    use farm::service::ServedPort;
 
     fn farm() -> Farm {
-        let ports = json!([{ "guest": 80, "host": 18000 }, { "guest": 22, "host": 19000 }]);
-        let guests = vec![
-            json!({ "name": "web1", "class": "web", "ports": ports }),
-            json!({ "name": "db1", "class": "db", "ports": [] }),
-        ];
+        let guest = |name: &str, class: &str, ports: &[(u16, u16)]| GuestRow {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            ports: ports
+                .iter()
+                .map(|&(guest, host)| ServedPort { guest, host, probe: Probe::None })
+                .collect(),
+            ..GuestRow::default()
+        };
+        let guests =
+            vec![guest("web1", "web", &[(80, 18000), (22, 19000)]), guest("db1", "db", &[])];
         Farm { socket: PathBuf::new(), guests }
     }
 

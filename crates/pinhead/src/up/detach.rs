@@ -12,14 +12,11 @@ use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Watcher};
 use crate::Error;
 use crate::args::ServiceArgs;
+use serde_json::json;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use vm::Clock;
-
-/// A longer line is none of ours.
-const LINE_MAX: u64 = 1 << 20;
 
 /// Starts a farm that goes on, and waits until its guests are ready.
 pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
@@ -41,8 +38,7 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
     let Some(pipe) = child.stdout.take() else {
         return Err(Error::Message("The farm's process has no output".into()));
     };
-    let outcome = relay(BufReader::new(pipe));
-    match outcome {
+    match relay(BufReader::new(pipe)) {
         Some(Ok(text)) => {
             let _ = std::io::stdout().write_all(text.as_bytes());
             Ok(())
@@ -58,31 +54,20 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
     }
 }
 
-/// Shows what the farm tells, up to its last word: how to reach it, or why it has failed.
-fn relay(mut pipe: impl BufRead) -> Option<Result<String, String>> {
+/// Shows how far the farm is, up to its last step: how to reach it, or why it has failed.
+fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
     let mut progress = Progress::shown();
-    let clock = Clock::new();
-    loop {
-        let mut line = String::new();
-        let read = std::io::Read::take(&mut pipe, LINE_MAX).read_line(&mut line);
-        if !matches!(read, Ok(1..)) {
-            progress.clear();
-            return None;
-        }
-        let value = serde_json::from_str(&line).ok();
-        match value.as_ref().and_then(Step::from_json) {
-            Some(Step::Done(text)) => {
-                progress.clear();
-                return Some(Ok(text));
-            }
-            Some(Step::Failed(message)) => {
-                progress.clear();
-                return Some(Err(message));
-            }
-            Some(step) => drop(progress.tell(step, clock.ms())),
-            None => {}
-        }
-    }
+    let lines = pipe.lines().map_while(Result::ok);
+    let outcome = lines.filter_map(|line| serde_json::from_str(&line).ok()).find_map(|step| {
+        match step {
+            Step::Done { done } => return Some(Ok(done)),
+            Step::Failed { failed } => return Some(Err(failed)),
+            step => progress.tell(step),
+        };
+        None
+    });
+    progress.clear();
+    outcome
 }
 
 /// The farm's own process: what [`start`] has started.
@@ -98,8 +83,8 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
         .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
         // Nobody may be there any more to hear it.
-        let step = Step::Failed(base::chain(error));
-        let _ = last.write_all(format!("{}\n", step.to_json()).as_bytes());
+        let step = Step::Failed { failed: base::chain(error) };
+        let _ = last.write_all(format!("{}\n", json!(step)).as_bytes());
     }
     outcome
 }

@@ -14,7 +14,7 @@ use images::{
 use rules::{Machine, Severity};
 use std::path::Path;
 use std::time::Duration;
-use vm::{Accel, Clock, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
+use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
 
 /// Guests up to which each gets room to translate all of its code.
 const ROOMY_GUESTS: u32 = 8;
@@ -46,7 +46,7 @@ pub struct Plan {
 /// Makes everything that the farm's guests need.
 pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     let cache = Cache::from_environment()?;
-    let mut maker = Maker { cache, progress, clock: Clock::new(), guests: farm.guests() };
+    let mut maker = Maker { cache, progress, guests: farm.guests() };
     let mut plan = Plan {
         reach: how_to_reach(&farm),
         name: Some(farm.name),
@@ -64,7 +64,6 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
 struct Maker<'a> {
     cache: Cache,
     progress: &'a mut Progress,
-    clock: Clock,
     guests: u32,
 }
 
@@ -76,11 +75,6 @@ struct Root {
 }
 
 impl Maker<'_> {
-    fn making(&mut self, what: String, permille: Option<u16>) {
-        let now = self.clock.ms();
-        self.progress.tell(Step::Making { what, permille }, now);
-    }
-
     fn class(&mut self, class: &Class, plan: &mut Plan) -> Result<(), Error> {
         let root = self.root(class)?;
         let accel = probe_kvm(class.arch);
@@ -167,7 +161,8 @@ impl Maker<'_> {
         };
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
         let name = builtin.name();
-        self.making(format!("image {name} for {}", class.name), None);
+        let making = format!("image {name} for {}", class.name);
+        self.progress.tell(Step::Making { making, permille: None });
         if builtin == Builtin::Web {
             files.extend(web_files(&self.cache, class.arch)?);
         }
@@ -175,10 +170,10 @@ impl Maker<'_> {
         let Some(software) = Software::from_name(name) else {
             return Ok(Root { image, disk: None, words: Vec::new() });
         };
-        let (progress, clock) = (&mut *self.progress, self.clock);
+        let progress = &mut *self.progress;
         let mut tell = |at: images::rootfs::Progress| {
-            let what = format!("image {name}: {}", at.phase.name());
-            progress.tell(Step::Making { what, permille: Some(at.permille) }, clock.ms());
+            let making = format!("image {name}: {}", at.phase.name());
+            progress.tell(Step::Making { making, permille: Some(at.permille) });
         };
         let rootfs = software.build(&self.cache, &mut tell)?;
         let (writes, word) = disk_mode(class);
@@ -187,7 +182,8 @@ impl Maker<'_> {
     }
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
-        self.making(format!("template of {}", class.name), None);
+        let making = format!("template of {}", class.name);
+        self.progress.tell(Step::Making { making, permille: None });
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
         let clones = if class.copy { Clones::Copy } else { Clones::Share };
         Ok(Template::make(spec, clones, &self.cache, deadline)?)

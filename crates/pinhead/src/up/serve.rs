@@ -219,7 +219,7 @@ impl Running {
         let now = self.fleet.now_ms();
         self.screen.next_ms = now + 250;
         let step = Step::Guests { up: asked + ready, ready, ended, of };
-        if !self.progress.tell(step, now) && self.starter.is_some() {
+        if !self.progress.tell(step) && self.starter.is_some() {
             return false;
         }
         if ready + ended == of || now > START_MAX_MS {
@@ -251,7 +251,7 @@ impl Running {
         }
         if self.starter.take().is_some() {
             text.push_str(&failures(&self.fleet));
-            self.progress.tell(Step::Done(text), now_ms);
+            self.progress.tell(Step::Done { done: text });
             self.progress = Progress::silent();
         } else if self.screen.is_table() {
             // Who reads this may have gone; the next table finds out.

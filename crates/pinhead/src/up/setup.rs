@@ -2,13 +2,13 @@
 
 use super::plan::{Plan, checked_rules, daemon_files, text_file, translation_mib};
 use crate::Error;
-use crate::args::{ArchArg, PaceArg, UpArgs, UpFormat};
+use crate::args::{ArchArg, UpArgs, UpFormat};
+use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
 use farm::fleet::{Daemon, Floor, Load, Seat, load_script};
 use farm::service::Occupant;
 use images::{Arch, Cache, Image, ImageSpec};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.
@@ -23,40 +23,40 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         ArchArg::X86_64 => Arch::X86_64,
         ArchArg::S390x => Arch::S390x,
     };
+    let pace =
+        args.pace.to_possible_value().map_or_else(String::new, |pace| pace.get_name().into());
     let daemon = find_daemon(arch)?;
     let cache = Cache::from_environment()?;
     say("Making the guest image (the first time: Debian's kernel is fetched)");
-    let mut images: HashMap<Load, Image> = HashMap::new();
-    let accel = probe_kvm(arch);
-    let mut seats = Vec::new();
-    for number in 0..args.guests {
-        let load = if args.idle { Load::Idle } else { Load::of(number as usize) };
-        let image = match images.get(&load) {
-            Some(image) => image.clone(),
-            None => {
-                let image = image(arch, &daemon, load, args, &rules, &cache)?;
-                images.insert(load, image.clone());
-                image
-            }
-        };
-        let spec = GuestSpec {
-            name: format!("g{}", number + 1),
-            accel,
-            cpus: args.cpus,
-            memory_mib: args.memory,
-            translation_mib: translation_mib(Source::Builtin(Builtin::Tiny), args.guests),
-            image,
-            kernel_args: Vec::new(),
-            ctl: false,
-            run_dir: None,
-            net: None,
-            disk: None,
-            restore: None,
-            reboot: false,
-            page_reporting: true,
-        };
-        seats.push(Seat { spec, floor: Floor::default(), daemon: Daemon::Expected });
+    let loads = if args.idle { &[Load::Idle] } else { Load::IN_TURN.as_slice() };
+    let mut images = Vec::new();
+    for load in loads.iter().take(args.guests as usize) {
+        let mut files = daemon_files(&rules, &pace);
+        if let Some(script) = load_script(*load, args.cpus, args.memory) {
+            files.push(text_file("/etc/load.sh", script));
+        }
+        images.push(ImageSpec { arch, daemon: Some(daemon.clone()), files }.build(&cache)?);
     }
+    let accel = probe_kvm(arch);
+    let spec = |(number, image): (u32, &Image)| GuestSpec {
+        name: format!("g{number}"),
+        accel,
+        cpus: args.cpus,
+        memory_mib: args.memory,
+        translation_mib: translation_mib(Source::Builtin(Builtin::Tiny), args.guests),
+        image: image.clone(),
+        kernel_args: Vec::new(),
+        ctl: false,
+        run_dir: None,
+        net: None,
+        disk: None,
+        restore: None,
+        reboot: false,
+        page_reporting: true,
+    };
+    let seat = |spec| Seat { spec, floor: Floor::default(), daemon: Daemon::Expected };
+    let seats: Vec<Seat> =
+        (1..=args.guests).zip(images.iter().cycle()).map(spec).map(seat).collect();
     say(&format!(
         "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
         args.guests, args.cpus, args.memory
@@ -65,27 +65,6 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let occupants = vec![occupant; seats.len()];
     let limits = Limits::default();
     Ok(Plan { name: None, limits, seats, occupants, has_clones: false, reach: String::new() })
-}
-
-fn image(
-    arch: Arch,
-    daemon: &Path,
-    load: Load,
-    args: &UpArgs,
-    rules: &[u8],
-    cache: &Cache,
-) -> Result<Image, Error> {
-    let pace = match args.pace {
-        PaceArg::Fixed => "fixed",
-        PaceArg::Adaptive => "adaptive",
-        PaceArg::Host => "host",
-    };
-    let mut files = daemon_files(rules, pace);
-    if let Some(script) = load_script(load, args.cpus, args.memory) {
-        files.push(text_file("/etc/load.sh", script));
-    }
-    let spec = ImageSpec { arch, daemon: Some(daemon.to_path_buf()), files };
-    Ok(spec.build(cache)?)
 }
 
 /// The static daemon for an architecture: beside this program, as `make build` leaves
