@@ -32,7 +32,7 @@ pub(crate) fn ps(view: &View<'_>) -> Ps {
 fn host_row(view: &View<'_>) -> HostRow {
     let World { settings, guests, host, plan, .. } = view.world;
     let machine = host.machine();
-    let resident = guests.iter().filter_map(|guest| guest.memory.resident()).sum();
+    let resident = guests.iter().filter_map(|guest| guest.memory.resident).sum();
     // What there is to hand out: within the budget, like all that is decided.
     let sample = machine.map(|m| m.sample(settings.budget(m.total), resident, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
@@ -57,7 +57,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let last = record.and_then(|record| record.last.as_ref());
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
-    let outside = guest.outside.seen();
+    let outside = guest.outside.seen;
     GuestRow {
         id: guest.id.0,
         name: guest.found.name.clone(),
@@ -74,17 +74,17 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         daemon: guest.daemon.link.agent().is_up(),
         memory_bytes: guest.found.memory.0,
         actual_bytes: sample.actual.map(|size| size.0),
-        target_bytes: guest.memory.target().map(|size| size.0),
+        target_bytes: guest.memory.target.map(|size| size.0),
         min_bytes: guest.limits.min.0,
         max_bytes: guest.limits.max.0,
         shares: guest.limits.shares,
-        resident_bytes: guest.memory.resident().map(|size| size.0),
-        available_bytes: guest.memory.view().and_then(|m| m.available).map(|size| size.0),
+        resident_bytes: guest.memory.resident.map(|size| size.0),
+        available_bytes: guest.memory.view.and_then(|m| m.available).map(|size| size.0),
         need_bytes: inputs.and_then(|inputs| inputs.need).map(|size| size.0),
-        cpu_percent: guest.usage().map(|usage| usage.cpu_percent),
-        steal_percent: guest.usage().map(|usage| usage.steal_percent),
+        cpu_percent: guest.cpu.usage.map(|usage| usage.cpu_percent),
+        steal_percent: guest.cpu.usage.map(|usage| usage.steal_percent),
         psi_permille: inputs.and_then(|i| i.psi_permille).map(|psi| psi as f64),
-        age_ms: guest.memory.view().map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
+        age_ms: guest.memory.view.map(|memory| view.now.ms.saturating_sub(memory.at_ms)),
         action: last.map(|(d, _)| d.action.into()),
         clause: last.map(|(d, _)| d.clause),
         reason: last.map(|(d, _)| d.to_string()),
@@ -93,7 +93,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         swapped_bytes: outside.swapped.map(|size| size.0),
         host_major_faults_s: outside.major_faults_s,
         host_psi_permille: outside.psi_permille,
-        reported_bytes: guest.memory.reported().0,
+        reported_bytes: guest.memory.reported.0,
         page_reporting: guest.found.can.page_reporting,
         deflate_on_oom: guest.found.can.deflate_on_oom,
         vcpu_tids: guest.found.vcpu_tids.clone(),
@@ -163,7 +163,7 @@ fn own_resident() -> Option<u64> {
 
 /// A guest's class, if it is in one.
 pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
-    Some(guest.class().to_owned()).filter(|class| !class.is_empty())
+    Some(guest.identity.class.clone()).filter(|class| !class.is_empty())
 }
 
 fn state(guest: &ManagedGuest) -> GuestRunState {

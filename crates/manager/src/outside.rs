@@ -28,7 +28,8 @@ struct Mark {
 pub struct Outside {
     view: Option<ProcessView>,
     mark: Option<Mark>,
-    seen: Seen,
+    /// What was seen last.
+    pub seen: Seen,
 }
 
 impl Outside {
@@ -63,11 +64,6 @@ impl Outside {
                 rate(now.psi_us, then.psi_us, window_ms).map(|us_a_second| us_a_second / 1000.0);
         }
     }
-
-    /// What was seen last.
-    pub fn seen(&self) -> Seen {
-        self.seen
-    }
 }
 
 #[cfg(test)]
@@ -78,7 +74,7 @@ mod tests {
     fn a_process_that_is_not_known_shows_nothing() {
         let mut outside = Outside::new(None);
         outside.look(1000);
-        assert_eq!((outside.resident(), outside.seen()), (None, Seen::default()));
+        assert_eq!((outside.resident(), outside.seen), (None, Seen::default()));
     }
 
     #[test]
@@ -86,9 +82,9 @@ mod tests {
         let mut outside = Outside::new(ProcessId::of(std::process::id()));
         assert!(outside.resident() > Some(Bytes::ZERO));
         outside.look(1000);
-        assert_eq!(outside.seen().major_faults_s, None);
+        assert_eq!(outside.seen.major_faults_s, None);
         outside.look(2000);
-        assert!(outside.seen().major_faults_s.is_some());
-        assert!(outside.seen().swapped.is_some());
+        assert!(outside.seen.major_faults_s.is_some());
+        assert!(outside.seen.swapped.is_some());
     }
 }

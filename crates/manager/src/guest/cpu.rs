@@ -29,7 +29,8 @@ pub struct CpuWatch {
     /// What they have used since the newest sample of the guest's memory.
     ran_ms: f64,
     window: Window,
-    usage: Option<Usage>,
+    /// What they used in the last whole window.
+    pub usage: Option<Usage>,
 }
 
 impl CpuWatch {
@@ -45,11 +46,6 @@ impl CpuWatch {
             window: Window { start_ms: now_ms, ran_ms: 0.0, stolen_ms: 0.0 },
             usage: None,
         }
-    }
-
-    /// What they used in the last whole window.
-    pub fn usage(&self) -> Option<Usage> {
-        self.usage
     }
 
     /// Reads them, those of a guest that sleeps soundly every other tick: what they use since the

@@ -12,9 +12,12 @@ const HURRIES_BURST: u64 = 20;
 /// What a guest asks for.
 #[derive(Debug)]
 pub struct GuestDemand {
-    request: Option<Bytes>,
-    sequence: Option<u32>,
-    is_urgent: bool,
+    /// The size that its own rules are content with.
+    pub request: Option<Bytes>,
+    /// The number of a request of its rules, until it is answered.
+    pub sequence: Option<u32>,
+    /// Whether it said that it waits for memory, since the last pass.
+    pub is_urgent: bool,
     hurries: Budget,
 }
 
@@ -25,39 +28,9 @@ impl GuestDemand {
         GuestDemand { request: None, sequence: None, is_urgent: false, hurries }
     }
 
-    /// The size that its own rules are content with.
-    pub fn request(&self) -> Option<Bytes> {
-        self.request
-    }
-
-    /// Takes a request of its rules, which the next pass answers under this number.
-    pub fn ask(&mut self, keeps: Option<Bytes>, sequence: u32) {
-        (self.request, self.sequence) = (keeps, Some(sequence));
-    }
-
     /// Its rules have ended, and ask for nothing.
     pub fn withdraw(&mut self) {
         (self.request, self.sequence) = (None, None);
-    }
-
-    /// Whether a request is to be answered.
-    pub fn is_asked(&self) -> bool {
-        self.sequence.is_some()
-    }
-
-    /// The number of the request that is answered now.
-    pub fn take_asked(&mut self) -> Option<u32> {
-        self.sequence.take()
-    }
-
-    /// Whether it said that it waits for memory, since the last pass.
-    pub fn is_urgent(&self) -> bool {
-        self.is_urgent
-    }
-
-    /// It waits for memory, or a pass has seen that it did.
-    pub fn set_urgent(&mut self, is_urgent: bool) {
-        self.is_urgent = is_urgent;
     }
 
     /// Whether it may have the next pass at once.

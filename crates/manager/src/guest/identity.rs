@@ -10,8 +10,11 @@ const BOOT_NOTE_MS: u64 = 2_000;
 /// A guest's identity, through its boots.
 #[derive(Debug)]
 pub struct IdentityTracker {
-    who: Arc<GuestIdentity>,
-    class: String,
+    /// Who it is.
+    pub who: Arc<GuestIdentity>,
+    /// The class that its name put it in; empty for none. What is in the journal already stays as
+    /// it is when this changes.
+    pub class: String,
     boot: Option<[u8; 16]>,
     boots: u32,
     noted_ms: Option<u64>,
@@ -22,21 +25,6 @@ impl IdentityTracker {
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
         IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None }
-    }
-
-    /// Who it is.
-    pub fn who(&self) -> &Arc<GuestIdentity> {
-        &self.who
-    }
-
-    /// The class that its name put it in.
-    pub fn class(&self) -> &str {
-        &self.class
-    }
-
-    /// Puts it into another class. What is in the journal already stays as it is.
-    pub fn set_class(&mut self, class: String) {
-        self.class = class;
     }
 
     /// It has started again.

@@ -19,55 +19,32 @@ pub enum MemorySample {
 }
 
 /// A guest's memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GuestMemory {
-    actual: Bytes,
-    target: Option<Bytes>,
-    view: Option<Memory>,
-    last_sample: Option<MemorySample>,
+    /// The memory that it has.
+    pub actual: Bytes,
+    /// The last size that its balloon was asked for, by this manager.
+    pub target: Option<Bytes>,
+    /// What the arbiter takes of the last sample, as old as the question.
+    pub view: Option<Memory>,
+    /// The last sample as it was sent: this is what is recorded.
+    pub last_sample: Option<MemorySample>,
+    /// Since when a question is open.
+    pub question_ms: Option<u64>,
+    /// When its balloon was asked for statistics.
+    pub stats_asked_ms: Option<u64>,
+    /// Resident on the host.
+    pub resident: Option<Bytes>,
+    /// Free memory that came back without the balloon, by page reporting.
+    pub reported: Bytes,
     samples: u32,
-    stats_asked_ms: Option<u64>,
-    question_ms: Option<u64>,
-    resident: Option<Bytes>,
     resident_ms: Option<u64>,
-    reported: Bytes,
 }
 
 impl GuestMemory {
     /// Of a guest that has so much.
     pub fn new(actual: Bytes) -> GuestMemory {
-        GuestMemory {
-            actual,
-            target: None,
-            view: None,
-            last_sample: None,
-            samples: 0,
-            stats_asked_ms: None,
-            question_ms: None,
-            resident: None,
-            resident_ms: None,
-            reported: Bytes::ZERO,
-        }
-    }
-
-    /// The memory that it has.
-    pub fn actual(&self) -> Bytes {
-        self.actual
-    }
-
-    /// It has this much now.
-    pub fn set_actual(&mut self, actual: Bytes) {
-        self.actual = actual;
-    }
-
-    /// The last size that its balloon was told, by this manager.
-    pub fn target(&self) -> Option<Bytes> {
-        self.target
-    }
-
-    /// Its balloon is told this size.
-    pub fn set_target(&mut self, target: Bytes) {
-        self.target = Some(target);
+        GuestMemory { actual, ..GuestMemory::default() }
     }
 
     /// What it has now, or will have if its balloon is on its way down.
@@ -75,50 +52,10 @@ impl GuestMemory {
         self.target.unwrap_or(self.actual).min(self.actual)
     }
 
-    /// What the arbiter takes of the last sample, as old as the question.
-    pub fn view(&self) -> Option<Memory> {
-        self.view
-    }
-
-    /// The same once there are two samples: rates need two, so the first one puts no guest to
+    /// The view once there are two samples: rates need two, so the first one puts no guest to
     /// sleep.
     pub fn settled_view(&self) -> Option<Memory> {
         self.view.filter(|_| self.samples >= 2)
-    }
-
-    /// What was said last, as it was said: this is what is recorded.
-    pub fn last_sample(&self) -> Option<&MemorySample> {
-        self.last_sample.as_ref()
-    }
-
-    /// What of it is in the host's memory.
-    pub fn resident(&self) -> Option<Bytes> {
-        self.resident
-    }
-
-    /// Free memory that came back without the balloon, by page reporting.
-    pub fn reported(&self) -> Bytes {
-        self.reported
-    }
-
-    /// It is asked how its memory is.
-    pub fn ask(&mut self, now_ms: u64) {
-        self.question_ms = Some(now_ms);
-    }
-
-    /// Its balloon is asked for statistics.
-    pub fn ask_balloon(&mut self, now_ms: u64) {
-        self.stats_asked_ms = Some(now_ms);
-    }
-
-    /// Since when a question is open.
-    pub fn question_ms(&self) -> Option<u64> {
-        self.question_ms
-    }
-
-    /// An answer is not waited for any more.
-    pub fn close_question(&mut self) {
-        self.question_ms = None;
     }
 
     /// Takes what its daemon said, and when that was true at least. True if it is news.

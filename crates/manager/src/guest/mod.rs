@@ -13,7 +13,7 @@ use crate::daemon_port::{DaemonPort, PortOwner};
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, RunState, Usage};
+use hypervisor::{BalloonStats, BlockStats, Found, Id, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
@@ -47,8 +47,10 @@ pub struct ManagedGuest {
     pub blocks: Option<BlockStats>,
     /// Its process, as the host sees it.
     pub outside: Outside,
-    identity: IdentityTracker,
-    cpu: CpuWatch,
+    /// Who it is in the journal: uuid, process and boot.
+    pub identity: IdentityTracker,
+    /// Its virtual CPUs.
+    pub cpu: CpuWatch,
 }
 
 impl ManagedGuest {
@@ -88,29 +90,14 @@ impl ManagedGuest {
 
     /// Who it is in the journal: uuid, process and boot.
     pub fn who(&self) -> &Arc<GuestIdentity> {
-        self.identity.who()
-    }
-
-    /// The class that its name put it in; empty for none.
-    pub fn class(&self) -> &str {
-        self.identity.class()
-    }
-
-    /// Puts it into another class.
-    pub fn set_class(&mut self, class: String) {
-        self.identity.set_class(class);
-    }
-
-    /// What its virtual CPUs used in the last second.
-    pub fn usage(&self) -> Option<Usage> {
-        self.cpu.usage()
+        &self.identity.who
     }
 
     /// Four times a second: its daemon, and what its virtual CPUs did.
     pub fn tick(&mut self, now_ms: u64) {
         self.daemon.tick(now_ms);
         // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
-        let sampled_ms = self.memory.view().map_or(now_ms, |memory| memory.at_ms);
+        let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         let is_sound = now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_asleep(now_ms);
         if let Some(cpu_percent) = self.cpu.tick(self.id.0, is_sound, now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
@@ -152,29 +139,19 @@ impl ManagedGuest {
         self.daemon.link.rebooted();
     }
 
-    /// Whether that it has started again is to be noted.
-    pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
-        self.identity.is_worth_a_note(now_ms)
-    }
-
-    /// Its daemon said in which boot it is. True if that is another one than before.
-    pub fn is_new_boot(&mut self, boot: [u8; 16]) -> bool {
-        self.identity.is_new_boot(boot, &self.found)
-    }
-
     /// What the arbiter is told of it.
     pub fn sample(&self, now_ms: u64) -> GuestSample {
         GuestSample {
             key: self.key(),
             limits: self.limits,
-            actual: self.answers.then_some(self.memory.actual()),
-            resident: self.memory.resident(),
-            memory: self.memory.view(),
+            actual: self.answers.then_some(self.memory.actual),
+            resident: self.memory.resident,
+            memory: self.memory.view,
             asleep: self.is_asleep(now_ms),
             usable: self.usable(),
-            request: self.demand.request(),
-            asks: self.demand.is_asked(),
-            urgent: self.demand.is_urgent(),
+            request: self.demand.request,
+            asks: self.demand.sequence.is_some(),
+            urgent: self.demand.is_urgent,
             deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
         }
     }

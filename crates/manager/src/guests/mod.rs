@@ -104,7 +104,7 @@ impl Guests {
 
     /// Whether an answer about some guest's memory, asked for now, is still to come.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
-        self.iter().any(|guest| guest.memory.question_ms() == Some(now.ms))
+        self.iter().any(|guest| guest.memory.question_ms == Some(now.ms))
     }
 
     /// Whether this is one of the guests, in this boot.
@@ -156,8 +156,8 @@ impl Guests {
             GuestEvent::PassBegins => self.read_resident(now),
             GuestEvent::PassEnded => {
                 for guest in self.guests.values_mut() {
-                    guest.demand.set_urgent(false);
-                    guest.memory.close_question();
+                    guest.demand.is_urgent = false;
+                    guest.memory.question_ms = None;
                 }
             }
             GuestEvent::LookAtProcesses => {
@@ -187,11 +187,11 @@ impl Guests {
                 let _ = guest.daemon.link.ask_tasks();
             }),
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
-                let sequence = guest.demand.take_asked().unwrap_or(0);
+                let sequence = guest.demand.sequence.take().unwrap_or(0);
                 guest.daemon.link.grant(sequence, keeps, reason);
             }),
             GuestEvent::Target { guest, size } => {
-                self.with(guest, |guest| guest.memory.set_target(size));
+                self.with(guest, |guest| guest.memory.target = Some(size));
             }
         }
         Vec::new()
@@ -221,10 +221,10 @@ impl Guests {
             if sleeps || stopped || !guest.found.can.balloon {
                 continue;
             }
-            guest.memory.ask(now.ms);
+            guest.memory.question_ms = Some(now.ms);
             effects.push(Effect::AskActual { guest: *id, source: guest.source });
             if !guest.daemon.link.ask_sample(now.ms) && guest.found.can.statistics {
-                guest.memory.ask_balloon(now.ms);
+                guest.memory.stats_asked_ms = Some(now.ms);
                 effects.push(Effect::AskStats { guest: *id, source: guest.source });
             }
         }
@@ -258,7 +258,7 @@ impl Guests {
             Event::Taken(..) => {}
             Event::Refused(id, why) => {
                 let Some(guest) = self.guests.get(&id) else { return Vec::new() };
-                let row = journal::ended(Fate::Refused, guest.memory.actual(), now.wall_ms);
+                let row = journal::ended(Fate::Refused, guest.memory.actual, now.wall_ms);
                 let text = format!("its hypervisor refused: {why}");
                 return vec![
                     Effect::Outcome { guest: id, row },
@@ -276,7 +276,7 @@ impl Guests {
                 self.overrides.remove(&id);
                 self.attended.remove(&id);
                 let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
-                let row = journal::ended(Fate::Gone, guest.memory.actual(), now.wall_ms);
+                let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
                 return vec![
                     Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
                     Effect::Release(id),
@@ -292,7 +292,7 @@ impl Guests {
     /// A guest has this much now. One that has all that it may have is no longer held.
     fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        guest.memory.set_actual(actual.min(guest.found.memory));
+        guest.memory.actual = actual.min(guest.found.memory);
         match guest.memory.least() >= guest.limits.max {
             true => vec![Effect::Release(id)],
             false => Vec::new(),
@@ -327,8 +327,8 @@ impl Guests {
         let text = format!("it was found at {}", found.source);
         let guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         // What an earlier manager took is this one's to give back.
-        if by.acts && guest.memory.actual() < guest.limits.max {
-            effects.push(Effect::Hold { guest: id, size: guest.memory.actual() });
+        if by.acts && guest.memory.actual < guest.limits.max {
+            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
         self.guests.insert(id, guest);
@@ -340,7 +340,7 @@ impl Guests {
         guest.rebooted();
         let mut effects = vec![Effect::Rebooted(id)];
         // It may say so a hundred times a second: the journal is for the others too.
-        if guest.is_worth_a_note(now.ms) {
+        if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
         effects
@@ -350,25 +350,25 @@ impl Guests {
     fn heard(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
-            DaemonEvent::Here(boot) => match guest.is_new_boot(boot) {
+            DaemonEvent::Here(boot) => match guest.identity.is_new_boot(boot, &guest.found) {
                 true => return self.rebooted(id, now),
                 false => return Vec::new(),
             },
             DaemonEvent::Sample(sample, true_ms) => {
                 guest.daemon_sample(&sample, true_ms);
-                if !guest.demand.is_urgent() {
-                    let is_open = self.iter().any(|guest| guest.memory.question_ms().is_some());
+                if !guest.demand.is_urgent {
+                    let is_open = self.iter().any(|guest| guest.memory.question_ms.is_some());
                     return if is_open { Vec::new() } else { vec![Effect::AllAnswered] };
                 }
             }
             DaemonEvent::PoolRequest(request) => {
                 let keeps = guest.daemon.link.agent().bounds().kept(request.pages);
                 let keeps = Some(keeps).filter(|keeps| *keeps < guest.found.memory);
-                guest.demand.ask(keeps, request.sequence);
+                (guest.demand.request, guest.demand.sequence) = (keeps, Some(request.sequence));
             }
             DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
             DaemonEvent::Need(Pressure::Memory) => {
-                guest.demand.set_urgent(true);
+                guest.demand.is_urgent = true;
                 // Its numbers come with the need; if they do not, this brings them.
                 guest.daemon.link.ask_sample(now.ms);
             }
@@ -393,6 +393,6 @@ impl Guests {
 /// What a guest is entitled to by the settings, and by what was set by hand.
 fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
     let (limits, class) = settings.limits(&guest.found.name, guest.found.memory);
-    guest.set_class(class.unwrap_or_default().to_owned());
+    guest.identity.class = class.unwrap_or_default().to_owned();
     guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }

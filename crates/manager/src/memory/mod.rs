@@ -132,7 +132,7 @@ impl Memory {
     }
 
     fn pass(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
-        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.memory.resident()).sum();
+        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.memory.resident).sum();
         let host = world.host.sample(world.settings, resident, now.ms);
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
@@ -180,7 +180,7 @@ impl Memory {
                 // The lease first: a manager that dies between the two has promised too much, and
                 // not taken what nobody would give back. What is given back counts when it is
                 // there.
-                effects.push(Effect::Hold { guest: id, size: size.min(guest.memory.actual()) });
+                effects.push(Effect::Hold { guest: id, size: size.min(guest.memory.actual) });
                 // Its daemon first, which would take the change for its kernel's doing.
                 let reason = decision.to_string();
                 effects.push(Effect::Grant { guest: id, keeps: size, reason });
@@ -193,7 +193,7 @@ impl Memory {
 
     /// A request that the pass gave nothing for is answered with what there is, and why.
     fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
-        for guest in world.guests.iter().filter(|guest| guest.demand.is_asked()) {
+        for guest in world.guests.iter().filter(|guest| guest.demand.sequence.is_some()) {
             let is_granted = |decision: &Decision| {
                 decision.key == guest.key() && decision.command.is_some() && world.acts
             };
@@ -205,7 +205,7 @@ impl Memory {
                 || "nothing is known of this guest yet".to_owned(),
                 |(decision, _)| decision.to_string(),
             );
-            let keeps = guest.memory.target().unwrap_or(guest.memory.actual());
+            let keeps = guest.memory.target.unwrap_or(guest.memory.actual);
             effects.push(Effect::Grant { guest: guest.id, keeps, reason });
         }
     }
@@ -318,9 +318,9 @@ pub(crate) fn context_of(
         min: guest.limits.min,
         max: guest.limits.max,
         shares: guest.limits.shares,
-        cpu: guest.usage().map(|usage| usage.cpu_percent),
-        steal: guest.usage().map(|usage| usage.steal_percent),
-        cache: guest.memory.view().and_then(|memory| memory.cached),
+        cpu: guest.cpu.usage.map(|usage| usage.cpu_percent),
+        steal: guest.cpu.usage.map(|usage| usage.steal_percent),
+        cache: guest.memory.view.and_then(|memory| memory.cached),
         host: HostMetrics {
             total: host_total,
             swap_in_s: rates.swap_in_s,

@@ -51,17 +51,17 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
         [
             (G::Vcpus, Some(vcpus).filter(|count| *count > 0)),
             (G::Memory, Some(guest.found.memory.0)),
-            (G::Actual, Some(guest.memory.actual().0)),
-            (G::Target, guest.memory.target().map(|size| size.0)),
+            (G::Actual, Some(guest.memory.actual.0)),
+            (G::Target, guest.memory.target.map(|size| size.0)),
             (G::Minimum, Some(guest.limits.min.0)),
-            (G::Reported, reports.then_some(guest.memory.reported().0)),
+            (G::Reported, reports.then_some(guest.memory.reported.0)),
         ],
     );
     let most = guest.found.memory.0;
-    match (guest.memory.last_sample(), guest.daemon.link.agent().hello()) {
+    match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(told)), Some(_)) => put_memory(&mut row, told, most),
         (Some(MemorySample::Balloon(stats)), _) => {
-            put_balloon(&mut row, stats, guest.memory.actual().0)
+            put_balloon(&mut row, stats, guest.memory.actual.0)
         }
         // A daemon that has gone says nothing any more.
         _ => {}
