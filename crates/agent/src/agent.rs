@@ -31,31 +31,6 @@ pub enum PoolGrants {
     No,
 }
 
-/// Something that happened to a daemon.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "made and taken at once, never kept")]
-pub enum AgentInput {
-    /// It said something.
-    Heard(ToHost),
-    /// Its guest's virtual CPUs use this much, in percent of one CPU.
-    Load(f64),
-    /// Time has passed.
-    Tick,
-    /// Its guest has started again: nothing that was known of its inside holds.
-    Rebooted,
-    /// Its port is closed.
-    Closed,
-}
-
-/// What is to be done about it.
-#[derive(Debug, PartialEq)]
-pub enum AgentEffect {
-    /// Say this to the daemon.
-    Say(ToGuest),
-    /// Tell the owner.
-    Tell(DaemonEvent),
-}
-
 /// An event from a guest daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DaemonEvent {
@@ -195,29 +170,30 @@ impl Agent {
         (self.status, self.last_sample) = (None, None);
     }
 
-    /// Takes what happened.
-    pub fn step(&mut self, input: AgentInput, now_ms: u64) -> Vec<AgentEffect> {
-        match input {
-            AgentInput::Heard(message) => self.hear(message, now_ms),
-            AgentInput::Load(percent) => self.look(percent, now_ms),
-            AgentInput::Tick => {
-                let late = std::iter::from_fn(|| self.files.expire(now_ms));
-                late.map(|file| AgentEffect::Tell(DaemonEvent::File(file))).collect()
-            }
-            AgentInput::Rebooted | AgentInput::Closed => {
-                self.is_here = false;
-                self.question.heard();
-                Vec::new()
-            }
-        }
+    /// A file that is late, as an event; it is given up.
+    pub fn late_file(&mut self, now_ms: u64) -> Option<DaemonEvent> {
+        self.files.expire(now_ms).map(DaemonEvent::File)
     }
 
-    fn hear(&mut self, message: ToHost, now_ms: u64) -> Vec<AgentEffect> {
+    /// Its guest has started again, or its port is closed: nothing that was known of its inside
+    /// holds.
+    pub fn gone(&mut self) {
+        self.is_here = false;
+        self.question.heard();
+    }
+
+    /// Takes what the daemon has said: what it is answered, and what that is to its owner.
+    pub fn hear(&mut self, message: ToHost, now_ms: u64) -> (Option<ToGuest>, Option<DaemonEvent>) {
         if self.naming != Naming::Done {
-            return self.hear_name(message).map(AgentEffect::Tell).into_iter().collect();
+            return (None, self.hear_name(message));
         }
         let event = match message {
-            ToHost::Hello(hello) => return self.here(hello),
+            ToHost::Hello(hello) => {
+                let welcome = (!hello.reply).then(|| self.welcome());
+                let event = DaemonEvent::Here(hello.boot_id);
+                self.here(hello);
+                return (welcome, Some(event));
+            }
             ToHost::Status(status) => {
                 self.status = Some(self.bounds.hold(status));
                 Some(DaemonEvent::Status)
@@ -250,12 +226,11 @@ impl Agent {
             // It has its name, and was not asked.
             ToHost::Identified(_) => None,
         };
-        event.map(AgentEffect::Tell).into_iter().collect()
+        (None, event)
     }
 
-    fn here(&mut self, hello: Hello) -> Vec<AgentEffect> {
-        let (boot, is_reply) = (hello.boot_id, hello.reply);
-        if !self.is_here || !is_reply {
+    fn here(&mut self, hello: Hello) {
+        if !self.is_here || !hello.reply {
             self.status = None;
         }
         if !self.is_here {
@@ -264,8 +239,6 @@ impl Agent {
         self.question.heard();
         self.hello = Some(hello);
         self.is_here = true;
-        let welcome = (!is_reply).then(|| AgentEffect::Say(self.welcome()));
-        welcome.into_iter().chain([AgentEffect::Tell(DaemonEvent::Here(boot))]).collect()
     }
 
     fn hear_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
@@ -286,16 +259,17 @@ impl Agent {
         self.status().is_some_and(|status| status.settled)
     }
 
-    /// Tells a settled daemon that its virtual CPUs have run, as often as its rules look.
-    fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Vec<AgentEffect> {
+    /// Its guest's virtual CPUs use this much, in percent of one CPU: a settled daemon is to look,
+    /// as often as its rules do.
+    pub fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Option<ToGuest> {
         let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
         let is_due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(LOOK_MIN_MS);
         if cpu_percent < BUSY_PERCENT || !is_due || !self.is_settled() {
-            return Vec::new();
+            return None;
         }
         self.looked_ms = now_ms;
         self.asked.looks += 1;
-        vec![AgentEffect::Say(ToGuest::Look)]
+        Some(ToGuest::Look)
     }
 
     /// What a host says first.

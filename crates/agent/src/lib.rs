@@ -1,8 +1,8 @@
 //! The host's side of a guest's daemon: what it said, what it was asked, and the port to it.
 //!
 //! ```text
-//!   socket ─► Port: budget, frames ─► AgentLink ─► Agent::step ─► effects ─► say ─► socket
-//!                                                                     └─► DaemonEvent ─► owner
+//!   socket ─► Port: budget, frames ─► AgentLink ─► Agent ─► answer ─► socket
+//!                                                       └─► DaemonEvent ─► owner
 //!   owner: sample, tasks, file, grant, identify ─► AgentLink
 //! ```
 //!
@@ -20,9 +20,7 @@ mod port;
 mod question;
 mod tasks;
 
-pub use agent::{
-    Agent, AgentEffect, AgentInput, AskCounts, BUSY_PERCENT, DaemonEvent, LOOK_MIN_MS, PoolGrants,
-};
+pub use agent::{Agent, AskCounts, BUSY_PERCENT, DaemonEvent, LOOK_MIN_MS, PoolGrants};
 pub use bounds::GuestBounds;
 pub use files::Captured;
 pub use link::AgentLink;

@@ -1,4 +1,4 @@
-//! A daemon and the port to it: effects of [`Agent`] done, its questions sent.
+//! A daemon and the port to it: what [`Agent`] answers and asks, sent.
 
 use std::os::fd::BorrowedFd;
 
@@ -6,7 +6,7 @@ use counters::Bytes;
 use reactor::PollFlags;
 use wire::{Dropped, File, Identity, ToGuest};
 
-use crate::agent::{Agent, AgentEffect, AgentInput, DaemonEvent};
+use crate::agent::{Agent, DaemonEvent};
 use crate::port::Port;
 
 /// A daemon, and its port while that is open.
@@ -41,7 +41,7 @@ impl AgentLink {
     /// Closes the port.
     pub fn close(&mut self) {
         (self.port, self.is_lost) = (None, false);
-        self.agent.step(AgentInput::Closed, 0);
+        self.agent.gone();
     }
 
     /// Whether the port is open.
@@ -71,7 +71,7 @@ impl AgentLink {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);
         }
-        self.step(AgentInput::Tick, now_ms)
+        std::iter::from_fn(|| self.agent.late_file(now_ms)).collect()
     }
 
     /// Takes what the daemon has said, and hands over what waits for it.
@@ -84,21 +84,12 @@ impl AgentLink {
             false => Ok(()),
         };
         while let Some(message) = self.port.as_mut().and_then(Port::next) {
-            events.extend(self.step(AgentInput::Heard(message), now_ms));
+            let (answer, event) = self.agent.hear(message, now_ms);
+            self.say_if(answer);
+            events.extend(event);
         }
         if sent.is_err() || received.is_err() {
             self.lose();
-        }
-        events
-    }
-
-    fn step(&mut self, input: AgentInput, now_ms: u64) -> Vec<DaemonEvent> {
-        let mut events = Vec::new();
-        for effect in self.agent.step(input, now_ms) {
-            match effect {
-                AgentEffect::Say(message) => self.say(&message),
-                AgentEffect::Tell(event) => events.push(event),
-            }
         }
         events
     }
@@ -121,12 +112,13 @@ impl AgentLink {
 
     /// Its guest has started again: its daemon will say hello.
     pub fn rebooted(&mut self) {
-        self.agent.step(AgentInput::Rebooted, 0);
+        self.agent.gone();
     }
 
     /// Its guest's virtual CPUs use this much, in percent of one CPU.
     pub fn load(&mut self, cpu_percent: f64, now_ms: u64) {
-        self.step(AgentInput::Load(cpu_percent), now_ms);
+        let look = self.agent.look(cpu_percent, now_ms);
+        self.say_if(look);
     }
 
     /// Asks how the guest's memory is. False if no answer is to be waited for.

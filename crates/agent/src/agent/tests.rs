@@ -2,7 +2,7 @@
 
 use super::*;
 
-const NOTHING: [AgentEffect; 0] = [];
+const NOTHING: (Option<ToGuest>, Option<DaemonEvent>) = (None, None);
 
 fn bounds() -> GuestBounds {
     GuestBounds { memory: Bytes::mib(64), cpus: Some(2) }
@@ -20,50 +20,49 @@ fn settled() -> ToHost {
 /// A daemon that has said hello and that it has settled.
 fn met() -> Agent {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
-    agent.step(AgentInput::Heard(hello(true, PoolKind::Host)), 0);
-    agent.step(AgentInput::Heard(settled()), 0);
+    agent.hear(hello(true, PoolKind::Host), 0);
+    agent.hear(settled(), 0);
     agent
 }
 
-fn sample(sequence: u32) -> AgentInput {
-    AgentInput::Heard(ToHost::Memory(Memory { sequence, ..Memory::default() }))
+fn sample(sequence: u32) -> ToHost {
+    ToHost::Memory(Memory { sequence, ..Memory::default() })
 }
 
 #[test]
 fn who_says_hello_is_welcomed_unless_that_is_the_answer_to_a_welcome() {
     for grants in [PoolGrants::Yes, PoolGrants::No] {
         let mut agent = Agent::new(bounds(), grants);
-        let here = || AgentEffect::Tell(DaemonEvent::Here([7; 16]));
+        let here = || Some(DaemonEvent::Here([7; 16]));
         let welcome =
             Welcome { memory_pages: 64 * 256, grants: grants == PoolGrants::Yes, paces: true };
-        let heard = agent.step(AgentInput::Heard(hello(false, PoolKind::Host)), 0);
-        assert_eq!(heard, [AgentEffect::Say(ToGuest::Welcome(welcome)), here()]);
-        assert_eq!(agent.step(AgentInput::Heard(hello(true, PoolKind::Host)), 0), [here()]);
+        let heard = agent.hear(hello(false, PoolKind::Host), 0);
+        assert_eq!(heard, (Some(ToGuest::Welcome(welcome)), here()));
+        assert_eq!(agent.hear(hello(true, PoolKind::Host), 0), (None, here()));
     }
 }
 
 #[test]
 fn a_settled_daemon_is_told_of_a_load_as_often_as_its_rules_look() {
     let mut agent = met();
-    let look = || [AgentEffect::Say(ToGuest::Look)];
-    assert_eq!(agent.step(AgentInput::Load(BUSY_PERCENT - 0.1), 10_000), NOTHING);
-    assert_eq!(agent.step(AgentInput::Load(BUSY_PERCENT), 10_000), look());
-    assert_eq!(agent.step(AgentInput::Load(100.0), 11_999), NOTHING);
-    assert_eq!(agent.step(AgentInput::Load(100.0), 12_000), look());
+    let look = || Some(ToGuest::Look);
+    assert_eq!(agent.look(BUSY_PERCENT - 0.1, 10_000), None);
+    assert_eq!(agent.look(BUSY_PERCENT, 10_000), look());
+    assert_eq!(agent.look(100.0, 11_999), None);
+    assert_eq!(agent.look(100.0, 12_000), look());
     // One that waits for memory looks by itself.
-    agent.step(AgentInput::Heard(ToHost::Need(Pressure::Memory)), 13_000);
-    assert_eq!(agent.step(AgentInput::Load(100.0), 14_999), NOTHING);
+    agent.hear(ToHost::Need(Pressure::Memory), 13_000);
+    assert_eq!(agent.look(100.0, 14_999), None);
     assert_eq!((agent.memory_needs(), agent.asked().looks), (1, 2));
-    agent.step(AgentInput::Heard(ToHost::Status(Status::default())), 15_000);
-    assert_eq!(agent.step(AgentInput::Load(100.0), 60_000), NOTHING, "it has not settled");
+    agent.hear(ToHost::Status(Status::default()), 15_000);
+    assert_eq!(agent.look(100.0, 60_000), None, "it has not settled");
 }
 
 #[test]
 fn an_answer_is_as_old_as_its_question_and_an_older_one_says_nothing_new() {
     let mut agent = met();
-    let told = |agent: &mut Agent, sequence, now_ms| match &agent.step(sample(sequence), now_ms)[..]
-    {
-        [AgentEffect::Tell(DaemonEvent::Sample(_, true_ms))] => *true_ms,
+    let told = |agent: &mut Agent, sequence, now_ms| match agent.hear(sample(sequence), now_ms) {
+        (None, Some(DaemonEvent::Sample(_, true_ms))) => true_ms,
         other => panic!("{other:?}"),
     };
     assert_eq!(agent.ask_sample(100), Some(ToGuest::Sample(Sample { sequence: 1 })));
@@ -83,21 +82,21 @@ fn a_daemon_that_is_silent_counts_as_gone_until_it_answers() {
         assert!(agent.ask_sample(asked).is_some());
         assert_eq!((agent.is_up(), agent.is_worth_waiting()), (asked < 3, asked <= 3));
     }
-    agent.step(sample(5), 0);
+    agent.hear(sample(5), 0);
     assert!(agent.is_up());
 }
 
 #[test]
 fn what_is_gone_is_not_told_as_if_it_were_there() {
-    let ends = [AgentInput::Heard(ToHost::Bye), AgentInput::Closed, AgentInput::Rebooted];
+    let ends: [fn(&mut Agent); 2] = [|agent| drop(agent.hear(ToHost::Bye, 0)), Agent::gone];
     for end in ends {
         let mut agent = met();
-        agent.step(AgentInput::Heard(ToHost::System(System::default())), 0);
-        agent.step(end, 0);
+        agent.hear(ToHost::System(System::default()), 0);
+        end(&mut agent);
         assert_eq!((agent.hello(), agent.status(), agent.system()), (None, None, None));
         assert!(agent.last_hello().is_some() && agent.last_status().is_some());
-        assert_eq!(agent.step(AgentInput::Load(100.0), 60_000), NOTHING);
-        agent.step(AgentInput::Heard(hello(true, PoolKind::Host)), 0);
+        assert_eq!(agent.look(100.0, 60_000), None);
+        agent.hear(hello(true, PoolKind::Host), 0);
         assert!(agent.hello().is_some() && agent.status().is_none() && agent.system().is_none());
     }
 }
@@ -108,9 +107,9 @@ fn a_guest_with_a_pool_of_its_own_is_granted_nothing() {
     let expected = Grant { sequence: 3, pages: 4 * 256, reason: "why".into() };
     let mut agent = met();
     assert_eq!(grant(&agent), Some(ToGuest::Grant(expected)));
-    agent.step(AgentInput::Heard(hello(true, PoolKind::Cmm)), 0);
+    agent.hear(hello(true, PoolKind::Cmm), 0);
     assert_eq!(grant(&agent), None);
-    agent.step(AgentInput::Closed, 0);
+    agent.gone();
     assert_eq!(grant(&agent), None);
 }
 
@@ -124,19 +123,17 @@ fn a_clone_is_nobody_before_it_has_its_name() {
         seed: [3; 32],
         clock: std::time::Duration::ZERO,
     };
-    let named = |refusal: &str| {
-        AgentInput::Heard(ToHost::Identified(Identified { refusal: refusal.into() }))
-    };
+    let named = |refusal: &str| ToHost::Identified(Identified { refusal: refusal.into() });
     for refusal in ["", "no"] {
         let mut agent = Agent::unnamed(bounds(), PoolGrants::Yes);
-        assert_eq!(agent.step(AgentInput::Heard(hello(false, PoolKind::Host)), 0), NOTHING);
-        assert_eq!(agent.step(named(refusal), 0), NOTHING, "it was not told yet");
+        assert_eq!(agent.hear(hello(false, PoolKind::Host), 0), NOTHING);
+        assert_eq!(agent.hear(named(refusal), 0), NOTHING, "it was not told yet");
         assert!(agent.wants_name() && agent.identify(identity.clone()).is_some());
         assert_eq!(agent.identify(identity.clone()), None, "once");
-        assert_eq!(agent.step(AgentInput::Heard(settled()), 0), NOTHING);
+        assert_eq!(agent.hear(settled(), 0), NOTHING);
         let outcome = if refusal.is_empty() { Ok(()) } else { Err(refusal.to_owned()) };
-        let expected = AgentEffect::Tell(DaemonEvent::Named(outcome));
-        assert_eq!(agent.step(named(refusal), 0), [expected]);
+        let expected = (None, Some(DaemonEvent::Named(outcome)));
+        assert_eq!(agent.hear(named(refusal), 0), expected);
         assert_eq!(agent.is_named(), refusal.is_empty());
     }
 }
