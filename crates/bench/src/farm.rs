@@ -189,20 +189,11 @@ fn web_spec(guest_dir: &Path, cache: &Cache) -> Result<GuestSpec, Error> {
     let arch = Arch::X86_64;
     let image = soak::image(arch, guest_dir, web_files(cache, arch)?, cache)?;
     Ok(GuestSpec {
-        name: "web".to_owned(),
-        accel: probe_kvm(arch),
-        cpus: 1,
         memory_mib: MEMORY_MIB,
         translation_mib: TRANSLATION_MIB,
-        image,
-        kernel_args: Vec::new(),
-        ctl: true,
-        run_dir: None,
         net: Some(Net { number: 0, forwards: Vec::new() }),
-        disk: None,
-        restore: None,
         reboot: true,
-        page_reporting: true,
+        ..GuestSpec::new("web", image, probe_kvm(arch))
     })
 }
 

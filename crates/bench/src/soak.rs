@@ -120,20 +120,10 @@ impl Plan {
     /// Boots one guest and says how many seconds that took.
     fn boot(&self, arch: Arch, image: &Image, number: usize) -> Result<f64, String> {
         let spec = GuestSpec {
-            name: format!("soak{number}"),
-            accel: probe_kvm(arch),
             cpus: self.cpus,
             memory_mib: MEMORY_MIB,
-            translation_mib: 32,
-            image: image.clone(),
             kernel_args: self.kernel_args.clone(),
-            ctl: true,
-            run_dir: None,
-            net: None,
-            disk: None,
-            restore: None,
-            reboot: false,
-            page_reporting: true,
+            ..GuestSpec::new(format!("soak{number}"), image.clone(), probe_kvm(arch))
         };
         let clock = Deadline::after(self.limit);
         let mut guest = Session::boot(&spec, clock).map_err(|error| chain(&error))?;
@@ -173,14 +163,9 @@ pub fn image(
     cache: &Cache,
 ) -> Result<Image, Error> {
     let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
-    let file = |path: &str, text: &str| GuestFile {
-        path: path.to_owned(),
-        mode: 0o644,
-        bytes: text.as_bytes().to_vec(),
-    };
     let mut files = vec![
-        file("/etc/pinhead.conf", &rules),
-        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
+        GuestFile::text("/etc/pinhead.conf", &rules),
+        GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
     ];
     files.extend(more);
     let daemon = Some(guest_dir.join(arch.name()).join("pinheadd"));

@@ -253,31 +253,21 @@ impl Drop for Host {
 fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     let daemon = daemon_dir().join(plan.arch.name()).join("pinheadd");
     assert!(daemon.is_file(), "no {}: `make build` makes it", daemon.display());
-    let file = |path: &str, text: &str| GuestFile {
-        path: path.into(),
-        mode: 0o644,
-        bytes: text.as_bytes().to_vec(),
-    };
     let mut files = plan.files.clone();
-    files.push(file("/etc/pinhead.conf", &plan.rules));
+    files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
     // A guest that starts its daemon later has one that only says its version.
-    files.push(file("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
+    files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
     GuestSpec {
-        name: format!("g{}", number + 1),
-        accel: probe_kvm(plan.arch),
         cpus: plan.cpus,
         memory_mib: plan.memory_mib,
-        translation_mib: 32,
-        image: image.unwrap_or_else(|e| panic!("{e}")),
         kernel_args: plan.kernel_args.clone(),
-        ctl: true,
         run_dir: plan.run_dir.clone(),
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new(
+            format!("g{}", number + 1),
+            image.unwrap_or_else(|e| panic!("{e}")),
+            probe_kvm(plan.arch),
+        )
     }
 }
 

@@ -224,7 +224,9 @@ impl Apt {
         };
         let mut show = self.command("apt-cache");
         match run(show.args(["show", "--no-all-versions", meta]), NOT_DEBIAN) {
-            Ok(output) => dependency_on_image(&output.stdout).ok_or_else(unknown),
+            Ok(output) => {
+                dependency_on_image(&String::from_utf8_lossy(&output.stdout)).ok_or_else(unknown)
+            }
             Err(Error::ToolFailed { .. }) => Err(unknown()),
             Err(error) => Err(error),
         }

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 /// What stands behind a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Entry {
-    Directory,
-    File { mode: u32, bytes: Vec<u8> },
-    Symlink { target: String },
-    CharDevice { mode: u32, major: u32, minor: u32 },
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    mode: u32,
+    /// Of a device: its major and its minor number.
+    device: (u32, u32),
+    bytes: Vec<u8>,
 }
 
 const S_IFDIR: u32 = 0o040_000;
@@ -35,29 +35,33 @@ impl Archive {
 
     /// Adds a directory and those above it.
     pub fn directory(&mut self, path: &str) {
-        self.insert(path, Entry::Directory);
+        self.insert(path, directory());
     }
 
     /// Adds a regular file and the directories above it. `mode` holds the permission bits.
     pub fn file(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
-        self.insert(path, Entry::File { mode: mode & 0o7777, bytes });
+        self.insert(path, Entry { mode: S_IFREG | mode & 0o7777, bytes, ..Entry::default() });
     }
 
     /// Adds a symbolic link and the directories above it.
     pub fn symlink(&mut self, path: &str, target: &str) {
-        self.insert(path, Entry::Symlink { target: target.to_owned() });
+        self.insert(
+            path,
+            Entry { mode: S_IFLNK | 0o777, bytes: target.into(), ..Entry::default() },
+        );
     }
 
     /// Adds a character device. It is only a record in the archive: making one takes no privilege.
     pub fn char_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
-        self.insert(path, Entry::CharDevice { mode: mode & 0o7777, major, minor });
+        let mode = S_IFCHR | mode & 0o7777;
+        self.insert(path, Entry { mode, device: (major, minor), bytes: Vec::new() });
     }
 
     /// A later entry replaces an earlier one of the same path, so a caller's files win over ours.
     fn insert(&mut self, path: &str, entry: Entry) {
         let path = path.trim_matches('/');
         for (index, _) in path.match_indices('/') {
-            self.entries.entry(path[..index].to_owned()).or_insert(Entry::Directory);
+            self.entries.entry(path[..index].to_owned()).or_insert_with(directory);
         }
         self.entries.insert(path.to_owned(), entry);
     }
@@ -66,17 +70,15 @@ impl Archive {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (number, (path, entry)) in (1..).zip(&self.entries) {
-            let (mode, rdev, data): (u32, (u32, u32), &[u8]) = match entry {
-                Entry::Directory => (S_IFDIR | 0o755, (0, 0), &[]),
-                Entry::File { mode, bytes } => (S_IFREG | mode, (0, 0), bytes),
-                Entry::Symlink { target } => (S_IFLNK | 0o777, (0, 0), target.as_bytes()),
-                Entry::CharDevice { mode, major, minor } => (S_IFCHR | mode, (*major, *minor), &[]),
-            };
-            write_record(&mut out, number, path, mode, rdev, data);
+            write_record(&mut out, number, path, entry);
         }
-        write_record(&mut out, 0, "TRAILER!!!", 0, (0, 0), &[]);
+        write_record(&mut out, 0, "TRAILER!!!", &Entry::default());
         out
     }
+}
+
+fn directory() -> Entry {
+    Entry { mode: S_IFDIR | 0o755, ..Entry::default() }
 }
 
 /// One record: a header of text, the name, the data, each filled up to a multiple of 4.
@@ -85,30 +87,11 @@ impl Archive {
 ///   070701 ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor
 ///          namesize check            (each 8 hexadecimal digits)
 /// ```
-fn write_record(
-    out: &mut Vec<u8>,
-    ino: u32,
-    path: &str,
-    mode: u32,
-    (rdev_major, rdev_minor): (u32, u32),
-    data: &[u8],
-) {
-    let name_bytes = path.len() + 1;
-    let fields = [
-        ino as usize,
-        mode as usize,
-        0,
-        0,
-        1,
-        0,
-        data.len(),
-        0,
-        0,
-        rdev_major as usize,
-        rdev_minor as usize,
-        name_bytes,
-        0,
-    ];
+fn write_record(out: &mut Vec<u8>, ino: u32, path: &str, entry: &Entry) {
+    let Entry { mode, device: (major, minor), bytes } = entry;
+    // No file of ours comes near 4 GiB.
+    let (size, name_size) = (bytes.len() as u32, path.len() as u32 + 1);
+    let fields = [ino, *mode, 0, 0, 1, 0, size, 0, 0, *major, *minor, name_size, 0];
     out.extend_from_slice(b"070701");
     for field in fields {
         out.extend_from_slice(format!("{field:08x}").as_bytes());
@@ -116,7 +99,7 @@ fn write_record(
     out.extend_from_slice(path.as_bytes());
     out.push(0);
     fill_to_four(out);
-    out.extend_from_slice(data);
+    out.extend_from_slice(bytes);
     fill_to_four(out);
 }
 

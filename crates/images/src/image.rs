@@ -38,6 +38,13 @@ pub struct GuestFile {
     pub bytes: Vec<u8>,
 }
 
+impl GuestFile {
+    /// A file that everybody in the guest may read.
+    pub fn text(path: &str, text: impl AsRef<[u8]>) -> GuestFile {
+        GuestFile { path: path.to_owned(), mode: 0o644, bytes: text.as_ref().to_vec() }
+    }
+}
+
 /// What a guest boots from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {

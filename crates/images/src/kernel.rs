@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::Error;
 use crate::error::FileContext;
+use crate::tool::run;
 
 /// The modules of one kernel, by name.
 #[derive(Debug)]
@@ -113,23 +114,9 @@ fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);
     }
-    let output = Command::new("xz")
-        .args(["--decompress", "--stdout", "--"])
-        .arg(path)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|_| Error::ToolMissing {
-            tool: "xz".to_owned(),
-            hint: "install xz-utils; this kernel's modules are compressed".to_owned(),
-        })?;
-    if !output.status.success() {
-        return Err(Error::ToolFailed {
-            command: format!("xz --decompress {}", path.display()),
-            status: output.status,
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        });
-    }
-    Ok(output.stdout)
+    let mut unpack = Command::new("xz");
+    unpack.args(["--decompress", "--stdout", "--"]).arg(path);
+    Ok(run(&mut unpack, "install xz-utils; this kernel's modules are compressed")?.stdout)
 }
 
 /// The names after `depends=` in the module's `.modinfo`.

@@ -12,7 +12,7 @@ const STDERR_BYTES_MAX: usize = 2000;
 /// What a tool that succeeded has said.
 pub struct Output {
     /// On standard output.
-    pub stdout: String,
+    pub stdout: Vec<u8>,
     /// The end of what it said on standard error.
     pub stderr: String,
 }
@@ -26,7 +26,7 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
         let command = command_line(command);
         return Err(Error::ToolFailed { command, status: output.status, stderr });
     }
-    Ok(Output { stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr })
+    Ok(Output { stdout: output.stdout, stderr })
 }
 
 /// Like [`run`], with each line of standard error handed over as it is said. The tool's standard

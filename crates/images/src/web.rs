@@ -66,19 +66,14 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
         Arch::S390x => "lib/ld64.so.1",
     };
     files.push(file_of(&root, loader)?);
-    let text = |path: &str, text: &str| GuestFile {
-        path: path.to_owned(),
-        mode: 0o644,
-        bytes: text.as_bytes().to_vec(),
-    };
-    files.push(text("/etc/nginx.conf", CONFIGURATION));
-    files.push(text("/etc/services/nginx", SERVICE));
-    files.push(text(
+    files.push(GuestFile::text("/etc/nginx.conf", CONFIGURATION));
+    files.push(GuestFile::text("/etc/services/nginx", SERVICE));
+    files.push(GuestFile::text(
         "/etc/passwd",
         "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
     ));
-    files.push(text("/etc/group", "root:x:0:\nnogroup:x:65534:\n"));
-    files.push(text("/var/www/page.html", &page()));
+    files.push(GuestFile::text("/etc/group", "root:x:0:\nnogroup:x:65534:\n"));
+    files.push(GuestFile::text("/var/www/page.html", page()));
     Ok(files)
 }
 

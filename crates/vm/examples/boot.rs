@@ -19,20 +19,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let accel = probe_kvm(arch);
     println!("runs by {accel}");
     let spec = GuestSpec {
-        name: format!("boot-{arch}"),
-        accel,
         cpus: 2,
         memory_mib: word(1).unwrap_or("128").parse()?,
         translation_mib: word(2).unwrap_or("32").parse()?,
-        image,
-        kernel_args: vec![],
-        ctl: true,
-        run_dir: None,
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new(format!("boot-{arch}"), image, accel)
     };
     let clock = Deadline::after(Duration::from_secs(120));
     let mut guest = spec.start()?;

@@ -20,34 +20,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cache = Cache::from_environment()?;
     let clock = Deadline::after(Duration::from_secs(900));
     let mut files = web_files(&cache, Arch::X86_64)?;
-    let text = |path: &str, text: String| GuestFile {
-        path: path.into(),
-        mode: 0o644,
-        bytes: text.into_bytes(),
-    };
-    files.push(text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host".into()));
-    files.push(text("/etc/pinhead.conf", std::env::var("RULES").unwrap_or_default()));
+    files.push(GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"));
+    files.push(GuestFile::text("/etc/pinhead.conf", std::env::var("RULES").unwrap_or_default()));
     let daemon = std::env::var_os("PINHEAD_GUEST_DIR").map(PathBuf::from);
     let daemon = daemon.map(|dir| dir.join("x86_64/pinheadd"));
     let image = ImageSpec { arch: Arch::X86_64, daemon, files }.build(&cache)?;
     let spec = |number: u16| GuestSpec {
-        name: format!("web{number}"),
-        accel: probe_kvm(Arch::X86_64),
-        cpus: 1,
         memory_mib,
         translation_mib: 16,
-        image: image.clone(),
         kernel_args: words.iter().skip(2).cloned().collect(),
-        ctl: true,
-        run_dir: None,
         net: Some(Net {
             number: number.into(),
             forwards: vec![Forward { host_port: HOST_PORT + number, guest_port: 80 }],
         }),
-        disk: None,
-        restore: None,
         reboot: true,
-        page_reporting: true,
+        ..GuestSpec::new(format!("web{number}"), image.clone(), probe_kvm(Arch::X86_64))
     };
     let template = Template::make(&spec(0), Clones::Share, &cache, clock)?;
     println!(

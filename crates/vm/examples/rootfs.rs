@@ -19,34 +19,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = Deadline::after(Duration::from_secs(600));
     let cache = Cache::from_environment()?;
     let rootfs = software.build(&cache, &mut |progress| {
-        eprintln!("{:>3} % {}", progress.permille / 10, progress.phase.name());
+        eprintln!("{:>3} % {}", progress.permille / 10, progress.what);
     })?;
-    println!("image {} after {:?}", rootfs.path.display(), clock.elapsed());
+    println!("image {} after {:?}", rootfs.display(), clock.elapsed());
     let [_, memory_mib, port, more @ ..] = words.as_slice() else { return Ok(()) };
     let arch = images::Arch::X86_64;
     let spec = GuestSpec {
-        name: name.to_owned(),
-        accel: probe_kvm(arch),
-        cpus: 1,
         memory_mib: memory_mib.parse()?,
         translation_mib: 64,
-        image: ImageSpec { arch, daemon: None, files: vec![] }.build(&cache)?,
         kernel_args: more
             .first()
             .into_iter()
             .flat_map(|text| text.split(' '))
             .map(str::to_owned)
             .collect(),
-        ctl: true,
-        run_dir: None,
         net: Some(Net {
             number: 0,
             forwards: vec![Forward { host_port: port.parse()?, guest_port: 80 }],
         }),
-        disk: Some(Disk::temporary(rootfs.path, DiskFormat::Raw)),
-        restore: None,
+        disk: Some(Disk::temporary(rootfs, DiskFormat::Raw)),
         reboot: true,
-        page_reporting: true,
+        ..GuestSpec::new(
+            name,
+            ImageSpec { arch, daemon: None, files: vec![] }.build(&cache)?,
+            probe_kvm(arch),
+        )
     };
     let clock = Deadline::after(Duration::from_secs(180));
     let mut session = Session::boot(&spec, clock)?;

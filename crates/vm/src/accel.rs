@@ -32,22 +32,18 @@ pub enum WhyEmulation {
 
 impl fmt::Display for Accel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Accel::Kvm => "KVM",
-            Accel::Emulation(WhyEmulation::OtherArchitecture) => {
-                "software emulation (the guest's architecture is not the host's)"
-            }
-            Accel::Emulation(WhyEmulation::NoProcessorSupport) => {
-                "software emulation (this processor shows no virtualisation)"
-            }
-            Accel::Emulation(WhyEmulation::DeviceClosed) => {
-                "software emulation (/dev/kvm cannot be opened)"
-            }
-            Accel::Emulation(WhyEmulation::KvmSilent) => {
-                "software emulation (with KVM the guest did not say a word)"
-            }
-            Accel::Emulation(WhyEmulation::Asked) => "software emulation (as asked)",
-        })
+        let why = match self {
+            Accel::Kvm => return f.write_str("KVM"),
+            Accel::Emulation(why) => why,
+        };
+        let why = match why {
+            WhyEmulation::OtherArchitecture => "the guest's architecture is not the host's",
+            WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
+            WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
+            WhyEmulation::KvmSilent => "with KVM the guest did not say a word",
+            WhyEmulation::Asked => "as asked",
+        };
+        write!(f, "software emulation ({why})")
     }
 }
 

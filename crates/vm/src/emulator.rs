@@ -27,7 +27,7 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     }
     let hint = format!("install {}", arch.qemu_package());
     let said = run(Command::new(arch.qemu_program()).arg("--version"), &hint)?.stdout;
-    Ok(text.get_or_init(|| said))
+    Ok(text.get_or_init(|| String::from_utf8_lossy(&said).into_owned()))
 }
 
 /// Whether this QEMU may go on with a translation of code that was changed meanwhile. One whose

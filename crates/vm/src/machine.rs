@@ -54,17 +54,9 @@ impl Ram<'_> {
 pub(crate) struct HostFacts {
     /// The rate of the host's time stamp counter, if the guest is to be told.
     pub(crate) tsc_rate: Option<Rate>,
-    /// When the guest's CPUs may start.
-    pub(crate) cpus: CpuStart,
-}
-
-/// When a guest's CPUs but the first start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CpuStart {
-    /// While its kernel boots, as everywhere.
-    InBoot,
-    /// When its kernel has patched itself: see [`emulator::keeps_stale_code`].
-    Later,
+    /// Whether the guest's CPUs but the first start when its kernel has patched itself, and not
+    /// while it boots: see [`emulator::keeps_stale_code`].
+    pub(crate) cpus_later: bool,
 }
 
 impl GuestSpec {
@@ -79,12 +71,9 @@ impl GuestSpec {
         match (self.image.arch, self.accel) {
             (Arch::X86_64, Accel::Emulation(_)) => HostFacts {
                 tsc_rate: tsc::host_rate(),
-                cpus: match emulator::keeps_stale_code(self.image.arch) {
-                    true => CpuStart::Later,
-                    false => CpuStart::InBoot,
-                },
+                cpus_later: emulator::keeps_stale_code(self.image.arch),
             },
-            _ => HostFacts { tsc_rate: None, cpus: CpuStart::InBoot },
+            _ => HostFacts { tsc_rate: None, cpus_later: false },
         }
     }
 
@@ -193,7 +182,7 @@ impl GuestSpec {
                 let _ = write!(line, " lpj={}", rate.khz() * 1000 / TICKS_A_SECOND);
             }
         }
-        if ours && self.cpus > 1 && host.cpus == CpuStart::Later {
+        if ours && self.cpus > 1 && host.cpus_later {
             // Code that no other CPU runs is patched without harm: the kernel boots with one, and
             // our first process starts the others. The words between keep the kernel from patching
             // itself for a single CPU and back, and for interrupts to all CPUs at once, which it
@@ -236,20 +225,11 @@ mod tests {
         let (kernel, initramfs) = ("/k,1".into(), "/i".into());
         let image = Image { arch, kernel, initramfs, first_process: FirstProcess::Ours };
         GuestSpec {
-            name: "g1".into(),
-            accel: Accel::Emulation(WhyEmulation::Asked),
             cpus: 2,
             memory_mib: 96,
             translation_mib: 8,
-            image,
             kernel_args: vec!["pinhead.args=-f,/etc/rules".into()],
-            ctl: true,
-            run_dir: None,
-            net: None,
-            disk: None,
-            restore: None,
-            reboot: false,
-            page_reporting: true,
+            ..GuestSpec::new("g1", image, Accel::Emulation(WhyEmulation::Asked))
         }
     }
 
@@ -257,7 +237,7 @@ mod tests {
     fn command_lines() {
         let words = |arch| {
             let tsc_rate = if arch == Arch::X86_64 { Rate::from_mhz(2596) } else { None };
-            let words = spec(arch).arguments_at(HostFacts { tsc_rate, cpus: CpuStart::InBoot });
+            let words = spec(arch).arguments_at(HostFacts { tsc_rate, cpus_later: false });
             words.iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let x86 = words(Arch::X86_64).join(" ");
@@ -284,7 +264,7 @@ mod tests {
         assert_eq!(spec(Arch::S390x).host_facts().tsc_rate, None);
         let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
         assert_eq!(kvm.host_facts().tsc_rate, None);
-        let unknown = HostFacts { tsc_rate: None, cpus: CpuStart::InBoot };
+        let unknown = HostFacts { tsc_rate: None, cpus_later: false };
         let unknown = spec(Arch::X86_64).arguments_at(unknown);
         assert!(!unknown.iter().any(|word| word.to_str().unwrap().contains("tsc_early_khz")));
         assert_eq!(spec(Arch::X86_64).host_facts().tsc_rate, tsc::host_rate());
@@ -292,22 +272,22 @@ mod tests {
 
     #[test]
     fn cpus_start_later_where_qemu_keeps_stale_code() {
-        let is_told = |spec: &GuestSpec, cpus| {
-            let words = spec.arguments_at(HostFacts { tsc_rate: None, cpus });
+        let is_told = |spec: &GuestSpec, cpus_later| {
+            let words = spec.arguments_at(HostFacts { tsc_rate: None, cpus_later });
             words.iter().any(|word| {
                 let word = word.to_str().unwrap();
                 word.contains(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later ")
             })
         };
         let pc = spec(Arch::X86_64);
-        assert!(is_told(&pc, CpuStart::Later) && !is_told(&pc, CpuStart::InBoot));
+        assert!(is_told(&pc, true) && !is_told(&pc, false));
         let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
-        assert_eq!(kvm.host_facts().cpus, CpuStart::InBoot, "nothing is translated");
+        assert!(!kvm.host_facts().cpus_later, "nothing is translated");
         let single = GuestSpec { cpus: 1, ..pc.clone() };
-        assert!(!is_told(&single, CpuStart::Later));
+        assert!(!is_told(&single, true));
         let mut users = pc;
         users.image.first_process = FirstProcess::Users;
-        assert!(!is_told(&users, CpuStart::Later), "nobody there would start them");
+        assert!(!is_told(&users, true), "nobody there would start them");
     }
 
     #[test]

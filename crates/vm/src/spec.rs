@@ -56,6 +56,26 @@ pub struct GuestSpec {
 }
 
 impl GuestSpec {
+    /// The plainest guest: one CPU, 128 MiB, a control port, and nothing to reach others by.
+    pub fn new(name: impl Into<String>, image: Image, accel: Accel) -> GuestSpec {
+        GuestSpec {
+            name: name.into(),
+            accel,
+            cpus: 1,
+            memory_mib: 128,
+            translation_mib: 32,
+            image,
+            kernel_args: Vec::new(),
+            ctl: true,
+            run_dir: None,
+            net: None,
+            disk: None,
+            restore: None,
+            reboot: false,
+            page_reporting: true,
+        }
+    }
+
     /// Where others find the guest's second monitor.
     pub fn qmp_path(&self) -> Option<PathBuf> {
         Some(self.run_dir.as_ref()?.join(format!("{}.qmp", self.name)))

@@ -34,10 +34,6 @@ fn soon() -> Deadline {
     Deadline::after(e2e::PATIENCE)
 }
 
-fn text_file(path: &str, text: &str) -> GuestFile {
-    GuestFile { path: path.into(), mode: 0o644, bytes: text.as_bytes().to_vec() }
-}
-
 /// A port of the loopback that nobody has now.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -46,25 +42,16 @@ fn free_port() -> u16 {
 
 fn web_spec(cache: &Cache) -> GuestSpec {
     let mut files = web_files(cache, Arch::X86_64).expect("a web server's files");
-    files.push(text_file("/etc/pinhead.conf", RULES));
-    files.push(text_file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"));
+    files.push(GuestFile::text("/etc/pinhead.conf", RULES));
+    files.push(GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"));
     let daemon = Some(e2e::daemon_dir().join("x86_64/pinheadd"));
     let image = ImageSpec { arch: Arch::X86_64, daemon, files }.build(cache).expect("an image");
     GuestSpec {
-        name: "web".into(),
-        accel: probe_kvm(Arch::X86_64),
-        cpus: 1,
         memory_mib: MEMORY_MIB,
         translation_mib: 16,
-        image,
-        kernel_args: Vec::new(),
-        ctl: true,
-        run_dir: None,
         net: Some(Net { number: 0, forwards: Vec::new() }),
-        disk: None,
-        restore: None,
         reboot: true,
-        page_reporting: true,
+        ..GuestSpec::new("web", image, probe_kvm(Arch::X86_64))
     }
 }
 

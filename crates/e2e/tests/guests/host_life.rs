@@ -168,20 +168,9 @@ fn a_guest_that_is_started_again_is_another_one() {
     let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);
     let spec = GuestSpec {
-        name: "web1".into(),
-        accel: probe_kvm(Arch::X86_64),
-        cpus: 1,
         memory_mib: 256,
-        translation_mib: 32,
-        image: image.unwrap_or_else(|e| panic!("{e}")),
-        kernel_args: Vec::new(),
-        ctl: true,
         run_dir: Some(place.dir().to_path_buf()),
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new("web1", image.unwrap_or_else(|e| panic!("{e}")), probe_kvm(Arch::X86_64))
     };
     let first = boot(&spec);
     let size = Size { budget_mib: 2000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };

@@ -101,20 +101,9 @@ fn spec(run_dir: &Path) -> GuestSpec {
     let cache = Cache::from_environment().unwrap();
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);
     GuestSpec {
-        name: "web1".into(),
-        accel: probe_kvm(Arch::X86_64),
         cpus: 2,
-        memory_mib: 128,
-        translation_mib: 32,
-        image: image.unwrap(),
-        kernel_args: Vec::new(),
-        ctl: true,
         run_dir: Some(run_dir.to_path_buf()),
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new("web1", image.unwrap(), probe_kvm(Arch::X86_64))
     }
 }
 

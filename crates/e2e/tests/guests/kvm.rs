@@ -12,20 +12,8 @@ fn a_guest_comes_up_whatever_kvm_is_worth() {
     let cache = Cache::from_environment().expect("a cache");
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() };
     let spec = GuestSpec {
-        name: "g1".into(),
-        accel: Accel::Kvm,
-        cpus: 1,
-        memory_mib: 128,
-        translation_mib: 32,
-        image: image.build(&cache).expect("an image"),
-        kernel_args: Vec::new(),
         ctl: false,
-        run_dir: None,
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new("g1", image.build(&cache).expect("an image"), Accel::Kvm)
     };
     let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
     let is_up = |fleet: &Fleet| {

@@ -32,20 +32,9 @@ fn cache() -> Cache {
 
 fn spec(name: &str, image: Image) -> GuestSpec {
     GuestSpec {
-        name: name.to_owned(),
-        accel: Accel::Emulation(WhyEmulation::Asked),
         cpus: 2,
-        memory_mib: 128,
-        translation_mib: 32,
-        image,
         kernel_args: vec!["pinhead.args=-x,2".to_owned()],
-        ctl: true,
-        run_dir: None,
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new(name, image, Accel::Emulation(WhyEmulation::Asked))
     }
 }
 

@@ -18,20 +18,13 @@ fn a_guest_that_hangs_is_named_and_started_again() {
     let burn = GuestFile { path, mode: 0o644, bytes: BURN.into() };
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![burn] };
     let spec = GuestSpec {
-        name: "hangs".into(),
-        accel: Accel::Emulation(WhyEmulation::Asked),
         cpus: 3,
-        memory_mib: 128,
-        translation_mib: 32,
-        image: image.build(&cache).expect("an image"),
-        kernel_args: Vec::new(),
         ctl: false,
-        run_dir: None,
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new(
+            "hangs",
+            image.build(&cache).expect("an image"),
+            Accel::Emulation(WhyEmulation::Asked),
+        )
     };
     let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
     let mut first = None;

@@ -79,32 +79,20 @@ struct Role {
 fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
     let arch = Arch::X86_64;
     let daemon = daemon_dir().join(arch.name()).join("pinheadd");
-    let file = |path: &str, text: &str| GuestFile {
-        path: path.into(),
-        mode: 0o644,
-        bytes: text.as_bytes().to_vec(),
-    };
     let rules = rules::preset("default").map(|preset| preset.text()).unwrap();
     let files = vec![
-        file("/etc/pinhead.conf", &rules),
-        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf"),
+        GuestFile::text("/etc/pinhead.conf", &rules),
+        GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf"),
     ];
     let image = ImageSpec { arch, daemon: Some(daemon), files }.build(cache).unwrap();
     GuestSpec {
-        name: name.to_owned(),
-        accel: probe_kvm(arch),
-        cpus: 1,
         memory_mib: role.memory_mib,
         translation_mib: 64,
-        image,
         kernel_args: role.settings.kernel_words(),
-        ctl: true,
-        run_dir: None,
         net: Some(Net { number: role.number, forwards: vec![role.forward] }),
         disk: Some(role.disk),
-        restore: None,
         reboot: true,
-        page_reporting: true,
+        ..GuestSpec::new(name, image, probe_kvm(arch))
     }
 }
 
@@ -133,16 +121,15 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let cache = Cache::from_environment().unwrap();
     let clock = Deadline::after(BUILD);
     let image = Software::Combo.build(&cache, &mut |_| ()).unwrap_or_else(|e| panic!("{e}"));
-    println!("image {} after {:?}", image.path.display(), clock.elapsed());
-    let before = checksum(&image.path);
+    println!("image {} after {:?}", image.display(), clock.elapsed());
+    let before = checksum(&image);
 
     let scratch = std::env::temp_dir().join(format!("pinhead-disks-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).unwrap();
     let scratch = Scratch(scratch);
     let overlay = scratch.0.join("back.qcow2");
     let [web_port, app_port] = free_ports();
-    let disk =
-        |writes| Disk { path: image.path.clone(), format: DiskFormat::Raw, writes, serial: None };
+    let disk = |writes| Disk { path: image.clone(), format: DiskFormat::Raw, writes, serial: None };
     let web = Role {
         memory_mib: 128,
         number: 1,
@@ -214,5 +201,5 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     assert!(std::fs::metadata(&overlay).unwrap().len() > 1 << 20);
 
     drop((web, back));
-    assert_eq!(checksum(&image.path), before, "a guest has written to the image");
+    assert_eq!(checksum(&image), before, "a guest has written to the image");
 }

@@ -16,9 +16,6 @@ mod settings;
 
 pub use settings::Settings;
 
-use std::fmt;
-use std::path::PathBuf;
-
 /// Which servers an image has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Software {
@@ -33,40 +30,14 @@ pub enum Software {
     Combo,
 }
 
-/// An image of a root file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rootfs {
-    /// Which servers it has.
-    pub software: Software,
-    /// A raw image of one ext4 file system, without partitions.
-    pub path: PathBuf,
-}
-
 /// How far the making of an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
-    pub phase: Phase,
+    /// What is being done, in words.
+    pub what: &'static str,
     /// How much of all of it is done, in thousandths. The parts are weighed by how long they
     /// usually take.
     pub permille: u16,
-}
-
-/// What is being done to make an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Another process makes an image in the same cache.
-    Waiting,
-    /// Packages are fetched.
-    Packages,
-    /// Packages are unpacked and set up.
-    Install,
-    /// Pages, application and database are made.
-    Servers,
-    /// The tree becomes an image.
-    FileSystem,
-    /// The image is there.
-    Done,
 }
 
 impl Software {
@@ -112,25 +83,5 @@ impl Software {
         let mut packages = vec!["busybox-static"];
         packages.extend(self.services().iter().flat_map(of_service));
         packages
-    }
-}
-
-impl Phase {
-    /// In words, for a progress bar.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Waiting => "waiting for another build",
-            Phase::Packages => "fetching packages",
-            Phase::Install => "installing packages",
-            Phase::Servers => "making pages and database",
-            Phase::FileSystem => "making the file system",
-            Phase::Done => "done",
-        }
-    }
-}
-
-impl fmt::Display for Software {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

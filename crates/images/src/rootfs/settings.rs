@@ -2,7 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-/// What a guest of a [`super::Rootfs`] is told; what is `None` stays as the image has it.
+/// What a guest with [`super::Software`] is told; what is `None` stays as the image has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Which of the image's services are started: all of them unless given.

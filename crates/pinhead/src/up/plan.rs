@@ -172,12 +172,12 @@ impl Maker<'_> {
         };
         let progress = &mut *self.progress;
         let mut tell = |at: images::rootfs::Progress| {
-            let making = format!("image {name}: {}", at.phase.name());
+            let making = format!("image {name}: {}", at.what);
             progress.tell(Step::Making { making, permille: Some(at.permille) });
         };
         let rootfs = software.build(&self.cache, &mut tell)?;
         let (writes, word) = disk_mode(class);
-        let disk = Disk { path: rootfs.path, format: DiskFormat::Raw, writes, serial: None };
+        let disk = Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None };
         Ok(Root { image, disk: Some(disk), words: vec![word] })
     }
 
@@ -239,11 +239,7 @@ fn daemon(class: &Class) -> Daemon {
 /// The daemon's rules and arguments.
 pub(super) fn daemon_files(rules: &[u8], pace: &str) -> Vec<GuestFile> {
     let words = format!("-f -c /etc/pinhead.conf --pace {pace}\n");
-    vec![text_file("/etc/pinhead.conf", rules), text_file("/etc/pinheadd.args", words)]
-}
-
-pub(super) fn text_file(path: &str, text: impl Into<Vec<u8>>) -> GuestFile {
-    GuestFile { path: path.into(), mode: 0o644, bytes: text.into() }
+    vec![GuestFile::text("/etc/pinhead.conf", rules), GuestFile::text("/etc/pinheadd.args", words)]
 }
 
 /// A rules file or preset without errors.

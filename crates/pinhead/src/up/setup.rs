@@ -1,13 +1,13 @@
 //! What has to be there before the first guest starts: rules, daemon, image.
 
-use super::plan::{Plan, checked_rules, daemon_files, text_file, translation_mib};
+use super::plan::{Plan, checked_rules, daemon_files, translation_mib};
 use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
 use farm::fleet::{Daemon, Floor, Load, Seat, load_script};
 use farm::service::Occupant;
-use images::{Arch, Cache, Image, ImageSpec};
+use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::path::PathBuf;
 use vm::{GuestSpec, probe_kvm};
 
@@ -33,26 +33,17 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     for load in loads.iter().take(args.guests as usize) {
         let mut files = daemon_files(&rules, &pace);
         if let Some(script) = load_script(*load, args.cpus, args.memory) {
-            files.push(text_file("/etc/load.sh", script));
+            files.push(GuestFile::text("/etc/load.sh", script));
         }
         images.push(ImageSpec { arch, daemon: Some(daemon.clone()), files }.build(&cache)?);
     }
     let accel = probe_kvm(arch);
     let spec = |(number, image): (u32, &Image)| GuestSpec {
-        name: format!("g{number}"),
-        accel,
         cpus: args.cpus,
         memory_mib: args.memory,
         translation_mib: translation_mib(Source::Builtin(Builtin::Tiny), args.guests),
-        image: image.clone(),
-        kernel_args: Vec::new(),
         ctl: false,
-        run_dir: None,
-        net: None,
-        disk: None,
-        restore: None,
-        reboot: false,
-        page_reporting: true,
+        ..GuestSpec::new(format!("g{number}"), image.clone(), accel)
     };
     let seat = |spec| Seat { spec, floor: Floor::default(), daemon: Daemon::Expected };
     let seats: Vec<Seat> =
