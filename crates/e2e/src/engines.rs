@@ -3,15 +3,15 @@
 //! VictoriaMetrics and Prometheus are asked in the same words; they differ in how they are
 //! started. Neither is there on every machine: a test that lacks one says so and passes.
 
+use crate::{Scratch, is_there};
 use metrics::Url;
 use metrics::http::Response;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vm::{Deadline, Process, wait_for_exit};
 
@@ -19,8 +19,6 @@ use vm::{Deadline, Process, wait_for_exit};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
-
-static DIRS: AtomicU32 = AtomicU32::new(0);
 
 /// Which engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +44,8 @@ impl Kind {
 /// A running engine. It ends with this, and its files go.
 pub struct Engine {
     process: Process,
-    dir: PathBuf,
+    _dir: Scratch,
     base: String,
-}
-
-/// Whether a program is on the path.
-pub fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 impl Engine {
@@ -65,10 +57,7 @@ impl Engine {
             crate::skipped_without(program);
             return None;
         }
-        let number = DIRS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-{program}-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).expect("a directory");
+        let dir = Scratch::new(program);
         let config = dir.join("prometheus.yml");
         let targets = target.map_or(String::new(), |target| {
             format!(
@@ -79,11 +68,11 @@ impl Engine {
         fs::write(&config, targets).expect("a file of settings");
         let address = free_address();
         let command = match kind {
-            Kind::VictoriaMetrics => victoria(&dir, &config, &address),
-            Kind::Prometheus => prometheus(&dir, &config, &address),
+            Kind::VictoriaMetrics => victoria(dir.path(), &config, &address),
+            Kind::Prometheus => prometheus(dir.path(), &config, &address),
         };
         let process = Process::start(command, Vec::new()).expect("a process");
-        Some(Engine { process, dir, base: format!("http://{address}") })
+        Some(Engine { process, _dir: dir, base: format!("http://{address}") })
     }
 
     /// Where it is asked.
@@ -143,13 +132,6 @@ impl Asked {
         let response = Response::parse(&heard)?;
         let body = String::from_utf8_lossy(&response.body).into_owned();
         if response.status == 200 { Ok(body) } else { Err(body) }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

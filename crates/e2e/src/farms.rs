@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use crate::{PATIENCE, Share};
+use crate::{PATIENCE, Scratch, Share};
+use procfs::parse::task::{StatField, TaskStat};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm::{Deadline, wait_for_exit};
@@ -16,14 +16,13 @@ use vm::{Deadline, wait_for_exit};
 /// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
 /// same names.
 static ONE_UP: Mutex<()> = Mutex::new(());
-static DIRS: AtomicU32 = AtomicU32::new(0);
 
 /// A running `pinhead up` of two guests. Both end with this value.
 #[derive(Debug)]
 pub struct Up {
     /// Its process.
     pub child: Child,
-    dir: PathBuf,
+    dir: Scratch,
     _share: Share,
     _one: MutexGuard<'static, ()>,
 }
@@ -33,12 +32,9 @@ impl Up {
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share();
-        let number = DIRS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-up-test-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).unwrap();
+        let dir = Scratch::new("up");
         let mut command = Command::new(crate::program());
-        command.arg("up").args(args.split_whitespace()).env("TMPDIR", &dir);
+        command.arg("up").args(args.split_whitespace()).env("TMPDIR", dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         Up { child, dir, _share: share, _one: one }
     }
@@ -48,11 +44,9 @@ impl Up {
         let all = fs::read_dir("/proc").expect("/proc");
         let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
         let ours = |pid: &u32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // pid (name) state ppid: the name may hold anything, even parentheses.
-            let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-            let parent = after.split_ascii_whitespace().nth(1);
-            parent.and_then(|p| p.parse().ok()) == Some(self.child.id())
+            let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = TaskStat::parse(&text).and_then(|stat| stat.numbers([StatField::Parent]));
+            parent == Some([u64::from(self.child.id())])
         };
         pids.filter(ours).collect()
     }
@@ -78,7 +72,7 @@ impl Up {
     pub fn explain_guest(&self, guest: &str) -> Output {
         let mut command = Command::new(crate::program());
         command.args(["explain", "default", "--interval", "300", "--guest", guest]);
-        command.env("TMPDIR", &self.dir).output().expect("explain runs")
+        command.env("TMPDIR", self.dir.path()).output().expect("explain runs")
     }
 
     /// Sends a signal to it.
@@ -98,17 +92,13 @@ impl Up {
 
     /// Where its guests' sockets are, as the processes that serve them know.
     pub fn run_dir(&self) -> PathBuf {
-        let sockets = fs::read_to_string("/proc/net/unix").expect("the sockets");
-        let of_ours = format!("/up/{}/g1.qmp", self.child.id());
-        let path = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
-        let path = path.into_iter().find(|path| path.ends_with(&of_ours)).expect("a socket");
-        Path::new(path).parent().expect("its directory").to_path_buf()
+        run_dir(self.child.id(), "g1.qmp")
     }
 
     /// It has left no process and no file.
     pub fn nothing_is_left(&self, qemus: &[u32]) {
         are_gone(qemus);
-        let left: Vec<_> = fs::read_dir(&self.dir).expect("the directory").collect();
+        let left: Vec<_> = fs::read_dir(self.dir.path()).expect("the directory").collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
@@ -117,7 +107,6 @@ impl Drop for Up {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -188,12 +177,17 @@ impl Farm {
 
     /// The directory of the farm's sockets, as the processes that have them say.
     pub fn run_dir(&self, farm: u32) -> PathBuf {
-        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
-        let control = format!("/up/{farm}/control");
-        let mut paths = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
-        let path = paths.find(|path| path.ends_with(&control)).unwrap();
-        Path::new(path).parent().unwrap().to_path_buf()
+        run_dir(farm, "control")
     }
+}
+
+/// The directory of a process's sockets, by one that is in it.
+fn run_dir(pid: u32, socket: &str) -> PathBuf {
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let end = format!("/up/{pid}/{socket}");
+    let mut paths = sockets.lines().filter_map(|line| line.split_ascii_whitespace().last());
+    let path = paths.find(|path| path.ends_with(&end)).expect("a socket");
+    Path::new(path).parent().unwrap().to_path_buf()
 }
 
 impl Drop for Farm {

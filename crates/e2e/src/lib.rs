@@ -11,13 +11,16 @@ pub mod farms;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;
+mod scratch;
 mod share;
 pub mod terminal;
 
+pub use scratch::Scratch;
 pub use share::{Share, alone, share};
 
 use farm::fleet::{Fleet, Floor, State, Tally};
 use images::{Arch, Cache, GuestFile, ImageSpec};
+use procfs::parse::schedstat;
 use reactor::PollFlags;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -65,11 +68,7 @@ struct Shared {
 }
 
 /// What the fleet's thread is asked to do.
-enum Request {
-    Sample(usize, u32),
-    LetGo,
-    TakeBack,
-}
+type Request = Box<dyn FnOnce(&mut Fleet) + Send>;
 
 /// A fleet that is looked after by a thread of its own.
 pub struct Host {
@@ -135,6 +134,12 @@ pub fn daemon_dir() -> PathBuf {
     given("PINHEAD_GUEST_DIR").into()
 }
 
+/// Whether a program is on the path.
+pub fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
 /// Says why a test is skipped. libtest keeps to itself what a passing test prints, but not this.
 pub fn skipped(reason: &str) {
     let thread = std::thread::current();
@@ -184,19 +189,23 @@ impl Host {
         self.lock().seen.get(index).cloned().unwrap_or_else(|| panic!("no guest {index} yet"))
     }
 
+    fn ask(&self, request: impl FnOnce(&mut Fleet) + Send + 'static) {
+        self.lock().requests.push(Box::new(request));
+    }
+
     /// Asks a guest how its memory is; the answer has this number.
     pub fn sample(&self, index: usize, sequence: u32) {
-        self.lock().requests.push(Request::Sample(index, sequence));
+        self.ask(move |fleet| fleet.sample(index, sequence));
     }
 
     /// Leaves the guests to a manager.
     pub fn let_go(&self) {
-        self.lock().requests.push(Request::LetGo);
+        self.ask(Fleet::yield_to_other_manager);
     }
 
     /// Takes the guests back from their manager.
     pub fn take_back(&self) {
-        self.lock().requests.push(Request::TakeBack);
+        self.ask(Fleet::take_back);
     }
 
     /// Waits until a guest is so, and says how long it took. Fails with what the guest
@@ -283,11 +292,7 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
         }
         let mut shared_now = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
         for request in shared_now.requests.drain(..) {
-            match request {
-                Request::Sample(guest, sequence) => fleet.sample(guest, sequence),
-                Request::LetGo => fleet.yield_to_other_manager(),
-                Request::TakeBack => fleet.take_back(),
-            }
+            request(&mut fleet);
         }
         for index in 0..fleet.members().len() {
             if shared_now.ctl.len() <= index {
@@ -322,9 +327,8 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
 
 /// CPU time of the thread that asks.
 fn own_cpu_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let run_ns = text.split_ascii_whitespace().next().and_then(|field| field.parse().ok());
-    Duration::from_nanos(run_ns.unwrap_or(0))
+    let text = std::fs::read("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(schedstat::parse(&text).map_or(0, |ran| ran.run_ns))
 }
 
 impl Guest<'_> {

@@ -7,12 +7,12 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
+use crate::{Scratch, is_there};
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 use vm::Process;
 
 /// The name of its only domain.
@@ -23,14 +23,12 @@ pub const MEMORY_MIB: u64 = 256;
 /// Who owns nothing.
 const NOBODY: u32 = 65534;
 
-static DAEMONS: AtomicU32 = AtomicU32::new(0);
-
 /// A daemon of its own below a directory of its own.
 #[derive(Debug)]
 pub struct Daemon {
-    dir: PathBuf,
-    is_root: bool,
     process: Process,
+    dir: Scratch,
+    is_root: bool,
 }
 
 /// What is missing of what a daemon needs.
@@ -38,18 +36,10 @@ pub fn missing() -> Option<&'static str> {
     ["libvirtd", "virsh", "setpriv"].into_iter().find(|name| !is_there(name))
 }
 
-/// Whether there is a program of this name.
-pub fn is_there(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
-}
-
 impl Daemon {
     /// Starts one. It listens a while later.
     pub fn start() -> Daemon {
-        let number = DAEMONS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-libvirt-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
+        let dir = Scratch::new("libvirt");
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         fs::create_dir_all(dir.join("config/libvirt")).unwrap();
         fs::create_dir_all(dir.join("run")).unwrap();
@@ -62,13 +52,13 @@ impl Daemon {
                 chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
-        let process = spawn(&dir, is_root);
+        let process = spawn(dir.path(), is_root);
         Daemon { dir, is_root, process }
     }
 
     /// Its directory, where the domain's port and console are.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     /// The directory that `qemu:///session` looks into.
@@ -88,7 +78,7 @@ impl Daemon {
 
     /// Starts it once more.
     pub fn start_again(&mut self) {
-        self.process = spawn(&self.dir, self.is_root);
+        self.process = spawn(self.dir.path(), self.is_root);
     }
 
     /// Runs a command of libvirt's own client.
@@ -107,7 +97,7 @@ impl Daemon {
 
     /// All that it, QEMU and the guest have said.
     pub fn log(&self) -> String {
-        let log = self.dir.join(format!("cache/libvirt/qemu/log/{NAME}.log"));
+        let log = self.dir.join(&format!("cache/libvirt/qemu/log/{NAME}.log"));
         let log = fs::read_to_string(log).unwrap_or_default();
         format!("{}\n{log}\n{}", self.process.stderr(), self.console())
     }
@@ -131,7 +121,7 @@ impl Daemon {
             fs::set_permissions(self.dir.join(to), readable).unwrap();
         }
         let xml = self.dir.join("domain.xml");
-        fs::write(&xml, domain_xml(&self.dir)).unwrap();
+        fs::write(&xml, domain_xml(self.dir.path())).unwrap();
         self.virsh(&["create", xml.to_str().unwrap()]);
     }
 }
@@ -139,8 +129,6 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.try_virsh(&["destroy", NAME]);
-        let _ = self.process.kill();
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -8,7 +8,7 @@
 //! A budget in its settings bounds what the guests may use together, so that a machine with much
 //! memory plays a small host that is full.
 
-use crate::Host;
+use crate::{Host, Scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
 use procfs::{Root, TaskDir};
 use std::collections::BTreeSet;
@@ -17,7 +17,6 @@ use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
 use vm::{Deadline, Monitor, wait_for_exit};
@@ -33,27 +32,22 @@ const PAGE_BYTES: u64 = 4096;
 /// More events than a test can bring about.
 const EVENTS_MAX: u32 = 10_000;
 
-static PLACES: AtomicU32 = AtomicU32::new(0);
-
 /// A directory for sockets, settings and the journal, which goes with the test.
 #[derive(Debug)]
 pub struct Place {
-    dir: PathBuf,
+    dir: Scratch,
 }
 
 impl Place {
     /// A new directory.
+    #[allow(clippy::new_without_default, reason = "a default would hide that it makes one")]
     pub fn new() -> Place {
-        let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-e2e-host-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-        Place { dir }
+        Place { dir: Scratch::new("host") }
     }
 
     /// Where it is.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     /// The manager's socket.
@@ -68,7 +62,7 @@ impl Place {
     /// Sets a guest's balloon through its second monitor, while no manager has that, and waits
     /// until the guest has so much.
     pub fn balloon(&self, name: &str, mib: u64) {
-        let stream = UnixStream::connect(self.dir.join(format!("{name}.qmp")));
+        let stream = UnixStream::connect(self.dir.join(&format!("{name}.qmp")));
         let mut monitor = Monitor::new(stream.unwrap_or_else(|e| panic!("{name}: {e}")));
         let soon = || Deadline::after(PATIENCE);
         let done = monitor.call(qmp::Command::Balloon { value_bytes: mib << 20 }, soon());
@@ -84,7 +78,7 @@ impl Place {
     /// machine, on which other tests run too: it is left alone unless `more` is about it.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
-        let dir = self.dir.display();
+        let dir = self.dir.path().display();
         let ksm = if more.contains("[ksm]") { "" } else { "\n[ksm]\nmode = \"leave\"\n" };
         let text = format!(
             "[host]\nbudget = \"{} MiB\"\nset_point = \"{} MiB\"\nhysteresis = \"{} MiB\"\n\
@@ -99,18 +93,6 @@ impl Place {
         );
         std::fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         path
-    }
-}
-
-impl Default for Place {
-    fn default() -> Place {
-        Place::new()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -174,21 +156,20 @@ pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Durat
 #[derive(Debug)]
 pub struct Manager<'a> {
     child: Child,
-    program: &'static str,
     place: &'a Place,
 }
 
 impl<'a> Manager<'a> {
     /// Starts one, and waits until it answers.
-    pub fn start(program: &'static str, place: &'a Place, settings: &Path) -> Manager<'a> {
+    pub fn start(place: &'a Place, settings: &Path) -> Manager<'a> {
         let mut said = std::fs::File::options();
         let said = said.create(true).append(true).open(place.dir.join("said"));
         let said = said.unwrap_or_else(|e| panic!("a file for what it says: {e}"));
-        let mut command = Command::new(program);
+        let mut command = Command::new(crate::program());
         command.arg("host").arg("--config").arg(settings);
         command.stdin(Stdio::null()).stderr(said);
-        let child = command.spawn().unwrap_or_else(|e| panic!("{program}: {e}"));
-        let mut manager = Manager { child, program, place };
+        let child = command.spawn().unwrap_or_else(|e| panic!("pinhead host: {e}"));
+        let mut manager = Manager { child, place };
         let there = wait_until(PATIENCE, || {
             let ended = manager.child.try_wait().unwrap_or_else(|e| panic!("its state: {e}"));
             assert!(ended.is_none(), "it ended at once: {}", manager.said());
@@ -250,7 +231,7 @@ impl<'a> Manager<'a> {
 
     /// Runs another command of the program against its socket.
     pub fn command(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(crate::program());
         command.args(words).arg("--socket").arg(self.place.socket()).stdin(Stdio::null());
         command.output().unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }

@@ -5,11 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
+use crate::Scratch;
 use crate::manager::wait_until;
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long a screen may take to be as it is expected: others use the machine too.
@@ -20,17 +19,10 @@ const STATUS: &str = "status";
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
-static TERMINALS: AtomicU32 = AtomicU32::new(0);
-
 /// A program in a terminal. Both end with this value.
 #[derive(Debug)]
 pub struct Terminal {
-    dir: PathBuf,
-}
-
-/// Whether there is tmux.
-pub fn is_here() -> bool {
-    crate::libvirtd::is_there("tmux")
+    dir: Scratch,
 }
 
 impl Terminal {
@@ -40,10 +32,7 @@ impl Terminal {
         environment: &[(&str, &str)],
         command: &[&str],
     ) -> Terminal {
-        let number = TERMINALS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-terminal-{}-{number}", std::process::id());
-        let terminal = Terminal { dir: std::env::temp_dir().join(name) };
-        fs::create_dir_all(&terminal.dir).unwrap();
+        let terminal = Terminal { dir: Scratch::new("terminal") };
         fs::write(terminal.dir.join("tmux.conf"), SETTINGS).unwrap();
         let mut words = vec!["new-session".to_owned(), "-d".to_owned()];
         words.extend(["-x".to_owned(), width.to_string(), "-y".to_owned(), height.to_string()]);
@@ -133,6 +122,5 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.try_tmux(&["kill-server"]);
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -103,7 +103,7 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     // (b) The host has room: for the burst, for what the guest that has it was granted beyond, and
     // for what others take into use again that they had reported as free.
     let size = Size::with_free(&host, GUESTS, 96 + 32 + 240);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, ""));
+    let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);
     nobody_is_woken(&manager, &host, &mut guests[..5]);
     let took = burst(&mut guests[0], Duration::from_secs(10));
@@ -121,7 +121,7 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     guests[1].use_memory(30);
     guests[1].until_used(PATIENCE);
     let size = Size::with_free(&host, GUESTS, 96);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, ""));
+    let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);
     let stopped = host.seen(6).pid.expect("a process");
     signal(stopped, "STOP");

@@ -142,7 +142,7 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 3, 512);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(&place, &place.settings(&size, &monitor));
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());

@@ -87,7 +87,7 @@ fn no_right_is_told_in_a_sentence() {
     let place = Place::new();
     let program = for_all(&place);
     let config = place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n");
-    let manager = Manager::start(e2e::program(), &place, &config);
+    let manager = Manager::start(&place, &config);
     let socket = place.socket().display().to_string();
     let sentence = |words: &[&str]| {
         let output = as_nobody(&program, words, &place);

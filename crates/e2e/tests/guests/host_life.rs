@@ -140,7 +140,7 @@ fn orders_reservations_reports_and_the_end() {
     host.let_go();
     guests[1].fill_cache(280);
     let size = Size::with_free(&host, 2, 420);
-    let mut manager = Manager::start(e2e::program(), &place, &place.settings(&size, AUTO));
+    let mut manager = Manager::start(&place, &place.settings(&size, AUTO));
     manager.knows(2);
     freed_memory_comes_back(&manager, &host, &mut guests[0]);
     orders_are_obeyed(&manager);
@@ -174,7 +174,7 @@ fn a_guest_that_is_started_again_is_another_one() {
     };
     let first = boot(&spec);
     let size = Size { budget_mib: 2000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, ""));
+    let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(1);
     manager.succeed(&["set", "web1", "pin", "200 MiB"]);
     manager.until("it is pinned", SOON, |ps| row(ps, "web1").is_some_and(|g| actual_mib(g) == 200));

@@ -65,8 +65,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
 
     // (a) The host is exactly at its set point.
     let size = Size::with_free(&host, 3, 96);
-    let manager =
-        Manager::start(e2e::program(), &place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
+    let manager = Manager::start(&place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
     manager.knows(3);
     let need = 180;
     let clock = Deadline::after(e2e::PATIENCE);
@@ -92,11 +91,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     // (c) The host lacks a lot.
     for name in ["KILL", "STOP"] {
         let size = Size::with_free(&host, 3, 0);
-        let manager = Manager::start(
-            e2e::program(),
-            &place,
-            &place.settings(&size, "[ksm]\nmode = \"auto\"\n"),
-        );
+        let manager = Manager::start(&place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
         end_in_mid_move(manager, name, &mut guests);
         assert_eq!(ksm(), kernel, "KSM is not as it was found");
     }

@@ -1,7 +1,8 @@
 //! A fleet in the real VictoriaMetrics and the real Prometheus: what is pushed to them and what
 //! they scrape is what is read back, to the last digit.
 
-use e2e::engines::{Engine, Kind, is_there};
+use e2e::engines::{Engine, Kind};
+use e2e::is_there;
 use manager::{Listen, ScrapeServer};
 use metrics::read::{Ask, intervals};
 use metrics::text::{Format, render};

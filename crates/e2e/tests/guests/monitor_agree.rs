@@ -9,7 +9,8 @@
 //! Two tools never read at the same moment. So the raw samples are taken between those of a
 //! second before and a second after, where the other tool read, and the time is long.
 
-use e2e::libvirtd::{self, Daemon, NAME, is_there};
+use e2e::is_there;
+use e2e::libvirtd::{self, Daemon, NAME};
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{PATIENCE, share};
 use model::{Field, GuestField, HostField, Kind, Moment, Over, Row};
@@ -182,7 +183,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     let text = std::fs::read_to_string(&settings).expect("the settings");
     let uri = format!("libvirt = [\"qemu:///session?socket={}\"]", daemon.socket().display());
     std::fs::write(&settings, text.replace("libvirt = []", &uri)).expect("written");
-    let manager = Manager::start(e2e::program(), &place, &settings);
+    let manager = Manager::start(&place, &settings);
     manager.until("it runs", PATIENCE, |ps| {
         let busy = |percent: f64| percent > 10.0;
         ps.guests.iter().any(|guest| guest.name == NAME && guest.cpu_percent.is_some_and(busy))

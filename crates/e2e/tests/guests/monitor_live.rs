@@ -135,7 +135,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 2, 512);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(&place, &place.settings(&size, &monitor));
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());

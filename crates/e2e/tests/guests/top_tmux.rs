@@ -3,7 +3,7 @@
 
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
-use e2e::terminal::{self, Terminal};
+use e2e::terminal::Terminal;
 use e2e::{Host, Plan};
 use images::Arch;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ const SMALL: (u16, u16) = (80, 24);
 const INVERSE: &str = "\u{1b}[7m";
 
 fn is_skipped() -> bool {
-    let is_skipped = !terminal::is_here();
+    let is_skipped = !e2e::is_there("tmux");
     if is_skipped {
         e2e::skipped_without("tmux");
     }
@@ -154,7 +154,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     guest.sh("(while :; do :; done) > /dev/null 2>&1 &");
     host.let_go();
     let size = Size::with_free(&host, 1, 512);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, ""));
+    let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(1);
 
     let socket = place.socket();

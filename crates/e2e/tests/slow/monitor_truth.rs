@@ -198,7 +198,7 @@ fn the_numbers_of_twenty_guests_add_up() {
     host.let_go();
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", place.dir().join("records").display());
     let size = Size::with_free(&host, GUESTS, 512);
-    let manager = Manager::start(e2e::program(), &place, &place.settings(&size, &monitor));
+    let manager = Manager::start(&place, &place.settings(&size, &monitor));
     let daemons = || {
         let ps = manager.ps();
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
