@@ -6,32 +6,27 @@
 
 use serde_json::Value;
 
-/// What of ours a crate may use.
-#[derive(Clone, Copy)]
-pub enum Ours {
-    /// These crates.
-    Only(&'static [&'static str]),
-    /// Any crate: for the top of the house, and for what only tests.
-    Any,
-}
-
 /// What a crate may use.
 pub struct Crate {
     /// Its name.
     pub name: &'static str,
     /// Crates of this workspace.
-    pub ours: Ours,
+    pub ours: Option<&'static [&'static str]>,
     /// Crates of others.
     pub others: &'static [&'static str],
 }
 
 /// A crate's row of the table.
-const fn row(name: &'static str, ours: Ours, others: &'static [&'static str]) -> Crate {
+const fn row(
+    name: &'static str,
+    ours: Option<&'static [&'static str]>,
+    others: &'static [&'static str],
+) -> Crate {
     Crate { name, ours, others }
 }
 
-/// Crates that are there for tests: any crate's tests may use them.
-const FOR_TESTS: &[&str] = &["testkit"];
+/// Any crate of ours: for the top of the house, and for what only tests.
+const ANY: Option<&[&str]> = None;
 
 /// What any crate may use: it has nothing under it.
 const FOR_ALL: &[&str] = &["base"];
@@ -41,49 +36,49 @@ const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 /// All crates, from the bottom to the top.
 pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
-    row("base", Ours::Only(&[]), &[]),
-    row("counters", Ours::Only(&[]), &[]),
-    row("rules", Ours::Only(&["counters"]), &[]),
-    row("model", Ours::Only(&["counters"]), &[]),
-    row("policy", Ours::Only(&["counters", "model", "rules"]), &[]),
+    row("base", Some(&[]), &[]),
+    row("counters", Some(&[]), &[]),
+    row("rules", Some(&["counters"]), &[]),
+    row("model", Some(&["counters"]), &[]),
+    row("policy", Some(&["counters", "model", "rules"]), &[]),
     // Layer 1, the system.
     // Itself: its tests are built with its fake kernel tree. libc for paths from an open directory.
-    row("procfs", Ours::Only(&["counters", "procfs"]), &["libc"]),
-    row("plug", Ours::Only(&["counters", "procfs"]), &[]),
-    row("wire", Ours::Only(&["counters"]), &[]),
-    row("qmp", Ours::Only(&[]), &["serde", "serde_json"]),
+    row("procfs", Some(&["counters", "procfs"]), &["libc"]),
+    row("plug", Some(&["counters", "procfs"]), &[]),
+    row("wire", Some(&["counters"]), &[]),
+    row("qmp", Some(&[]), &["serde", "serde_json"]),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
-    row("virtrpc", Ours::Only(&[]), &[]),
+    row("virtrpc", Some(&[]), &[]),
     // One poll set, and the pieces of a server that never waits.
-    row("reactor", Ours::Only(&[]), &["rustix"]),
+    row("reactor", Some(&[]), &["rustix"]),
     // The host's side of the daemon.
-    row("agent", Ours::Only(&["counters", "reactor", "wire"]), &["rustix"]),
+    row("agent", Some(&["counters", "reactor", "wire"]), &["rustix"]),
     // roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Ours::Only(&["counters", "hypervisor", "procfs", "qmp", "reactor", "virtrpc"]),
+        Some(&["counters", "hypervisor", "procfs", "qmp", "reactor", "virtrpc"]),
         &["roxmltree", "rustix", "serde_json"],
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
-    row("store", Ours::Only(&["model"]), &["flate2", "rusqlite", "serde", "serde_json"]),
+    row("store", Some(&["model"]), &["flate2", "rusqlite", "serde", "serde_json"]),
     // toml for files of settings.
-    row("settings", Ours::Only(&[]), &["toml"]),
+    row("settings", Some(&[]), &["toml"]),
     // The reports, as pure as layer 0: what happened comes in as an argument.
-    row("reports", Ours::Only(&["model", "reports"]), &[]),
+    row("reports", Some(&["model", "reports"]), &[]),
     // snap for remote write, whose requests are compressed so; serde for answers of engines;
     // httparse for heads.
-    row("metrics", Ours::Only(&["model"]), &["httparse", "serde", "serde_json", "snap"]),
+    row("metrics", Some(&["model"]), &["httparse", "serde", "serde_json", "snap"]),
     // Layer 2, real guests, what is recorded of them, and the manager of them.
-    row("collect", Ours::Only(&["counters", "hypervisor", "procfs", "model"]), &["libc", "rustix"]),
+    row("collect", Some(&["counters", "hypervisor", "procfs", "model"]), &["libc", "rustix"]),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any
     // range, httparse for heads.
-    row("load", Ours::Only(&[]), &["hdrhistogram", "httparse", "rustix", "serde_json"]),
+    row("load", Some(&[]), &["hdrhistogram", "httparse", "rustix", "serde_json"]),
     // lz4_flex for a kernel that is compressed in its image.
-    row("images", Ours::Only(&[]), &["lz4_flex", "rustix"]),
-    row("vm", Ours::Only(&["images", "qmp", "wire"]), &["libc", "rustix"]),
+    row("images", Some(&[]), &["lz4_flex", "rustix"]),
+    row("vm", Some(&["images", "qmp", "wire"]), &["libc", "rustix"]),
     row(
         "farm",
-        Ours::Only(&[
+        Some(&[
             "agent",
             "counters",
             "hypervisor",
@@ -99,7 +94,7 @@ pub const CRATES: &[Crate] = &[
     ),
     row(
         "manager",
-        Ours::Only(&[
+        Some(&[
             "agent",
             "collect",
             "counters",
@@ -118,25 +113,21 @@ pub const CRATES: &[Crate] = &[
     ),
     // What was decided and why. jiff for times as people write them: the local time zone cannot be
     // had from the system without unsafe code.
-    row("why", Ours::Only(&["base", "model", "store"]), &["jiff", "serde_json", "thiserror"]),
+    row("why", Some(&["base", "model", "store"]), &["jiff", "serde_json", "thiserror"]),
     // The screens. crossterm for what a terminal is told; jiff for the local zone.
     row(
         "top",
-        Ours::Only(&["base", "manager", "procfs", "model", "reports", "store", "why"]),
+        Some(&["base", "manager", "procfs", "model", "reports", "store", "why"]),
         &["crossterm", "jiff", "rustix", "signal-hook", "thiserror"],
     ),
     // The experiments: guests, load and managers put together, and results to be shown.
-    row("lab", Ours::Any, &["serde", "serde_json"]),
+    row("lab", ANY, &["serde", "serde_json"]),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
-    row(
-        "pinheadd",
-        Ours::Only(&["counters", "rules", "policy", "procfs", "plug", "wire"]),
-        &["libc"],
-    ),
+    row("pinheadd", Some(&["counters", "rules", "policy", "procfs", "plug", "wire"]), &["libc"]),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
     row(
         "pinhead",
-        Ours::Any,
+        ANY,
         // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone.
         &[
             "annotate-snippets",
@@ -152,13 +143,12 @@ pub const CRATES: &[Crate] = &[
         ],
     ),
     // Tests.
-    row("testkit", Ours::Any, &["libc", "serde_json"]),
     // A model of guests and of the host: as pure as what it tries.
-    row("sim", Ours::Only(&["counters", "model", "policy"]), &[]),
-    row("e2e", Ours::Any, &["libc", "rustix", "serde_json"]),
-    row("bench", Ours::Any, &["clap", "rustix"]),
-    row("fuzz_targets", Ours::Any, &[]),
-    row("tidy", Ours::Any, &["serde_json"]),
+    row("sim", Some(&["counters", "model", "policy"]), &[]),
+    row("e2e", ANY, &["libc", "rustix", "serde_json"]),
+    row("bench", ANY, &["clap", "rustix"]),
+    row("fuzz_targets", ANY, &[]),
+    row("tidy", ANY, &["serde_json"]),
 ];
 
 /// The complaints about what `cargo metadata --no-deps` says.
@@ -177,8 +167,8 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
             let used = text(&dependency["name"]);
             // A path means that it is in this workspace.
             let is_ours = dependency["path"].is_string();
-            let for_tests = dependency["kind"] == "dev" && FOR_TESTS.contains(&used);
-            if is_ours && !for_tests && !may_use(row.ours, used) {
+            let allowed = |names: &[&str]| FOR_ALL.contains(&used) || names.contains(&used);
+            if is_ours && !row.ours.is_none_or(allowed) {
                 found.push(format!(
                     "crate {name} uses {used}, which is not below it: move what it needs down, \
                      or change tidy's layers::CRATES and say why"
@@ -193,13 +183,6 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
         }
     }
     found
-}
-
-fn may_use(ours: Ours, used: &str) -> bool {
-    match ours {
-        Ours::Only(names) => FOR_ALL.contains(&used) || names.contains(&used),
-        Ours::Any => true,
-    }
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -237,16 +220,6 @@ mod tests {
         check("pinheadd", json!({"name": "libc", "kind": null}), None);
         check("pinheadd", json!({"name": "serde", "kind": null}), Some("from outside"));
         check("policy", json!({"name": "libc", "kind": "build"}), Some("from outside"));
-    }
-
-    #[test]
-    fn any_crates_tests_may_use_the_testkit() {
-        check("counters", json!({"name": "testkit", "path": "/t", "kind": "dev"}), None);
-        check(
-            "counters",
-            json!({"name": "testkit", "path": "/t", "kind": null}),
-            Some("not below"),
-        );
     }
 
     #[test]

@@ -10,9 +10,6 @@ const COLUMNS_MAX: usize = 100;
 /// A file that is excepted from one check, and why.
 pub type Exception = (&'static str, &'static str);
 
-/// Rust files that may be longer than 500 lines.
-pub const LONG: &[Exception] = &[];
-
 /// Rust files that may say `unsafe`.
 pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
@@ -27,9 +24,6 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
     ("crates/vm/src/sys.rs", "a child's filter and memory, and the time stamp counter"),
 ];
-
-/// Tests that may sleep instead of waiting for what they wait for.
-pub const SLEEPING: &[Exception] = &[];
 
 /// Programs of tests, each a directory below `tests`, as scripts/test runs them.
 const PROGRAMS: &[&str] = &["it", "guests", "alone", "slow"];
@@ -51,9 +45,7 @@ pub fn complaints(files: &[File]) -> Vec<String> {
             found.extend(code(file));
         }
     }
-    found.extend(needless(files, "LONG", LONG, is_long));
-    found.extend(needless(files, "UNSAFE", UNSAFE, |file| first_unsafe(file).is_some()));
-    found.extend(needless(files, "SLEEPING", SLEEPING, |file| first_sleep(file).is_some()));
+    found.extend(needless(files, UNSAFE));
     found
 }
 
@@ -90,18 +82,16 @@ fn code(file: &File) -> Vec<String> {
             }
         }
     }
-    if is_long(file) && !excepted(LONG, path) {
+    if file.text.lines().count() > LINES_MAX {
         found.push(format!("{path}: more than {LINES_MAX} lines: split it by its jobs"));
     }
-    if let Some(at) = first_unsafe(file)
-        && !excepted(UNSAFE, path)
+    if let Some(at) = first_unsafe(&code)
+        && !UNSAFE.iter().any(|(excepted, _)| excepted == path)
     {
         found
             .push(format!("{path}:{at}: unsafe code: list it in tidy's text::UNSAFE, or avoid it"));
     }
-    if let Some(at) = first_sleep(file)
-        && !excepted(SLEEPING, path)
-    {
+    if let Some(at) = first_sleep(path, &code) {
         found.push(format!("{path}:{at}: a test sleeps: wait for the condition instead"));
     }
     if is_crate_root(path) && !file.text.starts_with("//!") {
@@ -112,10 +102,6 @@ fn code(file: &File) -> Vec<String> {
         found.push(format!("{path}: nobody runs it: programs of tests are called {known}"));
     }
     found
-}
-
-fn is_long(file: &File) -> bool {
-    file.text.lines().count() > LINES_MAX
 }
 
 fn is_crate_root(path: &str) -> bool {
@@ -132,17 +118,17 @@ fn is_unknown_program(path: &str) -> bool {
 }
 
 /// The line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another word.
-fn first_unsafe(file: &File) -> Option<usize> {
+fn first_unsafe(code: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let says = |line: &str| line.split(|c| !is_word(c)).any(|word| word == "unsafe");
-    code_only(&file.text).lines().position(says).map(|line| line + 1)
+    code.lines().position(says).map(|line| line + 1)
 }
 
 /// The line of the first sleep in a test: anywhere under `tests`, or below the line that
 /// opens the tests of a module, which stand at its end.
-fn first_sleep(file: &File) -> Option<usize> {
-    let mut in_tests = file.path.contains("/tests/") || file.path.ends_with("/tests.rs");
-    for (line, at) in code_only(&file.text).lines().zip(1..) {
+fn first_sleep(path: &str, code: &str) -> Option<usize> {
+    let mut in_tests = path.contains("/tests/") || path.ends_with("/tests.rs");
+    for (line, at) in code.lines().zip(1..) {
         in_tests |= line.contains("#[cfg(test)]");
         if in_tests && line.contains("thread::sleep") {
             return Some(at);
@@ -151,22 +137,14 @@ fn first_sleep(file: &File) -> Option<usize> {
     None
 }
 
-fn excepted(exceptions: &[Exception], path: &str) -> bool {
-    exceptions.iter().any(|(excepted, _)| *excepted == path)
-}
-
 /// Exceptions whose file is gone or does not need them.
-fn needless(
-    files: &[File],
-    table: &str,
-    exceptions: &[Exception],
-    needs: impl Fn(&File) -> bool,
-) -> Vec<String> {
-    let needed = |path: &str| files.iter().any(|file| file.path == path && needs(file));
+fn needless(files: &[File], exceptions: &[Exception]) -> Vec<String> {
+    let says = |file: &File| first_unsafe(&code_only(&file.text)).is_some();
+    let needed = |path: &str| files.iter().any(|file| file.path == path && says(file));
     exceptions
         .iter()
         .filter(|(path, _)| !needed(path))
-        .map(|(path, _)| format!("{path}: no longer needs its place in tidy's text::{table}"))
+        .map(|(path, _)| format!("{path}: no longer needs its place in tidy's text::UNSAFE"))
         .collect()
 }
 
@@ -233,7 +211,7 @@ mod tests {
     fn an_exception_must_be_needed() {
         let files = [file("a.rs", "unsafe {}\n"), file("b.rs", "c\n")];
         let table = [("a.rs", ""), ("b.rs", ""), ("gone.rs", "")];
-        let found = needless(&files, "UNSAFE", &table, |file| first_unsafe(file).is_some());
+        let found = needless(&files, &table);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("b.rs") && found[1].starts_with("gone.rs"), "{found:?}");
     }
