@@ -59,45 +59,39 @@ struct Flag {
     help: &'static str,
 }
 
+const fn flag(
+    letter: Option<char>,
+    name: &'static str,
+    value: Option<&'static str>,
+    help: &'static str,
+) -> Flag {
+    Flag { letter, name, value, help }
+}
+
 const FLAGS: [Flag; 11] = [
-    Flag { letter: Some('c'), name: "config", value: Some("FILE"), help: "the rules file" },
-    Flag { letter: Some('f'), name: "foreground", value: None, help: "stay in the foreground" },
-    Flag { letter: Some('h'), name: "help", value: None, help: "print this help, then exit" },
-    Flag { letter: Some('v'), name: "version", value: None, help: "print the version, then exit" },
-    Flag { letter: Some('V'), name: "verbose", value: None, help: "say what is seen and done" },
-    Flag {
-        letter: None,
-        name: "pace",
-        value: Some("PACE"),
-        help: "how often to look: fixed (every UPDATE seconds, the default),\n\
-               adaptive (less often while nothing changes) or host (when the\n\
-               host says that there is something to see)",
-    },
-    Flag { letter: None, name: "dry-run", value: None, help: "decide, but change nothing" },
-    Flag {
-        letter: None,
-        name: "root",
-        value: Some("DIR"),
-        help: "read and write proc/ and sys/ below DIR instead of /",
-    },
-    Flag {
-        letter: None,
-        name: "port",
-        value: Some("FILE"),
-        help: "the port to the host (default: the one named org.pinhead.0)",
-    },
-    Flag {
-        letter: None,
-        name: "run-dir",
-        value: Some("DIR"),
-        help: "where lock, pid, undo record and status are kept (default /run)",
-    },
-    Flag {
-        letter: None,
-        name: "balloon",
-        value: None,
-        help: "say what the host's balloon in this guest is and why, then exit",
-    },
+    flag(Some('c'), "config", Some("FILE"), "the rules file"),
+    flag(Some('f'), "foreground", None, "stay in the foreground"),
+    flag(Some('h'), "help", None, "print this help, then exit"),
+    flag(Some('v'), "version", None, "print the version, then exit"),
+    flag(Some('V'), "verbose", None, "say what is seen and done"),
+    flag(
+        None,
+        "pace",
+        Some("PACE"),
+        "how often to look: fixed (every UPDATE seconds, the default),\n\
+         adaptive (less often while nothing changes) or host (when the\n\
+         host says that there is something to see)",
+    ),
+    flag(None, "dry-run", None, "decide, but change nothing"),
+    flag(None, "root", Some("DIR"), "read and write proc/ and sys/ below DIR instead of /"),
+    flag(None, "port", Some("FILE"), "the port to the host (default: the one named org.pinhead.0)"),
+    flag(
+        None,
+        "run-dir",
+        Some("DIR"),
+        "where lock, pid, undo record and status are kept (default /run)",
+    ),
+    flag(None, "balloon", None, "say what the host's balloon in this guest is and why, then exit"),
 ];
 
 /// The help text.
@@ -122,7 +116,20 @@ pub fn help(program: &str) -> String {
 /// Reads a command line, without the program's own name.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let mut words = args;
-    let mut parser = Parser::default();
+    let mut parser = Parser {
+        args: Args {
+            config: PathBuf::new(),
+            foreground: false,
+            verbose: false,
+            dry_run: false,
+            root: "/".into(),
+            pace: Pace::Fixed,
+            port: None,
+            run_dir: "/run".into(),
+        },
+        has_config: false,
+        balloon: false,
+    };
     let mut any = false;
     while let Some(word) = words.next() {
         any = true;
@@ -148,35 +155,16 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     if !any {
         return Command::Help;
     }
-    let run_dir = parser.run_dir.take().unwrap_or_else(|| "/run".into());
-    if parser.balloon {
-        return Command::Balloon(run_dir);
-    }
-    match parser.config.take() {
-        Some(config) => Command::Run(Args {
-            config,
-            foreground: parser.foreground,
-            verbose: parser.verbose,
-            dry_run: parser.dry_run,
-            root: parser.root.unwrap_or_else(|| "/".into()),
-            pace: parser.pace.unwrap_or(Pace::Fixed),
-            port: parser.port,
-            run_dir,
-        }),
-        None => Command::Usage("You have to specify a configuration file!".into()),
+    match parser {
+        Parser { balloon: true, args, .. } => Command::Balloon(args.run_dir),
+        Parser { has_config: true, args, .. } => Command::Run(args),
+        _ => Command::Usage("You have to specify a configuration file!".into()),
     }
 }
 
-#[derive(Default)]
 struct Parser {
-    config: Option<PathBuf>,
-    foreground: bool,
-    verbose: bool,
-    dry_run: bool,
-    root: Option<PathBuf>,
-    pace: Option<Pace>,
-    port: Option<PathBuf>,
-    run_dir: Option<PathBuf>,
+    args: Args,
+    has_config: bool,
     balloon: bool,
 }
 
@@ -238,21 +226,21 @@ impl Parser {
         match flag.name {
             "help" => return Ok(Some(Command::Help)),
             "version" => return Ok(Some(Command::Version)),
-            "config" => self.config = Some(value.into()),
-            "foreground" => self.foreground = true,
-            "verbose" => self.verbose = true,
-            "dry-run" => self.dry_run = true,
+            "config" => (self.args.config, self.has_config) = (value.into(), true),
+            "foreground" => self.args.foreground = true,
+            "verbose" => self.args.verbose = true,
+            "dry-run" => self.args.dry_run = true,
             "balloon" => self.balloon = true,
-            "root" => self.root = Some(value.into()),
-            "port" => self.port = Some(value.into()),
-            "run-dir" => self.run_dir = Some(value.into()),
+            "root" => self.args.root = value.into(),
+            "port" => self.args.port = Some(value.into()),
+            "run-dir" => self.args.run_dir = value.into(),
             _ => {
-                self.pace = Some(match value.to_str() {
+                self.args.pace = match value.to_str() {
                     Some("fixed") => Pace::Fixed,
                     Some("adaptive") => Pace::Adaptive,
                     Some("host") => Pace::Host,
                     _ => return Err("--pace is one of fixed, adaptive, host".into()),
-                });
+                };
             }
         }
         Ok(None)

@@ -124,11 +124,8 @@ impl Daemon {
         if !self.args.dry_run {
             self.remember().map_err(|error| Failed(chain(&error)))?;
         }
-        if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some()) {
-            // The first hello came before the rules were known.
-            let hello = hello(&self.root, &self.guest, &self.loaded, true);
-            let _ = link.send(&ToHost::Hello(hello));
-        }
+        // The first hello came before the rules were known.
+        self.greet(true);
         self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.voice);
         Ok(())
@@ -229,7 +226,15 @@ impl Daemon {
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
         if seen.is_ok_and(|[seen]| !seen.closed) {
             link.reopened();
-            let _ = link.send(&ToHost::Hello(hello(&self.root, &self.guest, &self.loaded, false)));
+            self.greet(false);
+        }
+    }
+
+    /// Tells a host who this is: one that is there (`is_known`), or one that may be.
+    fn greet(&mut self, is_known: bool) {
+        if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
+            let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
+            let _ = link.send(&ToHost::Hello(hello));
         }
     }
 
@@ -291,9 +296,8 @@ impl Daemon {
         self.scanner.forget();
         let before = link.grants();
         link.host = Some(welcome);
-        let hello = hello(&self.root, &self.guest, &self.loaded, true);
-        let _ = link.send(&ToHost::Hello(hello));
         let regained = link.grants() != before;
+        self.greet(true);
         self.pacer.set_hosted(welcome.paces, self.clock.ms());
         self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
         if regained {
@@ -402,11 +406,8 @@ impl Daemon {
                     self.loaded = loaded;
                     self.pacer = pacer(&self.args, &self.loaded, &self.link, &self.clock);
                     self.voice.info("The rules were read again");
+                    self.greet(true);
                     let Daemon { guest, loaded, link, voice, .. } = self;
-                    if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
-                        let hello = hello(&self.root, guest, loaded, true);
-                        let _ = link.send(&ToHost::Hello(hello));
-                    }
                     guest.start(&loaded.program, link.as_mut(), voice);
                 }
                 Err(error) => {

@@ -9,32 +9,16 @@ use std::io::Write;
 /// Shows the values of the newest row.
 pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>, present: u32) {
     let mut out = String::new();
-    write(&mut out, loaded, history, epoch_s, pool, present);
-    // A reader that has gone away is no reason to stop managing the guest.
-    let _ = std::io::stdout().lock().write_all(out.as_bytes());
-}
-
-fn write(
-    out: &mut String,
-    loaded: &Loaded,
-    history: &History,
-    epoch_s: f64,
-    pool: Option<Pages>,
-    present: u32,
-) {
     let mut line = |text: &str| {
         out.push_str(text);
         out.push('\n');
     };
-    let now = |counter: Counter| {
-        let slot = loaded.counters.iter().position(|c| *c == counter);
-        slot.and_then(|slot| history.get(slot, 0)).unwrap_or(f64::NAN)
+    let at = |counter: &Counter, age: usize| {
+        history.get(loaded.counters.iter().position(|c| c == counter)?, age)
     };
-    let delta = |counter: Counter| {
-        let slot = loaded.counters.iter().position(|c| *c == counter);
-        let pair = slot.and_then(|s| Some((history.get(s, 0)?, history.get(s, 1)?)));
-        pair.map_or(0.0, |(new, old)| new - old)
-    };
+    let now = |counter: Counter| at(&counter, 0).unwrap_or(f64::NAN);
+    let delta =
+        |counter: Counter| at(&counter, 0).zip(at(&counter, 1)).map_or(0.0, |(new, old)| new - old);
     line("");
     line("==================== New interval ====================");
     let time = ctime(epoch_s);
@@ -82,4 +66,6 @@ fn write(
         line(&format!("cmm_pages: {}", pool.0));
         line("---------------------------------------------");
     }
+    // A reader that has gone away is no reason to stop managing the guest.
+    let _ = std::io::stdout().lock().write_all(out.as_bytes());
 }

@@ -15,16 +15,9 @@ const WELCOME_MS: u64 = 1_500;
 
 /// Says hello and gives the host a moment to answer.
 pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
-    let boot = boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default();
-    let present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
-    let hello = Hello {
-        boot_id: boot,
-        cpus_present: present,
-        update_ms: 0,
-        pool: if cmm { PoolKind::Cmm } else { PoolKind::Host },
-        reply: false,
-        version: env!("CARGO_PKG_VERSION").into(),
-    };
+    let cpus_present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
+    let pool = if cmm { PoolKind::Cmm } else { PoolKind::Host };
+    let hello = Hello { cpus_present, pool, ..unmanaged(root) };
     if link.send(&ToHost::Hello(hello)).is_ok() {
         listen(link, clock, clock.ms() + WELCOME_MS, |link| link.host.is_some());
     }
@@ -33,11 +26,22 @@ pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
 /// What the daemon says of itself under its rules.
 pub fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
     Hello {
-        boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
         cpus_present: guest.present(),
         update_ms: loaded.program.update.saturating_mul(1000).min(u64::from(u32::MAX)) as u32,
         pool: guest.pool_kind(&loaded.program),
         reply,
+        ..unmanaged(root)
+    }
+}
+
+/// What it says of itself under no rules.
+fn unmanaged(root: &Root) -> Hello {
+    Hello {
+        boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
+        cpus_present: 0,
+        update_ms: 0,
+        pool: PoolKind::None,
+        reply: false,
         version: env!("CARGO_PKG_VERSION").into(),
     }
 }
