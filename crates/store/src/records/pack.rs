@@ -66,7 +66,8 @@ pub struct Encoder {
     state: State,
     guests: BTreeMap<GuestIdentity, usize>,
     tiers: BTreeMap<String, usize>,
-    processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, usize>>,
+    /// By the numbers of their guests.
+    processes: Vec<BTreeMap<ProcessName, usize>>,
 }
 
 impl Encoder {
@@ -90,44 +91,21 @@ impl Encoder {
         }
         put(&mut out, moment.tiers.len() as u128);
         for (name, row) in &moment.tiers {
-            let number = match self.tiers.get(name) {
-                Some(number) => {
-                    put(&mut out, *number as u128 + 1);
-                    *number
-                }
-                None => {
-                    put(&mut out, 0);
-                    put_text(&mut out, name);
-                    state.tiers.push((String::new(), Vec::new()));
-                    self.tiers.insert(name.clone(), state.tiers.len() - 1);
-                    state.tiers.len() - 1
-                }
-            };
+            let put_name = |out: &mut Vec<u8>| put_text(out, name);
+            let number = put_number(&mut out, &mut self.tiers, &mut state.tiers, name, put_name);
             put_row(&mut out, &mut state.tiers[number].1, &row.values());
         }
         put(&mut out, moment.processes.len() as u128);
         for (who, processes) in &moment.processes {
             let guest = put_guest(&mut out, &mut self.guests, state, who);
             put(&mut out, processes.len() as u128);
-            if !self.processes.contains_key(who) {
-                self.processes.insert(who.clone(), BTreeMap::new());
-            }
-            let Some(known) = self.processes.get_mut(who) else { continue };
+            self.processes.resize_with(state.guests.len(), BTreeMap::new);
+            let known = &mut self.processes[guest];
             for (name, row) in processes {
-                let number = match known.get(name) {
-                    Some(number) => {
-                        put(&mut out, *number as u128 + 1);
-                        *number
-                    }
-                    None => {
-                        put(&mut out, 0);
-                        put_text(&mut out, &name.name);
-                        put(&mut out, u128::from(name.pid));
-                        state.processes.push((guest, ProcessName::default(), Vec::new()));
-                        known.insert(name.clone(), state.processes.len() - 1);
-                        state.processes.len() - 1
-                    }
-                };
+                let number = put_number(&mut out, known, &mut state.processes, name, |out| {
+                    put_text(out, &name.name);
+                    put(out, u128::from(name.pid));
+                });
                 put_row(&mut out, &mut state.processes[number].2, &row.values());
             }
         }
@@ -141,19 +119,33 @@ fn put_guest(
     state: &mut State,
     who: &GuestIdentity,
 ) -> usize {
-    if let Some(number) = known.get(who) {
+    put_number(out, known, &mut state.guests, who, |out| {
+        for text in [&who.uuid, &who.name, &who.class, &who.boot] {
+            put_text(out, text);
+        }
+        put(out, who.pid.map_or(0, |pid| u128::from(pid) + 1));
+        put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
+    })
+}
+
+/// Writes the number of a thing, and its name where it is the first time.
+fn put_number<K: Ord + Clone, T: Default>(
+    out: &mut Vec<u8>,
+    known: &mut BTreeMap<K, usize>,
+    things: &mut Vec<T>,
+    key: &K,
+    put_name: impl FnOnce(&mut Vec<u8>),
+) -> usize {
+    if let Some(number) = known.get(key) {
         put(out, *number as u128 + 1);
         return *number;
     }
     put(out, 0);
-    for text in [&who.uuid, &who.name, &who.class, &who.boot] {
-        put_text(out, text);
-    }
-    put(out, who.pid.map_or(0, |pid| u128::from(pid) + 1));
-    put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
-    state.guests.push((GuestIdentity::default(), Vec::new()));
-    known.insert(who.clone(), state.guests.len() - 1);
-    state.guests.len() - 1
+    put_name(out);
+    let number = things.len();
+    things.push(T::default());
+    known.insert(key.clone(), number);
+    number
 }
 
 fn put(out: &mut Vec<u8>, mut number: u128) {
@@ -230,53 +222,31 @@ impl Decoder {
             moment.guests.insert(who.clone(), input.row(values, guest, &mut state.values)?);
         }
         for _ in 0..input.things()? {
-            let number = match input.number()? {
-                0 => {
-                    let name = input.text()?;
-                    push(&mut state.tiers, (name, Vec::new()))?
-                }
-                number => existing(number, state.tiers.len())?,
-            };
+            let number =
+                input.numbered(&mut state.tiers, |input| Ok((input.text()?, Vec::new())))?;
             let (name, values) = &mut state.tiers[number];
             moment.tiers.insert(name.clone(), input.row(values, tier, &mut state.values)?);
         }
         for _ in 0..input.things()? {
             let guest = input.guest(state)?;
-            let mut told = BTreeMap::new();
+            let mut processes = BTreeMap::new();
             for _ in 0..input.things()? {
-                let number = match input.number()? {
-                    0 => {
-                        let name = input.text()?;
-                        let pid = u32::try_from(input.number()?);
-                        let pid = pid.map_err(|_| Damaged("a process's number is too large"))?;
-                        let thing = (guest, ProcessName { name, pid }, Vec::new());
-                        push(&mut state.processes, thing)?
-                    }
-                    number => existing(number, state.processes.len())?,
-                };
+                let number = input.numbered(&mut state.processes, |input| {
+                    let name = input.text()?;
+                    let pid = u32::try_from(input.number()?);
+                    let pid = pid.map_err(|_| Damaged("a process's number is too large"))?;
+                    Ok((guest, ProcessName { name, pid }, Vec::new()))
+                })?;
                 let (owner, name, values) = &mut state.processes[number];
                 if *owner != guest {
                     return Err(Damaged("a process is another guest's"));
                 }
-                told.insert(name.clone(), input.row(values, process, &mut state.values)?);
+                processes.insert(name.clone(), input.row(values, process, &mut state.values)?);
             }
-            moment.processes.insert(state.guests[guest].0.clone(), told);
+            moment.processes.insert(state.guests[guest].0.clone(), processes);
         }
         Ok(moment)
     }
-}
-
-fn push<T>(things: &mut Vec<T>, thing: T) -> Result<usize, Damaged> {
-    if things.len() >= THINGS_MAX {
-        return Err(Damaged("it has too many names"));
-    }
-    things.push(thing);
-    Ok(things.len() - 1)
-}
-
-fn existing(number: u64, count: usize) -> Result<usize, Damaged> {
-    let number = usize::try_from(number - 1).unwrap_or(usize::MAX);
-    if number < count { Ok(number) } else { Err(Damaged("it has a number without a name")) }
 }
 
 struct Input<'a>(&'a [u8]);
@@ -321,24 +291,37 @@ impl Input<'_> {
         Ok(text.to_owned())
     }
 
-    fn guest(&mut self, state: &mut State) -> Result<usize, Damaged> {
-        let number = self.number()?;
-        if number > 0 {
-            return existing(number, state.guests.len());
+    /// The place of a thing that has a number, or of a new one, which stands behind a 0.
+    fn numbered<T>(
+        &mut self,
+        things: &mut Vec<T>,
+        new: impl FnOnce(&mut Self) -> Result<T, Damaged>,
+    ) -> Result<usize, Damaged> {
+        let place = match self.number()? {
+            0 if things.len() >= THINGS_MAX => return Err(Damaged("it has too many names")),
+            0 => {
+                things.push(new(self)?);
+                things.len() - 1
+            }
+            number => usize::try_from(number - 1).unwrap_or(usize::MAX),
+        };
+        if place < things.len() {
+            Ok(place)
+        } else {
+            Err(Damaged("it has a number without a name"))
         }
-        let (uuid, name, class) = (self.text()?, self.text()?, self.text()?);
-        let boot = self.text()?;
-        let pid = match self.number()? {
-            0 => None,
-            pid => Some(u32::try_from(pid - 1).map_err(|_| Damaged("a PID is too large"))?),
-        };
-        let ticks = self.wide()?;
-        let start_ticks = match ticks {
-            0 => None,
-            ticks => Some(u64::try_from(ticks - 1).map_err(|_| Damaged("ticks are too many"))?),
-        };
-        let who = GuestIdentity { uuid, name, class, pid, start_ticks, boot };
-        push(&mut state.guests, (who, Vec::new()))
+    }
+
+    fn guest(&mut self, state: &mut State) -> Result<usize, Damaged> {
+        self.numbered(&mut state.guests, |input| {
+            let (uuid, name, class) = (input.text()?, input.text()?, input.text()?);
+            let boot = input.text()?;
+            let pid = input.number()?.checked_sub(1).map(u32::try_from).transpose();
+            let pid = pid.map_err(|_| Damaged("a PID is too large"))?;
+            let start_ticks = input.wide()?.checked_sub(1).map(u64::try_from).transpose();
+            let start_ticks = start_ticks.map_err(|_| Damaged("ticks are too many"))?;
+            Ok((GuestIdentity { uuid, name, class, pid, start_ticks, boot }, Vec::new()))
+        })
     }
 
     fn row<F: Field>(
