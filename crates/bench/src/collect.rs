@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::table::{Row, figure};
 use base::Rng;
-use collect::{Care, Collector, Known, Sketch};
+use collect::{Care, Collector, GuestView, ManagerView};
 use hypervisor::ProcessId;
 use model::{GuestField, GuestIdentity};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     ])
 }
 
-fn known(pid: u32) -> Result<Known, Error> {
+fn known(pid: u32) -> Result<GuestView, Error> {
     let tasks = format!("/proc/{pid}/task");
     let until = now() + PATIENCE;
     let what = |what| Error::Content { path: tasks.clone().into(), what };
@@ -122,7 +122,7 @@ fn known(pid: u32) -> Result<Known, Error> {
     let name = format!("guest-{pid}");
     let mut row = model::Row::default();
     row.set(GuestField::Memory, Some(1 << 30));
-    Ok(Known {
+    Ok(GuestView {
         id: u64::from(pid),
         who: GuestIdentity { name, ..GuestIdentity::default() },
         process: Some(ProcessId::of(pid).ok_or_else(|| what("a process"))?),
@@ -133,7 +133,7 @@ fn known(pid: u32) -> Result<Known, Error> {
 }
 
 /// The guests as they are a second later.
-fn later(known: &mut [Known], rng: &mut Rng) {
+fn later(known: &mut [GuestView], rng: &mut Rng) {
     for guest in known {
         for (field, most) in GROWING {
             let before = guest.row.get(*field).unwrap_or(1 << 30);
@@ -144,7 +144,7 @@ fn later(known: &mut [Known], rng: &mut Rng) {
 
 /// Percent of a CPU, and how many files stay open.
 fn measure(
-    known: &[Known],
+    known: &[GuestView],
     care: Care,
     mut recorder: Option<Recorder>,
 ) -> Result<(f64, usize), Error> {
@@ -158,8 +158,8 @@ fn measure(
             later(&mut known, &mut rng);
         }
         let guests = known.clone();
-        let sketch = Sketch { at_ms, now_ms, guests, ..Sketch::default() };
-        let moment = collector.collect(sketch, care);
+        let view = ManagerView { at_ms, now_ms, guests, ..ManagerView::default() };
+        let moment = collector.collect(view, care);
         let news = recorder.as_mut().and_then(|recorder| recorder.record(&moment));
         match news {
             Some(_) => Err(Error::Content { path: "recordings".into(), what: "all moments" }),

@@ -1,5 +1,6 @@
 //! Whether a guest runs on the hardware, and what KVM counts for it.
 
+use model::{GuestField, Row};
 use std::path::Path;
 
 use procfs::parse::number;
@@ -37,25 +38,19 @@ pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     }
 }
 
+/// What KVM counts. A machine's time of polling is in two files.
+const FILES: [(&str, GuestField); 5] = [
+    ("halt_poll_success_ns", GuestField::HaltPoll),
+    ("halt_poll_fail_ns", GuestField::HaltPoll),
+    ("halt_wait_ns", GuestField::HaltWait),
+    ("halt_wakeup", GuestField::HaltWakeups),
+    ("exits", GuestField::Exits),
+];
+
 /// KVM's statistics of one virtual machine, summed over its virtual CPUs by the kernel. They are
 /// there for root where debugfs is mounted.
 #[derive(Debug, Default)]
-pub(crate) struct Statistics {
-    poll_success: Kept,
-    poll_fail: Kept,
-    wait: Kept,
-    wakeups: Kept,
-    exits: Kept,
-}
-
-/// What KVM counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
-    pub(crate) halt_poll_ns: Option<u64>,
-    pub(crate) halt_wait_ns: Option<u64>,
-    pub(crate) halt_wakeups: Option<u64>,
-    pub(crate) exits: Option<u64>,
-}
+pub(crate) struct Statistics([Kept; FILES.len()]);
 
 impl Statistics {
     /// Opens the statistics of a process: they are in a directory called `PID-FD`.
@@ -71,32 +66,22 @@ impl Statistics {
         let Some(name) = names.find(|name| of_process(name).is_some()) else {
             return Statistics::default();
         };
-        let at = |file: &str| Kept::open(&dir.join(&name).join(file));
-        Statistics {
-            poll_success: at("halt_poll_success_ns"),
-            poll_fail: at("halt_poll_fail_ns"),
-            wait: at("halt_wait_ns"),
-            wakeups: at("halt_wakeup"),
-            exits: at("exits"),
-        }
+        Statistics(FILES.map(|(file, _)| Kept::open(&dir.join(&name).join(file))))
     }
 
-    /// What is counted now.
-    pub(crate) fn read(&self, buffer: &mut Buffer) -> Counted {
-        let mut value = |file: &Kept| file.is_open().then(|| file.number(buffer)).flatten();
-        let (success, fail) = (value(&self.poll_success), value(&self.poll_fail));
-        Counted {
-            halt_poll_ns: success.zip(fail).map(|(a, b)| a.saturating_add(b)),
-            halt_wait_ns: value(&self.wait),
-            halt_wakeups: value(&self.wakeups),
-            exits: value(&self.exits),
+    /// Fills in what is counted now.
+    pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
+        let [success, fail, others @ ..] = self.0.each_ref().map(|file| file.number(buffer));
+        let polled = success.zip(fail).map(|(a, b)| a.saturating_add(b));
+        row.set(GuestField::HaltPoll, polled);
+        for ((_, field), value) in FILES[2..].iter().zip(others) {
+            row.set(*field, value);
         }
     }
 
     /// How many files are open.
     pub(crate) fn files(&self) -> usize {
-        let all = [&self.poll_success, &self.poll_fail, &self.wait, &self.wakeups, &self.exits];
-        all.iter().filter(|file| file.is_open()).count()
+        self.0.iter().filter(|file| file.is_open()).count()
     }
 }
 
@@ -127,8 +112,11 @@ mod tests {
         file("7-11/halt_poll_fail_ns", 20);
         let mut buffer = Buffer::default();
         let statistics = Statistics::open(tree.path(), 7);
-        let expected = Counted { halt_poll_ns: Some(120), exits: Some(5), ..Counted::default() };
-        assert_eq!((statistics.read(&mut buffer), statistics.files()), (expected, 3));
-        assert_eq!(Statistics::open(tree.path(), 1).read(&mut buffer), Counted::default());
+        let mut row = Row::default();
+        statistics.read(&mut row, &mut buffer);
+        let expected = [(GuestField::HaltPoll, 120), (GuestField::Exits, 5)];
+        assert_eq!((row.known().collect::<Vec<_>>(), statistics.files()), (expected.to_vec(), 3));
+        Statistics::open(tree.path(), 1).read(&mut row, &mut buffer);
+        assert_eq!(row, Row::default());
     }
 }

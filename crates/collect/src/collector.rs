@@ -17,7 +17,7 @@ const RETRY_MS: u64 = 10_000;
 
 /// A guest as the manager knows it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct GuestView {
     /// The manager's number of it, never given twice.
     pub id: u64,
     /// Who it is.
@@ -32,9 +32,9 @@ pub struct Known {
     pub processes: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
-/// A moment before the kernel's counters are read.
+/// What the manager knows at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Sketch {
+pub struct ManagerView {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// When, on a clock that never jumps.
@@ -44,7 +44,7 @@ pub struct Sketch {
     /// What the manager knows of the host.
     pub host: Row<HostField>,
     /// The guests.
-    pub guests: Vec<Known>,
+    pub guests: Vec<GuestView>,
 }
 
 /// Reads moments, one after another.
@@ -87,10 +87,10 @@ impl Collector {
         }
     }
 
-    /// Fills a sketch in. What is known already stands above what could be read.
-    pub fn collect(&mut self, sketch: Sketch, care: Care) -> Moment {
-        let Sketch { at_ms, now_ms, host: known, guests: all, .. } = sketch;
-        let is_new = |guest: &Known| !self.guests.contains_key(&guest.id);
+    /// The moment of a view: what the manager knows stands above what could be read.
+    pub fn collect(&mut self, view: ManagerView, care: Care) -> Moment {
+        let ManagerView { at_ms, now_ms, host: known, guests: all, .. } = view;
+        let is_new = |guest: &GuestView| !self.guests.contains_key(&guest.id);
         // A guest that comes was one of the others up to now.
         if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
@@ -230,11 +230,11 @@ mod tests {
         tree.file(&format!("proc/{pid}/task/{pid}1/schedstat"), &text);
     }
 
-    fn known(pid: u32) -> Known {
+    fn known(pid: u32) -> GuestView {
         let mut row = Row::default();
         row.set(GuestField::Actual, Some(99));
         row.set(GuestField::MinorFaults, Some(5));
-        Known {
+        GuestView {
             id: u64::from(pid),
             who: GuestIdentity { name: format!("g{pid}"), ..GuestIdentity::default() },
             process: Some(ProcessId { pid, start_ticks: 777 }),
@@ -244,15 +244,15 @@ mod tests {
         }
     }
 
-    fn sketch(now_ms: u64, guests: Vec<Known>) -> Sketch {
-        Sketch { at_ms: now_ms as i64, now_ms, guests, ..Sketch::default() }
+    fn view(now_ms: u64, guests: Vec<GuestView>) -> ManagerView {
+        ManagerView { at_ms: now_ms as i64, now_ms, guests, ..ManagerView::default() }
     }
 
     #[test]
     fn a_moment_has_what_is_known_and_what_is_read() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        let mut first = sketch(1000, vec![known(7), known(8)]);
+        let mut first = view(1000, vec![known(7), known(8)]);
         first.host.set(HostField::SetPoint, Some(3));
         let before = collector.collect(first, Care::Usual);
         assert_eq!(before.host.get(HostField::SetPoint), Some(3));
@@ -266,7 +266,7 @@ mod tests {
 
         // One of them runs; the other one's row stays as it was, and nothing grows in it.
         run(&tree, 7, 500);
-        let now = collector.collect(sketch(2000, vec![known(7), known(8)]), Care::Usual);
+        let now = collector.collect(view(2000, vec![known(7), known(8)]), Care::Usual);
         assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));
         let interval = Interval::between(&before, &now);
         let ran: Vec<_> = interval.guests.values().map(|o| o.get(GuestField::VcpuRun)).collect();
@@ -285,12 +285,12 @@ mod tests {
         process(7, 0);
         process(9, 0);
         let mut collector = Collector::open(tree.path(), 1000);
-        collector.collect(sketch(0, vec![known(7)]), Care::Usual);
+        collector.collect(view(0, vec![known(7)]), Care::Usual);
         // The guest's virtual CPU ran for half a second, and its other threads for a quarter.
         run(&tree, 7, 500);
         process(7, 75);
         process(9, 20);
-        let moment = collector.collect(sketch(1000, vec![known(7)]), Care::Least);
+        let moment = collector.collect(view(1000, vec![known(7)]), Care::Least);
         assert_eq!(moment.host.get(HostField::OthersRun), Some(200_000_000));
         assert_eq!(moment.host.get(HostField::KernelRun), Some(0));
         let other =
@@ -310,7 +310,7 @@ mod tests {
     fn a_short_host_is_told_of_and_counters_lose_nothing() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        let mut collect = |now_ms, care| collector.collect(sketch(now_ms, vec![known(7)]), care);
+        let mut collect = |now_ms, care| collector.collect(view(now_ms, vec![known(7)]), care);
         collect(0, Care::Usual);
         run(&tree, 7, 500);
         let moment = collect(1000, Care::Least);
@@ -324,15 +324,15 @@ mod tests {
     fn files_are_bounded_and_guests_that_go_give_theirs_back() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1);
-        let moment = collector.collect(sketch(0, vec![known(7), known(8)]), Care::Usual);
+        let moment = collector.collect(view(0, vec![known(7), known(8)]), Care::Usual);
         let runs: Vec<_> = moment.guests.values().map(|row| row.get(GuestField::VcpuRun)).collect();
         assert_eq!(runs, [Some(0), None]);
         assert!(collector.files() > 0);
-        let moment = collector.collect(sketch(RETRY_MS, vec![known(8)]), Care::Usual);
+        let moment = collector.collect(view(RETRY_MS, vec![known(8)]), Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
-        collector.collect(sketch(RETRY_MS + 1, vec![]), Care::Usual);
+        collector.collect(view(RETRY_MS + 1, vec![]), Care::Usual);
         assert_eq!(collector.files(), 0);
-        let moment = collector.collect(sketch(RETRY_MS + 2, vec![known(8)]), Care::Usual);
+        let moment = collector.collect(view(RETRY_MS + 2, vec![known(8)]), Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), Some(0));
     }
 
@@ -372,7 +372,7 @@ mod tests {
             tree.file("proc/7/stat", stat);
             let mut collector = Collector::open(tree.path(), 1000);
             for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
-                collector.collect(sketch(now_ms, vec![known(7)]), Care::AsIfAwake);
+                collector.collect(view(now_ms, vec![known(7)]), Care::AsIfAwake);
                 // Its own file stays as it is in every other round, so that the others are read.
                 for file in files.into_iter().skip(round % 2) {
                     let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
@@ -386,10 +386,10 @@ mod tests {
     fn a_process_that_ends_is_looked_for_again_later() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        collector.collect(sketch(0, vec![known(7)]), Care::Usual);
+        collector.collect(view(0, vec![known(7)]), Care::Usual);
         tree.file("proc/7/stat", "7 (qemu) Z 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n");
         run(&tree, 7, 500);
-        let moment = collector.collect(sketch(1000, vec![known(7)]), Care::Usual);
+        let moment = collector.collect(view(1000, vec![known(7)]), Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
         assert_eq!(collector.files(), 0);
     }

@@ -7,6 +7,7 @@
 //!
 //! Nothing of an image is read, and none stays open: that would keep a file system busy.
 
+use model::{GuestField, Row};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -111,17 +112,13 @@ impl Images {
     }
 }
 
-/// What went through the tap devices of a guest, from its own side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Network {
-    pub(crate) in_packets: u64,
-    pub(crate) in_bytes: u64,
-    pub(crate) out_packets: u64,
-    pub(crate) out_bytes: u64,
-}
-
 /// The files of a tap device. What the guest gets is what the host sends to the device.
-const TAP_FILES: [&str; 4] = ["tx_packets", "tx_bytes", "rx_packets", "rx_bytes"];
+const TAP_FILES: [(&str, GuestField); 4] = [
+    ("tx_packets", GuestField::NetInPackets),
+    ("tx_bytes", GuestField::NetInBytes),
+    ("rx_packets", GuestField::NetOutPackets),
+    ("rx_bytes", GuestField::NetOutBytes),
+];
 
 #[derive(Debug)]
 struct Tap {
@@ -189,7 +186,7 @@ impl Devices {
         if self.taps.iter().map(|tap| &tap.name).ne(&taps) {
             let open = |name: String| {
                 let dir = self.root.join("sys/class/net").join(&name).join("statistics");
-                Tap { name, files: TAP_FILES.map(|file| Kept::open(&dir.join(file))) }
+                Tap { name, files: TAP_FILES.map(|(file, _)| Kept::open(&dir.join(file))) }
             };
             self.taps = taps.into_iter().map(open).collect();
         }
@@ -201,21 +198,14 @@ impl Devices {
         Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
     }
 
-    /// What went through its tap devices; `None` where it has none.
-    pub(crate) fn network(&self, buffer: &mut Buffer) -> Option<Network> {
-        let mut sum: Option<Network> = None;
-        for tap in &self.taps {
-            let mut value = |at: usize| tap.files[at].number(buffer);
-            let now = [value(0)?, value(1)?, value(2)?, value(3)?];
-            let old = sum.unwrap_or_default();
-            sum = Some(Network {
-                in_packets: old.in_packets.saturating_add(now[0]),
-                in_bytes: old.in_bytes.saturating_add(now[1]),
-                out_packets: old.out_packets.saturating_add(now[2]),
-                out_bytes: old.out_bytes.saturating_add(now[3]),
-            });
+    /// Fills in what went through its tap devices; missing where it has none, or one of them
+    /// does not tell.
+    pub(crate) fn network(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
+        for (at, (_, field)) in TAP_FILES.iter().enumerate() {
+            let values = self.taps.iter().map(|tap| tap.files[at].number(buffer));
+            let sum = values.reduce(|a, b| a.zip(b).map(|(a, b)| a.saturating_add(b)));
+            row.set(*field, sum.flatten());
         }
-        sum
     }
 
     /// How many files stay open.
@@ -305,19 +295,23 @@ mod tests {
             tree.link(&format!("proc/7/fd/{fd}"), TUN);
             tree.file(&format!("proc/7/fdinfo/{fd}"), text);
         }
-        for (file, value) in TAP_FILES.iter().zip([10, 1000, 20, 2000]) {
+        for ((file, _), value) in TAP_FILES.iter().zip([10, 1000, 20, 2000]) {
             tree.file(&format!("sys/class/net/vnet7/statistics/{file}"), &format!("{value}\n"));
         }
         let (mut images, mut buffer) = (Images::default(), Buffer::default());
         let mut guest = Devices::new(tree.path(), 7, PAGE);
-        assert_eq!(guest.network(&mut buffer), None);
+        let network = |guest: &Devices| {
+            let mut row = Row::default();
+            guest.network(&mut row, &mut Buffer::default());
+            row.known().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert!(network(&guest).is_empty());
         guest.read(&mut images, 0, &mut buffer);
-        let expected = Network { in_packets: 10, in_bytes: 1000, out_packets: 20, out_bytes: 2000 };
-        assert_eq!(guest.network(&mut buffer), Some(expected));
+        assert_eq!(network(&guest), [10, 1000, 20, 2000]);
         assert_eq!(guest.files(), 4);
         tree.remove("sys/class/net/vnet7/statistics/rx_bytes");
         tree.file("proc/7/fdinfo/3", "iff:\tvnet8\n");
         guest.read(&mut images, LIST_MS, &mut buffer);
-        assert_eq!(guest.network(&mut buffer), None, "vnet8 has no figures");
+        assert!(network(&guest).is_empty(), "vnet8 has no figures");
     }
 }

@@ -70,20 +70,22 @@ impl Group {
         }
     }
 
-    /// Time that it was held back by its limit.
-    pub(crate) fn throttled_ns(&self, buffer: &mut Buffer) -> Option<u64> {
-        value_of(self.cpu_stat.once(buffer)?, self.name)?.checked_mul(self.unit_ns)
-    }
-
-    /// Time that some task of it waited: for a CPU, for memory, for I/O.
-    pub(crate) fn pressures_ns(&self, buffer: &mut Buffer) -> [Option<u64>; 3] {
+    /// Fills in the time that it was held back by its limit, and that some task of it waited,
+    /// and what the host does with its memory.
+    pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
+        let throttled = self.cpu_stat.once(buffer).and_then(|text| value_of(text, self.name));
+        let throttled_ns = throttled.and_then(|time| time.checked_mul(self.unit_ns));
+        row.set(GuestField::Throttled, throttled_ns);
         let mut some =
             |file: &Kept| pressure::total_us(file.once(buffer)?, PsiLine::Some)?.checked_mul(1000);
-        [some(&self.cpu), some(&self.memory), some(&self.io)]
+        row.set(GuestField::PsiCpu, some(&self.cpu));
+        row.set(GuestField::PsiMemory, some(&self.memory));
+        row.set(GuestField::PsiIo, some(&self.io));
+        self.memory(row, buffer);
     }
 
     /// What the host does with the group's memory. A bound of `max` is no number, and missing.
-    pub(crate) fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
+    fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         row.set(GuestField::GroupSwap, self.swap.number(buffer));
         row.set(GuestField::Low, self.low.number(buffer));
         let text = self.memory_stat.once(buffer).unwrap_or_default();
@@ -128,8 +130,11 @@ mod tests {
         tree.file("sys/fs/cgroup/new/g1/cpu.stat", "usage_usec 5\nthrottled_usec 3\n");
         let mut buffer = Buffer::default();
         let group = Group::open(tree.path(), 7, &mut buffer);
-        assert_eq!(group.throttled_ns(&mut buffer), throttled, "{text}");
-        assert_eq!(group.pressures_ns(&mut buffer), [None, memory, None], "{text}");
+        let mut row = Row::default();
+        group.read(&mut row, &mut buffer);
+        assert_eq!(row.get(GuestField::Throttled), throttled, "{text}");
+        let pressures = [GuestField::PsiCpu, GuestField::PsiMemory, GuestField::PsiIo];
+        assert_eq!(pressures.map(|field| row.get(field)), [None, memory, None], "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use model::{GuestField, Row};
 use std::path::Path;
 
 use crate::accelerator::{Accelerator, Statistics, accelerator};
-use crate::devices::{Devices, Held, Images, Network};
+use crate::devices::{Devices, Images};
 use crate::group::Group;
 use crate::steady;
 use crate::threads::{TICK_NS, Threads};
@@ -234,31 +234,17 @@ impl GuestReader {
         row.set(GuestField::ReadCalls, reads);
         row.set(GuestField::WriteCalls, writes);
         row.set(GuestField::Merged, self.files.merged.number(buffer));
-        row.set(GuestField::Throttled, self.group.throttled_ns(buffer));
-        let [cpu, memory, io] = self.group.pressures_ns(buffer);
-        row.set(GuestField::PsiCpu, cpu);
-        row.set(GuestField::PsiMemory, memory);
-        row.set(GuestField::PsiIo, io);
-        self.group.memory(row, buffer);
-        let kvm = self.statistics.read(buffer);
-        row.set(GuestField::HaltPoll, kvm.halt_poll_ns);
-        row.set(GuestField::HaltWait, kvm.halt_wait_ns);
-        row.set(GuestField::HaltWakeups, kvm.halt_wakeups);
-        row.set(GuestField::Exits, kvm.exits);
+        self.group.read(row, buffer);
+        self.statistics.read(row, buffer);
     }
 
     /// Its image files, and its tap devices.
     fn devices(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
         self.devices.read(images, now_ms, buffer);
-        let row = &mut self.row;
         let held = self.devices.held(images);
-        row.set(GuestField::Images, held.map(|held: Held| held.bytes));
-        row.set(GuestField::ImagesCached, held.and_then(|held| held.cached));
-        let network: Option<Network> = self.devices.network(buffer);
-        row.set(GuestField::NetInPackets, network.map(|network| network.in_packets));
-        row.set(GuestField::NetInBytes, network.map(|network| network.in_bytes));
-        row.set(GuestField::NetOutPackets, network.map(|network| network.out_packets));
-        row.set(GuestField::NetOutBytes, network.map(|network| network.out_bytes));
+        self.row.set(GuestField::Images, held.map(|held| held.bytes));
+        self.row.set(GuestField::ImagesCached, held.and_then(|held| held.cached));
+        self.devices.network(&mut self.row, buffer);
     }
 
     /// Takes what the whole process has run: a guest that sleeps, or whose host is short, has

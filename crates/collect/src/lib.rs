@@ -7,7 +7,7 @@
 //!   a guest's process: its virtual CPUs always,                                 │
 //!   the rest when they have run ───────────────► GuestReader ─► Row<GuestField> ┤
 //!                                                                               ▼
-//!   what the manager knows ─► Sketch ───────────────────────────────► Collector ─► Moment
+//!   what the manager knows ─► ManagerView ──────────────────────────► Collector ─► Moment
 //! ```
 //!
 //! No guest is woken: all of it is what the host's kernel counts anyway. Files are opened once
@@ -34,7 +34,7 @@ mod watermarks;
 #[cfg(test)]
 mod testing;
 
-pub use collector::{Collector, Known, Sketch};
+pub use collector::{Collector, GuestView, ManagerView};
 pub use guest::{Care, GuestReader, Look, Scratch};
 pub use host::HostReader;
 pub use tier::TierReader;

@@ -57,7 +57,7 @@ struct Process {
 }
 
 /// Looks at all processes, now and then.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Others {
     proc: PathBuf,
     own: Option<u32>,
@@ -82,17 +82,7 @@ impl Others {
         let text = Kept::open(&root.join("proc/self/stat"));
         let pid = text.once(&mut buffer).and_then(|text| text.split(|byte| *byte == b' ').next());
         let own = pid.and_then(number).and_then(|pid| u32::try_from(pid).ok());
-        Others {
-            proc: root.join("proc"),
-            own,
-            seen: BTreeMap::new(),
-            looked_ms: None,
-            ended_ns: 0,
-            late_ns: 0,
-            twice_ns: 0,
-            ran: Ran::default(),
-            buffer,
-        }
+        Others { proc: root.join("proc"), own, buffer, ..Others::default() }
     }
 
     /// Whether it is time for a look, at this time on a clock that never jumps and that since

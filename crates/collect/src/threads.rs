@@ -25,7 +25,7 @@ pub(crate) struct Times {
 }
 
 /// A thread, with what it did up to the last look, and between that and the one before.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Thread {
     tid: u64,
     schedstat: Kept,
@@ -37,7 +37,7 @@ struct Thread {
 }
 
 /// Threads that are counted together. What one of them did stays counted when it ends.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Threads {
     tasks: PathBuf,
     threads: Vec<Thread>,
@@ -50,14 +50,7 @@ pub(crate) struct Threads {
 impl Threads {
     /// None of them yet.
     pub(crate) fn none(root: &Path, pid: u32) -> Threads {
-        Threads {
-            tasks: root.join(format!("proc/{pid}/task")),
-            threads: Vec::new(),
-            ran: Schedstat::default(),
-            times: Times::default(),
-            stretches: Stretches::default(),
-            stretched_ms: None,
-        }
+        Threads { tasks: root.join(format!("proc/{pid}/task")), ..Threads::default() }
     }
 
     /// The virtual CPUs of a process. Under emulation one thread may stand for several.
@@ -76,15 +69,7 @@ impl Threads {
         let schedstat = Kept::open(&dir.join("schedstat"));
         if schedstat.is_open() {
             let stat = if stat.is_empty() { Kept::default() } else { Kept::open(&dir.join(stat)) };
-            self.threads.push(Thread {
-                tid,
-                schedstat,
-                stat,
-                ran: Schedstat::default(),
-                grown: Schedstat::default(),
-                open: Open::default(),
-                times: Times::default(),
-            });
+            self.threads.push(Thread { tid, schedstat, stat, ..Thread::default() });
         }
     }
 

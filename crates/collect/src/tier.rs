@@ -34,7 +34,7 @@ struct Device {
 }
 
 /// Reads tiers of memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TierReader {
     root: PathBuf,
     swaps: Kept,
@@ -56,11 +56,7 @@ impl TierReader {
             swaps: Kept::open(&root.join("proc/swaps")),
             zswap_enabled: zswap("enabled"),
             zswap_percent: zswap("max_pool_percent"),
-            zswap_last: Row::default(),
-            devices: BTreeMap::new(),
-            zrams: Vec::new(),
-            listed_ms: None,
-            buffer: Buffer::default(),
+            ..TierReader::default()
         }
     }
 
@@ -135,7 +131,7 @@ impl Device {
             mm_stat: of_zram("mm_stat"),
             bd_stat: of_zram("bd_stat"),
             disk_size: of_zram("disksize"),
-            last: Row::default(),
+            ..Device::default()
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::control::{Answer, ClientId, Failure};
 use agent::TaskScan;
-use collect::Sketch;
+use collect::ManagerView;
 use counters::Bytes;
 use hypervisor::{Found, Id};
 use policy::arbiter::{Limits, Mode, Reserved};
@@ -74,7 +74,7 @@ pub(crate) enum Effect {
     /// An answer to a client.
     Answer { client: ClientId, id: u64, answer: Box<Result<Answer, Failure>> },
     /// What the manager knows goes to the monitor.
-    Record(Box<Sketch>),
+    Record(Box<ManagerView>),
     /// The next pass is to come soon.
     Hurry,
     /// Nobody's answer is waited for any more: a pass that waits may begin.

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::Error;
+use crate::error::cannot;
 
 /// How long a statement waits for another process's lock. The manager must not be kept from
 /// its guests: what is not written now is written with the next flush.
@@ -102,6 +103,18 @@ fn is_empty(path: &Path) -> bool {
         Ok(owner == 0 && version == 0 && tables == 0)
     };
     Connection::open_with_flags(path, flags).and_then(count).unwrap_or(false)
+}
+
+/// Carries out a statement, which is kept for the next time.
+pub fn execute(
+    connection: &Connection,
+    text: &str,
+    values: impl Params,
+    action: &'static str,
+) -> Result<(), Error> {
+    let mut statement = connection.prepare_cached(text).map_err(cannot(action))?;
+    statement.execute(values).map_err(cannot(action))?;
+    Ok(())
 }
 
 /// A database in memory, which goes with its owner.

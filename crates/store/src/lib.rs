@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod bound;
 mod db;
 mod error;

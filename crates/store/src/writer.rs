@@ -12,6 +12,7 @@
 //! full the oldest records go. What was lost is counted, and noted in the journal itself as
 //! soon as it can be written to.
 
+use crate::backoff::Backoff;
 use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, kinds};
 use model::GuestIdentity;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,8 +28,6 @@ pub const QUEUE_MAX: usize = 16_384;
 const AWAITED_MAX: usize = 16_384;
 /// Records that one flush writes, so that a long queue does not hold the manager up.
 const FLUSH_MAX: usize = 4_096;
-/// A journal that cannot be written to is tried again after this many flushes at most.
-const PAUSE_MAX: u32 = 16;
 
 /// Names a decision until its outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +53,7 @@ pub enum News {
 }
 
 /// Writes to a journal without ever being in the manager's way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Writer {
     path: Option<PathBuf>,
     journal: Option<Journal>,
@@ -68,10 +67,7 @@ pub struct Writer {
     lost: u64,
     /// Of these, how many the journal knows of.
     lost_noted: u64,
-    failing: bool,
-    /// Flushes between two tries, and how many are left to let pass.
-    pause: u32,
-    pause_left: u32,
+    backoff: Backoff,
 }
 
 #[derive(Debug)]
@@ -94,28 +90,12 @@ impl Record {
 impl Writer {
     /// A writer to this file, which is opened by the first flush.
     pub fn new(path: &Path) -> Writer {
-        Writer::over(Some(path.to_owned()), None)
+        Writer { path: Some(path.to_owned()), ..Writer::default() }
     }
 
     /// A writer to a journal that is open, for one in memory.
     pub fn to(journal: Journal) -> Writer {
-        Writer::over(None, Some(journal))
-    }
-
-    fn over(path: Option<PathBuf>, journal: Option<Journal>) -> Writer {
-        Writer {
-            path,
-            journal,
-            file: None,
-            queue: VecDeque::new(),
-            next: 0,
-            awaited: BTreeMap::new(),
-            lost: 0,
-            lost_noted: 0,
-            failing: false,
-            pause: 0,
-            pause_left: 0,
-        }
+        Writer { journal: Some(journal), ..Writer::default() }
     }
 
     /// Queues a decision. The ticket is for its outcome.
@@ -161,25 +141,18 @@ impl Writer {
 
     /// Writes what waits, in one transaction. What cannot be written waits on.
     pub fn flush(&mut self) -> Option<News> {
-        if self.queue.is_empty() {
-            return None;
-        }
-        if self.pause_left > 0 {
-            self.pause_left -= 1;
+        if self.queue.is_empty() || self.backoff.waits() {
             return None;
         }
         match self.try_flush() {
             Ok(()) => {
-                self.pause = 0;
-                let recovered = std::mem::take(&mut self.failing);
+                let recovered = self.backoff.worked();
                 let lost = self.lost - self.lost_noted;
                 self.lost_noted = self.lost;
                 recovered.then_some(News::Recovered { lost })
             }
             Err(error) => {
-                self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
-                self.pause_left = self.pause;
-                let is_news = !std::mem::replace(&mut self.failing, true);
+                let is_news = self.backoff.failed();
                 if let Some(journal) = &mut self.journal {
                     journal.roll_back();
                 }

@@ -2,8 +2,8 @@
 //! its way.
 //!
 //! ```text
-//!   Recorder ─► Sketch ─► a queue of two ─► the monitor's thread: Collector ─► Moment ─┬─► Sink
-//!    (what is known)       (never waits)     (what the kernel counts)                 └─► Live
+//!   Recorder ─► ManagerView ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
+//!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
 //! The manager only says what it knows. Reading files of a hundred processes and writing to a
@@ -15,7 +15,7 @@
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
-use collect::{Care, Collector, Sketch};
+use collect::{Care, Collector, ManagerView};
 use model::{GuestIdentity, Interval, Moment, Over, ProcessField, ProcessName, Row};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +24,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Sketches that wait for a monitor that is late.
+/// Views that wait for a monitor that is late.
 const QUEUE: usize = 2;
 /// A round that took longer than this shows that the host is short of CPU or of disk.
 const ROUND_MAX_US: u64 = 100_000;
@@ -72,7 +72,7 @@ struct Shared {
 /// The monitor of a manager. It ends with this value.
 #[derive(Debug)]
 pub struct Monitor {
-    queue: Option<SyncSender<Sketch>>,
+    queue: Option<SyncSender<ManagerView>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
     missed: u64,
@@ -84,14 +84,14 @@ pub struct Monitor {
 impl Monitor {
     /// Starts one that reads below a root.
     pub fn start(root: &Path, sink: Option<Box<dyn Sink>>) -> std::io::Result<Monitor> {
-        let (queue, sketches) = sync_channel(QUEUE);
+        let (queue, views) = sync_channel(QUEUE);
         let records = sink.is_some();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (root, ours) = (root.to_owned(), Arc::clone(&shared));
         let files = files_max();
         let work = move || {
             let collector = Collector::open(&root, files);
-            Worker::new(collector, sink, ours).run(&sketches);
+            Worker::new(collector, sink, ours).run(&views);
         };
         let thread = std::thread::Builder::new().name("monitor".to_owned()).spawn(work)?;
         Ok(Monitor {
@@ -104,9 +104,9 @@ impl Monitor {
         })
     }
 
-    /// Gives a sketch. If the monitor is late, it is left out: nobody waits.
-    pub fn tell(&mut self, sketch: Sketch) {
-        let sent = self.queue.as_ref().map(|queue| queue.try_send(sketch));
+    /// Gives a view. If the monitor is late, it is left out: nobody waits.
+    pub fn tell(&mut self, view: ManagerView) {
+        let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
             self.missed += 1;
         }
@@ -228,9 +228,9 @@ impl Worker {
         }
     }
 
-    fn run(&mut self, sketches: &Receiver<Sketch>) {
-        for sketch in sketches {
-            self.round(sketch);
+    fn run(&mut self, views: &Receiver<ManagerView>) {
+        for view in views {
+            self.round(view);
         }
         self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
@@ -247,12 +247,12 @@ impl Worker {
         }
     }
 
-    fn round(&mut self, sketch: Sketch) {
-        let care = if sketch.is_short || self.least > 0 { Care::Least } else { Care::Usual };
+    fn round(&mut self, view: ManagerView) {
+        let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
         // What is read is true now, and not when the manager spoke.
         let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
-        let sketch = Sketch { at_ms, now_ms: self.clock.ms(), ..sketch };
-        let moment = Arc::new(self.collector.collect(sketch, care));
+        let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
+        let moment = Arc::new(self.collector.collect(view, care));
         let round_us = self.clock.us().saturating_sub(from_us);
         // Guests that have just come take longer, which says nothing of the host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;

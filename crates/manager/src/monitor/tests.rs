@@ -1,5 +1,5 @@
 use super::*;
-use collect::Known;
+use collect::GuestView;
 use model::HostField;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -37,12 +37,12 @@ fn scene() -> Scene {
     Scene { monitor: Monitor::start(&root, Some(sink)).unwrap(), seen, go }
 }
 
-fn sketch(guests: Vec<Known>) -> Sketch {
-    Sketch { guests, ..Sketch::default() }
+fn view(guests: Vec<GuestView>) -> ManagerView {
+    ManagerView { guests, ..ManagerView::default() }
 }
 
-fn known(processes: Told) -> Known {
-    Known {
+fn known(processes: Told) -> GuestView {
+    GuestView {
         id: 1,
         who: GuestIdentity { name: "g1".into(), ..GuestIdentity::default() },
         process: None,
@@ -56,10 +56,10 @@ fn known(processes: Told) -> Known {
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
     // The first is being recorded, two wait, the others find no room; nobody waits here.
-    scene.monitor.tell(sketch(vec![]));
+    scene.monitor.tell(view(vec![]));
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {
-        scene.monitor.tell(sketch(vec![]));
+        scene.monitor.tell(view(vec![]));
     }
     assert_eq!(scene.monitor.missed(), 3);
     // One more is what has run since.
@@ -80,7 +80,7 @@ fn what_is_live_is_the_last_two_moments() {
         Told::from([(ProcessName { name: "init".into(), pid: 1 }, row)])
     };
     for processes in [told(100), Told::new(), told(350), Told::new()] {
-        scene.monitor.tell(sketch(vec![known(processes)]));
+        scene.monitor.tell(view(vec![known(processes)]));
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
@@ -110,7 +110,7 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
     }
     let root = std::env::temp_dir().join("pinhead-no-such-tree");
     let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
-    (0..100).for_each(|_| monitor.tell(sketch(vec![])));
+    (0..100).for_each(|_| monitor.tell(view(vec![])));
     let said = monitor.finish();
     assert!(said.iter().any(|text| text.contains("failed")), "{said:?}");
 }

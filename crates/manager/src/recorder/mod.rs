@@ -8,7 +8,7 @@ use crate::effect::{Effect, Now};
 use crate::guest::ManagedGuest;
 use crate::scan::{self, Scans};
 use crate::world::World;
-use collect::Sketch;
+use collect::ManagerView;
 use hypervisor::{Id, RunState};
 use model::{HostField, Row};
 use std::collections::BTreeMap;
@@ -48,11 +48,11 @@ impl Recorder {
                 effects.push(Effect::AskBlocks(guest.id));
             }
         }
-        effects.push(Effect::Record(Box::new(self.sketch(world, event, now))));
+        effects.push(Effect::Record(Box::new(self.view(world, event, now))));
         effects
     }
 
-    fn sketch(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> Sketch {
+    fn view(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> ManagerView {
         let mut host = Row::default();
         host.set(HostField::OwnRun, Some(event.own_run_ns));
         host.set(HostField::SetPoint, Some(world.plan.set_point.0));
@@ -73,6 +73,6 @@ impl Recorder {
         }
         let machine = world.host.machine();
         let is_short = machine.is_some_and(|machine| machine.available < world.plan.reserve);
-        Sketch { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests }
+        ManagerView { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::control::Scanned;
 use crate::guest::{ManagedGuest, MemorySample};
-use collect::Known;
+use collect::GuestView;
 use hypervisor::BalloonStats;
 use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ const NS_PER_MS: u64 = 1_000_000;
 pub(super) fn known_of(
     guest: &ManagedGuest,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
-) -> Known {
-    Known {
+) -> GuestView {
+    GuestView {
         id: guest.id.0,
         who: GuestIdentity::clone(guest.who()),
         process: guest.found.process,

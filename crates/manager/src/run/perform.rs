@@ -64,9 +64,9 @@ impl Manager {
             Effect::Answer { client, id, answer } => {
                 self.devices.control.answer(client, id, &answer, now.ms);
             }
-            Effect::Record(sketch) => {
+            Effect::Record(view) => {
                 if let Some(monitor) = &mut self.devices.monitor {
-                    monitor.tell(*sketch);
+                    monitor.tell(*view);
                 }
             }
             Effect::Hurry => self.schedule.hurry(now.ms),

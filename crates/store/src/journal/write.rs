@@ -4,7 +4,7 @@ use super::inputs;
 use super::types::{Decision, DecisionId, Event, GuestKey, Outcome, Policy, Pruned, Word};
 use crate::bound::{BOUNDS_MAX, NAME_MAX, SENTENCE_MAX, cut, to_integer};
 use crate::error::cannot;
-use crate::{Error, Journal};
+use crate::{Error, Journal, db};
 use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
@@ -24,10 +24,8 @@ impl Journal {
         if let Some((key, last_ms)) = self.known.get_mut(guest) {
             if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
                 let sql = "UPDATE guest SET last_ms = max(last_ms, ?2) WHERE key = ?1";
-                let statement = self.connection.prepare_cached(sql);
-                statement
-                    .and_then(|mut statement| statement.execute(params![key.0, at_ms]))
-                    .map_err(cannot("note when a guest was seen"))?;
+                let values = params![key.0, at_ms];
+                db::execute(&self.connection, sql, values, "note when a guest was seen")?;
                 *last_ms = at_ms;
             }
             return Ok(*key);
@@ -76,25 +74,21 @@ impl Journal {
         let sql = "INSERT INTO decision (at_ms, guest, policy, action, clause, reason, \
                    from_bytes, to_bytes, bounds, inputs, acted) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-        let statement = self.connection.prepare_cached(sql);
-        statement
-            .and_then(|mut statement| {
-                statement.execute(params![
-                    decision.at_ms,
-                    guest.0,
-                    decision.policy.name(),
-                    cut(&decision.action, NAME_MAX),
-                    cut(&decision.clause, NAME_MAX),
-                    cut(&decision.reason, SENTENCE_MAX),
-                    to_integer(decision.from_bytes),
-                    to_integer(decision.to_bytes),
-                    bounds(&decision.bounds),
-                    inputs::encode(&decision.inputs),
-                    // A shadow policy cannot have acted, whatever it says.
-                    decision.acted && decision.policy == Policy::Active,
-                ])
-            })
-            .map_err(cannot("add a decision"))?;
+        let values = params![
+            decision.at_ms,
+            guest.0,
+            decision.policy.name(),
+            cut(&decision.action, NAME_MAX),
+            cut(&decision.clause, NAME_MAX),
+            cut(&decision.reason, SENTENCE_MAX),
+            to_integer(decision.from_bytes),
+            to_integer(decision.to_bytes),
+            bounds(&decision.bounds),
+            inputs::encode(&decision.inputs),
+            // A shadow policy cannot have acted, whatever it says.
+            decision.acted && decision.policy == Policy::Active,
+        ];
+        db::execute(&self.connection, sql, values, "add a decision")?;
         Ok(DecisionId(self.connection.last_insert_rowid()))
     }
 
@@ -104,32 +98,22 @@ impl Journal {
         let sql = "INSERT INTO outcome (decision, at_ms, result, reached_bytes, host_got_bytes) \
                    SELECT ?1, ?2, ?3, ?4, ?5 \
                    WHERE EXISTS (SELECT 1 FROM decision WHERE id = ?1)";
-        let statement = self.connection.prepare_cached(sql);
-        statement
-            .and_then(|mut statement| {
-                statement.execute(params![
-                    decision.0,
-                    outcome.at_ms,
-                    outcome.fate.name(),
-                    to_integer(outcome.reached_bytes),
-                    outcome.host_got_bytes.map(to_integer),
-                ])
-            })
-            .map_err(cannot("add an outcome"))?;
-        Ok(())
+        let values = params![
+            decision.0,
+            outcome.at_ms,
+            outcome.fate.name(),
+            to_integer(outcome.reached_bytes),
+            outcome.host_got_bytes.map(to_integer),
+        ];
+        db::execute(&self.connection, sql, values, "add an outcome")
     }
 
     /// Adds an event, about a guest or about the manager and its host.
     pub fn event(&mut self, guest: Option<GuestKey>, event: &Event) -> Result<(), Error> {
         let sql = "INSERT INTO event (at_ms, guest, kind, text) VALUES (?1, ?2, ?3, ?4)";
         let (kind, text) = (cut(&event.kind, NAME_MAX), cut(&event.text, SENTENCE_MAX));
-        let statement = self.connection.prepare_cached(sql);
-        statement
-            .and_then(|mut statement| {
-                statement.execute(params![event.at_ms, guest.map(|key| key.0), kind, text])
-            })
-            .map_err(cannot("add an event"))?;
-        Ok(())
+        let values = params![event.at_ms, guest.map(|key| key.0), kind, text];
+        db::execute(&self.connection, sql, values, "add an event")
     }
 
     /// Takes away what is older, a bounded number of rows a call, the oldest first.

@@ -20,6 +20,7 @@ use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
 use super::schema::{Grain, QUARTER_MS};
 use crate::Error;
+use crate::backoff::Backoff;
 use crate::writer::News;
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, minute_of};
@@ -32,8 +33,6 @@ const WAITING_MAX: usize = 30;
 const GAPS_MAX: usize = 1_000;
 /// Moments of one minute that are kept: a recorder is given one a second.
 const MOMENTS_MAX: usize = 240;
-/// A directory that cannot be written to is tried again after this many moments at most.
-const PAUSE_MAX: u32 = 16;
 /// Files that a moment writes to: no more can be set aside for it.
 const FILES_MAX: usize = 3;
 /// The reason of a gap between two processes.
@@ -57,14 +56,12 @@ pub struct Recorder {
     waiting: VecDeque<Done>,
     gaps: Vec<Gap>,
     files: Files,
-    failing: bool,
+    backoff: Backoff,
     /// Whether the last upkeep failed.
     untidy: bool,
     /// All quarters of an hour up to this one have their rows.
     folded_ms: i64,
     lost: u64,
-    pause: u32,
-    pause_left: u32,
 }
 
 /// The samples of the running minute.
@@ -111,12 +108,10 @@ impl Recorder {
             waiting: VecDeque::new(),
             gaps: Vec::new(),
             files: Files::default(),
-            failing: false,
+            backoff: Backoff::default(),
             untidy: false,
             folded_ms: i64::MIN,
             lost: 0,
-            pause: 0,
-            pause_left: 0,
         }
     }
 
@@ -143,15 +138,13 @@ impl Recorder {
         let begun = self.mending(moment.at_ms, &mut aside, Recorder::begin);
         let is_over = self.take(moment);
         self.has_recorded = true;
-        if self.pause_left > 0 {
-            self.pause_left -= 1;
+        if self.backoff.waits() {
             return aside;
         }
         let written = begun.and_then(|()| self.mending(moment.at_ms, &mut aside, Recorder::write));
         match written {
             Ok(()) => {
-                self.pause = 0;
-                if std::mem::take(&mut self.failing) {
+                if self.backoff.worked() {
                     return Some(News::Recovered { lost: std::mem::take(&mut self.lost) });
                 }
                 if aside.is_some() {
@@ -164,13 +157,10 @@ impl Recorder {
                 tidied.err().filter(|_| is_news).map(News::Failed)
             }
             Err(error) => {
-                self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
-                self.pause_left = self.pause;
                 // A file may have been moved or replaced: the next try opens it afresh.
                 self.files = Files::default();
                 self.running.written = None;
-                let is_news = !std::mem::replace(&mut self.failing, true);
-                is_news.then_some(News::Failed(error))
+                self.backoff.failed().then_some(News::Failed(error))
             }
         }
     }

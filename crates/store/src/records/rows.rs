@@ -12,6 +12,11 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params, para
 use std::collections::HashMap;
 use std::path::Path;
 
+/// What fails where rows cannot be written.
+const WRITE: &str = "write rows of a recording";
+/// What fails where they cannot be read.
+const READ: &str = "read rows of a recording";
+
 /// A file of rows, open.
 #[derive(Debug)]
 pub struct RowFile {
@@ -121,7 +126,7 @@ impl RowFile {
     }
 
     fn try_write(&mut self, span: &Interval) -> Result<(), Error> {
-        let failed = cannot("write rows of a recording");
+        let failed = cannot(WRITE);
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(&failed)?;
         let [id, next] = self.ids(span.from_ms, span.from_ms + self.grain.length_ms());
         if (self.base_ms..self.to_ms).contains(&span.from_ms) {
@@ -158,24 +163,16 @@ impl RowFile {
     /// Notes gaps, in a month's file.
     pub fn add_gaps(&self, gaps: &[Gap]) -> Result<(), Error> {
         for gap in gaps {
-            self.connection
-                .prepare_cached("INSERT OR IGNORE INTO gap VALUES (?, ?, ?)")
-                .and_then(|mut statement| {
-                    let reason = cut(&gap.reason, NAME_MAX);
-                    statement.execute(params![gap.from_ms, gap.to_ms, reason])
-                })
-                .map_err(cannot("note a gap"))?;
+            let text = "INSERT OR IGNORE INTO gap VALUES (?, ?, ?)";
+            let values = params![gap.from_ms, gap.to_ms, cut(&gap.reason, NAME_MAX)];
+            db::execute(&self.connection, text, values, "note a gap")?;
         }
         Ok(())
     }
 
     fn delete<F: Table>(&self, id: i64, next: i64) -> Result<(), Error> {
         let text = format!("DELETE FROM {} WHERE id >= ? AND id < ?", F::table(self.grain));
-        self.connection
-            .prepare_cached(&text)
-            .and_then(|mut statement| statement.execute([id, next]))
-            .map(|_| ())
-            .map_err(cannot("write rows of a recording"))
+        db::execute(&self.connection, &text, [id, next], WRITE)
     }
 
     /// Puts a row in. What is covered as long as the host (`whole`) says so by saying nothing.
@@ -186,7 +183,7 @@ impl RowFile {
         over: &Over<F>,
         whole: u64,
     ) -> Result<(), Error> {
-        let failed = cannot("write rows of a recording");
+        let failed = cannot(WRITE);
         let has_column = self.columns.entry(F::NAME).or_insert_with(|| vec![false; F::ALL.len()]);
         // A NULL takes a byte of each row, so that a column is made for its first value only.
         for (field, _) in over.row.known() {
@@ -202,11 +199,8 @@ impl RowFile {
         let mut values = vec![Some(id), covered];
         values.extend(whose.map(Some));
         values.extend(fields().map(|field| over.get(field).map(to_integer)));
-        self.connection
-            .prepare_cached(&insert(self.grain, fields()))
-            .and_then(|mut statement| statement.execute(params_from_iter(values)))
-            .map(|_| ())
-            .map_err(failed)
+        let text = insert(self.grain, fields());
+        db::execute(&self.connection, &text, params_from_iter(values), WRITE)
     }
 
     fn guest_key(&mut self, who: &GuestIdentity) -> Result<i64, Error> {
@@ -306,7 +300,7 @@ impl RowFile {
                 let ids = self.ids(from_ms, to_ms);
                 statement.query_map(ids, |row| row.get(0).map(start))?.collect()
             })
-            .map_err(cannot("read rows of a recording"))
+            .map_err(cannot(READ))
     }
 
     /// How much is covered of the span that begins then; `None` where it has no row.
@@ -317,7 +311,7 @@ impl RowFile {
             .connection
             .query_row(&text, [id], |row| row.get(0))
             .optional()
-            .map_err(cannot("read rows of a recording"))?;
+            .map_err(cannot(READ))?;
         Ok(found.map(|covered| covered.unwrap_or(0).unsigned_abs()))
     }
 
@@ -328,7 +322,7 @@ impl RowFile {
         let ends: (Option<i64>, Option<i64>) = self
             .connection
             .query_row(&text, [], |row| Ok((row.get(0)?, row.get(1)?)))
-            .map_err(cannot("read rows of a recording"))?;
+            .map_err(cannot(READ))?;
         Ok(ends.0.zip(ends.1).map(|(first, last)| (start(first), start(last))))
     }
 
