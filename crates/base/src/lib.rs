@@ -25,7 +25,7 @@ mod units;
 pub use error::chain;
 pub use hash::StableHash;
 pub use names::{edits, nearest};
-pub use plain::{clip, is_plain, plain};
+pub use plain::{clip, is_plain, plain, plain_json};
 pub use quantity::{Bad, Kind, thousandths};
 pub use rng::Rng;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};

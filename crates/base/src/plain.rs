@@ -24,6 +24,21 @@ pub fn plain(text: &str, width: usize) -> String {
     clip(&cleaned, width)
 }
 
+/// JSON for a terminal. JSON itself escapes only some of what a terminal obeys; the rest can only
+/// stand in its strings, where it is escaped in the same way.
+pub fn plain_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || is_plain(c) {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
 /// The text, clipped to `width` characters with a mark that it was.
 pub fn clip(text: &str, width: usize) -> String {
     if text.chars().nth(width).is_none() {

@@ -1,7 +1,16 @@
 //! Text from outside, made safe for a terminal.
 
-use base::is_plain;
+use crate::Error;
+use base::{is_plain, plain_json};
+use serde::Serialize;
 use std::io::{self, Write};
+
+/// An answer in JSON, with its line end.
+pub fn json<T: Serialize + ?Sized>(answer: &T) -> Result<String, Error> {
+    serde_json::to_string_pretty(answer)
+        .map(|text| plain_json(&text) + "\n")
+        .map_err(|error| Error::step("The answer cannot be written as JSON", error))
+}
 
 /// Writes lines from outside to a terminal as they come: line ends and tabs as they are,
 /// everything else that a terminal would obey replaced.

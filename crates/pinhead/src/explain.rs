@@ -5,7 +5,7 @@ mod host_rules;
 use crate::args::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
 use crate::up::rundir;
-use crate::{Error, machine};
+use crate::{Error, escape, machine};
 use counters::{History, HostCounter, Pages};
 use farm::service;
 use plug::{CmmPool, Cpus, Pool};
@@ -244,10 +244,10 @@ fn verdicts(program: &Program, history: &History, world: World) -> Vec<String> {
 
 impl Explained {
     /// In the format that was asked for.
-    pub fn show(&self, format: Format) -> String {
+    pub fn show(&self, format: Format) -> Result<String, Error> {
         match format {
-            Format::Text => self.text(),
-            Format::Json => format!("{:#}\n", self.json()),
+            Format::Text => Ok(self.text()),
+            Format::Json => escape::json(&self.json()),
         }
     }
 

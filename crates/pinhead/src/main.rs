@@ -7,8 +7,8 @@ use pinhead::cli::{self, Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, conform, experiment, explain, farm_cmds, idle, load, presets, report, schema, sql, top,
-    up, why,
+    Error, conform, escape, experiment, explain, farm_cmds, idle, load, presets, report, schema,
+    sql, top, up, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Command::Presets(args) => presets::show(&args).and_then(|text| print(&text)),
         Command::Completions(args) => print(&cli::completions(args.shell)),
         Command::Explain(args) => {
-            explain::run(&args).and_then(|explained| print(&explained.show(args.format)))
+            explain::run(&args).and_then(|it| it.show(args.format)).and_then(|text| print(&text))
         }
         Command::Up(args) => up::run(&args).map(|()| ExitCode::SUCCESS),
         Command::FarmService(args) => up::detach::service(&args).map(|()| ExitCode::SUCCESS),
@@ -73,7 +73,7 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     let all: Vec<check::Checked> =
         args.files.iter().map(|path| check::file(path, &against)).collect::<Result<_, _>>()?;
     match args.format {
-        Format::Json => print(&format!("{:#}\n", check::to_json(&all)))?,
+        Format::Json => print(&escape::json(&check::to_json(&all))?)?,
         Format::Text => {
             let color = std::io::stdout().is_terminal();
             let text: String = all.iter().map(|checked| check::render(checked, color)).collect();

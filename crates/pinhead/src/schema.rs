@@ -1,8 +1,9 @@
 //! `pinhead schema`: the tables of recordings, column by column.
 
 use crate::args::Format;
+use crate::escape::json;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use store::{Column, TableText, tables};
 
@@ -29,10 +30,10 @@ pub fn run(args: &SchemaArgs) -> Result<String, crate::Error> {
             )));
         }
     }
-    Ok(match args.format {
-        Format::Text => text(&all),
-        Format::Json => json_text(&all),
-    })
+    match args.format {
+        Format::Text => Ok(text(&all)),
+        Format::Json => json(&to_json(&all)),
+    }
 }
 
 fn text(all: &[TableText]) -> String {
@@ -50,7 +51,7 @@ fn text(all: &[TableText]) -> String {
     out
 }
 
-fn json_text(all: &[TableText]) -> String {
+fn to_json(all: &[TableText]) -> Value {
     let column = |column: &Column| {
         json!({
             "name": column.name,
@@ -65,7 +66,7 @@ fn json_text(all: &[TableText]) -> String {
         json!({"name": table.name, "words": table.words, "columns": columns})
     };
     let tables: Vec<_> = all.iter().map(table).collect();
-    format!("{:#}\n", json!({ "tables": tables }))
+    json!({ "tables": tables })
 }
 
 #[cfg(test)]

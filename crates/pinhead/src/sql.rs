@@ -1,7 +1,7 @@
 //! `pinhead sql`: the user's own questions to recordings, read only.
 
 use crate::{Error, why};
-use base::plain;
+use base::{Column, Table, left, right};
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -37,14 +37,9 @@ pub enum SqlFormat {
     Json,
 }
 
-/// Where the manager records by itself: beside its journal.
-pub fn default_dir() -> PathBuf {
-    why::default_journal().with_file_name("recordings")
-}
-
 /// Answers the question on `out`; what is to be told beside the answer is returned.
 pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
-    let dir = args.dir.clone().unwrap_or_else(default_dir);
+    let dir = args.dir.clone().unwrap_or_else(why::default_recordings);
     let sql = Records::open(&dir)?.sql()?;
     let mut printer = Printer::new(args.format, out);
     sql.ask(&args.query, &mut |names: &[String], cells: &[Cell]| printer.row(names, cells))?;
@@ -143,33 +138,23 @@ fn shown(cell: &Cell) -> String {
         Cell::Null => "-".into(),
         Cell::Integer(number) => number.to_string(),
         Cell::Real(number) => number.to_string(),
-        Cell::Text(text) => plain(text, CELL_MAX),
+        Cell::Text(text) => text.clone(),
         Cell::Bytes(count) => format!("({count} bytes)"),
     }
 }
 
 /// Numbers stand to the right, all else to the left.
 fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
-    let head: Vec<String> = names.iter().map(|name| plain(name, CELL_MAX)).collect();
-    let mut lines = vec![head];
-    lines.extend(rows.iter().map(|cells| cells.iter().map(shown).collect()));
-    let wide = |place: usize| lines.iter().map(|line| line[place].chars().count()).max();
-    let widths: Vec<usize> = (0..names.len()).map(|place| wide(place).unwrap_or(0)).collect();
-    let is_number = |place: usize| {
+    let column = |place: usize| {
         let mut cells = rows.iter().map(|cells| &cells[place]).filter(|cell| **cell != Cell::Null);
-        cells.all(|cell| matches!(cell, Cell::Integer(_) | Cell::Real(_)))
+        let is_number = cells.all(|cell| matches!(cell, Cell::Integer(_) | Cell::Real(_)));
+        if is_number { right("") } else { left("") }.most(CELL_MAX)
     };
-    let right: Vec<bool> = (0..names.len()).map(is_number).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let cells = line.iter().zip(&widths).zip(&right).map(|((cell, width), right)| {
-            if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        let cells: Vec<String> = cells.collect();
-        out.push_str(cells.join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+    let columns: Vec<Column> = (0..names.len()).map(column).collect();
+    let mut table = Table::new(&columns);
+    table.row(names);
+    rows.iter().for_each(|cells| table.row(cells.iter().map(shown)));
+    table.text()
 }
 
 fn csv(cell: &Cell) -> String {

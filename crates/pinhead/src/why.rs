@@ -2,10 +2,12 @@
 
 use crate::Error;
 use crate::args::Format;
+use crate::escape::json;
 use clap::{Args, ValueEnum};
+use manager::config::Place;
 use std::path::PathBuf;
 use store::{Journal, Policy};
-use why::{Question, Time, diff, printed};
+use why::{Question, Time, diff};
 
 /// `pinhead why`
 #[derive(Debug, Args)]
@@ -70,20 +72,20 @@ pub fn run(args: &WhyArgs) -> Result<String, Error> {
         },
     };
     let answer = why::answer(&open(args.journal.as_ref())?, &question, why::now())?;
-    Ok(match args.format {
-        Format::Text => answer.text(),
-        Format::Json => printed(&answer.json()),
-    })
+    match args.format {
+        Format::Text => Ok(answer.text()),
+        Format::Json => json(&answer.json()),
+    }
 }
 
 /// Tells where the policies part, as text or JSON with its line end.
 pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     let journal = open(args.journal.as_ref())?;
     let answer = diff::answer(&journal, &args.last, args.guest.as_deref(), why::now())?;
-    Ok(match args.format {
-        Format::Text => answer.text(),
-        Format::Json => printed(&answer.json()),
-    })
+    match args.format {
+        Format::Text => Ok(answer.text()),
+        Format::Json => json(&answer.json()),
+    }
 }
 
 /// Opens a journal to read it: the one that is named, or the default one.
@@ -100,19 +102,15 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     Ok(Journal::read_only(&path)?)
 }
 
-/// Where the manager writes its journal by itself: for root below /var/lib, for others in
-/// their own directory for what programs keep.
-pub fn default_journal() -> PathBuf {
-    let home = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    journal_of(rustix::process::geteuid().is_root(), home("XDG_STATE_HOME"), home("HOME"))
+/// Where the manager writes its journal by itself.
+fn default_journal() -> PathBuf {
+    let place = Place::of_this_process(None);
+    place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
 }
 
-fn journal_of(is_root: bool, state: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
-    let state = state.or_else(|| home.map(|home| home.join(".local/state")));
-    match state {
-        Some(state) if !is_root => state.join("pinhead/journal.db"),
-        _ => PathBuf::from("/var/lib/pinhead/journal.db"),
-    }
+/// Where the manager records by itself: beside its journal.
+pub fn default_recordings() -> PathBuf {
+    default_journal().with_file_name("recordings")
 }
 
 #[cfg(test)]
@@ -124,18 +122,5 @@ mod tests {
         let missing = std::env::temp_dir().join("pinhead-no-such-journal.db");
         let error = open(Some(&missing)).expect_err("it is not there");
         assert!(error.to_string().contains("pinhead-no-such-journal.db"), "{error}");
-    }
-
-    #[test]
-    fn the_journal_is_where_its_owner_may_write() {
-        let [state, home] = ["/state", "/home/a"].map(|path| Some(PathBuf::from(path)));
-        let check = |is_root, state: &Option<PathBuf>, home: &Option<PathBuf>, expected: &str| {
-            let found = journal_of(is_root, state.clone(), home.clone());
-            assert_eq!(found, PathBuf::from(expected));
-        };
-        check(true, &state, &home, "/var/lib/pinhead/journal.db");
-        check(false, &state, &home, "/state/pinhead/journal.db");
-        check(false, &None, &home, "/home/a/.local/state/pinhead/journal.db");
-        check(false, &None, &None, "/var/lib/pinhead/journal.db");
     }
 }

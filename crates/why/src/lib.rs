@@ -21,7 +21,7 @@ mod words;
 pub use clock::now;
 pub use error::Error;
 pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
-pub use tell::{Answer, printed};
+pub use tell::Answer;
 pub use who::Chosen;
 
 use gather::{History, gather};

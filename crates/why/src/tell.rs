@@ -9,23 +9,6 @@ use model::clause::Clause;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};
 
-/// JSON as it is printed. JSON itself escapes only some of what a terminal obeys; the rest can
-/// only stand in its strings, where it is escaped in the same way.
-pub fn printed(value: &Value) -> String {
-    let mut out = String::new();
-    for c in format!("{value:#}\n").chars() {
-        let mut buffer = [0; 4];
-        let text: &str = c.encode_utf8(&mut buffer);
-        if c == '\n' || plain(text, 1) == text {
-            out.push(c);
-        } else {
-            let mut units = [0; 2];
-            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
-        }
-    }
-    out
-}
-
 /// What was asked, and what there is to tell.
 #[derive(Debug)]
 pub struct Answer {

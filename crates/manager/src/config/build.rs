@@ -27,7 +27,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
         sources.qmp = default_qmp(place);
     }
     let mut journal: JournalSettings = reader.table(tree).0;
-    journal.path = journal.path.or_else(|| default_journal(place));
+    journal.path = journal.path.or_else(|| place.journal());
     let mut monitor: MonitorSettings = reader.table(tree).0;
     let beside = || Some(journal.path.as_ref()?.parent()?.join("recordings"));
     monitor.dir = monitor.dir.or_else(beside);
@@ -51,13 +51,6 @@ fn default_qmp(place: &Place) -> Vec<String> {
     let own = own.filter(|dir| !glob::matches(USUAL_RUNTIME_DIR, dir));
     let own = own.map(|dir| format!("{dir}/pinhead/up/*/*.qmp"));
     QMP_PATTERNS.iter().map(|glob| (*glob).to_owned()).chain(own).collect()
-}
-
-fn default_journal(place: &Place) -> Option<PathBuf> {
-    match place.is_root {
-        true => Some("/var/lib/pinhead/journal.db".into()),
-        false => place.state_dir.as_ref().map(|dir| dir.join("pinhead/journal.db")),
-    }
 }
 
 fn default_socket(place: &Place) -> Option<PathBuf> {

@@ -52,6 +52,14 @@ impl Place {
             host_total,
         }
     }
+
+    /// The journal: root's below /var/lib, others' in their own directory for what programs keep.
+    pub fn journal(&self) -> Option<PathBuf> {
+        match self.is_root {
+            true => Some("/var/lib/pinhead/journal.db".into()),
+            false => self.state_dir.as_ref().map(|dir| dir.join("pinhead/journal.db")),
+        }
+    }
 }
 
 /// What was loaded.

@@ -178,3 +178,14 @@ fn a_shadow_is_read_beside_the_file_and_has_none_of_its_own() {
     let missing = load(Some(&dir.path().join("none")), &place());
     assert!(matches!(missing, Err(LoadError::Read { .. })));
 }
+
+#[test]
+fn the_journal_is_where_its_owner_may_write() {
+    let journal = |is_root, state_dir: Option<&str>| {
+        let place = Place { is_root, state_dir: state_dir.map(PathBuf::from), ..Place::default() };
+        place.journal()
+    };
+    assert_eq!(journal(true, Some("/state")), Some("/var/lib/pinhead/journal.db".into()));
+    assert_eq!(journal(false, Some("/state")), Some("/state/pinhead/journal.db".into()));
+    assert_eq!(journal(false, None), None);
+}

@@ -4,6 +4,7 @@ mod machine;
 
 use crate::Error;
 use crate::args::Format;
+use crate::escape::json;
 use crate::up::rundir;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -197,7 +198,7 @@ fn show(args: &ShowArgs) -> Result<(), Error> {
     match args.format {
         ShowFormat::Text => print!("{}", shown(&lab::text(&outcome, &view))),
         ShowFormat::Html => print!("{}", lab::page(&outcome, &view)),
-        ShowFormat::Json => println!("{}", json(&outcome)?),
+        ShowFormat::Json => print!("{}", json(&outcome)?),
     }
     Ok(())
 }
@@ -213,7 +214,7 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
                 .iter()
                 .map(|row| table.heads.iter().zip(row).collect::<BTreeMap<_, _>>())
                 .collect();
-            println!("{}", json(&rows)?);
+            print!("{}", json(&rows)?);
         }
     }
     Ok(())
@@ -222,9 +223,4 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
 /// A result may be somebody else's: nothing in it may steer the terminal.
 fn shown(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", base::plain(line, LINE_MAX))).collect()
-}
-
-fn json(value: &impl serde::Serialize) -> Result<String, Error> {
-    serde_json::to_string_pretty(value)
-        .map_err(|error| Error::step("This cannot be written as JSON", error))
 }

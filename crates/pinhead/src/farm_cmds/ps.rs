@@ -3,6 +3,7 @@
 use super::find;
 use crate::Error;
 use crate::args::Format;
+use crate::escape;
 use base::{Column, Table, left, plain, right};
 use farm::service::{self, FarmTable, GuestRow};
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     });
     let tables: Vec<FarmTable<Measured>> = tables.collect::<Result<_, Error>>()?;
     match format {
-        Format::Json => crate::manage::json(&json!({ "farms": tables })),
+        Format::Json => escape::json(&json!({ "farms": tables })),
         Format::Text => Ok(tables.into_iter().map(text).collect()),
     }
 }

@@ -12,7 +12,8 @@ pub use wakers::{Kind, Waker, Wakers};
 
 use crate::Error;
 use crate::args::Format;
-use crate::manage::{SocketArg, ask_manager, json, unexpected};
+use crate::escape::json;
+use crate::manage::{SocketArg, ask_manager, unexpected};
 use base::duration;
 use clap::Args;
 use manager::control::{Answer, Ask, Scanned};

@@ -4,6 +4,7 @@ use super::args::{BuildArgs, ClaimArgs, GuestArgs, Summary, TarArgs};
 use super::farm::Farm;
 use crate::Error;
 use crate::args::Format;
+use crate::escape;
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
 use base::chain;
@@ -46,7 +47,7 @@ fn run(args: &GuestArgs, job: &Job, dir: &str) -> Result<Summary, Error> {
     let text = match args.format {
         Format::Json => {
             let guests: Vec<Value> = reports.iter().map(to_json).collect();
-            format!("{:#}\n", json!({ "guests": guests, "failed": failed }))
+            escape::json(&json!({ "guests": guests, "failed": failed }))?
         }
         Format::Text => to_text(&reports),
     };

@@ -4,6 +4,7 @@ use super::args::{Summary, TargetArgs, WebArgs, WipeArgs, lines};
 use super::farm;
 use crate::Error;
 use crate::args::Format;
+use crate::escape::json;
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -75,7 +76,7 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
         }
     })?;
     screen.clear();
-    Ok(told(&outcome, format))
+    told(&outcome, format)
 }
 
 /// As many files as there are connections, if this user may have them. If not, those requests
@@ -94,14 +95,14 @@ fn make_room(plan: &Plan) {
     }
 }
 
-fn told(outcome: &Outcome, format: Format) -> Summary {
+fn told(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
     let text = match format {
-        Format::Json => format!("{:#}\n", outcome.to_json()),
+        Format::Json => json(&outcome.to_json())?,
         // Names of guests come from a file, and those of targets are addresses: both are cut to
         // what a terminal may show, line by line.
         Format::Text => lines(&outcome.to_text()),
     };
-    Summary { text, failed: outcome.all.failed_all() }
+    Ok(Summary { text, failed: outcome.all.failed_all() })
 }
 
 /// One line on a terminal, which is written again and again.

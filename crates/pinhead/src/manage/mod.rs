@@ -7,6 +7,7 @@ pub use run::{keep, run};
 
 use crate::Error;
 use crate::args::Format;
+use crate::escape::json;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use manager::config::{Place, Share};
@@ -270,10 +271,4 @@ pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error
 
 pub(crate) fn unexpected() -> Error {
     Error::Message("The manager's answer is to another question: is it of another version?".into())
-}
-
-pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
-    serde_json::to_string_pretty(value)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::step("The answer cannot be written as JSON", error))
 }

@@ -1,6 +1,7 @@
 //! Where a report's data come from.
 
 use crate::Error;
+use crate::why::default_recordings;
 use model::{Gap, Interval, Parts};
 use reports::{HostData, Needs};
 use std::ops::ControlFlow;
@@ -40,7 +41,7 @@ pub struct Local {
 impl Local {
     /// The recordings of a directory, or those that this host's manager makes.
     pub fn open(dir: Option<&PathBuf>, name: Option<String>) -> Result<Local, Error> {
-        let path = dir.cloned().unwrap_or_else(default_dir);
+        let path = dir.cloned().unwrap_or_else(default_recordings);
         if dir.is_none() && !path.exists() {
             return Err(Error::Message(format!(
                 "There are no recordings in {}: `pinhead host` makes them; if yours are \
@@ -54,11 +55,6 @@ impl Local {
         let facts = if dir.is_none() { facts() } else { Vec::new() };
         Ok(Local { records, name: name.unwrap_or_else(own), facts })
     }
-}
-
-/// Where the manager records by itself: beside its journal.
-pub fn default_dir() -> PathBuf {
-    crate::why::default_journal().with_file_name("recordings")
 }
 
 /// A line of /proc/sys/kernel.

@@ -257,11 +257,11 @@ fn nothing_that_a_guest_says_reaches_the_terminal_as_it_is() {
     all += &differ(&journal, None).text();
     all += &why::answer(&journal, &args("\u{1b}]0;x"), now()).expect_err("unknown").to_string();
     let json = why::answer(&journal, &args(evil), now()).expect("an answer").json();
-    let printed = why::printed(&json);
+    let printed = base::plain_json(&json.to_string());
     assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).expect("JSON"), json);
     assert!(printed.contains("\\u202ex") && printed.contains("\\u009b"), "{printed}");
     all += &printed;
-    all += &why::printed(&differ(&journal, None).json());
+    all += &base::plain_json(&differ(&journal, None).json().to_string());
     assert!(all.lines().count() >= 6, "{all}");
     let bad: Vec<char> =
         all.chars().filter(|c| c.is_control() && *c != '\n' || *c == '\u{202e}').collect();
