@@ -16,42 +16,116 @@ pub(crate) trait Body: Sized {
     fn read(from: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// A struct with fields of its own and numbers that may be missing, which are sent in the order
-/// in which they stand there.
-macro_rules! numbers {
+/// A body whose fields are sent in the order in which they stand. Numbers that may be missing
+/// can stand behind the others by their names alone; a text may have a limit of its own.
+macro_rules! body {
+    (@write $out:ident, $value:expr) => { $crate::body::Body::write(&$value, $out) };
+    (@write $out:ident, $value:expr, $most:ident) => { $out.text_within(&$value, $most) };
+    (@read $from:ident) => { $crate::body::Body::read($from)? };
+    (@read $from:ident, $most:ident) => { $from.text_within($most)? };
     ($(#[$attribute:meta])* pub struct $Name:ident {
-        $($(#[$doc:meta])* pub $field:ident: $type:ty,)*
-        numbers:
-        $($(#[$number_doc:meta])* $number:ident,)*
+        $($(#[$doc:meta])* pub $field:ident: $type:ty $(, at most $most:ident)?;)*
+        $(numbers: $($(#[$number_doc:meta])* $number:ident;)+)?
     }) => {
         $(#[$attribute])*
         pub struct $Name {
             $($(#[$doc])* pub $field: $type,)*
-            $($(#[$number_doc])* pub $number: Option<u64>,)*
+            $($($(#[$number_doc])* pub $number: Option<u64>,)+)?
         }
 
+        impl $crate::body::Body for $Name {
+            fn write(&self, out: &mut $crate::body::Writer<'_>) {
+                $($crate::body::body!(@write out, self.$field $(, $most)?);)*
+                $($(out.number(self.$number);)+)?
+            }
+
+            fn read(from: &mut $crate::body::Reader<'_>) -> Option<$Name> {
+                Some($Name {
+                    $($field: $crate::body::body!(@read from $(, $most)?),)*
+                    $($($number: from.number()?,)+)?
+                })
+            }
+        }
+
+        $(#[allow(dead_code, reason = "bodies of a fixed length need no sum")]
         impl $Name {
             /// How many of its numbers may be missing.
-            pub(crate) const NUMBERS: usize = [$(stringify!($number)),*].len();
+            pub(crate) const NUMBERS: usize = [$(stringify!($number)),+].len();
 
+            #[cfg(test)]
             fn numbers(&mut self) -> [&mut Option<u64>; Self::NUMBERS] {
-                [$(&mut self.$number),*]
+                [$(&mut self.$number),+]
             }
-
-            fn write_numbers(&self, out: &mut $crate::body::Writer<'_>) {
-                $(out.number(self.$number);)*
-            }
-
-            fn read_numbers(&mut self, from: &mut $crate::body::Reader<'_>) -> Option<()> {
-                for number in self.numbers() {
-                    *number = from.number()?;
-                }
-                Some(())
-            }
-        }
+        })?
     };
 }
-pub(crate) use numbers;
+pub(crate) use body;
+
+/// Types that are sent as they are, by a writer's and a reader's method.
+macro_rules! plain {
+    ($($type:ty: $write:ident $read:ident),+) => {$(
+        impl Body for $type {
+            fn write(&self, out: &mut Writer<'_>) {
+                out.$write(*self);
+            }
+
+            fn read(from: &mut Reader<'_>) -> Option<$type> {
+                from.$read()
+            }
+        }
+    )+};
+}
+plain!(u8: u8 u8, u32: u32 u32, u64: u64 u64, bool: flag flag);
+
+/// Enums that are sent as the place of a member among all.
+macro_rules! place {
+    ($($type:ty),+) => {$(
+        impl $crate::body::Body for $type {
+            fn write(&self, out: &mut $crate::body::Writer<'_>) {
+                out.u8(*self as u8);
+            }
+
+            fn read(from: &mut $crate::body::Reader<'_>) -> Option<$type> {
+                <$type>::ALL.get(usize::from(from.u8()?)).copied()
+            }
+        }
+    )+};
+}
+pub(crate) use place;
+
+impl Body for String {
+    fn write(&self, out: &mut Writer<'_>) {
+        out.text_within(self, MAX_TEXT);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<String> {
+        from.text_within(MAX_TEXT)
+    }
+}
+
+impl<const N: usize> Body for [u8; N] {
+    fn write(&self, out: &mut Writer<'_>) {
+        out.bytes(self);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<[u8; N]> {
+        from.array()
+    }
+}
+
+/// A piece of a file, with its length before it.
+impl Body for Vec<u8> {
+    fn write(&self, out: &mut Writer<'_>) {
+        let length = self.len().min(MAX_CHUNK);
+        out.u16(length as u16);
+        out.bytes(&self[..length]);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Vec<u8>> {
+        let length = Some(usize::from(from.u16()?)).filter(|length| *length <= MAX_CHUNK)?;
+        from.bytes(length).map(<[u8]>::to_vec)
+    }
+}
 
 /// Writes a body.
 pub struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
@@ -81,12 +155,12 @@ impl Writer<'_> {
         self.u64(number.unwrap_or(MISSING));
     }
 
-    /// A text with its length before it, cut at a character where it is too long.
-    pub(crate) fn text(&mut self, text: &str) {
-        self.text_within(text, MAX_TEXT);
+    pub(crate) fn flag(&mut self, flag: bool) {
+        self.u8(u8::from(flag));
     }
 
-    /// The same with a limit of its own, below 256.
+    /// A text with its length before it, cut at a character where it is longer than a limit
+    /// below 256.
     pub(crate) fn text_within(&mut self, text: &str, most: usize) {
         let mut end = text.len().min(most);
         while !text.is_char_boundary(end) {
@@ -141,10 +215,6 @@ impl<'a> Reader<'a> {
             1 => Some(true),
             _ => None,
         }
-    }
-
-    pub(crate) fn text(&mut self) -> Option<String> {
-        self.text_within(MAX_TEXT)
     }
 
     pub(crate) fn text_within(&mut self, most: usize) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The files that a host may ask a daemon for.
 
-use crate::body::{Body, Reader, Writer};
+use crate::body::place;
 use base::named;
 
 named! {
@@ -29,12 +29,4 @@ impl File {
     }
 }
 
-impl Body for File {
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u8(*self as u8);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<File> {
-        File::ALL.get(usize::from(from.u8()?)).copied()
-    }
-}
+place!(File);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::body::{Body, Reader, Writer};
+use crate::body::{Body, Reader, Writer, body};
 
 /// A network interface's two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,50 +15,52 @@ pub struct Addresses {
     pub ip: Ipv4Addr,
 }
 
-/// Who a guest is from now on.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// Its host name.
-    pub name: String,
-    /// Its machine's UUID; its machine id is made of it.
-    pub uuid: [u8; 16],
-    /// What stands for this start of its kernel.
-    pub boot_id: [u8; 16],
-    /// Its addresses, if it has a network.
-    pub addresses: Option<Addresses>,
-    /// What its kernel's random numbers are mixed with: the only secret here.
-    pub seed: [u8; 32],
-    /// The time of day: since 1970.
-    pub clock: Duration,
-}
-
-impl Body for Identity {
+impl Body for Option<Addresses> {
     fn write(&self, out: &mut Writer<'_>) {
-        out.text(&self.name);
-        out.bytes(&self.uuid);
-        out.bytes(&self.boot_id);
-        out.u8(u8::from(self.addresses.is_some()));
-        if let Some(Addresses { mac, ip }) = self.addresses {
-            out.bytes(&mac);
+        out.flag(self.is_some());
+        if let Some(Addresses { mac, ip }) = self {
+            out.bytes(mac);
             out.bytes(&ip.octets());
         }
-        out.bytes(&self.seed);
-        out.u64(self.clock.as_secs());
-        out.u32(self.clock.subsec_nanos());
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Identity> {
-        let name = from.text()?;
-        let (uuid, boot_id) = (from.array()?, from.array()?);
-        let addresses = match from.flag()? {
+    fn read(from: &mut Reader<'_>) -> Option<Option<Addresses>> {
+        Some(match from.flag()? {
             true => Some(Addresses { mac: from.array()?, ip: from.array::<4>()?.into() }),
             false => None,
-        };
-        let seed = from.array()?;
+        })
+    }
+}
+
+impl Body for Duration {
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.as_secs());
+        out.u32(self.subsec_nanos());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Duration> {
         let (seconds, ns) = (from.u64()?, from.u32()?);
         // What is more would be seconds, and one too many for the greatest number.
-        let clock = (ns < 1_000_000_000).then(|| Duration::new(seconds, ns))?;
-        Some(Identity { name, uuid, boot_id, addresses, seed, clock })
+        (ns < 1_000_000_000).then(|| Duration::new(seconds, ns))
+    }
+}
+
+body! {
+    /// Who a guest is from now on.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Identity {
+        /// Its host name.
+        pub name: String;
+        /// Its machine's UUID; its machine id is made of it.
+        pub uuid: [u8; 16];
+        /// What stands for this start of its kernel.
+        pub boot_id: [u8; 16];
+        /// Its addresses, if it has a network.
+        pub addresses: Option<Addresses>;
+        /// What its kernel's random numbers are mixed with: the only secret here.
+        pub seed: [u8; 32];
+        /// The time of day: since 1970.
+        pub clock: Duration;
     }
 }
 

@@ -1,75 +1,61 @@
 //! How a guest's memory is: what a manager of many guests decides by.
 
-use crate::body::{Body, Reader, Writer, numbers};
+use crate::body::body;
 
-numbers! {
+body! {
     /// A guest's memory at one moment, as its kernel shows it. Sizes are as they are; all else
     /// counts from the guest's boot, so that two of them make a rate and a lost one costs nothing.
     /// What the kernel does not show is `None`, which is written as the greatest number.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Memory {
         /// The question that it answers; 0 where nobody asked.
-        pub sequence: u32,
+        pub sequence: u32;
         /// Milliseconds since the guest's boot, with those that it was suspended.
-        pub uptime_ms: u64,
+        pub uptime_ms: u64;
         numbers:
         /// MemTotal, in KiB.
-        total_kib,
+        total_kib;
         /// MemFree, in KiB.
-        free_kib,
+        free_kib;
         /// MemAvailable, in KiB.
-        available_kib,
+        available_kib;
         /// Cached, in KiB.
-        cached_kib,
+        cached_kib;
         /// Active(file), in KiB: cache that is in use.
-        active_file_kib,
+        active_file_kib;
         /// Inactive(file), in KiB: cache that has gone cold.
-        inactive_file_kib,
+        inactive_file_kib;
         /// AnonPages, in KiB.
-        anon_kib,
+        anon_kib;
         /// SwapTotal, in KiB.
-        swap_total_kib,
+        swap_total_kib;
         /// SwapFree, in KiB.
-        swap_free_kib,
+        swap_free_kib;
         /// Pages read from swap.
-        swap_in_pages,
+        swap_in_pages;
         /// Pages written to swap.
-        swap_out_pages,
+        swap_out_pages;
         /// Pages of files that were read again soon after they had been dropped.
-        refault_file,
+        refault_file;
         /// The same for anonymous pages, which come back from swap.
-        refault_anon,
+        refault_anon;
         /// Times that a task had to free memory itself before it got some, in all zones.
-        stalls,
+        stalls;
         /// Processes killed because memory had run out.
-        oom_kills,
+        oom_kills;
         /// Faults that had to read.
-        major_faults,
+        major_faults;
         /// Microseconds that at least one task waited for memory.
-        psi_some_us,
+        psi_some_us;
         /// Microseconds that all tasks waited for memory.
-        psi_full_us,
-    }
-}
-
-impl Body for Memory {
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.sequence);
-        out.u64(self.uptime_ms);
-        self.write_numbers(out);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Memory> {
-        let (sequence, uptime_ms) = (from.u32()?, from.u64()?);
-        let mut memory = Memory { sequence, uptime_ms, ..Memory::default() };
-        memory.read_numbers(from)?;
-        Some(memory)
+        psi_full_us;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::{Body, Reader, Writer};
 
     #[test]
     fn what_is_missing_comes_back_missing_and_nothing_else_does() {

@@ -1,6 +1,6 @@
 //! Who runs in a guest, and how often: the answer to the question who wakes it.
 
-use crate::body::{Body, MAX_BODY, Reader, Writer, numbers};
+use crate::body::{Body, MAX_BODY, Reader, Writer, body, place};
 
 /// The longest name of a task, in bytes: the kernel's names have 15, those that it gives its
 /// own workers tell their work besides.
@@ -12,23 +12,14 @@ const HEAD: usize = 4 + 4 + 1 + 1 + 8 * Totals::NUMBERS + 1;
 /// The bytes of the longest task.
 const TASK: usize = 4 + 4 + 1 + 1 + 2 * (1 + MAX_NAME) + 8 * Task::NUMBERS;
 
-/// A host asks who runs in its guest. The answer has the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scan {
-    /// Comes back with the answer; 0 is not a number.
-    pub sequence: u32,
-    /// How many tasks to tell of: so many by their dispatches, and so many by their CPU time.
-    pub top: u8,
-}
-
-impl Body for Scan {
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.sequence);
-        out.u8(self.top);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Scan> {
-        Some(Scan { sequence: from.u32()?, top: from.u8()? })
+body! {
+    /// A host asks who runs in its guest. The answer has the same number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Scan {
+        /// Comes back with the answer; 0 is not a number.
+        pub sequence: u32;
+        /// How many tasks to tell of: so many by their dispatches, and so many by their CPU time.
+        pub top: u8;
     }
 }
 
@@ -48,159 +39,122 @@ impl TaskKind {
     const ALL: [TaskKind; 3] = [TaskKind::Process, TaskKind::Thread, TaskKind::Kernel];
 }
 
-numbers! {
+place!(TaskKind);
+
+body! {
     /// A task of the guest. Times and counts are since it started; what is not known is `None`.
     /// Children are those of its process that have ended.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Task {
         /// Its number.
-        pub tid: u32,
+        pub tid: u32;
         /// The number of its process.
-        pub pid: u32,
+        pub pid: u32;
         /// What it is.
-        pub kind: TaskKind,
+        pub kind: TaskKind;
         /// The letter of its state, such as `S`; 0 if not known.
-        pub state: u8,
+        pub state: u8;
         /// Its name, at most [`MAX_NAME`] bytes: its own choice.
-        pub name: String,
+        pub name: String, at most MAX_NAME;
         /// Where in the kernel it waits; empty if not known.
-        pub wchan: String,
+        pub wchan: String, at most MAX_NAME;
         numbers:
         /// When it started, in ticks since the boot.
-        start_ticks,
+        start_ticks;
         /// Ticks in user mode; of a process, those of all its threads.
-        user_ticks,
+        user_ticks;
         /// The same in the kernel.
-        system_ticks,
+        system_ticks;
         /// Those of children that have ended, in user mode.
-        child_user_ticks,
+        child_user_ticks;
         /// Those of children that have ended, in the kernel.
-        child_system_ticks,
+        child_system_ticks;
         /// Nanoseconds that it ran.
-        run_ns,
+        run_ns;
         /// Times that it was dispatched.
-        dispatches,
+        dispatches;
         /// Nanoseconds that it had run when the previous question was answered.
-        run_before_ns,
+        run_before_ns;
         /// Times that it had been dispatched by then.
-        dispatches_before,
+        dispatches_before;
         /// Its process's memory, in KiB.
-        resident_kib,
+        resident_kib;
         /// Its faults that had to read.
-        major_faults,
+        major_faults;
         /// Threads of its process.
-        threads,
+        threads;
     }
 }
 
-numbers! {
+body! {
     /// What the guest's kernel counts of all tasks together, since its boot.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Totals {
         numbers:
         /// Milliseconds since the guest's boot, with those that it was suspended.
-        uptime_ms,
+        uptime_ms;
         /// Times that its CPUs were given to a task, those included that have ended.
-        dispatches,
+        dispatches;
         /// Nanoseconds that tasks ran.
-        run_ns,
+        run_ns;
         /// Context switches: to tasks, and to nothing.
-        context_switches,
+        context_switches;
         /// Tasks that were started.
-        forks,
+        forks;
         /// Interrupts.
-        interrupts,
+        interrupts;
         /// Soft interrupts.
-        soft_interrupts,
+        soft_interrupts;
         /// Those of them for timers.
-        timers,
+        timers;
         /// Ticks in which CPUs were busy, interrupts included.
-        busy_ticks,
+        busy_ticks;
         /// Ticks in interrupts.
-        interrupt_ticks,
+        interrupt_ticks;
         /// Ticks that were stolen.
-        steal_ticks,
+        steal_ticks;
         /// Tasks that there are.
-        tasks,
+        tasks;
         /// CPUs that the first two are counted of: those that are online.
-        cpus,
+        cpus;
         /// Dispatches since the previous question of those tasks that are not told of.
-        rest_dispatches,
+        rest_dispatches;
         /// Microseconds that it took to find out.
-        scan_us,
+        scan_us;
     }
 }
 
-/// A piece of the answer to a [`Scan`]. Each piece has the totals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Processes {
-    /// The question that it answers.
-    pub sequence: u32,
-    /// The question before, to whose answer the tasks' earlier counts belong; 0 for none.
-    pub previous: u32,
-    /// Counts up from 0.
-    pub part: u8,
-    /// Whether it is the last one.
-    pub last: bool,
-    /// Counts of all tasks.
-    pub totals: Totals,
-    /// Tasks, at most [`TASKS_A_PART`].
-    pub tasks: Vec<Task>,
+body! {
+    /// A piece of the answer to a [`Scan`]. Each piece has the totals.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Processes {
+        /// The question that it answers.
+        pub sequence: u32;
+        /// The question before, to whose answer the tasks' earlier counts belong; 0 for none.
+        pub previous: u32;
+        /// Counts up from 0.
+        pub part: u8;
+        /// Whether it is the last one.
+        pub last: bool;
+        /// Counts of all tasks.
+        pub totals: Totals;
+        /// Tasks, at most [`TASKS_A_PART`].
+        pub tasks: Vec<Task>;
+    }
 }
 
-impl Body for Task {
+/// The tasks of a part, with their number before them.
+impl Body for Vec<Task> {
     fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.tid);
-        out.u32(self.pid);
-        out.u8(self.kind as u8);
-        out.u8(self.state);
-        out.text_within(&self.name, MAX_NAME);
-        out.text_within(&self.wchan, MAX_NAME);
-        self.write_numbers(out);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Task> {
-        let mut task = Task {
-            tid: from.u32()?,
-            pid: from.u32()?,
-            kind: *TaskKind::ALL.get(usize::from(from.u8()?))?,
-            state: from.u8().filter(|state| *state == 0 || state.is_ascii_alphabetic())?,
-            name: from.text_within(MAX_NAME)?,
-            wchan: from.text_within(MAX_NAME)?,
-            ..Task::default()
-        };
-        task.read_numbers(from)?;
-        Some(task)
-    }
-}
-
-impl Body for Processes {
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.sequence);
-        out.u32(self.previous);
-        out.u8(self.part);
-        out.u8(u8::from(self.last));
-        self.totals.write_numbers(out);
-        let count = self.tasks.len().min(TASKS_A_PART);
+        let count = self.len().min(TASKS_A_PART);
         out.u8(count as u8);
-        self.tasks[..count].iter().for_each(|task| task.write(out));
+        self[..count].iter().for_each(|task| task.write(out));
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Processes> {
-        let mut message = Processes {
-            sequence: from.u32()?,
-            previous: from.u32()?,
-            part: from.u8()?,
-            last: from.flag()?,
-            ..Processes::default()
-        };
-        message.totals.read_numbers(from)?;
-        let count = usize::from(from.u8()?);
-        if count > TASKS_A_PART {
-            return None;
-        }
-        message.tasks = (0..count).map(|_| Task::read(from)).collect::<Option<_>>()?;
-        Some(message)
+    fn read(from: &mut Reader<'_>) -> Option<Vec<Task>> {
+        let count = Some(usize::from(from.u8()?)).filter(|count| *count <= TASKS_A_PART)?;
+        let has_a_state = |task: &Task| task.state == 0 || task.state.is_ascii_alphabetic();
+        (0..count).map(|_| Task::read(from).filter(has_a_state)).collect()
     }
 }
 

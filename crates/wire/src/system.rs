@@ -1,56 +1,44 @@
 //! How a guest is as a whole: what is told with the answer to a [`Scan`](crate::Scan).
 
-use crate::body::{Body, Reader, Writer, numbers};
+use crate::body::body;
 
-numbers! {
+body! {
     /// A guest's load, its root file system and its network. Counts are since its boot; what is not
     /// known is `None`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct System {
         /// The question that it is told with.
-        pub sequence: u32,
+        pub sequence: u32;
         numbers:
         /// The load average of the last minute, in thousandths.
-        load_1_permille,
+        load_1_permille;
         /// That of five minutes.
-        load_5_permille,
+        load_5_permille;
         /// That of fifteen minutes.
-        load_15_permille,
+        load_15_permille;
         /// Tasks that run or could; the daemon is one of them.
-        running,
+        running;
         /// Tasks that wait for storage.
-        blocked,
+        blocked;
         /// The size of its root file system, in KiB.
-        root_total_kib,
+        root_total_kib;
         /// What of it is available to everybody, in KiB.
-        root_available_kib,
+        root_available_kib;
         /// Bytes that came by all interfaces but the loop-back.
-        received_bytes,
+        received_bytes;
         /// Packets that came so.
-        received_packets,
+        received_packets;
         /// Bytes that went by them.
-        sent_bytes,
+        sent_bytes;
         /// Packets that went so.
-        sent_packets,
-    }
-}
-
-impl Body for System {
-    fn write(&self, out: &mut Writer<'_>) {
-        out.u32(self.sequence);
-        self.write_numbers(out);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<System> {
-        let mut system = System { sequence: from.u32()?, ..System::default() };
-        system.read_numbers(from)?;
-        Some(system)
+        sent_packets;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::{Body, Reader, Writer};
 
     #[test]
     fn what_is_missing_comes_back_missing_and_what_is_cut_not_at_all() {
