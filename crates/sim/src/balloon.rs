@@ -21,10 +21,10 @@ pub enum Fault {
 pub struct Balloon {
     /// Its size.
     pub size_kib: u64,
+    /// Whether the kernel took from it, since it was told last. It leaves it alone until then.
+    pub gave_way: bool,
     /// What the guest is to have.
     target_kib: Option<u64>,
-    /// The kernel took from it, and leaves it alone until it is told again.
-    gave_way: bool,
 }
 
 impl Balloon {
@@ -39,21 +39,6 @@ impl Balloon {
             self.gave_way = false;
         }
         self.target_kib = Some(target_kib);
-    }
-
-    /// What it was told last.
-    pub fn target_kib(&self) -> Option<u64> {
-        self.target_kib
-    }
-
-    /// The kernel had to take from it.
-    pub fn gave_way(&mut self) {
-        self.gave_way = true;
-    }
-
-    /// Whether the kernel took from it, since it was told last.
-    pub fn is_giving_way(&self) -> bool {
-        self.gave_way
     }
 
     /// What it would take, or give (negative), in this step.

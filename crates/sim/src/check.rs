@@ -403,18 +403,13 @@ fn is_quiet(member: &Member, now_ms: u64) -> bool {
 /// room that it needs.
 fn spare_kib(member: &Member) -> u64 {
     let guest = &member.guest;
-    let (cache, hot) = guest.cache_kib();
-    let loose = guest.free_kib() + cache - hot;
-    let used = guest.actual_kib() - guest.free_kib() - cache;
+    let loose = guest.free_kib() + guest.held.cold_kib;
+    let used = guest.actual_kib() - guest.free_kib() - guest.cache_kib();
     let room = (used / 4).clamp(GIB_KIB / 16, GIB_KIB) + used / 4;
     let touched = guest.resident_kib().min(guest.actual_kib());
     let above_min = touched.saturating_sub(guest.spec.min_kib);
     let spare = touched.saturating_sub(guest.actual_kib() - loose.saturating_sub(room));
-    if member.starved_ms.is_some() || guest.balloon_is_restless() {
-        0
-    } else {
-        spare.min(above_min)
-    }
+    if member.starved_ms.is_some() || guest.balloon.gave_way { 0 } else { spare.min(above_min) }
 }
 
 /// Whether there is memory for a guest that waits: free, or cold at its neighbours.

@@ -10,11 +10,11 @@
 //! worked does so in the hours of its class, and follows one that slept in the others. So numbers
 //! vary as a kernel's do, which no formula makes.
 
+use model::ProcessField;
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessName, Row,
     TierField as T,
 };
-use model::{HostField, ProcessField};
 use std::collections::BTreeMap;
 
 /// Milliseconds of an hour.
@@ -46,47 +46,37 @@ fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
 }
 
 /// What was told of one thing, and when, counted from where the recording begins.
-#[derive(Debug)]
-struct Line<F> {
-    told: Vec<(i64, Row<F>)>,
+type Line<T> = Vec<(i64, T)>;
+
+/// How much was told up to then.
+fn until<T>(line: &[(i64, T)], at_ms: i64) -> usize {
+    line.partition_point(|(told_ms, _)| *told_ms <= at_ms)
 }
 
-impl<F: Field> Line<F> {
-    fn new() -> Line<F> {
-        Line { told: Vec::new() }
-    }
-
-    /// How many rows were told up to then.
-    fn until(&self, at_ms: i64) -> usize {
-        self.told.partition_point(|(told_ms, _)| *told_ms <= at_ms)
-    }
-
-    /// Lets a row grow by what was told after `from_ms` and up to `to_ms`, and, where the time
-    /// has started over, before that to the end; whether anything was.
-    fn follow(&self, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
-        let parts = match from_ms <= to_ms {
-            true => [(self.until(from_ms), self.until(to_ms)), (0, 0)],
-            false => [(self.until(from_ms), self.told.len()), (0, self.until(to_ms))],
-        };
-        let mut is_told = false;
-        for (first, next) in parts {
-            is_told |= first < next;
-            // The first row of all tells of nothing that grew.
-            if first.max(1) < next {
-                let (before, now) = (&self.told[first.max(1) - 1].1, &self.told[next - 1].1);
-                follow(row, before, now);
-            }
+/// Lets a row grow by what was told after `from_ms` and up to `to_ms`, and, where the time
+/// has started over, before that to the end; whether anything was.
+fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
+    let parts = match from_ms <= to_ms {
+        true => [(until(line, from_ms), until(line, to_ms)), (0, 0)],
+        false => [(until(line, from_ms), line.len()), (0, until(line, to_ms))],
+    };
+    let mut is_told = false;
+    for (first, next) in parts {
+        is_told |= first < next;
+        // The first row of all tells of nothing that grew.
+        if first.max(1) < next {
+            follow(row, &line[first.max(1) - 1].1, &line[next - 1].1);
         }
-        is_told
     }
+    is_told
 }
 
 /// A recorded guest.
 #[derive(Debug)]
 struct Recorded {
     class: String,
-    line: Line<G>,
-    processes: Vec<(i64, BTreeMap<ProcessName, Row<ProcessField>>)>,
+    line: Line<Row<G>>,
+    processes: Line<BTreeMap<ProcessName, Row<ProcessField>>>,
 }
 
 /// A guest of the day.
@@ -111,8 +101,8 @@ struct Guest {
 pub struct Day {
     length_ms: i64,
     recorded: Vec<Recorded>,
-    host_line: Line<H>,
-    tier_lines: BTreeMap<String, Line<T>>,
+    host_line: Line<Row<H>>,
+    tier_lines: BTreeMap<String, Line<Row<T>>>,
     guests: Vec<Guest>,
     host: Row<H>,
     tiers: BTreeMap<String, Row<T>>,
@@ -128,23 +118,22 @@ impl Day {
         let (first, last) = (moments.first()?, moments.last()?);
         let length_ms = last.at_ms - first.at_ms;
         let mut lines: BTreeMap<&GuestIdentity, Recorded> = BTreeMap::new();
-        let mut host_line = Line::new();
-        let mut tier_lines: BTreeMap<String, Line<T>> = BTreeMap::new();
+        let mut host_line = Vec::new();
+        let mut tier_lines: BTreeMap<String, Line<Row<T>>> = BTreeMap::new();
         for moment in moments {
             let offset_ms = moment.at_ms - first.at_ms;
-            host_line.told.push((offset_ms, moment.host.clone()));
+            host_line.push((offset_ms, moment.host.clone()));
             for (name, row) in &moment.tiers {
-                let line = tier_lines.entry(name.clone()).or_insert_with(Line::new);
-                line.told.push((offset_ms, row.clone()));
+                tier_lines.entry(name.clone()).or_default().push((offset_ms, row.clone()));
             }
             for (who, row) in &moment.guests {
                 let class = who.class.clone();
                 let recorded = lines.entry(who).or_insert_with(|| Recorded {
                     class,
-                    line: Line::new(),
+                    line: Vec::new(),
                     processes: Vec::new(),
                 });
-                recorded.line.told.push((offset_ms, row.clone()));
+                recorded.line.push((offset_ms, row.clone()));
             }
             for (who, told) in &moment.processes {
                 if let Some(recorded) = lines.get_mut(who) {
@@ -154,12 +143,12 @@ impl Day {
         }
         // Who came later, or went, or was told of under another identity, cannot be followed.
         let is_there = |one: &Recorded| {
-            let ends = one.line.told.first().zip(one.line.told.last());
+            let ends = one.line.first().zip(one.line.last());
             ends.is_some_and(|((from_ms, _), (to_ms, _))| to_ms - from_ms > length_ms * 9 / 10)
         };
         let recorded: Vec<Recorded> = lines.into_values().filter(is_there).collect();
         let worked = |one: &Recorded| {
-            let (first, last) = (one.line.told.first()?, one.line.told.last()?);
+            let (first, last) = (one.line.first()?, one.line.last()?);
             Some(grown(G::VcpuRun, &first.1, &last.1))
         };
         let mut by_work: Vec<usize> = (0..recorded.len()).collect();
@@ -233,7 +222,7 @@ impl Day {
             let recorded = &self.recorded[follows];
             let before = guest.row.clone();
             let is_told = match guest.follows == Some(follows) {
-                true => recorded.line.follow(&mut guest.row, from_ms, to_ms),
+                true => follow_line(&recorded.line, &mut guest.row, from_ms, to_ms),
                 false => guest.begin(recorded, follows, to_ms),
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
@@ -248,7 +237,7 @@ impl Day {
             }
         }
         let (from_ms, to_ms) = (place(last_ms, 0), place(at_ms, 0));
-        self.host_line.follow(&mut self.host, from_ms, to_ms);
+        follow_line(&self.host_line, &mut self.host, from_ms, to_ms);
         self.last_ms = at_ms;
         moment.host = self.host.clone();
         // The host is as much larger as it has more guests.
@@ -258,10 +247,11 @@ impl Day {
         }
         moment.host.set(H::Guests, Some(self.guests.len() as u64));
         // Guests under emulation are processes in user mode.
-        let user = self.host.get(HostField::User).map(|ns| ns + all_run);
-        self.host.set(HostField::User, user);
+        let user = self.host.get(H::User).map(|ns| ns + all_run);
+        self.host.set(H::User, user);
         for (name, row) in &mut self.tiers {
-            if self.tier_lines.get(name).is_some_and(|line| line.follow(row, from_ms, to_ms)) {
+            if self.tier_lines.get(name).is_some_and(|line| follow_line(line, row, from_ms, to_ms))
+            {
                 moment.tiers.insert(name.clone(), row.clone());
             }
         }
@@ -274,8 +264,8 @@ impl Guest {
     fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
         self.follows = Some(follows);
         self.told.clear();
-        let place = recorded.line.until(at_ms).max(1) - 1;
-        let Some((_, row)) = recorded.line.told.get(place) else { return false };
+        let place = until(&recorded.line, at_ms).max(1) - 1;
+        let Some((_, row)) = recorded.line.get(place) else { return false };
         follow(&mut self.row, row, row);
         true
     }
@@ -293,9 +283,8 @@ impl Guest {
         }
         let mut out = BTreeMap::new();
         let from_ms = if has_begun_anew { -1 } else { from_ms };
-        let until =
-            |at_ms: i64| recorded.processes.partition_point(|(told_ms, _)| *told_ms <= at_ms);
-        for (_, told) in &recorded.processes[until(from_ms)..until(to_ms)] {
+        let all = &recorded.processes;
+        for (_, told) in &all[until(all, from_ms)..until(all, to_ms)] {
             for (name, now) in told {
                 let own = self.processes.entry(name.clone()).or_insert_with(|| now.clone());
                 follow(own, self.told.get(name).unwrap_or(now), now);

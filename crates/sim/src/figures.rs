@@ -64,7 +64,7 @@ pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
         world.step(policy);
         let met = world
             .member(key)
-            .is_some_and(|m| m.guest.actual_kib() >= 5 * GIB && m.guest.wait_us() == 0);
+            .is_some_and(|m| m.guest.actual_kib() >= 5 * GIB && m.guest.wait_us == 0);
         if met {
             return Some(world.now_ms - AT_MS);
         }
@@ -104,13 +104,10 @@ pub fn caches(policy: &mut dyn Policy) -> Kept {
         if world.now_ms > SETTLED_MS {
             let off = kept.free_permille.abs_diff(200);
             kept.off_permille_max = kept.off_permille_max.max(off);
-            kept.waited_ms += world.members.iter().map(|m| m.guest.wait_us() / 1000).sum::<u64>();
+            kept.waited_ms += world.members.iter().map(|m| m.guest.wait_us / 1000).sum::<u64>();
         }
     }
-    for member in &world.members {
-        let (cache, hot) = member.guest.cache_kib();
-        kept.cold_kib += cache - hot;
-    }
+    kept.cold_kib = world.members.iter().map(|m| m.guest.held.cold_kib).sum();
     kept
 }
 

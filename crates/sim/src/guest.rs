@@ -107,22 +107,29 @@ pub struct Guest {
     pub counters: Counters,
     /// What it gave, before it killed, of its balloon.
     pub took_back_kib: u64,
-    held: Held,
+    /// What its memory is used for.
+    pub held: Held,
+    /// Time that some task waited in the last step, in microseconds.
+    pub wait_us: u64,
     boot_ms: u64,
     killed_ms: Option<u64>,
     kswapd_kib: u64,
-    wait_us: u64,
     moved_ms: u64,
 }
 
-/// What its memory is used for.
+/// What a guest's memory is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
-    anon_kib: u64,
-    swapped_kib: u64,
-    hot_kib: u64,
+pub struct Held {
+    /// Memory of programs.
+    pub anon_kib: u64,
+    /// Memory of programs that is in swap.
+    pub swapped_kib: u64,
+    /// Page cache that is used again.
+    pub hot_kib: u64,
+    /// What was lost of that.
     hot_lost_kib: u64,
-    cold_kib: u64,
+    /// Page cache that was read once.
+    pub cold_kib: u64,
     free_touched_kib: u64,
     free_untouched_kib: u64,
     stranded_kib: u64,
@@ -167,27 +174,17 @@ impl Guest {
 
     /// MemAvailable.
     pub fn available_kib(&self) -> u64 {
-        (self.free_kib() + self.held.hot_kib + self.held.cold_kib).saturating_sub(self.low_kib())
+        (self.free_kib() + self.cache_kib()).saturating_sub(self.low_kib())
     }
 
-    /// Page cache, all of it, and what is used again.
-    pub fn cache_kib(&self) -> (u64, u64) {
-        (self.held.hot_kib + self.held.cold_kib, self.held.hot_kib)
+    /// Page cache, all of it.
+    pub fn cache_kib(&self) -> u64 {
+        self.held.hot_kib + self.held.cold_kib
     }
 
     /// Free swap space.
     pub fn swap_free_kib(&self) -> u64 {
         self.spec.swap_kib - self.held.swapped_kib
-    }
-
-    /// Anonymous memory that is in memory.
-    pub fn anon_kib(&self) -> u64 {
-        self.held.anon_kib
-    }
-
-    /// Time that some task waited in the last step, in microseconds.
-    pub fn wait_us(&self) -> u64 {
-        self.wait_us
     }
 
     /// What its programs want and do not have in memory.
@@ -202,11 +199,6 @@ impl Guest {
         let moved = now_ms.saturating_sub(self.moved_ms) < 2 * STEP_MS;
         let rests = self.spec.load.rests(now_ms - self.boot_ms) && !busy && !moved;
         rests && self.unmet_kib(now_ms) <= self.held.swapped_kib
-    }
-
-    /// Whether its kernel took from its balloon not long ago, and it is not at its target.
-    pub fn balloon_is_restless(&self) -> bool {
-        self.balloon.is_giving_way()
     }
 
     /// Milliseconds since its boot, on its own clock.
@@ -319,12 +311,12 @@ impl Guest {
         }
         self.wait_us = STEP_MS * 1000;
         self.counters.stalls += 1;
-        if self.swap_free_kib() > 0 || self.held.hot_kib + self.held.cold_kib > 0 {
+        if self.swap_free_kib() > 0 || self.cache_kib() > 0 {
             return;
         }
         if self.spec.traits.deflates_on_oom && self.balloon.size_kib > 0 {
             self.took_back_kib += self.deflate((more - got).min(OOM_DEFLATE_KIB));
-            self.balloon.gave_way();
+            self.balloon.gave_way = true;
             return;
         }
         self.counters.oom_kills += 1;

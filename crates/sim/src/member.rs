@@ -94,7 +94,7 @@ impl Member {
         if !self.guest.is_asleep(now_ms) {
             self.ran_ms = now_ms;
         }
-        self.waits.push_back(self.guest.wait_us());
+        self.waits.push_back(self.guest.wait_us);
         if self.waits.len() > WINDOW_STEPS {
             self.waits.pop_front();
         }
@@ -103,7 +103,7 @@ impl Member {
             false => self.starved_ms = None,
         }
         let told_lately = self.need_ms.is_some_and(|at| now_ms < at + NEED_MS);
-        let needs = self.guest.spec.traits.daemon && self.guest.wait_us() >= NEED_US;
+        let needs = self.guest.spec.traits.daemon && self.guest.wait_us >= NEED_US;
         if !needs || told_lately {
             return false;
         }
@@ -130,7 +130,6 @@ impl Member {
         let guest = &self.guest;
         let counters = guest.counters;
         let kib = |kib: u64| Bytes(kib << 10);
-        let (cached, hot) = guest.cache_kib();
         let daemon = guest.spec.traits.daemon;
         let inside = |value: u64| daemon.then_some(value);
         Memory {
@@ -139,8 +138,8 @@ impl Member {
             actual: kib(guest.actual_kib()),
             free: Some(kib(guest.free_kib())),
             available: Some(kib(guest.available_kib())),
-            cached: Some(kib(cached)),
-            active_file: inside(hot).map(kib),
+            cached: Some(kib(guest.cache_kib())),
+            active_file: inside(guest.held.hot_kib).map(kib),
             swap_free: inside(guest.swap_free_kib()).map(kib),
             swap_in: Some(counters.swap_in),
             swap_out: Some(counters.swap_out),

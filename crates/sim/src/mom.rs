@@ -102,10 +102,6 @@ fn grown(actual: Bytes, used: u64, max: Bytes) -> Bytes {
 }
 
 impl Policy for Mom {
-    fn name(&self) -> &'static str {
-        "MOM"
-    }
-
     fn watch(&mut self, scene: &Scene<'_>) {
         if scene.now_ms.is_multiple_of(COLLECT_MS) {
             self.collect(scene);

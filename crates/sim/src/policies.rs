@@ -35,9 +35,6 @@ pub struct Order {
 
 /// Something that decides about balloons.
 pub trait Policy {
-    /// Its name in tables.
-    fn name(&self) -> &'static str;
-
     /// What is to be done now.
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
 
@@ -55,10 +52,6 @@ pub trait Policy {
 pub struct Nobody;
 
 impl Policy for Nobody {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
     fn pass(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
         Vec::new()
     }
@@ -68,10 +61,6 @@ impl Policy for Nobody {
 pub struct Watching<'a>(pub &'a mut dyn Policy);
 
 impl Policy for Watching<'_> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
         self.0.watch(scene);
         Vec::new()
@@ -88,10 +77,6 @@ pub struct Ours {
 }
 
 impl Policy for Ours {
-    fn name(&self) -> &'static str {
-        "pinhead"
-    }
-
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
         let mut verdicts = |_, _: &_| RuleVerdicts::default();
         let host = Some(&scene.host);

@@ -69,10 +69,6 @@ fn spread(seats: &mut [Seat], list: &[usize], change: i64) -> i64 {
 }
 
 impl Policy for Proxmox {
-    fn name(&self) -> &'static str {
-        "Proxmox"
-    }
-
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
         if !scene.now_ms.is_multiple_of(DECIDE_MS) {
             return Vec::new();

@@ -52,7 +52,6 @@ pub struct World {
     rng: Rng,
     keys: u64,
     due: bool,
-    asked_ms: u64,
 }
 
 /// One pass of a policy.
@@ -80,7 +79,6 @@ impl World {
             rng: Rng::new(seed),
             keys: 0,
             due: false,
-            asked_ms: 0,
         }
     }
 
@@ -130,8 +128,7 @@ impl World {
         }
         self.swapped_kib_max =
             self.swapped_kib_max.max(self.used_kib().saturating_sub(self.total_kib));
-        let early = self.due && now_ms - self.asked_ms >= STEP_MS;
-        (now_ms.is_multiple_of(PASS_MS) || early).then(|| self.round(policy))
+        (now_ms.is_multiple_of(PASS_MS) || self.due).then(|| self.round(policy))
     }
 
     fn happen(&mut self, event: Event, policy: &mut dyn Policy) {
@@ -154,7 +151,7 @@ impl World {
 
     fn round(&mut self, policy: &mut dyn Policy) -> Round {
         let now_ms = self.now_ms;
-        (self.due, self.asked_ms) = (false, now_ms);
+        self.due = false;
         let host = HostSample {
             at_ms: now_ms,
             total: Bytes(self.total_kib << 10),

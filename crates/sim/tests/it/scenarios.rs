@@ -68,7 +68,6 @@ fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
         eprintln!("{:?} of {} MiB, own {:?}", world.config, world.total_kib >> 10, world.own);
     }
     let guest = &member.guest;
-    let (cache, hot) = guest.cache_kib();
     let asleep = round.samples.iter().any(|s| s.key == key && s.asleep);
     eprintln!(
         "{:>7} host {:>6} actual {:>6} resident {:>6} free {:>5} hot {:>4} cold {:>5} anon {:>5} \
@@ -78,12 +77,12 @@ fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
         guest.actual_kib() >> 10,
         guest.resident_kib() >> 10,
         guest.free_kib() >> 10,
-        hot >> 10,
-        (cache - hot) >> 10,
-        guest.anon_kib() >> 10,
+        guest.held.hot_kib >> 10,
+        guest.held.cold_kib >> 10,
+        guest.held.anon_kib >> 10,
         guest.unmet_kib(world.now_ms) >> 10,
-        (guest.spec.swap_kib - guest.swap_free_kib()) >> 10,
-        guest.wait_us(),
+        guest.held.swapped_kib >> 10,
+        guest.wait_us,
         member.starved_ms,
         guest.counters.oom_kills,
     );
