@@ -4,7 +4,7 @@ use counters::History;
 use rules::host::{self, HostProgram, HostWords};
 use rules::{Fault, FileKind, Name, Piece, RuleFile, Value, has_errors};
 
-use crate::input::Dice;
+use crate::input::{dice, one_of};
 use crate::rules_file::{INPUT_MAX, ODD, is_sound, stand_in, stands_in, truth};
 
 /// Reads a file as a host's, whatever it is, and runs what comes of it over odd numbers.
@@ -39,13 +39,13 @@ fn as_a_guests(data: &[u8]) {
 
 fn run(data: &[u8], file: &RuleFile, program: &HostProgram) {
     assert!(program.intervals <= usize::from(rules::MAX_HISTORY));
-    let mut dice = Dice::new(data);
+    let mut dice = dice(data);
     let mut history = program.history();
     for _ in 0..4 {
         // Young guests have a short history, which is no other fault than a missing counter.
         decided(data, program, &history);
         for _ in 0..=program.intervals {
-            history.advance().fill_with(|| dice.of(&ODD));
+            history.advance().fill_with(|| one_of(&mut dice, &ODD));
         }
         decided(data, program, &history);
     }

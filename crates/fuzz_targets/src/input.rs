@@ -1,5 +1,7 @@
 //! How an input is taken apart where it stands for more than one text.
 
+use base::{Rng, StableHash};
+
 /// The most pieces' lengths that an input gives.
 const CUTS_MAX: usize = 15;
 
@@ -43,24 +45,14 @@ pub(crate) fn texts(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|byte| *byte == 0)
 }
 
-/// A small generator, for numbers that follow from the input and from nothing else.
-pub(crate) struct Dice(u64);
+/// Numbers that follow from the input and from nothing else.
+pub(crate) fn dice(data: &[u8]) -> Rng {
+    let mut hash = StableHash::default();
+    hash.put(data);
+    Rng::new(hash.finish())
+}
 
-impl Dice {
-    /// Seeded with all bytes of an input (FNV-1a).
-    pub(crate) fn new(data: &[u8]) -> Dice {
-        let seed = data.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
-        });
-        // The generator stays at 0 forever.
-        Dice(seed | 1)
-    }
-
-    /// One of these.
-    pub(crate) fn of<T: Copy>(&mut self, these: &[T]) -> T {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        these[(self.0 % these.len() as u64) as usize]
-    }
+/// One of these.
+pub(crate) fn one_of<T: Copy>(dice: &mut Rng, these: &[T]) -> T {
+    these[dice.within(0, these.len() as u64 - 1) as usize]
 }

@@ -9,7 +9,7 @@ use procfs::parse::{
 };
 use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 
-use crate::input::{Dice, texts};
+use crate::input::{dice, one_of, texts};
 use crate::kernel::{self, Files};
 
 /// A list of CPUs: it ascends, is as long as it was counted, and is read again as it was.
@@ -108,7 +108,7 @@ pub(crate) fn entries(data: &[u8]) {
 
 /// /proc/stat, as it is read and, text by text, as the clock takes it.
 pub(crate) fn stat(data: &[u8]) {
-    let mut dice = Dice::new(data);
+    let mut dice = dice(data);
     let mut clock = CpuClock::default();
     let mut last: Option<(cpus::Stat, cpus::Ticks)> = None;
     for text in texts(data) {
@@ -123,7 +123,8 @@ pub(crate) fn stat(data: &[u8]) {
         let ticks = stat.cpus.iter().map(|(_, ticks)| ticks).chain([&stat.all]).flatten();
         assert!(ticks.copied().all(|ticks| ticks >= 0));
 
-        let seconds = dice.of(&[0.0, 1.0, 2.0, 3600.0, -1.0, 1e300, f64::NAN, f64::INFINITY]);
+        let seconds =
+            one_of(&mut dice, &[0.0, 1.0, 2.0, 3600.0, -1.0, 1e300, f64::NAN, f64::INFINITY]);
         let now = *clock.advance(&stat, seconds);
         if let Some((before, then)) = last {
             let same = before.cpus.iter().map(|c| c.0).eq(stat.cpus.iter().map(|c| c.0));

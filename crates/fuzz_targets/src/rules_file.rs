@@ -7,7 +7,7 @@ use policy::guest::{self, CpuAction, Cpus, Decision, World};
 use policy::steady;
 use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Value, has_errors};
 
-use crate::input::Dice;
+use crate::input::{dice, one_of};
 use crate::kernel;
 
 /// Larger inputs are passed over: all bounds of the language are reached far below.
@@ -84,11 +84,11 @@ pub(crate) fn stand_in(data: &[u8], found: &[Diagnostic]) {
 }
 
 fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
-    let mut dice = Dice::new(data);
+    let mut dice = dice(data);
     let mut history = History::new(program.counters.len(), program.intervals);
     for _ in 0..3 {
         for _ in 0..=program.intervals {
-            history.advance().fill_with(|| dice.of(&ODD));
+            history.advance().fill_with(|| one_of(&mut dice, &ODD));
         }
         assert!(history.is_full());
         for cpus in CPUS {
