@@ -73,15 +73,11 @@ impl Cache {
     /// The packages for guests of this architecture: from the cache without touching the network,
     /// or else from Debian.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
-        let unpacked = self.root.join("packages").join(arch.name());
-        if !unpacked.is_dir() {
-            let _lock = self.lock()?;
-            // The previous holder of the lock may have fetched the same.
-            if !unpacked.is_dir() {
-                self.fetch(arch, &unpacked)?;
-            }
-        }
-        find_parts(arch, &unpacked)
+        let names = |apt: &Apt, update_stderr: &str| {
+            Ok(vec![apt.real_kernel(update_stderr)?, "busybox-static".to_owned()])
+        };
+        let whole = |tree: &Path| find_parts(arch, tree).map(drop);
+        find_parts(arch, &self.unpacked(arch, arch.name(), names, whole)?)
     }
 
     /// One package, unpacked in a directory of its own: from the cache or else from Debian.
@@ -92,33 +88,28 @@ impl Cache {
     /// Packages that belong together, unpacked into one directory that has the set's name: from
     /// the cache or else from Debian. What they depend on is not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
-        let unpacked = self.root.join("packages").join(format!("{}-{set}", arch.name()));
-        if !unpacked.is_dir() {
-            let _lock = self.lock()?;
-            if !unpacked.is_dir() {
-                let names = |_: &Apt, _: &str| Ok(names.iter().map(|&n| n.to_owned()).collect());
-                self.unpack(arch, &unpacked, names, |_| Ok(()))?;
-            }
-        }
-        Ok(unpacked)
+        let names = |_: &Apt, _: &str| Ok(names.iter().map(|&n| n.to_owned()).collect());
+        self.unpacked(arch, &format!("{}-{set}", arch.name()), names, |_| Ok(()))
     }
 
-    fn fetch(&self, arch: Arch, unpacked: &Path) -> Result<(), Error> {
-        let names = |apt: &Apt, update_stderr: &str| {
-            Ok(vec![apt.real_kernel(update_stderr)?, "busybox-static".to_owned()])
-        };
-        self.unpack(arch, unpacked, names, |tree| find_parts(arch, tree).map(drop))
-    }
-
-    /// Fetches the packages of these names, and unpacks them where they belong once they are
-    /// whole. The caller holds the lock.
-    fn unpack(
+    /// Packages in a directory of this name: from the cache, or else those of these names, which
+    /// get there once they are whole.
+    fn unpacked(
         &self,
         arch: Arch,
-        unpacked: &Path,
+        directory: &str,
         names: impl Fn(&Apt, &str) -> Result<Vec<String>, Error>,
         whole: impl Fn(&Path) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<PathBuf, Error> {
+        let unpacked = self.root.join("packages").join(directory);
+        if unpacked.is_dir() {
+            return Ok(unpacked);
+        }
+        let _lock = self.lock()?;
+        // The previous holder of the lock may have fetched the same.
+        if unpacked.is_dir() {
+            return Ok(unpacked);
+        }
         let state = self.root.join("apt").join(arch.name());
         let apt = Apt::prepare(&state, arch)?;
         // The lock is held, so a directory of that name is what a killed process left.
@@ -136,10 +127,11 @@ impl Cache {
         }
         // Only what is whole gets the final name.
         whole(&tree)?;
-        fs::rename(&tree, unpacked).file("create", unpacked)?;
+        fs::rename(&tree, &unpacked).file("create", &unpacked)?;
         remove_dir(&scratch)?;
         // Lists of tens of megabytes that nobody will ask again.
-        remove_dir(&state)
+        remove_dir(&state)?;
+        Ok(unpacked)
     }
 }
 

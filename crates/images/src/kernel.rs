@@ -151,10 +151,12 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Where the header of a section stands.
-    fn header(&self, index: usize) -> Option<usize> {
-        let (table, entry_bytes) = (self.number(0x28, 8)?, self.number(0x3a, 2)?);
-        table.checked_add(index.checked_mul(entry_bytes)?)
+    /// Where the headers of a table stand, whose place, size of an entry and number of entries
+    /// stand in these places.
+    fn headers(&self, table: usize, size: usize, count: usize) -> Option<Vec<usize>> {
+        let (table, size) = (self.number(table, 8)?, self.number(size, 2)?);
+        let header = |index: usize| table.checked_add(index.checked_mul(size)?);
+        (0..self.number(count, 2)?).map(header).collect()
     }
 
     fn content(&self, header: usize) -> Option<&'a [u8]> {
@@ -170,19 +172,17 @@ impl<'a> Elf<'a> {
     /// The segments that hold notes.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
         const PT_NOTE: usize = 4;
-        let segment = |index: usize| {
-            let (table, entry_bytes) = (self.number(0x20, 8)?, self.number(0x36, 2)?);
-            let header = table.checked_add(index.checked_mul(entry_bytes)?)?;
+        let segment = |header: usize| {
             (self.number(header, 4)? == PT_NOTE).then_some(())?;
             self.slice(header.checked_add(0x08)?, header.checked_add(0x20)?)
         };
-        (0..self.number(0x38, 2).unwrap_or(0)).filter_map(segment)
+        self.headers(0x20, 0x36, 0x38).into_iter().flatten().filter_map(segment)
     }
 
     fn section(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let names = self.content(self.header(self.number(0x3e, 2)?)?)?;
-        for index in 0..self.number(0x3c, 2)? {
-            let header = self.header(index)?;
+        let headers = self.headers(0x28, 0x3a, 0x3c)?;
+        let names = self.content(*headers.get(self.number(0x3e, 2)?)?)?;
+        for header in headers {
             let own_name = names.get(self.number(header, 4)?..)?;
             if own_name.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0)) {
                 return self.content(header);

@@ -59,7 +59,8 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     let root = cache.package_set(arch, "web", &PACKAGES)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
     for library in LIBRARIES {
-        files.push(library_of(&root, arch, library)?);
+        // Where the loader looks without being told.
+        files.push(file_of(&root, &format!("lib/{}-linux-gnu/{library}", arch.name()))?);
     }
     let loader = match arch {
         Arch::X86_64 => "lib64/ld-linux-x86-64.so.2",
@@ -87,16 +88,6 @@ fn page() -> String {
     }
     text.truncate(PAGE_BYTES);
     text
-}
-
-fn library_of(root: &Path, arch: Arch, name: &str) -> Result<GuestFile, Error> {
-    let triplet = format!("{}-linux-gnu", arch.name());
-    let places = [format!("lib/{triplet}/{name}"), format!("usr/lib/{triplet}/{name}")];
-    let found = places.iter().find(|place| root.join(place).exists());
-    let missing = || Error::PackageContent { root: root.to_owned(), missing: places[0].clone() };
-    let bytes = read(&root.join(found.ok_or_else(missing)?))?;
-    // Where the loader looks without being told.
-    Ok(GuestFile { path: format!("/{}", places[0]), mode: 0o755, bytes })
 }
 
 fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {

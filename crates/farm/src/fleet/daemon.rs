@@ -5,6 +5,7 @@ use qmp::{Command, Failure, Reply, Ticket};
 use reactor::PollFlags;
 use wire::{Grant, PoolRequest, Sample, ToGuest};
 
+use super::event::Event;
 use super::grant::{decide, kept_bytes};
 use super::member::Member;
 use super::state::State;
@@ -30,7 +31,9 @@ impl Member {
         for event in events {
             match event {
                 DaemonEvent::Here(_) => {
-                    self.news.came_up |= self.state == State::Booting;
+                    if self.state == State::Booting {
+                        self.events.push(Event::Up(self.place));
+                    }
                     self.state = State::Up;
                 }
                 DaemonEvent::Status => {
@@ -40,7 +43,9 @@ impl Member {
                     }
                 }
                 DaemonEvent::PoolRequest(request) => self.grant(request),
-                DaemonEvent::File(file) => self.news.files.push(file),
+                DaemonEvent::File(captured) => {
+                    self.events.push(Event::Captured { guest: self.place, captured });
+                }
                 DaemonEvent::Named(Ok(())) => self.named(),
                 DaemonEvent::Named(Err(refusal)) => self.refused(&refusal),
                 DaemonEvent::Bye => self.state = State::Unmanaged,

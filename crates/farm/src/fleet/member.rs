@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use agent::{Agent, AgentLink, Captured, GuestBounds, PoolGrants, Port};
+use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
@@ -21,19 +21,11 @@ use crate::tiers::Tier;
 /// A kernel on a KVM that works has long said something by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;
 
-/// What has happened since the last turn.
-#[derive(Debug, Default)]
-pub(super) struct News {
-    pub(super) came_up: bool,
-    pub(super) was_reset: bool,
-    pub(super) ended: bool,
-    hung: Option<String>,
-    pub(super) files: Vec<Captured>,
-}
-
 /// A guest.
 #[derive(Debug)]
 pub struct Member {
+    /// Its place in the fleet.
+    pub(super) place: usize,
     pub(super) seat: Seat,
     /// Whose memory its own is counted with.
     pub(super) tier: Tier,
@@ -51,12 +43,14 @@ pub struct Member {
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,
     watch: BootWatch,
-    pub(super) news: News,
+    /// What has happened since the last turn.
+    pub(super) events: Vec<Event>,
 }
 
 impl Member {
-    pub(super) fn new(seat: Seat) -> Member {
+    pub(super) fn new(place: usize, seat: Seat) -> Member {
         Member {
+            place,
             seat,
             tier: Tier::default(),
             state: State::Waiting,
@@ -70,7 +64,7 @@ impl Member {
             started_ms: 0,
             managed: false,
             watch: BootWatch::default(),
-            news: News::default(),
+            events: Vec::new(),
         }
     }
 
@@ -187,9 +181,9 @@ impl Member {
     }
 
     /// It is up, and its daemon, if it has one, is not ours to speak with.
-    fn is_up_without_us(&mut self) {
+    pub(super) fn is_up_without_us(&mut self) {
         self.state = if self.managed { State::Managed } else { State::Unmanaged };
-        self.news.came_up = true;
+        self.events.push(Event::Up(self.place));
     }
 
     /// Starts it again without KVM. The old QEMU ends with its connections.
@@ -216,8 +210,11 @@ impl Member {
 
     pub(super) fn end(&mut self, reason: String) {
         self.disconnect();
-        self.state = State::Ended(reason);
-        self.news.ended = true;
+        let before = std::mem::replace(&mut self.state, State::Ended(reason));
+        // What is left of its last turn may say it again.
+        if !matches!(before, State::Ended(_)) {
+            self.events.push(Event::Ended(self.place));
+        }
     }
 
     /// A connection is closed: QEMU has ended, or is about to.
@@ -277,7 +274,9 @@ impl Member {
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
                 Incoming::Event { name, .. } if name == "RESUME" => self.tell_name(),
-                Incoming::Event { name, .. } if name == "RESET" => self.news.was_reset = true,
+                Incoming::Event { name, .. } if name == "RESET" => {
+                    self.events.push(Event::Reset(self.place));
+                }
                 Incoming::Event { name, data, .. } => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
@@ -346,12 +345,12 @@ impl Member {
     /// is kept.
     fn watch_boot(&mut self, now_ms: u64) {
         if let Some(found) = self.watch.found(&self.seat.spec) {
+            self.events.push(Event::Hung { guest: self.place, note: found.note.clone() });
             if found.restart {
                 self.start(now_ms);
             } else {
-                self.end(found.note.clone());
+                self.end(found.note);
             }
-            self.news.hung = Some(found.note);
         }
         let (said_bytes, run_ns) = (self.console.end(), self.cpu.run_ns());
         if self.watch.is_hanging(BootSight { now_ms, said_bytes, run_ns })
@@ -360,16 +359,6 @@ impl Member {
             self.disconnect();
             self.watch.begin(&self.seat.spec, running, self.console.kept());
         }
-    }
-
-    /// Tells what happened since the last turn.
-    pub(super) fn drain(&mut self, guest: usize, events: &mut Vec<Event>) {
-        let News { came_up, was_reset, ended, hung, files } = std::mem::take(&mut self.news);
-        events.extend(came_up.then_some(Event::Up(guest)));
-        events.extend(hung.map(|note| Event::Hung { guest, note }));
-        events.extend(was_reset.then_some(Event::Reset(guest)));
-        events.extend(files.into_iter().map(|captured| Event::Captured { guest, captured }));
-        events.extend(ended.then_some(Event::Ended(guest)));
     }
 }
 

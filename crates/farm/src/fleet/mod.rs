@@ -72,7 +72,7 @@ impl Fleet {
 
     /// The same, for guests that are not alike.
     pub fn of(seats: Vec<Seat>, boots_max: usize) -> Fleet {
-        let members = seats.into_iter().map(Member::new).collect();
+        let members = (0..).zip(seats).map(|(place, seat)| Member::new(place, seat)).collect();
         Fleet { members, clock: Clock::new(), boots_max: boots_max.max(1), next_tick_ms: 0 }
     }
 
@@ -171,9 +171,7 @@ impl Fleet {
             self.next_tick_ms = now + TICK_MS;
             self.members.iter_mut().for_each(|member| member.tick(now));
         }
-        for (index, member) in self.members.iter_mut().enumerate() {
-            member.drain(index, &mut events);
-        }
+        self.members.iter_mut().for_each(|member| events.append(&mut member.events));
         Ok((ready, events))
     }
 
@@ -185,9 +183,7 @@ impl Fleet {
         for member in waiting.take(free) {
             member.start(now);
         }
-        for (index, member) in self.members.iter_mut().enumerate() {
-            member.drain(index, events);
-        }
+        self.members.iter_mut().for_each(|member| events.append(&mut member.events));
     }
 
     fn wait<'a>(&'a self, mut set: PollSet<'a>, wait_ms: u64) -> Result<Ready, Error> {

@@ -87,7 +87,7 @@ impl Member {
         }
         self.link.close();
         if self.seat.spec.restore.is_some() && self.state == State::Booting {
-            (self.state, self.news.came_up) = (State::Managed, true);
+            self.is_up_without_us();
         }
     }
 
