@@ -92,6 +92,20 @@ pub struct BalloonStats {
     pub major_faults: Option<u64>,
 }
 
+impl BalloonStats {
+    /// What a guest says that it has, cut to what it can have.
+    pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
+        let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));
+        BalloonStats {
+            total: cut(self.total),
+            free: cut(self.free),
+            available: cut(self.available),
+            caches: cut(self.caches),
+            ..self
+        }
+    }
+}
+
 /// What a guest did with its disks, all of them together, by its hypervisor's count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockStats {

@@ -34,7 +34,7 @@ pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
-pub use process::{Pressure, ProcessView, Stat};
+pub use process::{ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use vcpu::{Usage, Vcpus};
 

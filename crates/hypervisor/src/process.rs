@@ -64,22 +64,6 @@ impl Stat {
     }
 }
 
-/// Time that a control group's tasks waited for memory, since it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pressure {
-    /// Microseconds in which at least one task waited.
-    pub some_us: u64,
-    /// Microseconds in which all of them waited.
-    pub full_us: u64,
-}
-
-impl Pressure {
-    fn parse(text: &[u8]) -> Option<Pressure> {
-        let total = |line| pressure::total_us(text, line);
-        Some(Pressure { some_us: total(PsiLine::Some)?, full_us: total(PsiLine::Full)? })
-    }
-}
-
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,
 /// and a process that has ended has nothing any more.
 #[derive(Debug)]
@@ -133,11 +117,12 @@ impl ProcessView {
         kib.checked_mul(1024).map(Bytes)
     }
 
-    /// Time that its control group waited for memory. The group may hold other processes, and is
-    /// the one that it was in when the files were opened. `None` where the host has no second
-    /// hierarchy, where pressure is not accounted, and for a process that has no group of its own.
-    pub fn pressure(&self) -> Option<Pressure> {
-        Pressure::parse(self.pressure.start(&mut [0; TEXT_MAX])?)
+    /// Microseconds in which some task of its control group waited for memory, since the group was
+    /// made. The group may hold other processes, and is the one that it was in when the files were
+    /// opened. `None` where the host has no second hierarchy, where pressure is not accounted, and
+    /// for a process that has no group of its own.
+    pub fn pressure_us(&self) -> Option<u64> {
+        pressure::total_us(self.pressure.start(&mut [0; TEXT_MAX])?, PsiLine::Some)
     }
 }
 
@@ -204,7 +189,7 @@ mod tests {
         let page = rustix::param::page_size() as u64;
         assert_eq!(view.resident(), Some(Bytes(2500 * page)));
         assert_eq!(view.swap(), Some(Bytes(64 << 10)));
-        assert_eq!(view.pressure(), Some(Pressure { some_us: 1500, full_us: 900 }));
+        assert_eq!(view.pressure_us(), Some(1500));
         let stat = view.stat().unwrap();
         assert_eq!((stat.state, stat.major_faults), ('S', 12));
         // The files stay open, and show what is in them now.
@@ -220,10 +205,8 @@ mod tests {
         for group in ["0::/\n", "0::/../outside\n", "4:memory:/old\n", "0::/not-there\n"] {
             tree.file("proc/42/cgroup", group);
             let view = ProcessView::open_under(tree.path(), PID).unwrap();
-            assert_eq!(view.pressure(), None, "{group}");
+            assert_eq!(view.pressure_us(), None, "{group}");
             assert_eq!((view.resident(), view.swap()), (None, None));
         }
-        assert_eq!(Pressure::parse(b"some avg10=0.00 total=1\n"), None, "no full line");
-        assert_eq!(Pressure::parse(b"some total=x\nfull total=1\n"), None);
     }
 }

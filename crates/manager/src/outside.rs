@@ -49,7 +49,7 @@ impl Outside {
         let now = Mark {
             at_ms: now_ms,
             major_faults: view.stat().map(|stat| stat.major_faults),
-            psi_us: view.pressure().map(|pressure| pressure.some_us),
+            psi_us: view.pressure_us(),
         };
         let before = self.mark.replace(now);
         let rate = |now: Option<u64>, then: Option<u64>, window_ms: u64| {

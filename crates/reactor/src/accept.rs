@@ -1,14 +1,22 @@
 //! Clients of a listening socket: some at a turn, and none for a while when descriptors run out.
 
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
+use rustix::net::{SocketFlags, accept_with};
 
 /// Clients taken in one turn, so that everybody else has a turn too.
 pub const ACCEPTS_A_TURN: usize = 8;
 /// After a client could not be accepted, for lack of descriptors, none is for this long: poll
 /// would tell of it again at once.
 const PAUSE_MS: u64 = 1000;
+
+/// Takes a client of a listening socket, of whatever family: for bytes one stream is as another.
+pub fn accept(listener: BorrowedFd<'_>) -> io::Result<UnixStream> {
+    Ok(accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?.into())
+}
 
 /// Whether a listening socket accepts clients.
 #[derive(Clone, Copy, Debug, Default)]

@@ -19,7 +19,7 @@ mod peer;
 mod poll;
 mod reply;
 
-pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor};
+pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor, accept};
 pub use budget::Budget;
 pub use connect::connect;
 pub use lines::{Lines, Outbox, Received};

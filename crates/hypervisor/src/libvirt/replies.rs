@@ -66,7 +66,9 @@ impl Libvirt {
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
-                let answer = guest.question.known(numbers::stats(&list), now_ms);
+                let memory = guest.description.as_ref().map_or(Bytes::ZERO, |it| it.memory);
+                let stats = numbers::stats(&list).map(|stats| stats.within(memory));
+                let answer = guest.question.known(stats, now_ms);
                 self.out.extend(answer.map(|stats| Event::Stats(id, stats)));
             }
             _ => {}

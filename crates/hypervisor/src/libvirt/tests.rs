@@ -163,7 +163,7 @@ impl Scene {
             GET_INFO => words(&[1, 0, 1 << 20, 0, 1 << 19, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
             CONTROL => words(&[0, 0, 0, 0]),
-            STATS => words(&[2, 9, 0, self.told_s as u32, 4, 0, 77]),
+            STATS => words(&[3, 9, 0, self.told_s as u32, 4, 0, 77, 8, 1, 0]),
             SET_PERIOD if period() => {
                 self.told_s += 1;
                 Vec::new()
@@ -243,6 +243,7 @@ fn statistics_are_asked_for_once_and_the_period_does_not_stay() {
     let events = scene.at(scene.libvirt.next_ms());
     let [Event::Stats(_, stats)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((stats.updated_s, stats.free, stats.total), (101, Some(Bytes(77 << 10)), None));
+    assert_eq!(stats.available, Some(Bytes(1 << 30)), "it says more than it can have");
     assert_eq!(scene.calls(SET_PERIOD), 2);
     assert_eq!(scene.at(20_000), []);
     assert_eq!(scene.calls(STATS), 2, "nobody asked");

@@ -104,10 +104,6 @@ impl QmpGuest {
         }
     }
 
-    fn stats_event(&self, stats: BalloonStats) -> Event {
-        Event::Stats(self.id, within(stats, self.memory))
-    }
-
     /// Asks for the size and, because QEMU tells it by itself only where somebody has asked for
     /// that, whether the guest moves.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
@@ -166,8 +162,9 @@ impl QmpGuest {
                     Ok(Reply::Value(value)) => stats::parse(value),
                     _ => None,
                 };
+                let stats = stats.map(|stats| stats.within(self.memory));
                 let answer = self.question.known(stats, now_ms);
-                events.extend(answer.map(|stats| self.stats_event(stats)));
+                events.extend(answer.map(|stats| Event::Stats(self.id, stats)));
             }
             (Purpose::StatsPeriod, Ok(Reply::Value(value))) => {
                 let period_s = value.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
@@ -252,7 +249,7 @@ impl QmpGuest {
             self.told = state;
             events.push(Event::State(self.id, state));
         }
-        events.extend(repeated.map(|stats| self.stats_event(stats)));
+        events.extend(repeated.map(|stats| Event::Stats(self.id, stats)));
         events.extend(actual.map(|actual| Event::Actual(self.id, actual)));
         events.extend(blocks.map(|blocks| Event::Blocks(self.id, blocks)));
     }
@@ -274,16 +271,4 @@ fn ask_once(purpose: Purpose, command: Command, link: &mut Link, now_ms: u64) {
 
 fn cut(words: &str) -> &str {
     &words[..words.floor_char_boundary(WORDS_BYTES_MAX)]
-}
-
-/// What a guest says that it has, cut to what it can have.
-fn within(stats: BalloonStats, memory: Bytes) -> BalloonStats {
-    let cut = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.min(memory));
-    BalloonStats {
-        total: cut(stats.total),
-        free: cut(stats.free),
-        available: cut(stats.available),
-        caches: cut(stats.caches),
-        ..stats
-    }
 }

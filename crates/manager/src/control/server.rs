@@ -1,14 +1,11 @@
 //! The manager's end of the socket. Nothing here waits.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use reactor::{Acceptor, Event, Lookup, PollSet};
 use rustix::event::PollFlags;
-use rustix::net::SocketFlags;
 
 use super::client::{Client, Gone};
 use super::codec::{decode_request, encode_answer};
@@ -140,11 +137,8 @@ impl Server {
     }
 
     fn accept(&mut self, now_ms: u64, asked: &mut Vec<Asked>) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let listener = &self.socket.listener;
-        let accepted = self.acceptor.turn(now_ms, || {
-            rustix::net::accept_with(listener, flags).map(UnixStream::from).map_err(io::Error::from)
-        });
+        let listener = self.socket.listener.as_fd();
+        let accepted = self.acceptor.turn(now_ms, || reactor::accept(listener));
         if let Some(why) = accepted.error {
             self.note(format!("No client of the control socket can be taken: {why}"));
         }

@@ -20,7 +20,7 @@ pub(crate) struct PolicyEngine {
     pub config: Config,
     /// The operator's rules, if there are any.
     pub rules: Option<OperatorRules>,
-    /// What each guest would have, in a shadow.
+    /// What each guest would have, in a shadow; `None` where decisions are carried out.
     imagined: Option<BTreeMap<Key, Bytes>>,
 }
 
@@ -33,11 +33,8 @@ pub(crate) fn engines(
 ) -> Result<(PolicyEngine, Option<(PolicyEngine, Settings)>), Error> {
     let make = |settings: &Settings, acts: bool| -> Result<PolicyEngine, Error> {
         let rules = settings.policy.rules.as_deref().map(OperatorRules::load).transpose()?;
-        let config = plan(settings, total);
-        Ok(match acts {
-            true => PolicyEngine::acting(config, rules),
-            false => PolicyEngine::shadow(config, rules),
-        })
+        let imagined = (!acts).then(BTreeMap::new);
+        Ok(PolicyEngine { arbiter: Arbiter::new(), config: plan(settings, total), rules, imagined })
     };
     let engine = make(&loaded.settings, acts)?;
     let shadow = match &loaded.shadow {
@@ -53,22 +50,6 @@ pub(crate) fn plan(settings: &Settings, total: Bytes) -> Config {
 }
 
 impl PolicyEngine {
-    /// One whose decisions are carried out.
-    pub fn acting(config: Config, rules: Option<OperatorRules>) -> PolicyEngine {
-        PolicyEngine { arbiter: Arbiter::new(), config, rules, imagined: None }
-    }
-
-    /// One whose decisions are only written down.
-    pub fn shadow(config: Config, rules: Option<OperatorRules>) -> PolicyEngine {
-        PolicyEngine { arbiter: Arbiter::new(), config, rules, imagined: Some(BTreeMap::new()) }
-    }
-
-    /// Whether its decisions are to be carried out.
-    #[cfg(test)]
-    fn acts(&self) -> bool {
-        self.imagined.is_none()
-    }
-
     /// One pass over the host and its guests.
     pub fn decide(
         &mut self,
@@ -176,8 +157,8 @@ mod tests {
     #[test]
     fn a_dry_run_comes_to_rest_like_the_real_thing() {
         let config = Config::of_host(Bytes::mib(10_000));
-        let mut engine = PolicyEngine::shadow(config, None);
-        assert!(!engine.acts());
+        let imagined = Some(BTreeMap::new());
+        let mut engine = PolicyEngine { arbiter: Arbiter::new(), config, rules: None, imagined };
         let mut moves = 0;
         for second in 1..60 {
             let now_ms = second * 1000;

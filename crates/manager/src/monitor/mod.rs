@@ -17,7 +17,7 @@ use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
 use collect::{Care, Collector, ManagerView};
 use model::{GuestIdentity, Interval, Moment, Over, ProcessField, ProcessName, Row};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -30,9 +30,8 @@ const QUEUE: usize = 2;
 const ROUND_MAX_US: u64 = 100_000;
 /// After such a round so many others do the least.
 const LEAST_ROUNDS: u32 = 10;
-/// Open files that the process may have, where the system lets it: a hundred guests have some
-/// two thousand.
-const FILES_WANTED: u64 = 65_536;
+/// Open files of the process that are counted upon: a hundred guests have some two thousand.
+const FILES_MAX: u64 = 65_536;
 /// The part of them that the monitor leaves to the manager.
 const FILES_LEFT: u64 = 512;
 /// Messages that nobody has taken yet.
@@ -88,10 +87,18 @@ impl Monitor {
         let records = sink.is_some();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (root, ours) = (root.to_owned(), Arc::clone(&shared));
-        let files = files_max();
         let work = move || {
-            let collector = Collector::open(&root, files);
-            Worker::new(collector, sink, ours).run(&views);
+            let mut worker = Worker {
+                clock: Clock::start(),
+                collector: Collector::open(&root, files_max()),
+                sink,
+                shared: ours,
+                before: None,
+                told: BTreeMap::new(),
+                processes: BTreeMap::new(),
+                least: 0,
+            };
+            worker.run(&views);
         };
         let thread = std::thread::Builder::new().name("monitor".to_owned()).spawn(work)?;
         Ok(Monitor {
@@ -182,13 +189,9 @@ fn say(shared: &Mutex<Shared>, text: String) {
     }
 }
 
-/// How many files the monitor may have open, after the process was allowed as many as it may be.
+/// How many files the monitor may have open.
 fn files_max() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(FILES_WANTED).min(FILES_WANTED);
-    let now = limit.current.unwrap_or(FILES_WANTED);
-    let raised = Rlimit { current: Some(most), ..limit };
-    let now = if now < most && setrlimit(Resource::Nofile, raised).is_ok() { most } else { now };
+    let now = getrlimit(Resource::Nofile).current.map_or(FILES_MAX, |now| now.min(FILES_MAX));
     usize::try_from(now.saturating_sub(FILES_LEFT).max(now / 2)).unwrap_or(usize::MAX)
 }
 
@@ -211,23 +214,6 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(
-        collector: Collector,
-        sink: Option<Box<dyn Sink>>,
-        shared: Arc<Mutex<Shared>>,
-    ) -> Worker {
-        Worker {
-            clock: Clock::start(),
-            collector,
-            sink,
-            shared,
-            before: None,
-            told: BTreeMap::new(),
-            processes: BTreeMap::new(),
-            least: 0,
-        }
-    }
-
     fn run(&mut self, views: &Receiver<ManagerView>) {
         for view in views {
             self.round(view);

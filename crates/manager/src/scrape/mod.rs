@@ -24,7 +24,7 @@ use model::{GuestIdentity, Moment};
 use reactor::{Acceptor, Event, Lookup, PollSet, Reply, is_passing};
 use rustix::event::PollFlags;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -45,15 +45,9 @@ enum Listener {
 }
 
 #[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-#[derive(Debug)]
 struct Client {
     key: u64,
-    stream: Stream,
+    stream: UnixStream,
     heard: Vec<u8>,
     /// What is to be sent; the text is shared by all clients.
     out: Option<Reply>,
@@ -136,14 +130,10 @@ impl ScrapeServer {
 
     /// Adds what it waits for.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        let listener = match &self.listener {
-            Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(socket) => socket.listener.as_fd(),
-        };
-        set.add(LISTENER, listener, self.acceptor.flags());
+        set.add(LISTENER, self.listener.as_fd(), self.acceptor.flags());
         for client in &self.clients {
             let flags = if client.out.is_some() { PollFlags::OUT } else { PollFlags::IN };
-            set.add(client.key, client.stream.fd(), flags);
+            set.add(client.key, client.stream.as_fd(), flags);
         }
     }
 
@@ -170,8 +160,8 @@ impl ScrapeServer {
     }
 
     fn accept(&mut self, now_ms: u64) {
-        let listener = &self.listener;
-        for stream in self.acceptor.turn(now_ms, || listener.accept()).streams {
+        let listener = self.listener.as_fd();
+        for stream in self.acceptor.turn(now_ms, || reactor::accept(listener)).streams {
             self.given += 1;
             let mut client = Client {
                 key: self.given,
@@ -210,34 +200,10 @@ impl Text {
 }
 
 impl Listener {
-    fn accept(&self) -> io::Result<Stream> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Tcp(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Stream::Tcp(stream))
-            }
-            Listener::Unix(socket) => {
-                let (stream, _) = socket.listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(stream))
-            }
-        }
-    }
-}
-
-impl Stream {
-    fn fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(socket) => socket.listener.as_fd(),
         }
     }
 }
@@ -274,11 +240,7 @@ impl Client {
 
     fn send(&mut self) -> Result<(), Done> {
         let Some(reply) = &mut self.out else { return Ok(()) };
-        let sent = match &mut self.stream {
-            Stream::Tcp(stream) => reply.send(stream),
-            Stream::Unix(stream) => reply.send(stream),
-        };
-        if matches!(sent, Ok(false)) { Ok(()) } else { Err(Done) }
+        if matches!(reply.send(&self.stream), Ok(false)) { Ok(()) } else { Err(Done) }
     }
 
     /// Its time is over: who has not asked is told so, once.
