@@ -1,12 +1,13 @@
-//! What owners want done. An owner decides and changes nothing but itself: it gives effects, and
-//! the loop carries them out in their order.
+//! What happens to owners, and what they want done. An owner decides and changes nothing but
+//! itself: it gives effects, and the loop carries them out in their order.
 
-use crate::control::{Answer, ClientId, Failure};
+use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer};
 use agent::TaskScan;
 use collect::ManagerView;
 use counters::Bytes;
-use hypervisor::{Found, Id};
+use hypervisor::{Event, Found, Id};
 use policy::arbiter::{Limits, Mode, Reserved};
+use reactor::PollFlags;
 use std::sync::Arc;
 
 /// The time, by the clock that decisions are made by and by the one that people read.
@@ -36,9 +37,98 @@ pub(crate) struct Attention {
     pub strained: bool,
 }
 
+/// What happens to the owner of the guests.
+#[derive(Debug)]
+pub(crate) enum GuestEvent {
+    /// By the hypervisors of this source.
+    Source(usize, Event),
+    /// A daemon's port is ready.
+    Port(Id, PollFlags),
+    /// Four times a second.
+    Tick,
+    /// Guests that have run are to be asked.
+    Ask,
+    /// A pass begins: what the host has of each guest is to be known.
+    PassBegins,
+    /// A pass has ended.
+    PassEnded,
+    /// The processes of guests that run are to be looked at.
+    LookAtProcesses,
+    /// The settings may give other limits than before.
+    Settings,
+    /// The operator has set something by hand.
+    Override(Id, Override),
+    /// A guest is to be watched closely, or no longer.
+    Attend(Id, Attention),
+    /// A guest's daemon is asked who runs in it.
+    AskScan(Id),
+    /// A guest's daemon is told what the guest has, and why.
+    Grant { guest: Id, keeps: Bytes, reason: String },
+    /// A guest's hypervisor is told to give it this much.
+    Target { guest: Id, size: Bytes },
+}
+
+/// What happens to the owner of the memory.
+#[derive(Debug)]
+pub(crate) enum MemoryEvent {
+    /// A pass over all guests.
+    Pass,
+    /// Guests may have other limits than before, or the host another size.
+    LimitsChanged,
+    /// A guest has started from scratch.
+    Rebooted(Id),
+    /// Memory is to be freed and held.
+    Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
+    /// A reservation is not wanted any more.
+    Unreserve(u64),
+}
+
+/// What happens to the owner of requests.
+#[derive(Debug)]
+pub(crate) enum RequestEvent {
+    /// A change of what a guest is entitled to.
+    Set { to: Return, peer: Peer, guest: String, change: Change },
+    /// Memory is to be freed and held.
+    Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
+    /// A reservation is not wanted any more.
+    Unreserve { to: Return, reservation: u64 },
+    /// There are too many reservations for this one.
+    Refused(u64),
+    /// What came of reservations.
+    Settled(Vec<Reserved>),
+    /// A client has left.
+    Left(ClientId),
+}
+
+/// What happens to the owner of scans.
+#[derive(Debug)]
+pub(crate) enum ScanEvent {
+    /// A client wants to know who runs in a guest.
+    Asked { to: Return, guest: String },
+    /// A daemon has answered, and this is what its process has used on the host.
+    Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
+    /// Once a second.
+    Second,
+}
+
+/// Where an answer goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Return {
+    /// The connection.
+    pub client: ClientId,
+    /// The client's own number of its request.
+    pub id: u64,
+}
+
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Effect {
+    /// Something for the owner of the guests.
+    Guests(GuestEvent),
+    /// Something for the owner of the memory.
+    Memory(MemoryEvent),
+    /// Something for the owner of requests.
+    Requests(RequestEvent),
     /// Its hypervisor is to give a guest this much.
     SetTarget { guest: Id, size: Bytes },
     /// Its hypervisor is asked what the guest has.
@@ -49,12 +139,8 @@ pub(crate) enum Effect {
     AskBlocks(Id),
     /// Whoever started the guest is asked for its daemon's port.
     Attach(Box<Found>),
-    /// Its daemon is asked who runs in it.
-    AskScan(Id),
     /// Its daemon has told who runs in it.
     Scanned(Id, Box<TaskScan>),
-    /// Its daemon is told what the guest has, and why; this answers its request, if one is open.
-    Grant { guest: Id, keeps: Bytes, reason: String },
     /// The keeper is to give the guest its maximum back: it has this much, or will have.
     Hold { guest: Id, size: Bytes },
     /// The keeper has nothing to give back to the guest.
@@ -72,29 +158,13 @@ pub(crate) enum Effect {
     /// The same, and an event in the journal.
     Complain(String),
     /// An answer to a client.
-    Answer { client: ClientId, id: u64, answer: Box<Result<Answer, Failure>> },
+    Answer { to: Return, answer: Box<Result<Answer, Failure>> },
     /// What the manager knows goes to the monitor.
     Record(Box<ManagerView>),
     /// The next pass is to come soon.
     Hurry,
     /// Nobody's answer is waited for any more: a pass that waits may begin.
     AllAnswered,
-    /// A guest has started from scratch.
-    Rebooted(Id),
-    /// A guest is to be watched closely, or no longer.
-    Attend(Id, Attention),
-    /// The operator has set something by hand.
-    Override(Id, Override),
-    /// What guests are entitled to has changed.
-    LimitsChanged,
-    /// Memory is to be freed for somebody, and held.
-    Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
-    /// A reservation is not wanted any more.
-    Unreserve(u64),
-    /// There are too many reservations for this one.
-    ReservationRefused(u64),
-    /// What came of reservations.
-    Reserved(Vec<Reserved>),
 }
 
 impl Effect {
@@ -106,10 +176,11 @@ impl Effect {
     ) -> Effect {
         Effect::Note { kind, text: text.into(), guest: guest.cloned() }
     }
+}
 
-    /// An answer to a client's request.
-    pub(crate) fn answer(client: ClientId, id: u64, answer: Result<Answer, Failure>) -> Effect {
-        Effect::Answer { client, id, answer: Box::new(answer) }
+impl Return {
+    pub(crate) fn answer(self, answer: Result<Answer, Failure>) -> Effect {
+        Effect::Answer { to: self, answer: Box::new(answer) }
     }
 }
 

@@ -9,8 +9,8 @@
 //!
 //! A guest that sleeps is asked only when a person wants to know.
 
-use crate::control::{Answer, ClientId, Failure, HostSide, Scanned, TaskRow};
-use crate::effect::{Effect, Now};
+use crate::control::{Answer, Failure, HostSide, Scanned, TaskRow};
+use crate::effect::{Effect, GuestEvent, Now, Return, ScanEvent};
 use crate::world::World;
 use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};
@@ -33,16 +33,6 @@ const CLIENTS_MAX: usize = 32;
 /// Nanoseconds in a tick of a guest's /proc.
 const TICK_NS: u64 = 10_000_000;
 
-/// What the owner of scans is told.
-pub(crate) enum ScanEvent {
-    /// A client wants to know who runs in a guest.
-    Asked { client: ClientId, id: u64, guest: String },
-    /// A daemon has answered, and this is what its process has used on the host.
-    Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
-    /// Once a second.
-    Second,
-}
-
 /// Questions that are open, and the last answers.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
@@ -55,7 +45,7 @@ pub(crate) struct Scans {
 #[derive(Debug)]
 struct Open {
     asked_ms: u64,
-    clients: Vec<(ClientId, u64)>,
+    clients: Vec<Return>,
 }
 
 impl Scans {
@@ -77,12 +67,10 @@ impl Scans {
 
     pub(crate) fn step(&mut self, world: &World<'_>, event: ScanEvent, now: Now) -> Vec<Effect> {
         match event {
-            ScanEvent::Asked { client, id, guest } => {
-                match self.asked(world, client, id, &guest, now) {
-                    Ok(effects) => effects,
-                    Err(failure) => vec![Effect::answer(client, id, Err(failure))],
-                }
-            }
+            ScanEvent::Asked { to, guest } => match self.asked(world, to, &guest, now) {
+                Ok(effects) => effects,
+                Err(failure) => vec![to.answer(Err(failure))],
+            },
             ScanEvent::Answered { guest, scan, host } => {
                 self.answered(world, guest, *scan, host, now)
             }
@@ -93,8 +81,7 @@ impl Scans {
     fn asked(
         &mut self,
         world: &World<'_>,
-        client: ClientId,
-        asked: u64,
+        to: Return,
         name: &str,
         now: Now,
     ) -> Result<Vec<Effect>, Failure> {
@@ -104,21 +91,21 @@ impl Scans {
             if open.clients.len() >= CLIENTS_MAX {
                 return Err(Failure::new("Too many wait for this guest's answer already"));
             }
-            open.clients.push((client, asked));
+            open.clients.push(to);
             return Ok(Vec::new());
         }
         if let Some((at_ms, last)) = self.last.get(&id)
             && now.ms < at_ms + APART_MS
         {
             let answer = Answer::Scan(Box::new(Scanned::clone(last)));
-            return Ok(vec![Effect::answer(client, asked, Ok(answer))]);
+            return Ok(vec![to.answer(Ok(answer))]);
         }
         if guest.daemon.link.agent().hello().is_none() {
             let failure = Failure::new(format!("No daemon in {name} speaks to this manager"));
             return Err(failure.help("start pinheadd in it; see pinheadd(8)"));
         }
-        self.open.insert(id, Open { asked_ms: now.ms, clients: vec![(client, asked)] });
-        Ok(vec![Effect::AskScan(id)])
+        self.open.insert(id, Open { asked_ms: now.ms, clients: vec![to] });
+        Ok(vec![Effect::Guests(GuestEvent::AskScan(id))])
     }
 
     /// A daemon has answered: so do we.
@@ -143,12 +130,9 @@ impl Scans {
             totals: scan.totals,
             tasks,
         });
-        let clients = self.open.remove(&id).map_or_else(Vec::new, |open| open.clients);
-        let answer = |(client, asked)| {
-            let answer = Answer::Scan(Box::new(Scanned::clone(&scanned)));
-            Effect::answer(client, asked, Ok(answer))
-        };
-        let effects = clients.into_iter().map(answer).collect();
+        let clients = self.open.remove(&id).into_iter().flat_map(|open| open.clients);
+        let answer = || Answer::Scan(Box::new(Scanned::clone(&scanned)));
+        let effects = clients.map(|to| to.answer(Ok(answer()))).collect();
         self.last.insert(id, (now.ms, scanned));
         effects
     }
@@ -163,9 +147,7 @@ impl Scans {
                 let text = format!("Its daemon has not answered for {PATIENCE_MS} ms");
                 let failure = Failure::new(text)
                     .help("it may be of another version, or be asked by another manager");
-                let refuse = |(client, asked): &(ClientId, u64)| {
-                    Effect::answer(*client, *asked, Err(failure.clone()))
-                };
+                let refuse = |to: &Return| to.answer(Err(failure.clone()));
                 effects.extend(open.clients.iter().map(refuse));
             }
             !is_late
@@ -179,7 +161,7 @@ impl Scans {
             let runs = guest.state == RunState::Running && !guest.is_asleep(now.ms);
             if is_due && runs && guest.daemon.link.agent().hello().is_some() {
                 self.open.insert(guest.id, Open { asked_ms: now.ms, clients: Vec::new() });
-                effects.push(Effect::AskScan(guest.id));
+                effects.push(Effect::Guests(GuestEvent::AskScan(guest.id)));
             }
         }
         effects

@@ -8,7 +8,7 @@
 
 use crate::config::Settings;
 use crate::control::Failure;
-use crate::effect::{Attention, Effect, Now, Override};
+use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use agent::{DaemonEvent, PoolGrants};
@@ -16,7 +16,7 @@ use counters::Bytes;
 use hypervisor::{Event, Found, Id, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
-use reactor::{PollFlags, PollSet};
+use reactor::PollSet;
 use std::collections::BTreeMap;
 use store::{Fate, kinds};
 use wire::Pressure;
@@ -31,36 +31,6 @@ pub(crate) struct Entitlement<'a> {
     pub settings: &'a Settings,
     /// Whether decisions are carried out.
     pub acts: bool,
-}
-
-/// What the owner of the guests is told.
-pub(crate) enum GuestEvent {
-    /// By the hypervisors of this source.
-    Source(usize, Event),
-    /// A daemon's port is ready.
-    Port(Id, PollFlags),
-    /// Four times a second.
-    Tick,
-    /// Guests that have run are to be asked.
-    Ask,
-    /// A pass begins: what the host has of each guest is to be known.
-    PassBegins,
-    /// A pass has ended.
-    PassEnded,
-    /// The processes of guests that run are to be looked at.
-    LookAtProcesses,
-    /// The settings may give other limits than before.
-    Settings,
-    /// The operator has set something by hand.
-    Override(Id, Override),
-    /// A guest is to be watched closely, or no longer.
-    Attend(Id, Attention),
-    /// A guest's daemon is asked who runs in it.
-    AskScan(Id),
-    /// A guest's daemon is told what the guest has, and why.
-    Grant { guest: Id, keeps: Bytes, reason: String },
-    /// A guest's hypervisor is told to give it this much.
-    Target { guest: Id, size: Bytes },
 }
 
 /// All guests.
@@ -168,13 +138,13 @@ impl Guests {
                 for guest in self.guests.values_mut() {
                     entitle(guest, by.settings, self.overrides.get(&guest.id));
                 }
-                return vec![Effect::LimitsChanged];
+                return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
             GuestEvent::Override(id, over) => {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 entitle(guest, by.settings, Some(&over));
-                return vec![Effect::LimitsChanged];
+                return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
             GuestEvent::Attend(id, Attention { moves: false, strained: false }) => {
                 self.attended.remove(&id);
@@ -338,7 +308,7 @@ impl Guests {
     fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
-        let mut effects = vec![Effect::Rebooted(id)];
+        let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id))];
         // It may say so a hundred times a second: the journal is for the others too.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));

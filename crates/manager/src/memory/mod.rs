@@ -15,7 +15,7 @@ pub(crate) use rules::value;
 pub(crate) use schedule::Schedule;
 
 use crate::config::Settings;
-use crate::effect::{Attention, Effect, Now};
+use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, RequestEvent};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::world::World;
@@ -27,20 +27,6 @@ use record::Record;
 use rules::{GuestContext, HostMetrics};
 use std::collections::BTreeMap;
 use store::{Policy, kinds};
-
-/// What the memory's owner is told.
-pub(crate) enum MemoryEvent {
-    /// A pass over all guests.
-    Pass,
-    /// Guests may have other limits than before, or the host another size.
-    LimitsChanged,
-    /// A guest has started from scratch.
-    Rebooted(Id),
-    /// Memory is to be freed and held.
-    Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
-    /// A reservation is not wanted any more.
-    Unreserve(u64),
-}
 
 /// The policy that acts, its shadow, and what was decided about each guest.
 pub(crate) struct Memory {
@@ -106,7 +92,7 @@ impl Memory {
                 let arbiter = &mut self.engine.arbiter;
                 match arbiter.reserve(reservation, size, deadline_ms, held_ms) {
                     true => vec![Effect::Hurry],
-                    false => vec![Effect::ReservationRefused(reservation)],
+                    false => vec![Effect::Requests(RequestEvent::Refused(reservation))],
                 }
             }
             MemoryEvent::Unreserve(reservation) => {
@@ -152,7 +138,7 @@ impl Memory {
         self.remember(&pass, world, &mut effects);
         self.leave_to_others(world, now, &mut effects);
         if !pass.reserved.is_empty() {
-            effects.push(Effect::Reserved(pass.reserved));
+            effects.push(Effect::Requests(RequestEvent::Settled(pass.reserved)));
         }
         self.shadow_pass(host.as_ref(), samples, &contexts, world, now, &mut effects);
         effects
@@ -183,7 +169,7 @@ impl Memory {
                 effects.push(Effect::Hold { guest: id, size: size.min(guest.memory.actual) });
                 // Its daemon first, which would take the change for its kernel's doing.
                 let reason = decision.to_string();
-                effects.push(Effect::Grant { guest: id, keeps: size, reason });
+                effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
             }
             effects.extend(news(decision, guest));
@@ -206,7 +192,7 @@ impl Memory {
                 |(decision, _)| decision.to_string(),
             );
             let keeps = guest.memory.target.unwrap_or(guest.memory.actual);
-            effects.push(Effect::Grant { guest: guest.id, keeps, reason });
+            effects.push(Effect::Guests(GuestEvent::Grant { guest: guest.id, keeps, reason }));
         }
     }
 

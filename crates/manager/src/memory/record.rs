@@ -1,6 +1,6 @@
 //! What is kept of the decisions about a guest.
 
-use crate::effect::{Attention, Effect};
+use crate::effect::{Attention, Effect, GuestEvent};
 use hypervisor::Id;
 use policy::arbiter::{Decision, Inputs};
 use std::collections::VecDeque;
@@ -31,6 +31,6 @@ impl Record {
     /// Has the guest watched like this from now on, if that is news.
     pub(crate) fn attend(&mut self, guest: Id, attention: Attention) -> Option<Effect> {
         let before = std::mem::replace(&mut self.attention, attention);
-        (before != attention).then_some(Effect::Attend(guest, attention))
+        (before != attention).then_some(Effect::Guests(GuestEvent::Attend(guest, attention)))
     }
 }

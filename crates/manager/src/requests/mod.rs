@@ -3,7 +3,7 @@
 mod change;
 
 use crate::control::{Answer, Change, ClientId, Entitled, Failure, Peer, Reserved};
-use crate::effect::{Effect, Now};
+use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return};
 use crate::world::World;
 use change::{changed, in_words};
 use counters::Bytes;
@@ -14,31 +14,6 @@ use store::kinds;
 
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
-
-/// Where an answer goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Return {
-    /// The connection.
-    pub client: ClientId,
-    /// The client's own number of its request.
-    pub id: u64,
-}
-
-/// What the owner of requests is told.
-pub(crate) enum RequestEvent {
-    /// A change of what a guest is entitled to.
-    Set { to: Return, peer: Peer, guest: String, change: Change },
-    /// Memory is to be freed and held.
-    Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
-    /// A reservation is not wanted any more.
-    Unreserve { to: Return, reservation: u64 },
-    /// There are too many reservations for this one.
-    Refused(u64),
-    /// What came of reservations.
-    Settled(Vec<arbiter::Reserved>),
-    /// A client has left.
-    Left(ClientId),
-}
 
 /// A reservation whose client waits.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +51,7 @@ impl Requests {
                 }
             }
             RequestEvent::Unreserve { to, reservation } => {
-                let mut effects = vec![Effect::Unreserve(reservation)];
+                let mut effects = vec![Effect::Memory(MemoryEvent::Unreserve(reservation))];
                 if let Some(waiting) = self.waiting.remove(&reservation) {
                     let failure = Failure::new("The reservation was let go by another client");
                     effects.push(waiting.to.answer(Err(failure)));
@@ -102,7 +77,7 @@ impl Requests {
         self.waiting.retain(|reservation, waiting| {
             let is_there = waiting.to.client != client;
             if !is_there {
-                effects.push(Effect::Unreserve(*reservation));
+                effects.push(Effect::Memory(MemoryEvent::Unreserve(*reservation)));
             }
             is_there
         });
@@ -130,12 +105,12 @@ impl Requests {
         let reservation = self.reservations;
         self.waiting.insert(reservation, waiting);
         let deadline_ms = now.ms.saturating_add(timeout_ms);
-        Ok(Effect::Reserve {
+        Ok(Effect::Memory(MemoryEvent::Reserve {
             reservation,
             size: Bytes::mib(waiting.mib),
             deadline_ms,
             held_ms: deadline_ms.saturating_add(waiting.hold_ms),
-        })
+        }))
     }
 
     /// Tells what came of a reservation.
@@ -159,12 +134,6 @@ impl Requests {
     }
 }
 
-impl Return {
-    fn answer(self, answer: Result<Answer, Failure>) -> Effect {
-        Effect::answer(self.client, self.id, answer)
-    }
-}
-
 /// Changes what a guest is entitled to, and tells what that is from now on.
 fn set(
     world: &World<'_>,
@@ -180,7 +149,7 @@ fn set(
     let by = format!("user {}, process {}", peer.uid, peer.pid);
     let text = format!("the operator ({by}) set {}", in_words(change));
     let effects = vec![
-        Effect::Override(guest.id, over),
+        Effect::Guests(GuestEvent::Override(guest.id, over)),
         Effect::note("set", text, Some(guest.who())),
         Effect::Hurry,
     ];

@@ -20,17 +20,17 @@ use crate::attach::Attachments;
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
 use crate::control::{Answer, Ask, Asked, Failure, JournalRow, Server, Status};
-use crate::effect::{Effect, Now};
-use crate::guests::{Entitlement, GuestEvent, Guests};
+use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return, ScanEvent};
+use crate::guests::{Entitlement, Guests};
 use crate::journal::JournalWriter;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::{HostMeter, MachineReader};
-use crate::memory::{Memory, MemoryEvent, Schedule};
+use crate::memory::{Memory, Schedule};
 use crate::monitor::Monitor;
 use crate::recorder::{self, Recorder};
-use crate::requests::{RequestEvent, Requests, Return};
-use crate::scan::{ScanEvent, Scans};
+use crate::requests::Requests;
+use crate::scan::Scans;
 use crate::scrape::ScrapeServer;
 use crate::sources::Sources;
 use crate::world::World;
@@ -239,7 +239,7 @@ impl Manager {
             },
             Ask::Reload => self.reload(now).map(Answer::Reload),
             Ask::Scan { guest } => {
-                return self.tell_scans(ScanEvent::Asked { client, id, guest }, now);
+                return self.tell_scans(ScanEvent::Asked { to, guest }, now);
             }
             Ask::Set { guest, change } => {
                 return self.tell_requests(RequestEvent::Set { to, peer, guest, change }, now);

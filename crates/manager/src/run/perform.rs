@@ -2,11 +2,8 @@
 //! clients, and what one owner has for another.
 
 use super::Manager;
-use crate::effect::{Effect, Now};
-use crate::guests::GuestEvent;
-use crate::memory::MemoryEvent;
-use crate::requests::RequestEvent;
-use crate::scan::{self, ScanEvent};
+use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
+use crate::scan;
 use hypervisor::{Hypervisor, Id};
 
 impl Manager {
@@ -17,6 +14,9 @@ impl Manager {
 
     fn carry_out(&mut self, effect: Effect, now: Now) {
         match effect {
+            Effect::Guests(event) => self.tell_guests(event, now),
+            Effect::Memory(event) => self.tell_memory(event, now),
+            Effect::Requests(event) => self.tell_requests(event, now),
             Effect::SetTarget { guest, size } => {
                 self.tell_guests(GuestEvent::Target { guest, size }, now);
                 self.ask_source(guest, |source| source.set_target(guest, size, now.ms));
@@ -33,14 +33,10 @@ impl Manager {
             }
             Effect::AskBlocks(id) => self.ask_source(id, |source| source.ask_blocks(id, now.ms)),
             Effect::Attach(found) => self.devices.attachments.attach(&found),
-            Effect::AskScan(id) => self.tell_guests(GuestEvent::AskScan(id), now),
             Effect::Scanned(id, scan) => {
                 let Some(guest) = self.guests.get(id) else { return };
                 let host = scan::host_side(guest.found.process, &guest.found.vcpu_tids);
                 self.tell_scans(ScanEvent::Answered { guest: id, scan, host }, now);
-            }
-            Effect::Grant { guest, keeps, reason } => {
-                self.tell_guests(GuestEvent::Grant { guest, keeps, reason }, now);
             }
             Effect::Hold { guest, size } => {
                 if let Some(guest) = self.guests.get(guest) {
@@ -61,8 +57,8 @@ impl Manager {
                 self.devices.journal.note("trouble", text.clone(), None, now);
                 self.said.push(text);
             }
-            Effect::Answer { client, id, answer } => {
-                self.devices.control.answer(client, id, &answer, now.ms);
+            Effect::Answer { to, answer } => {
+                self.devices.control.answer(to.client, to.id, &answer, now.ms);
             }
             Effect::Record(view) => {
                 if let Some(monitor) = &mut self.devices.monitor {
@@ -71,17 +67,6 @@ impl Manager {
             }
             Effect::Hurry => self.schedule.hurry(now.ms),
             Effect::AllAnswered => self.schedule.all_answered(now.ms),
-            Effect::Rebooted(id) => self.tell_memory(MemoryEvent::Rebooted(id), now),
-            Effect::Attend(id, how) => self.tell_guests(GuestEvent::Attend(id, how), now),
-            Effect::Override(id, over) => self.tell_guests(GuestEvent::Override(id, over), now),
-            Effect::LimitsChanged => self.tell_memory(MemoryEvent::LimitsChanged, now),
-            Effect::Reserve { reservation, size, deadline_ms, held_ms } => {
-                let reserve = MemoryEvent::Reserve { reservation, size, deadline_ms, held_ms };
-                self.tell_memory(reserve, now);
-            }
-            Effect::Unreserve(id) => self.tell_memory(MemoryEvent::Unreserve(id), now),
-            Effect::ReservationRefused(id) => self.tell_requests(RequestEvent::Refused(id), now),
-            Effect::Reserved(all) => self.tell_requests(RequestEvent::Settled(all), now),
         }
     }
 
