@@ -57,32 +57,15 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let later = phase::WIPES[1..].iter().filter_map(|wipe| against_free(outcome, LIMITED, wipe));
     let later = later.reduce(f64::max);
     let first = against_free(outcome, LIMITED, phase::WIPES[0]);
-    let of = |case, phase, measure| outcome.median(case, phase, measure);
+    let at_most = |promise: &str, case, phase, measure, bound| {
+        Finding::at_most(promise, outcome.median(case, phase, measure), bound, "")
+    };
+    let shared = "memory a guest, shared";
     vec![
-        Finding::at_most(
-            "all answer, s (<= 30)",
-            of(SHARED, phase::START, "all answer after"),
-            30.0,
-            "",
-        ),
-        Finding::at_most(
-            "memory a guest once shared, MiB (<= 35)",
-            of(SHARED, phase::AFTER, "memory a guest, shared"),
-            35.0,
-            "",
-        ),
-        Finding::at_most(
-            "memory a guest when squeezed, MiB (<= 18)",
-            of(SQUEEZED, phase::AFTER, "memory a guest, shared"),
-            18.0,
-            "",
-        ),
-        Finding::at_most(
-            "idle CPU a guest, % of a core (<= 0.2)",
-            of(SHARED, phase::IDLE, "CPU a guest"),
-            0.2,
-            "",
-        ),
+        at_most("all answer, s (<= 30)", SHARED, phase::START, "all answer after", 30.0),
+        at_most("memory a guest once shared, MiB (<= 35)", SHARED, phase::AFTER, shared, 35.0),
+        at_most("memory a guest when squeezed, MiB (<= 18)", SQUEEZED, phase::AFTER, shared, 18.0),
+        at_most("idle CPU a guest, % of a core (<= 0.2)", SHARED, phase::IDLE, "CPU a guest", 0.2),
         Finding::at_most(
             "first wipe in a quarter of the memory, against no limit (<= 1.5x)",
             first,
