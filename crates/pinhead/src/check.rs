@@ -155,6 +155,12 @@ pub fn render(checked: &Checked, color: bool) -> String {
     out
 }
 
+/// The errors among the findings, as compilers show them.
+pub fn errors(rules: RulesText, mut found: Vec<Diagnostic>) -> String {
+    found.retain(|d| d.severity == Severity::Error);
+    render(&Checked { rules, found }, false)
+}
+
 /// The findings of all files as one JSON object.
 pub fn to_json(all: &[Checked]) -> Value {
     let files: Vec<Value> = all

@@ -37,6 +37,11 @@ pub enum Error {
     /// An experiment, or a result of one.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// An engine that holds a fleet's metrics does not answer as it should.
+    #[error(transparent)]
+    Metrics(#[from] metrics::Error),
+    #[error(transparent)]
+    Report(#[from] reports::Error),
     /// A question about the past cannot be answered.
     #[error(transparent)]
     Why(#[from] why::Error),

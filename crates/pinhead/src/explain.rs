@@ -5,7 +5,7 @@ mod host_rules;
 use crate::args::{ExplainArgs, Format};
 use crate::rulesfile::{self, RulesText};
 use crate::up::rundir;
-use crate::{Error, escape, machine};
+use crate::{Error, check, escape, machine};
 use counters::{History, HostCounter, Pages};
 use farm::service;
 use plug::{CmmPool, Cpus, Pool};
@@ -37,15 +37,13 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     }
     let (file, mut found) = rules::parse(&rules.text);
     let trees = Trees::open(args)?;
-    let machine = machine::of(&trees.first()?)?;
+    let machine = machine::of(&trees.first())?;
     let (program, more) = rules::compile(&file, &machine);
     found.extend(more);
-    found.retain(|d| d.severity == rules::Severity::Error);
-    let Some(program) = program.filter(|_| found.is_empty()) else {
-        let checked = crate::check::Checked { rules, found };
-        return Err(Error::Message(crate::check::render(&checked, false)));
+    let Some(program) = program.filter(|_| !rules::has_errors(&found)) else {
+        return Err(Error::Message(check::errors(rules, found)));
     };
-    let (history, world, seen) = gather(&program, trees, args)?;
+    let (history, world, seen) = gather(&program, &trees, args.interval)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
     let verdicts = verdicts(&program, &history, world);
     Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
@@ -87,12 +85,43 @@ impl Trees {
         Ok(Trees::Series(series))
     }
 
-    fn first(&self) -> Result<Root, Error> {
-        Ok(match self {
+    /// The tree that says what the machine is.
+    fn first(&self) -> Root {
+        match self {
             Trees::Live(root) | Trees::Still(root) => root.clone(),
             Trees::Series(all) => Root::at(&all[0]),
             Trees::Guest { dir, .. } => Root::at(dir.0.join("0")),
-        })
+        }
+    }
+
+    /// The tree of a look, of so many; `None` if it is that of the look before.
+    fn next(&self, look: usize, looks: usize) -> Result<Option<Root>, Error> {
+        match self {
+            Trees::Live(_) | Trees::Still(_) => Ok(None),
+            Trees::Series(all) => Ok(Some(Root::at(&all[all.len() - looks + look]))),
+            Trees::Guest { .. } if look == 0 => Ok(None),
+            Trees::Guest { name, dir } => {
+                let dir = dir.0.join(look.to_string());
+                fetch(name, &dir)?;
+                Ok(Some(Root::at(dir)))
+            }
+        }
+    }
+
+    /// What is looked at, for people.
+    fn seen(&self, looks: usize, pause: Duration) -> String {
+        match self {
+            Trees::Live(_) => format!("this machine, {looks} looks {} ms apart", pause.as_millis()),
+            Trees::Still(root) => {
+                let root = root.path().display();
+                format!("{root}, one tree: nothing changes between two looks")
+            }
+            Trees::Series(all) => {
+                let newest = all.last().map(|dir| dir.display().to_string()).unwrap_or_default();
+                format!("{newest}, {looks} trees up to it")
+            }
+            Trees::Guest { name, .. } => format!("guest {}, {looks} looks", base::plain(name, 64)),
+        }
     }
 }
 
@@ -150,66 +179,36 @@ fn epoch_s() -> f64 {
 
 fn gather(
     program: &Program,
-    trees: Trees,
-    args: &ExplainArgs,
+    trees: &Trees,
+    interval_ms: Option<u64>,
 ) -> Result<(History, World, String), Error> {
     let mut history = History::new(program.counters.len(), program.intervals);
     let looks = program.intervals + 1;
-    let pause = Duration::from_millis(args.interval.unwrap_or(program.update * 1000));
-    let update = program.update as f64;
-    let (world, seen) = match trees {
-        Trees::Live(root) => {
-            let mut reader = Reader::open(&root, &program.counters)?;
-            for look in 0..looks {
-                if look > 0 {
-                    std::thread::sleep(pause);
-                }
-                reader.read(epoch_s(), history.advance())?;
-            }
-            (world(&root), format!("this machine, {looks} looks {} ms apart", pause.as_millis()))
+    if let Trees::Series(all) = trees
+        && all.len() < looks
+    {
+        return Err(Error::Message(format!(
+            "The rules look at {looks} snapshots, but there are only {}: 0 to {}",
+            all.len(),
+            all.len() - 1
+        )));
+    }
+    let pause = Duration::from_millis(interval_ms.unwrap_or(program.update * 1000));
+    let is_live = matches!(trees, Trees::Live(_) | Trees::Guest { .. });
+    let mut root = trees.first();
+    let mut reader = Reader::open(&root, &program.counters)?;
+    for look in 0..looks {
+        if is_live && look > 0 {
+            std::thread::sleep(pause);
         }
-        Trees::Still(root) => {
-            let mut reader = Reader::open(&root, &program.counters)?;
-            for look in 0..looks {
-                reader.read(look as f64 * update, history.advance())?;
-            }
-            let root_name = root.path().display().to_string();
-            (world(&root), format!("{root_name}, one tree: nothing changes between two looks"))
+        if let Some(next) = trees.next(look, looks)? {
+            root = next;
+            reader = Reader::open(&root, &program.counters)?;
         }
-        Trees::Series(all) => {
-            if all.len() < looks {
-                let message = format!(
-                    "The rules look at {looks} snapshots, but there are only {}: 0 to {}",
-                    all.len(),
-                    all.len() - 1
-                );
-                return Err(Error::Message(message));
-            }
-            let last = &all[all.len() - looks..];
-            for (look, dir) in last.iter().enumerate() {
-                let root = Root::at(dir);
-                Reader::open(&root, &program.counters)?
-                    .read(look as f64 * update, history.advance())?;
-            }
-            let newest = &last[looks - 1];
-            (world(&Root::at(newest)), format!("{}, {looks} trees up to it", newest.display()))
-        }
-        Trees::Guest { name, dir } => {
-            let mut newest = dir.0.join("0");
-            for look in 0..looks {
-                if look > 0 {
-                    std::thread::sleep(pause);
-                    newest = dir.0.join(look.to_string());
-                    fetch(&name, &newest)?;
-                }
-                Reader::open(&Root::at(&newest), &program.counters)?
-                    .read(epoch_s(), history.advance())?;
-            }
-            let name = base::plain(&name, 64);
-            (world(&Root::at(&newest)), format!("guest {name}, {looks} looks"))
-        }
-    };
-    Ok((history, world, seen))
+        let at_s = if is_live { epoch_s() } else { look as f64 * program.update as f64 };
+        reader.read(at_s, history.advance())?;
+    }
+    Ok((history, world(&root), trees.seen(looks, pause)))
 }
 
 fn world(root: &Root) -> World {

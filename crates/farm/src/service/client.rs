@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vm::{Deadline, Mark, read_before};
+use vm::{Deadline, Mark, OUTPUT_BYTES_MAX, Output, read_before};
 
 use super::FarmTable;
 use crate::Error;
@@ -48,31 +48,22 @@ pub fn ps(socket: &Path) -> Result<FarmTable, Error> {
     })
 }
 
-/// A command for a guest's shell.
-#[derive(Clone, Debug)]
-pub struct Exec<'a> {
-    /// Which guest.
-    pub guest: &'a str,
-    /// The line.
-    pub command: &'a str,
-    /// How much it may say.
-    pub output_max: u64,
-}
-
-/// Runs a command in a guest, hands on what it says as it comes, and gives its exit status.
+/// Runs a command in a guest, hands on what it says as it comes, at most so much, and gives its
+/// exit status.
 pub fn exec(
     socket: &Path,
-    exec: &Exec<'_>,
+    guest: &str,
+    command: &str,
+    output_max: u64,
     deadline: Deadline,
     output: &mut dyn Write,
 ) -> Result<i32, Error> {
-    let wrong = |reason| vm::Error::Ctl { command: exec.command.to_owned(), reason };
-    let question = json!({ "exec": exec.guest, "command": exec.command });
-    let (mut stream, _) = ask(socket, &question)?;
+    let wrong = |reason| vm::Error::Ctl { command: command.to_owned(), reason };
+    let (mut stream, _) = ask(socket, &json!({ "exec": guest, "command": command }))?;
     let mut mark = Mark::default();
     let mut chunk = [0; 16 * 1024];
     let mut said = 0;
-    let waiting_for = format_args!("the end of guest command {:?}", exec.command);
+    let waiting_for = format_args!("the end of guest command {command:?}");
     loop {
         let count = read_before(&mut stream, &mut chunk, deadline, "exec", &waiting_for)?;
         let fed = mark.feed(&chunk[..count]);
@@ -83,10 +74,17 @@ pub fn exec(
         match fed.end {
             Some(Some(code)) => return Ok(code),
             Some(None) => return Err(wrong("the guest's answer has no exit status").into()),
-            None if said > exec.output_max => return Err(wrong("it says too much").into()),
+            None if said > output_max => return Err(wrong("it says too much").into()),
             None => {}
         }
     }
+}
+
+/// Runs a command in a guest and gives what it said, and its exit status.
+pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Result<Output, Error> {
+    let mut said = Vec::new();
+    let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut said)?;
+    Ok(Output { code, text: String::from_utf8_lossy(&said).into_owned() })
 }
 
 /// A word for a shell, which takes it as it is.

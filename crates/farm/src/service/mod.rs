@@ -21,7 +21,7 @@ mod ready;
 mod shells;
 
 pub use captures::POOL;
-pub use client::{Exec, ask, exec, ps, quoted};
+pub use client::{ask, exec, ps, quoted, run};
 pub use protocol::{FarmTable, GuestRow};
 pub use ready::{ReadyState, ServedPort};
 

@@ -28,7 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use vm::{Deadline, Monitor, wait_for_exit};
+use vm::{Deadline, Monitor, Output, wait_for_exit};
 
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
@@ -36,8 +36,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const GONE: Duration = Duration::from_secs(3);
 /// A monitor answers at once; on a full machine it takes some.
 const ANSWER: Duration = Duration::from_secs(10);
-/// A command in a guest says no more than this.
-const OUTPUT_MAX: u64 = 1 << 20;
 
 /// Where the product is, and where its farms put their sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,11 +145,10 @@ impl Site {
     }
 
     fn run(&self, guest: &str, line: &str, limit: Duration) -> Result<ExecOutput, Error> {
-        let mut said = Vec::new();
-        let exec = service::Exec { guest, command: line, output_max: OUTPUT_MAX };
-        let code = service::exec(&self.socket, &exec, Deadline::after(limit), &mut said);
-        let code = code.map_err(|error| Error::Failed(base::chain(&error)))?;
-        Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
+        let deadline = Deadline::after(limit);
+        let output = service::run(&self.socket, guest, line, deadline);
+        let Output { code, text } = output.map_err(|e| Error::Failed(base::chain(&e)))?;
+        Ok(ExecOutput { code, text })
     }
 
     /// Reboots a guest from inside, and waits until it serves its page again. A command that is

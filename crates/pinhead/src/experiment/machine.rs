@@ -1,23 +1,21 @@
 //! What an experiment runs on, and of which sources it is.
 
+use crate::report::processor;
 use lab::outcome::Machine;
 use std::fs;
 use std::process::{Command, Stdio};
 
 /// The machine. What cannot be had is left empty.
 pub fn machine() -> Machine {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processor = value(&cpuinfo, "model name").unwrap_or_default();
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = value(&meminfo, "MemTotal").unwrap_or_default();
-    let kib: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let meminfo = fs::read("/proc/meminfo").unwrap_or_default();
+    let kib = procfs::parse::value_of(&meminfo, "MemTotal").unwrap_or(0);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = output(Command::new("qemu-system-x86_64").arg("--version"));
     let version = version.unwrap_or_default();
     let version = version.lines().next().unwrap_or_default().trim_start_matches("QEMU emulator ");
     let accel = vm::probe_kvm(images::Arch::X86_64);
     Machine {
-        processor,
+        processor: processor().unwrap_or_default(),
         cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
         memory_mib: kib / 1024,
         kernel: kernel.trim().to_owned(),
@@ -31,11 +29,6 @@ pub fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(program.parent()?).args(["describe", "--always", "--dirty", "--abbrev=12"]);
     output(&mut git)
-}
-
-fn value(text: &str, name: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 fn output(command: &mut Command) -> Option<String> {

@@ -7,9 +7,8 @@
 
 use super::Explained;
 use crate::args::ExplainArgs;
-use crate::check::{self, Checked};
 use crate::rulesfile::RulesText;
-use crate::{Error, manage};
+use crate::{Error, check, manage};
 use counters::HostCounter;
 use rules::host::{self, HostProgram};
 use rules::{Fault, MAX_HISTORY, Name};
@@ -126,8 +125,7 @@ pub fn explain_host(
 ) -> Result<Explained, Error> {
     let (program, found) = host::load(&rules.text);
     let Some(program) = program else {
-        let found = found.into_iter().filter(|d| d.severity == rules::Severity::Error).collect();
-        return Err(Error::Message(check::render(&Checked { rules, found }, false)));
+        return Err(Error::Message(check::errors(rules, found)));
     };
     let (file, _) = host::parse(&rules.text);
     let mut history = program.history();

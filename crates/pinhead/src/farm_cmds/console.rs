@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::{ConsoleArgs, LogsArgs, find, logs};
 use crate::Error;
-use farm::service::{self, Exec};
+use farm::service;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
@@ -31,9 +31,8 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     }
     let at = find::guest(&args.guest)?;
     let (stream, _) = service::ask(&at.socket, &json!({ "console": at.guest }))?;
-    let exec = Exec { guest: &at.guest, command: SHELL, output_max: 4096 };
-    let started = service::exec(&at.socket, &exec, Deadline::after(PATIENCE), &mut Vec::new());
-    if !matches!(started, Ok(0)) {
+    let started = service::run(&at.socket, &at.guest, SHELL, Deadline::after(PATIENCE));
+    if !started.is_ok_and(|output| output.code == 0) {
         eprintln!("{} starts no shell here; what its console says is shown", args.guest);
     }
     let stdin = std::io::stdin();

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::escape::Lines;
 use base::chain;
 use clap::Args;
-use farm::service::{self, Exec};
+use farm::service;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use vm::Deadline;
 /// A command in a guest that says more is not meant for a terminal, and hardly for a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
 /// What ends a command in the guest needs some time to be heard of.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// The exit status when the guest's command could not be run at all, as `docker exec` has it.
 const CANNOT: u8 = 125;
 
@@ -113,18 +113,19 @@ fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
     }
     let at = find::guest(&args.guest)?;
     let command = format!("timeout -s KILL {} {command}", args.timeout);
-    let exec = Exec { guest: &at.guest, command: &command, output_max: OUTPUT_MAX };
     let deadline = Deadline::after(Duration::from_secs(u64::from(args.timeout)) + GRACE);
-    let stdout = std::io::stdout().lock();
+    let run = |out: &mut dyn Write| {
+        service::exec(&at.socket, &at.guest, &command, OUTPUT_MAX, deadline, out)
+    };
+    let mut stdout = std::io::stdout().lock();
+    // The terminal, or whoever reads the pipe, may have gone at the end.
     if stdout.is_terminal() {
         let mut lines = Lines::new(stdout);
-        let code = service::exec(&at.socket, &exec, deadline, &mut lines)?;
-        // The terminal may have gone with its reader.
+        let code = run(&mut lines)?;
         let _ = lines.finish();
         return Ok(code);
     }
-    let mut stdout = stdout;
-    let code = service::exec(&at.socket, &exec, deadline, &mut stdout)?;
+    let code = run(&mut stdout)?;
     let _ = stdout.flush();
     Ok(code)
 }

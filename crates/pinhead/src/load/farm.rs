@@ -1,16 +1,13 @@
 //! The guests of a farm that runs, as targets and as places where jobs are done.
 
 use super::args::TargetArgs;
-use crate::{Error, farm_cmds};
+use crate::Error;
+use crate::farm_cmds::{self, GRACE};
 use ::load::{ExecError, ExecOutput, Target};
-use farm::service::{self, Exec, GuestRow};
+use farm::service::{self, GuestRow};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A job's lines and some words of its programs.
-const OUTPUT_MAX: u64 = 1 << 20;
-/// What ends a job in the guest needs some time to be heard of.
-const GRACE: Duration = Duration::from_secs(10);
+use vm::{Deadline, Output};
 
 /// A farm, with what it said of its guests.
 pub(super) struct Farm {
@@ -79,11 +76,9 @@ impl ::load::Exec for Farm {
         // The guest ends it by itself: nobody could from here.
         let seconds = timeout.as_secs().max(1);
         let command = format!("timeout -s KILL {seconds} sh -c {}", service::quoted(line));
-        let exec = Exec { guest, command: &command, output_max: OUTPUT_MAX };
-        let mut said = Vec::new();
-        let deadline = vm::Deadline::after(timeout + GRACE);
-        let code = service::exec(&self.socket, &exec, deadline, &mut said)?;
-        Ok(ExecOutput { code, text: String::from_utf8_lossy(&said).into_owned() })
+        let deadline = Deadline::after(timeout + GRACE);
+        let Output { code, text } = service::run(&self.socket, guest, &command, deadline)?;
+        Ok(ExecOutput { code, text })
     }
 }
 

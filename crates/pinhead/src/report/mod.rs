@@ -7,7 +7,8 @@
 
 mod source;
 
-pub use source::{Engine, Local, Recorded, Source, Wanted};
+pub(crate) use source::processor;
+pub use source::{Recorded, Wanted};
 
 use crate::Error;
 use base::duration::MINUTE_MS;
@@ -107,16 +108,17 @@ impl Zone for Place<'_> {
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
     // A wrong name is told before anything is opened.
-    reports::find(name).map_err(said)?;
+    reports::find(name)?;
     let now = why::now();
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
         _ => WIDTH,
     };
-    match &args.from_prometheus {
-        Some(url) => answer(&Engine::new(url, args.host.clone())?, args, &now, width),
-        None => answer(&Local::open(args.dir.as_ref(), args.host.clone())?, args, &now, width),
-    }
+    let recorded = |wanted: &Wanted| match &args.from_prometheus {
+        Some(url) => source::engine(url, args.host.clone(), wanted),
+        None => source::recordings(args.dir.as_deref(), args.host.clone(), wanted),
+    };
+    answer(&recorded, args, &now, width)
 }
 
 /// The reports that there are.
@@ -130,14 +132,14 @@ fn list() -> String {
     out
 }
 
-/// Answers from a source.
+/// Answers from what `source` has of the time that is asked for.
 pub fn answer(
-    source: &dyn Source,
+    source: &dyn Fn(&Wanted) -> Result<Recorded, Error>,
     args: &ReportArgs,
     now: &Now,
     width: usize,
 ) -> Result<String, Error> {
-    let definitions = reports::find(args.name.as_deref().unwrap_or_default()).map_err(said)?;
+    let definitions = reports::find(args.name.as_deref().unwrap_or_default())?;
     if let [first, second, ..] = definitions[..]
         && args.format != ReportFormat::Text
     {
@@ -149,8 +151,8 @@ pub fn answer(
         )));
     }
     let wanted = wanted(args, now, &definitions)?;
-    let recorded = source.recorded(&wanted)?;
-    let pattern = args.class.as_deref().map(Pattern::new).transpose().map_err(said)?;
+    let recorded = source(&wanted)?;
+    let pattern = args.class.as_deref().map(Pattern::new).transpose()?;
     let zone = Place(&now.zone);
     let options = Options {
         by: match args.by {
@@ -168,7 +170,7 @@ pub fn answer(
     };
     let mut printed = Vec::new();
     for definition in definitions {
-        let report = reports::build(definition, &recorded, &options).map_err(said)?;
+        let report = reports::build(definition, &recorded, &options)?;
         printed.push(match args.format {
             ReportFormat::Text => reports::text(&report, &zone, width),
             ReportFormat::Csv => reports::csv(&report, &zone),
@@ -179,10 +181,6 @@ pub fn answer(
     // The process is about to end: its memory goes faster all at once than piece by piece.
     std::mem::forget(recorded);
     Ok(printed.join("\n"))
-}
-
-fn said(error: reports::Error) -> Error {
-    Error::Message(error.to_string())
 }
 
 /// Which time is asked for, in which steps, and what is needed of it.

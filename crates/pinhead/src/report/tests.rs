@@ -20,21 +20,17 @@ fn now() -> Now {
 }
 
 /// A source that keeps nothing but a made-up day.
-struct Day;
-
-impl Source for Day {
-    fn recorded(&self, wanted: &Wanted) -> Result<Recorded, Error> {
-        let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
-        let mut day = testing::day(5, minutes);
-        day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
-        let mut host = HostData { name: day.name, ..HostData::default() };
-        day.intervals.into_iter().for_each(|one| host.add(one));
-        Ok(vec![host])
-    }
+fn made_up(wanted: &Wanted) -> Result<Recorded, Error> {
+    let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
+    let mut day = testing::day(5, minutes);
+    day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
+    let mut host = HostData { name: day.name, ..HostData::default() };
+    day.intervals.into_iter().for_each(|one| host.add(one));
+    Ok(vec![host])
 }
 
 fn printed(words: &str) -> Result<String, Error> {
-    answer(&Day, &args(words), &now(), 80)
+    answer(&made_up, &args(words), &now(), 80)
 }
 
 #[test]
@@ -116,7 +112,7 @@ fn what_was_recorded_is_told() {
         recorder.record(&Moment { at_ms, host, guests, ..Moment::default() });
     }
     recorder.close().expect("closed");
-    let local = Local::open(Some(&dir), Some("p390".into())).expect("recordings");
+    let local = |wanted: &Wanted| source::recordings(Some(&dir), Some("p390".into()), wanted);
     let args = args("GUEST1 --from 2026-11-21 --to 2026-11-22 --interval 5m");
     let text = answer(&local, &args, &now(), 80);
     let main = answer(&local, &self::args("MAIN --from 00:00 --to 00:10"), &now(), 80);

@@ -2,8 +2,7 @@
 
 use super::progress::{Progress, Step};
 use super::setup::find_daemon;
-use crate::check::{self, Checked};
-use crate::{Error, rulesfile};
+use crate::{Error, check, rulesfile};
 use farm::config::{Builtin, Class, Farm, Limits, Source};
 use farm::fleet::{Daemon, Floor, Seat};
 use farm::service::{Occupant, ServedPort};
@@ -11,7 +10,7 @@ use images::rootfs::Software;
 use images::{
     Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, web_files,
 };
-use rules::{Machine, Severity};
+use rules::Machine;
 use std::path::Path;
 use std::time::Duration;
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
@@ -247,10 +246,8 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     let rules = rulesfile::read(Path::new(name))?;
     let found = check::text(&rules.text, &Machine::default());
     if rules::has_errors(&found) {
-        let mut checked = Checked { rules, found };
-        checked.found.retain(|d| d.severity == Severity::Error);
-        let shown = check::render(&checked, false);
-        return Err(Error::Message(format!("The rules are refused\n{shown}")));
+        let errors = check::errors(rules, found);
+        return Err(Error::Message(format!("The rules are refused\n{errors}")));
     }
     Ok(rules.text)
 }
