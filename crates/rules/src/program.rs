@@ -4,6 +4,7 @@
 //! the file is compiled. A truth value is 1 or 0 on the same stack as the numbers;
 //! the compiler has made sure that neither is used as the other.
 
+use crate::ast::BinaryOp;
 use crate::diag::Span;
 use counters::{Counter, History};
 use std::fmt;
@@ -19,16 +20,8 @@ pub(crate) enum Op {
         slot: u16,
         age: u8,
     },
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Less,
-    Greater,
-    LessEqual,
-    GreaterEqual,
-    Equal,
-    NotEqual,
+    /// Arithmetic and comparisons; `&` and `|` are skips.
+    Binary(BinaryOp),
     Negate,
     Not,
     /// A number used as a rule: true when it is not 0.
@@ -224,7 +217,7 @@ impl Code {
                         stack[top - 1] = 1.0;
                     }
                 }
-                _ => {
+                Op::Binary(_) | Op::Min | Op::Max => {
                     top -= 1;
                     stack[top - 1] = binary(op, stack[top - 1], stack[top]).map_err(fault)?;
                 }
@@ -241,17 +234,17 @@ fn truth(value: bool) -> f64 {
 
 fn binary(op: Op, a: f64, b: f64) -> Result<f64, FaultKind> {
     let value = match op {
-        Op::Add => a + b,
-        Op::Subtract => a - b,
-        Op::Multiply => a * b,
-        Op::Divide if b == 0.0 => return Err(FaultKind::DivisionByZero),
-        Op::Divide => a / b,
-        Op::Less => truth(a < b),
-        Op::Greater => truth(a > b),
-        Op::LessEqual => truth(a <= b),
-        Op::GreaterEqual => truth(a >= b),
-        Op::Equal => truth(a == b),
-        Op::NotEqual => truth(a != b),
+        Op::Binary(BinaryOp::Add) => a + b,
+        Op::Binary(BinaryOp::Subtract) => a - b,
+        Op::Binary(BinaryOp::Multiply) => a * b,
+        Op::Binary(BinaryOp::Divide) if b == 0.0 => return Err(FaultKind::DivisionByZero),
+        Op::Binary(BinaryOp::Divide) => a / b,
+        Op::Binary(BinaryOp::Less) => truth(a < b),
+        Op::Binary(BinaryOp::Greater) => truth(a > b),
+        Op::Binary(BinaryOp::LessEqual) => truth(a <= b),
+        Op::Binary(BinaryOp::GreaterEqual) => truth(a >= b),
+        Op::Binary(BinaryOp::Equal) => truth(a == b),
+        Op::Binary(BinaryOp::NotEqual) => truth(a != b),
         Op::Min => a.min(b),
         Op::Max => a.max(b),
         // The other steps do not come here.

@@ -115,7 +115,7 @@ impl Compiler<'_> {
             ExprKind::Binary(op, x, y) => {
                 self.emit(out, x, Want::Number, shift);
                 self.emit(out, y, Want::Number, shift);
-                out.push(operation(*op), span);
+                out.push(Op::Binary(*op), span);
             }
             ExprKind::Call(function, x, n) => self.call(out, *function, x, *n, shift, span),
             ExprKind::Broken => {}
@@ -139,12 +139,12 @@ impl Compiler<'_> {
             Function::Delta | Function::Rate => {
                 self.emit(out, x, Want::Number, shift);
                 self.emit(out, x, Want::Number, shift.saturating_add(n));
-                out.push(Op::Subtract, span);
+                out.push(Op::Binary(BinaryOp::Subtract), span);
                 if function == Function::Rate {
                     self.load(out, &Counter::Time, shift, span);
                     self.load(out, &Counter::Time, shift.saturating_add(n), span);
-                    out.push(Op::Subtract, span);
-                    out.push(Op::Divide, span);
+                    out.push(Op::Binary(BinaryOp::Subtract), span);
+                    out.push(Op::Binary(BinaryOp::Divide), span);
                 }
             }
             Function::Min | Function::Max | Function::Avg => {
@@ -154,13 +154,13 @@ impl Compiler<'_> {
                     let fold = match function {
                         Function::Min => Op::Min,
                         Function::Max => Op::Max,
-                        _ => Op::Add,
+                        _ => Op::Binary(BinaryOp::Add),
                     };
                     out.push(fold, span);
                 }
                 if function == Function::Avg {
                     out.push(Op::Const(f64::from(n)), span);
-                    out.push(Op::Divide, span);
+                    out.push(Op::Binary(BinaryOp::Divide), span);
                 }
             }
             Function::Over => {
@@ -190,20 +190,4 @@ fn truth_as_number(expr: &Expr) -> Diagnostic {
     Diagnostic::error("type", expr.span, format!("{what} cannot be calculated with"))
         .label("true or false, but used as a number")
         .help("check the parentheses, also behind a unary `-` or `!`")
-}
-
-fn operation(op: BinaryOp) -> Op {
-    match op {
-        BinaryOp::Less => Op::Less,
-        BinaryOp::Greater => Op::Greater,
-        BinaryOp::LessEqual => Op::LessEqual,
-        BinaryOp::GreaterEqual => Op::GreaterEqual,
-        BinaryOp::Equal => Op::Equal,
-        BinaryOp::NotEqual => Op::NotEqual,
-        BinaryOp::Add => Op::Add,
-        BinaryOp::Subtract => Op::Subtract,
-        BinaryOp::Multiply => Op::Multiply,
-        // And and Or were turned into skips.
-        BinaryOp::Divide | BinaryOp::And | BinaryOp::Or => Op::Divide,
-    }
 }

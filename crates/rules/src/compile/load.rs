@@ -2,9 +2,9 @@
 
 use super::Compiler;
 use super::emit::Emitter;
-use crate::ast::Keyword;
+use crate::ast::{BinaryOp, Keyword};
 use crate::diag::{Diagnostic, Severity, Span};
-use crate::parse::{MAX_HISTORY, quoted};
+use crate::parse::{MAX_HISTORY, meant};
 use crate::program::Op;
 use base::nearest;
 use counters::{Counter, CpuField, retired};
@@ -21,17 +21,17 @@ impl Compiler<'_> {
             Keyword::FreeMem => {
                 self.load(out, &Counter::meminfo("MemFree"), shift, span);
                 out.push(Op::Const(1024.0), span);
-                out.push(Op::Divide, span);
+                out.push(Op::Binary(BinaryOp::Divide), span);
             }
             Keyword::Percent(field) => {
                 self.delta(out, &Counter::Cpu(field), shift, span);
                 self.delta(out, &Counter::Cpu(CpuField::TotalTicks), shift, span);
                 out.push(Op::OneIfZero, span);
-                out.push(Op::Divide, span);
+                out.push(Op::Binary(BinaryOp::Divide), span);
                 out.push(Op::Const(100.0), span);
                 self.load(out, &Counter::OnlineCpus, shift, span);
-                out.push(Op::Multiply, span);
-                out.push(Op::Multiply, span);
+                out.push(Op::Binary(BinaryOp::Multiply), span);
+                out.push(Op::Binary(BinaryOp::Multiply), span);
             }
             Keyword::SwapRate => self.rate(out, ["pswpin", "pswpout"], shift, span),
             Keyword::Apcr => self.rate(out, ["pgpgin", "pgpgout"], shift, span),
@@ -41,7 +41,7 @@ impl Compiler<'_> {
     fn delta(&mut self, out: &mut Emitter, counter: &Counter, shift: u8, span: Span) {
         self.load(out, counter, shift, span);
         self.load(out, counter, shift.saturating_add(1), span);
-        out.push(Op::Subtract, span);
+        out.push(Op::Binary(BinaryOp::Subtract), span);
     }
 
     /// The growth of two counters together, a second.
@@ -49,13 +49,13 @@ impl Compiler<'_> {
         let [first, second] = names.map(Counter::vmstat);
         self.load(out, &first, shift, span);
         self.load(out, &second, shift, span);
-        out.push(Op::Add, span);
+        out.push(Op::Binary(BinaryOp::Add), span);
         self.load(out, &first, shift.saturating_add(1), span);
-        out.push(Op::Subtract, span);
+        out.push(Op::Binary(BinaryOp::Subtract), span);
         self.load(out, &second, shift.saturating_add(1), span);
-        out.push(Op::Subtract, span);
+        out.push(Op::Binary(BinaryOp::Subtract), span);
         self.delta(out, &Counter::Time, shift, span);
-        out.push(Op::Divide, span);
+        out.push(Op::Binary(BinaryOp::Divide), span);
     }
 
     pub(super) fn load(&mut self, out: &mut Emitter, counter: &Counter, age: u8, span: Span) {
@@ -75,7 +75,7 @@ impl Compiler<'_> {
             for read in retired.reads {
                 self.load(out, &Counter::vmstat(read), age, span);
                 if std::mem::replace(&mut some, true) {
-                    out.push(Op::Add, span);
+                    out.push(Op::Binary(BinaryOp::Add), span);
                 }
             }
             if !some {
@@ -132,10 +132,7 @@ impl Compiler<'_> {
         }
         let near = nearest(name, known.iter().map(|n| &**n));
         let error = Diagnostic::error("unknown-counter", span, message);
-        let help = match near[..] {
-            [] => format!("`cat /proc/{file}` shows the names that it has"),
-            _ => format!("did you mean {}?", quoted(&near)),
-        };
+        let help = meant(&near, &format!("`cat /proc/{file}` shows the names that it has"));
         self.found.push(error.label("no such counter").help(help));
     }
 }

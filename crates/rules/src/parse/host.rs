@@ -1,6 +1,6 @@
 //! Names in a host's rules: the manager's counters, and functions of them.
 
-use super::{Parser, quoted};
+use super::{Parser, meant};
 use crate::ast::{Expr, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
 use base::nearest;
@@ -49,10 +49,7 @@ impl Parser<'_> {
         }
         let near = near(family, &name);
         let error = Diagnostic::error("unknown-counter", span, format!("There is no `{whole}`"));
-        let help = match near[..] {
-            [] => format!("{family}. has {}", all_of(family)),
-            _ => format!("did you mean {}?", quoted(&near)),
-        };
+        let help = meant(&near, &format!("{family}. has {}", all_of(family)));
         self.broken(error.label("no such counter").help(help))
     }
 
@@ -74,10 +71,7 @@ impl Parser<'_> {
         let variables = self.file.variables.iter().map(|v| v.name.as_str());
         let mut near = nearest(word, variables);
         near.extend(self::near("", word));
-        match near[..] {
-            [] => error.help("counters are written guest.NAME or host.NAME"),
-            _ => error.help(format!("did you mean {}?", quoted(&near))),
-        }
+        error.help(meant(&near, "counters are written guest.NAME or host.NAME"))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ast::{BinaryOp, Binding, Expr, ExprKind};
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Language, RuleFile, Text};
 
-pub(crate) use operands::quoted;
+pub(crate) use operands::{meant, quoted};
 
 /// The most intervals that a rule may look back.
 pub const MAX_HISTORY: u8 = 100;

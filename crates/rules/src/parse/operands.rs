@@ -78,11 +78,11 @@ impl Parser<'_> {
         let known = variables.chain(keywords).chain(others);
         let near = nearest(word, known);
         let error = error.label("neither a variable of this file nor a keyword");
-        match near[..] {
-            [] if word == "total_ticks" => error.help("it is cpustat.total_ticks"),
-            [] => error.help("counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME"),
-            _ => error.help(format!("did you mean {}?", quoted(&near))),
-        }
+        let otherwise = match word {
+            "total_ticks" => "it is cpustat.total_ticks",
+            _ => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
+        };
+        error.help(meant(&near, otherwise))
     }
 
     fn counter(&mut self, family: &str, start: usize) -> Expr {
@@ -114,13 +114,9 @@ impl Parser<'_> {
                 None => {
                     let near = nearest(&name, cpustat_names());
                     let message = format!("cpustat has no `{name}`");
-                    let mut error = Diagnostic::error("unknown-counter", span, message);
                     let all = cpustat_names().collect::<Vec<_>>().join(" ");
-                    error.help = Some(match near[..] {
-                        [] => format!("it has {all}"),
-                        _ => format!("did you mean {}?", quoted(&near)),
-                    });
-                    return self.broken(error);
+                    let error = Diagnostic::error("unknown-counter", span, message);
+                    return self.broken(error.help(meant(&near, &format!("it has {all}"))));
                 }
             },
         };
@@ -238,6 +234,14 @@ fn cpustat_names() -> impl Iterator<Item = &'static str> {
     ["onumcpus", "loadavg", "runnable_proc"]
         .into_iter()
         .chain(CpuField::ALL.iter().map(|f| f.name()))
+}
+
+/// What a wrong name may have meant, or else something that helps.
+pub(crate) fn meant(near: &[&str], otherwise: &str) -> String {
+    match near {
+        [] => otherwise.to_owned(),
+        _ => format!("did you mean {}?", quoted(near)),
+    }
 }
 
 pub(crate) fn quoted(names: &[&str]) -> String {
