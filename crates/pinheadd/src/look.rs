@@ -10,7 +10,7 @@ use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
 use base::chain;
 use counters::{History, PAGE_KIB, Pages};
-use plug::{CmmPool, CpuSet, Polarization, Pool, guest_balloon};
+use plug::{CmmPool, CpuSet, Polarization, Pool, balloon_deflates_on_oom};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, World};
 use procfs::{Reader, Root};
 use rules::{Fault, Program};
@@ -58,14 +58,13 @@ impl Guest {
         if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
             voice.info("The machine dispatches CPUs vertically: they are left alone");
         }
-        let balloon = guest_balloon(root);
         Ok(Guest {
             found: cpus.online()?,
             cpus,
             present,
             polarized,
             polarization,
-            total_shrinks: cmm.is_none() && balloon.is_some_and(|b| !b.deflate_on_oom),
+            total_shrinks: cmm.is_none() && balloon_deflates_on_oom(root) == Some(false),
             cmm,
             reader: Reader::open(root, &loaded.counters)?,
             history: History::new(loaded.counters.len(), loaded.program.intervals),

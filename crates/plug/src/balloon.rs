@@ -4,51 +4,28 @@ use procfs::Root;
 
 use crate::fsio;
 
-/// Bits of the balloon device's features, from the virtio specification.
-const STATISTICS: usize = 1;
+/// A bit of the balloon device's features, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;
-const FREE_PAGE_REPORTING: usize = 5;
 
 /// A guest has one balloon; more devices than this are not looked at.
 const MAX_DEVICES: usize = 64;
 
-/// A balloon that the guest's driver has taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Balloon {
-    /// The device's name below /sys/bus/virtio/devices.
-    pub device: String,
-    /// The guest may take pages back rather than kill, and its MemTotal stays as it
-    /// is while the balloon grows: as with a CMM pool.
-    pub deflate_on_oom: bool,
-    /// The host can ask for statistics.
-    pub statistics: bool,
-    /// The guest tells the host of free pages by itself.
-    pub free_page_reporting: bool,
-}
-
-/// The balloon of the guest below `root`: the first, should there be more. `None`
-/// if there is none, or its features cannot be read.
-pub fn guest_balloon(root: &Root) -> Option<Balloon> {
+/// Whether the guest below `root` may take pages back from its balloon rather than kill, and its
+/// MemTotal stays as it is while the balloon grows, as with a CMM pool. `None` if there is no
+/// balloon that the guest's driver has taken, or its features cannot be read; of several the
+/// first counts.
+pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
     let mut devices =
         fsio::entries(&root.join("sys/bus/virtio/drivers/virtio_balloon"), MAX_DEVICES);
     devices.sort_unstable();
     devices.iter().find_map(|path| {
-        let device = path.file_name()?.to_str()?.to_owned();
-        if !device.starts_with("virtio") {
+        if !path.file_name()?.to_str()?.starts_with("virtio") {
             return None;
         }
         // One character a bit, the lowest first.
         let bits = fsio::read(&path.join("features")).ok()?;
         let bits = bits.trim_ascii();
-        if bits.is_empty() || bits.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
-            return None;
-        }
-        let has = |bit: usize| bits.get(bit) == Some(&b'1');
-        Some(Balloon {
-            device,
-            deflate_on_oom: has(DEFLATE_ON_OOM),
-            statistics: has(STATISTICS),
-            free_page_reporting: has(FREE_PAGE_REPORTING),
-        })
+        let is_text = !bits.is_empty() && bits.iter().all(|bit| matches!(bit, b'0' | b'1'));
+        is_text.then(|| bits.get(DEFLATE_ON_OOM) == Some(&b'1'))
     })
 }

@@ -5,7 +5,6 @@
 //! The work is bounded, against those who can start processes or make cgroups in the
 //! guest decides how much there is to find.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use counters::Pages;
@@ -27,58 +26,8 @@ const MAX_GROUPS: usize = 1024;
 /// The processes that plug CPUs or move the pool, by the name that the kernel has.
 const MANAGERS: [&str; 2] = ["cpuplugd", "pinheadd"];
 
-/// One find.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Conflict {
-    /// A process may run on some of the CPUs only.
-    PinnedTask {
-        /// The process.
-        pid: u32,
-        /// Its name. Anybody may choose one.
-        name: String,
-        /// The CPUs.
-        cpus: CpuList,
-    },
-    /// Further processes are pinned.
-    MorePinnedTasks {
-        /// How many.
-        count: usize,
-    },
-    /// A cgroup has CPUs of its own.
-    Cpuset {
-        /// The group's directory, below the root.
-        group: PathBuf,
-        /// The CPUs, as they were set.
-        cpus: String,
-        /// Whether it is a group of the old hierarchy, which forgets CPUs.
-        is_v1: bool,
-    },
-    /// Further groups have.
-    MoreCpusets {
-        /// How many.
-        count: usize,
-    },
-    /// The kernel's CMM takes orders from another z/VM guest.
-    CmmSender {
-        /// The guest.
-        sender: String,
-    },
-    /// The CMM pool also holds pages on a timer.
-    CmmTimedPages {
-        /// How many.
-        pages: Pages,
-    },
-    /// Another daemon of this kind is running.
-    OtherManager {
-        /// The process.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
-}
-
-/// All that is found below `root`, for the process `own_pid`.
-pub fn conflicts(root: &Root, own_pid: u32) -> Vec<Conflict> {
+/// All that is found below `root`, for the process `own_pid`, in sentences.
+pub fn conflicts(root: &Root, own_pid: u32) -> Vec<String> {
     let mut found = Vec::new();
     processes(root, own_pid, &mut found);
     cpusets(root, &mut found);
@@ -93,7 +42,7 @@ struct Process {
     cpus: CpuList,
 }
 
-fn processes(root: &Root, own_pid: u32, found: &mut Vec<Conflict>) {
+fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     let cpus = Cpus::new(root);
     // Without knowing all CPUs nobody can be said to be kept from some.
     let all = cpus.present().unwrap_or_default();
@@ -107,16 +56,24 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<Conflict>) {
             continue;
         }
         if is_manager {
-            found.push(Conflict::OtherManager { pid, name });
+            found.push(format!(
+                "Process {pid} ({}) plugs CPUs or moves the pool already: stop one of the two.",
+                name.escape_debug()
+            ));
             continue;
         }
         pinned += 1;
         if pinned <= MAX_TOLD {
-            found.push(Conflict::PinnedTask { pid, name, cpus });
+            found.push(format!(
+                "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use others that are \
+                 plugged, and loses its pinning when the last of them goes. Start it without \
+                 taskset, or keep CPU_MIN above them.",
+                name.escape_debug()
+            ));
         }
     }
     if pinned > MAX_TOLD {
-        found.push(Conflict::MorePinnedTasks { count: pinned - MAX_TOLD });
+        found.push(format!("{} more processes are pinned to CPUs.", pinned - MAX_TOLD));
     }
 }
 
@@ -156,7 +113,7 @@ fn is_kernel_thread(root: &Root, pid: u32) -> bool {
     cmdline.is_ok_and(|cmdline| cmdline.is_empty())
 }
 
-fn cpusets(root: &Root, found: &mut Vec<Conflict>) {
+fn cpusets(root: &Root, found: &mut Vec<String>) {
     let mut told = Vec::new();
     let bases = [
         ("sys/fs/cgroup", false),
@@ -175,16 +132,33 @@ fn cpusets(root: &Root, found: &mut Vec<Conflict>) {
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };
             if of_root.as_ref() != Some(&cpus) {
-                let group = group.strip_prefix(root.path()).unwrap_or(&group).to_path_buf();
-                told.push(Conflict::Cpuset { group, cpus, is_v1 });
+                let group = group.strip_prefix(root.path()).unwrap_or(&group);
+                told.push(limited(group, &cpus, is_v1));
             }
         }
     }
     let more = told.len().saturating_sub(MAX_TOLD);
     found.extend(told.into_iter().take(MAX_TOLD));
     if more > 0 {
-        found.push(Conflict::MoreCpusets { count: more });
+        found.push(format!("{more} more cgroups are limited to CPUs."));
     }
+}
+
+/// A group that has CPUs of its own.
+fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
+    let group = group.display().to_string();
+    let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
+    let advice = match is_v1 {
+        true => {
+            "as a group of the old hierarchy it loses each of them that goes offline, for good. \
+             Use the unified hierarchy, or set it again after each change."
+        }
+        false => {
+            "it cannot use others that are plugged. Give it a weight (cpu.weight) or a limit \
+             (cpu.max) in place of CPUs."
+        }
+    };
+    format!("The cgroup /{group} is limited to CPUs {cpus}: {advice}")
 }
 
 /// The groups below `base`, the near ones first.
@@ -218,69 +192,28 @@ fn cpus_of(group: &Path) -> Option<String> {
 }
 
 /// The module names a sender even where none can be: only z/VM delivers messages.
-fn cmm_sender(root: &Root) -> Option<Conflict> {
+fn cmm_sender(root: &Root) -> Option<String> {
     let sender = fsio::read(&root.join("sys/module/cmm/parameters/sender")).ok()?;
     let sender = String::from_utf8_lossy(sender.trim_ascii()).into_owned();
     let system = fsio::read(&root.join("proc/sysinfo")).unwrap_or_default();
     let under_zvm = system.windows(4).any(|word| word == b"z/VM");
     let none = sender.is_empty() || sender == "(null)" || !under_zvm;
-    (!none).then_some(Conflict::CmmSender { sender })
+    (!none).then(|| {
+        format!(
+            "The kernel's CMM takes the pool's size from the z/VM guest {}: if VMRM manages this \
+             guest, switch off memory management here or there.",
+            sender.escape_debug()
+        )
+    })
 }
 
-fn cmm_timed_pages(root: &Root) -> Option<Conflict> {
+fn cmm_timed_pages(root: &Root) -> Option<String> {
     let pages = fsio::read_number(&root.join("proc/sys/vm/cmm_timed_pages")).ok()?;
-    (pages > 0).then_some(Conflict::CmmTimedPages { pages: Pages(pages) })
-}
-
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Conflict::PinnedTask { pid, name, cpus } => write!(
-                f,
-                "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use others that are \
-                 plugged, and loses its pinning when the last of them goes. Start it without \
-                 taskset, or keep CPU_MIN above them.",
-                name.escape_debug()
-            ),
-            Conflict::MorePinnedTasks { count } => {
-                write!(f, "{count} more processes are pinned to CPUs.")
-            }
-            Conflict::Cpuset { group, cpus, is_v1 } => {
-                let group = group.display().to_string();
-                let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
-                write!(f, "The cgroup /{group} is limited to CPUs {cpus}: ")?;
-                if *is_v1 {
-                    f.write_str(
-                        "as a group of the old hierarchy it loses each of them that goes \
-                         offline, for good. Use the unified hierarchy, or set it again after \
-                         each change.",
-                    )
-                } else {
-                    f.write_str(
-                        "it cannot use others that are plugged. Give it a weight (cpu.weight) \
-                         or a limit (cpu.max) in place of CPUs.",
-                    )
-                }
-            }
-            Conflict::MoreCpusets { count } => {
-                write!(f, "{count} more cgroups are limited to CPUs.")
-            }
-            Conflict::CmmSender { sender } => write!(
-                f,
-                "The kernel's CMM takes the pool's size from the z/VM guest {}: if VMRM manages \
-                 this guest, switch off memory management here or there.",
-                sender.escape_debug()
-            ),
-            Conflict::CmmTimedPages { pages } => write!(
-                f,
-                "CMM holds {pages} on a timer (cmm_timed_pages): somebody else fills the pool. \
-                 Find out who, and set it to 0."
-            ),
-            Conflict::OtherManager { pid, name } => write!(
-                f,
-                "Process {pid} ({}) plugs CPUs or moves the pool already: stop one of the two.",
-                name.escape_debug()
-            ),
-        }
-    }
+    (pages > 0).then(|| {
+        format!(
+            "CMM holds {} on a timer (cmm_timed_pages): somebody else fills the pool. Find out \
+             who, and set it to 0.",
+            Pages(pages)
+        )
+    })
 }

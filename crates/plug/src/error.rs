@@ -1,7 +1,7 @@
 //! What can go wrong while something is plugged.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use counters::Pages;
 
@@ -26,18 +26,4 @@ pub enum Error {
     LastCpu { cpu: u32 },
     #[error("A pool of {pages} was refused: {}", .why.escape_debug())]
     Refused { pages: Pages, why: String },
-}
-
-impl Error {
-    /// The file that the error is about.
-    pub fn path(&self) -> Option<&Path> {
-        match self {
-            Error::Read { path, .. }
-            | Error::Write { path, .. }
-            | Error::Malformed { path, .. }
-            | Error::BadRecord { path, .. }
-            | Error::ForeignRecord { path, .. } => Some(path),
-            Error::LastCpu { .. } | Error::Refused { .. } => None,
-        }
-    }
 }

@@ -21,8 +21,8 @@ mod fsio;
 mod pool;
 mod undo;
 
-pub use balloon::{Balloon, guest_balloon};
-pub use conflicts::{Conflict, conflicts};
+pub use balloon::balloon_deflates_on_oom;
+pub use conflicts::conflicts;
 pub use cpus::{Cpus, Polarization};
 pub use error::Error;
 pub use pool::{CmmPool, Pool};

@@ -185,15 +185,6 @@ fn clause(
     }
 }
 
-impl Decision {
-    /// Whether nothing is to be done: both groups hold, without a fault.
-    pub fn holds(&self) -> bool {
-        let cpu = self.cpu.is_none_or(|d| d.is_ok_and(|d| d.action == CpuAction::Hold));
-        let memory = self.memory.is_none_or(|d| d.is_ok_and(|d| d.target == d.current));
-        cpu && memory
-    }
-}
-
 impl fmt::Display for CpuDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.clause, self.bound) {

@@ -129,10 +129,6 @@ fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<
     }
 }
 
-fn a_second<F: Field>(over: &Over<F>, field: F) -> Option<f64> {
-    over.a_second(field)
-}
-
 fn value<F: Field>(over: &Over<F>, field: F) -> Option<f64> {
     over.get(field).map(|value| value as f64)
 }
@@ -160,17 +156,17 @@ impl Facts<'_> {
 
     /// A counter of the host, a second.
     pub(crate) fn h_s(&self, field: HostField) -> Option<f64> {
-        a_second(self.host, field)
+        self.host.a_second(field)
     }
 
     /// A counter of the guest, a second.
     pub(crate) fn g_s(&self, field: GuestField) -> Option<f64> {
-        a_second(self.guest, field)
+        self.guest.a_second(field)
     }
 
     /// A counter of the tier, a second.
     pub(crate) fn t_s(&self, field: TierField) -> Option<f64> {
-        a_second(self.tier, field)
+        self.tier.a_second(field)
     }
 
     /// Nanoseconds of the guest as a share of the time that is known of it, in hundredths.

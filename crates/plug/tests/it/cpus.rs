@@ -63,7 +63,8 @@ fn a_cpu_that_fails_does_not_stop_the_next() {
     assert_eq!(cpus.plug_one().unwrap(), Some(3));
     // Now only the broken one is left, and that is told.
     let error = cpus.plug_one().unwrap_err();
-    assert_eq!(error.path(), Some(&*kernel.path("sys/devices/system/cpu/cpu2/online")));
+    let path = kernel.path("sys/devices/system/cpu/cpu2/online");
+    assert!(error.to_string().ends_with(&path.display().to_string()), "{error}");
     kernel.write_cpu(1, "online", "on\n");
     kernel.write("sys/devices/system/cpu/online", "0-3\n");
     assert_eq!(cpus.unplug_one().unwrap(), Some(3));
@@ -110,9 +111,12 @@ fn what_cannot_be_restored_is_told_and_the_rest_is_done() {
     kernel.break_file("sys/devices/system/cpu/cpu4/online");
     // cpu9 has left the machine; cpu1 is to go and does not; cpu4 does not come.
     let errors = cpus.restore(&set(&[0, 3, 4, 9]));
-    let paths: Vec<_> = errors.iter().map(|e| e.path().unwrap().to_path_buf()).collect();
     let file = |cpu: u32| kernel.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
-    assert_eq!(paths, [file(4), file(9), file(1)]);
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    for (told, cpu) in told.iter().zip([4, 9, 1]) {
+        assert!(told.ends_with(&file(cpu).display().to_string()), "{told}");
+    }
+    assert_eq!(told.len(), 3);
     assert_eq!(kernel.read("sys/devices/system/cpu/cpu3/online"), "1\n");
     assert_eq!(kernel.read("sys/devices/system/cpu/cpu2/online"), "0\n");
     assert!(!file(9).exists(), "a write makes no file");

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fs;
 
 use counters::Pages;
-use plug::{CmmPool, Cpus, Error, Pool, UndoRecord, boot_id, guest_balloon};
+use plug::{CmmPool, Cpus, Error, Pool, UndoRecord, balloon_deflates_on_oom, boot_id};
 use procfs::testing::{BOOT_ID, FakeKernel};
 
 #[test]
@@ -46,19 +46,17 @@ fn a_pool_that_fails_says_so_and_recovers() {
 fn the_features_of_the_balloon_are_told_apart() {
     let kernel = FakeKernel::new(1, 1);
     let driver = "sys/bus/virtio/drivers/virtio_balloon";
-    assert_eq!(guest_balloon(&kernel.root()), None);
+    let deflates = || balloon_deflates_on_oom(&kernel.root());
+    assert_eq!(deflates(), None);
     kernel.write(&format!("{driver}/bind"), "");
-    assert_eq!(guest_balloon(&kernel.root()), None);
+    assert_eq!(deflates(), None);
     kernel.write(&format!("{driver}/virtio3/features"), "0010010000000000\n");
-    let balloon = guest_balloon(&kernel.root()).unwrap();
-    assert_eq!(balloon.device, "virtio3");
-    assert!(balloon.deflate_on_oom && balloon.free_page_reporting && !balloon.statistics);
+    assert_eq!(deflates(), Some(true));
     kernel.write(&format!("{driver}/virtio3/features"), "01\n");
-    let balloon = guest_balloon(&kernel.root()).unwrap();
-    assert!(balloon.statistics && !balloon.deflate_on_oom && !balloon.free_page_reporting);
+    assert_eq!(deflates(), Some(false));
     for bad in ["", "0010x\n"] {
         kernel.write(&format!("{driver}/virtio3/features"), bad);
-        assert_eq!(guest_balloon(&kernel.root()), None, "{bad:?}");
+        assert_eq!(deflates(), None, "{bad:?}");
     }
 }
 

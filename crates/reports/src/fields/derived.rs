@@ -98,11 +98,6 @@ impl Derived {
     pub fn heading(&self) -> String {
         self.title.replace('|', " ")
     }
-
-    /// Its name as a metric.
-    pub fn metric(&self) -> String {
-        format!("pinhead_{}_{}", self.scope.name(), self.id)
-    }
 }
 
 /// Defines derived fields: name, head, unit and digits; what it is made from; what it is; how
