@@ -38,15 +38,6 @@ fn assert_same(what: &str, documented: &BTreeSet<&str>, real: &BTreeSet<&str>) {
     assert!(missing.is_empty() && stale.is_empty(), "{what}: missing {missing:?}, stale {stale:?}");
 }
 
-/// What stands in quotes behind each of these beginnings.
-fn literals<'a>(text: &'a str, beginnings: &[&str]) -> Vec<&'a str> {
-    let places = |start: &&str| {
-        let parts = text.split(*start).skip(1);
-        parts.filter_map(|rest| rest.split('"').next()).collect::<Vec<_>>()
-    };
-    beginnings.iter().flat_map(places).collect()
-}
-
 #[test]
 fn every_diagnostics_code_is_in_the_manual_and_no_other() {
     let manual = read("docs/rules-language.md");
@@ -144,10 +135,9 @@ fn the_managers_unit_fits_the_manager() {
 fn the_page_of_the_daemon_has_its_options() {
     let source = read("crates/pinheadd/src/args.rs");
     let flags = source.split("const FLAGS").nth(1).and_then(|rest| rest.split("];").next());
-    let names: Vec<String> = literals(flags.expect("the table of options"), &["name: \""])
-        .into_iter()
-        .map(|name| format!("--{name}"))
-        .collect();
+    let flags = flags.expect("the table of options").split("flag(").skip(1);
+    let names: Vec<String> =
+        flags.filter_map(|flag| Some(format!("--{}", flag.split('"').nth(1)?))).collect();
     assert!(names.len() >= 10, "{names:?}");
     let real = names.iter().map(String::as_str).collect();
     let page = page("man/pinheadd.8");
