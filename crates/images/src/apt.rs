@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::FileContext;
-use crate::files::{create_dir, lock_file, remove_dir};
+use crate::files::{create_dir, entries, lock_file, remove_dir};
 use crate::tool::{last_part, run};
 use crate::{Arch, Error, sources};
 
@@ -118,10 +118,14 @@ impl Cache {
         let tree = scratch.join("tree");
         create_dir(&tree)?;
 
-        let update_stderr = apt.update()?;
+        // apt calls it a success when a mirror could not be reached, so what it said is kept for
+        // the message about the package that then cannot be found.
+        let mut update = apt.command("apt-get");
+        let update_stderr = run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr;
         let names = names(&apt, &update_stderr)?;
         apt.download(&names, &scratch, &update_stderr)?;
-        for deb in debs(&scratch)? {
+        let files = entries(&scratch)?.into_iter();
+        for deb in files.filter(|path| path.extension().is_some_and(|end| end == "deb")) {
             let mut unpack = Command::new("dpkg-deb");
             run(unpack.arg("-x").arg(deb).arg(&tree), "it belongs to dpkg; is this Debian?")?;
         }
@@ -196,13 +200,6 @@ impl Apt {
         command
     }
 
-    /// Refreshes the lists. apt calls it a success when a mirror could not be reached, so what it
-    /// said is kept for the message about the package that then cannot be found.
-    fn update(&self) -> Result<String, Error> {
-        let output = run(self.command("apt-get").args(["-qq", "update"]), NOT_DEBIAN)?;
-        Ok(output.stderr)
-    }
-
     /// The kernel behind the package that always names the newest one.
     fn real_kernel(&self, update_stderr: &str) -> Result<String, Error> {
         let meta = match self.arch {
@@ -271,18 +268,6 @@ fn dependency_on_image(description: &str) -> Option<String> {
         .filter_map(|dependency| dependency.split_ascii_whitespace().next())
         .find(|name| name.starts_with("linux-image-"))
         .map(str::to_owned)
-}
-
-fn debs(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let path = entry.file("read", directory)?.path();
-        if path.extension().is_some_and(|end| end == "deb") {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

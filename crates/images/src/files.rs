@@ -36,18 +36,24 @@ pub fn lock_file(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// What is in a directory, by name.
+pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(directory).file("read", directory)?;
+    let paths: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.file("read", directory)?;
+    paths.sort();
+    Ok(paths)
+}
+
 /// What is in a directory, the oldest first by this time of each.
 pub fn by_age(
     directory: &Path,
     time: fn(&Metadata) -> io::Result<SystemTime>,
 ) -> Result<Vec<(SystemTime, PathBuf)>, Error> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let path = entry.file("read", directory)?.path();
-        found.push((
-            fs::symlink_metadata(&path).and_then(|data| time(&data)).file("read", &path)?,
-            path,
-        ));
+    for path in entries(directory)? {
+        let time = fs::symlink_metadata(&path).and_then(|data| time(&data));
+        found.push((time.file("read", &path)?, path));
     }
     found.sort();
     Ok(found)

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::Error;
 use crate::error::FileContext;
+use crate::files::entries;
 use crate::tool::run;
 
 /// The modules of one kernel, by name.
@@ -88,11 +89,9 @@ impl Modules {
 }
 
 fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Error> {
-    for entry in fs::read_dir(directory).file("read", directory)? {
-        let entry = entry.file("read", directory)?;
-        let path = entry.path();
+    for path in entries(directory)? {
         // The kind of the entry itself: `build` and `source` may be links that lead anywhere.
-        if entry.file_type().file("read", &path)?.is_dir() {
+        if fs::symlink_metadata(&path).file("read", &path)?.is_dir() {
             collect(&path, files)?;
         } else if let Some(name) = module_name(&path) {
             files.insert(name, path);

@@ -3,17 +3,11 @@
 use qmp::{Failure, Reply, Ticket};
 use wire::{Grant, PoolRequest};
 
-/// A balloon command that QEMU has not answered yet.
-#[derive(Debug)]
-struct Pending {
-    ticket: Ticket,
-    grant: Grant,
-}
-
 /// What a guest's balloon was told, and is to be told.
 #[derive(Debug, Default)]
 pub(super) struct BalloonGrants {
-    pending: Option<Pending>,
+    /// A command that QEMU has not answered yet, and what is granted by it.
+    pending: Option<(Ticket, Grant)>,
     wanted: Option<PoolRequest>,
     granted_pages: u64,
 }
@@ -30,7 +24,7 @@ impl BalloonGrants {
 
     /// QEMU was told; the daemon is, when QEMU has answered.
     pub(super) fn begin(&mut self, ticket: Ticket, grant: Grant) {
-        self.pending = Some(Pending { ticket, grant });
+        self.pending = Some((ticket, grant));
     }
 
     /// QEMU could not be told: what the daemon is told instead.
@@ -44,7 +38,7 @@ impl BalloonGrants {
         ticket: Ticket,
         outcome: Result<Reply, Failure>,
     ) -> Option<(Grant, Option<PoolRequest>)> {
-        let Pending { grant, .. } = self.pending.take_if(|pending| pending.ticket == ticket)?;
+        let (_, grant) = self.pending.take_if(|(asked, _)| *asked == ticket)?;
         let grant = match outcome {
             Ok(_) => {
                 self.granted_pages = grant.pages;

@@ -15,11 +15,14 @@ use super::open::RunningGuest;
 use super::seat::{Daemon, Seat};
 use super::state::{State, Tally};
 use super::usage::CpuMeter;
-use super::watch::{BootSight, BootWatch};
+use super::watch::BootWatch;
 use crate::tiers::Tier;
 
 /// A kernel on a KVM that works has long said something by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;
+
+/// A guest that has not taken its name by then is not this guest, and must not stay.
+const NAMING_PATIENCE_MS: u64 = 60_000;
 
 /// A guest.
 #[derive(Debug)]
@@ -137,14 +140,6 @@ impl Member {
     /// Bytes and messages of its port that were of no use, and turns that it flooded.
     pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
         self.link.misbehaviour()
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        self.state == State::Waiting
-    }
-
-    pub(super) fn is_booting(&self) -> bool {
-        self.state == State::Booting
     }
 
     pub(super) fn start(&mut self, now_ms: u64) {
@@ -270,7 +265,10 @@ impl Member {
                 Incoming::Ready(_) => {
                     self.tell_state();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
-                    self.ask_whether_it_runs();
+                    if !self.is_named() {
+                        // It answers when it has read its state, and may have told so before.
+                        self.ask(Command::QueryStatus);
+                    }
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
                 Incoming::Event { name, .. } if name == "RESUME" => self.tell_name(),
@@ -322,17 +320,19 @@ impl Member {
     pub(super) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         // A clone's console has nothing to say.
-        let boots = self.is_booting() && self.seat.spec.restore.is_none();
+        let boots = self.state == State::Booting && self.seat.spec.restore.is_none();
         if boots && is_mute(self.seat.spec.accel, self.console.kept().len(), waited_ms) {
             return self.emulate(now_ms);
         }
         if boots {
             self.watch_boot(now_ms);
         }
-        self.expire_naming(waited_ms);
+        if waited_ms > NAMING_PATIENCE_MS && !self.is_named() {
+            self.refused("its daemon does not answer");
+        }
         self.connect(now_ms);
         let Some(running) = &mut self.running else { return };
-        running.refill(now_ms);
+        running.console_budget.refill(now_ms);
         let late = self.link.tick(now_ms);
         self.take_events(late);
         if let Some(cpu_percent) = self.cpu.tick(self.link.agent().is_settled(), now_ms) {
@@ -352,8 +352,7 @@ impl Member {
                 self.end(found.note);
             }
         }
-        let (said_bytes, run_ns) = (self.console.end(), self.cpu.run_ns());
-        if self.watch.is_hanging(BootSight { now_ms, said_bytes, run_ns })
+        if self.watch.is_hanging(now_ms, self.console.end(), self.cpu.run_ns())
             && let Some(running) = self.running.take()
         {
             self.disconnect();

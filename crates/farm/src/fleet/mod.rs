@@ -138,13 +138,6 @@ impl Fleet {
         }
     }
 
-    /// Kills a guest's QEMU, as a test of what its end does to the others.
-    pub fn kill(&mut self, guest: usize) {
-        if let Some(member) = self.members.get_mut(guest) {
-            member.kill();
-        }
-    }
-
     /// Waits for what comes next, at most until `until_ms`, and deals with it. Returns
     /// what of `others` is ready, and what happened to the guests.
     pub fn turn(
@@ -177,9 +170,9 @@ impl Fleet {
 
     fn start_waiting(&mut self, events: &mut Vec<Event>) {
         let now = self.clock.ms();
-        let booting = self.members.iter().filter(|m| m.is_booting()).count();
+        let booting = self.members.iter().filter(|m| m.state == State::Booting).count();
         let free = self.boots_max.saturating_sub(booting);
-        let waiting = self.members.iter_mut().filter(|m| m.is_waiting());
+        let waiting = self.members.iter_mut().filter(|m| m.state == State::Waiting);
         for member in waiting.take(free) {
             member.start(now);
         }

@@ -6,14 +6,11 @@
 //!   the control port is given away
 //! ```
 
-use qmp::{Command, Reply, Ticket};
+use qmp::{Reply, Ticket};
 
 use super::member::Member;
 use super::open::RunningGuest;
 use super::state::State;
-
-/// A guest that has not taken its name by then is not this guest, and must not stay.
-const PATIENCE_MS: u64 = 60_000;
 
 impl Member {
     pub(super) fn is_named(&self) -> bool {
@@ -48,13 +45,6 @@ impl Member {
                 true
             }
             _ => false,
-        }
-    }
-
-    /// A QEMU that reads a state answers when it is done, and may have told so before we listened.
-    pub(super) fn ask_whether_it_runs(&mut self) {
-        if !self.is_named() {
-            self.ask(Command::QueryStatus);
         }
     }
 
@@ -94,12 +84,5 @@ impl Member {
     pub(super) fn refused(&mut self, words: &str) {
         self.kill();
         self.end(format!("It does not take its name: {words}"));
-    }
-
-    /// Gives up a guest that does not answer.
-    pub(super) fn expire_naming(&mut self, waited_ms: u64) {
-        if waited_ms > PATIENCE_MS && !self.is_named() {
-            self.refused("its daemon does not answer");
-        }
     }
 }

@@ -22,7 +22,7 @@ const CONSOLE_READ: u64 = 256;
 pub(super) struct RunningGuest {
     pub(super) process: Process,
     pub(super) console: UnixStream,
-    console_budget: Budget,
+    pub(super) console_budget: Budget,
     pub(super) qmp: QmpLink,
     pub(super) ctl: Option<UnixStream>,
     /// Of this start alone.
@@ -70,9 +70,5 @@ impl RunningGuest {
             Err(error) if is_passing(&error) => Ok(&[]),
             Err(error) => Err(error),
         }
-    }
-
-    pub(super) fn refill(&mut self, now_ms: u64) {
-        self.console_budget.refill(now_ms);
     }
 }

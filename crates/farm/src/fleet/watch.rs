@@ -27,16 +27,6 @@ const RUN_NS: u64 = 120_000_000_000;
 /// How often a guest is started again. What hangs each time has a reason of its own.
 const RESTARTS_MAX: u32 = 2;
 
-/// How a guest that boots is seen.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BootSight {
-    pub(super) now_ms: u64,
-    /// What its console has said in all.
-    pub(super) said_bytes: u64,
-    /// What its virtual CPUs have run; missing is not known to burn.
-    pub(super) run_ns: Option<u64>,
-}
-
 /// The last sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LifeSign {
@@ -71,9 +61,9 @@ struct Inquest {
 }
 
 impl BootWatch {
-    /// Judges a guest that boots by its last sign of life.
-    pub(super) fn is_hanging(&mut self, sight: BootSight) -> bool {
-        let BootSight { now_ms, said_bytes, run_ns } = sight;
+    /// Judges a guest that boots by its last sign of life: what its console has said in all, and
+    /// what its virtual CPUs have run. What is not known is not a hang.
+    pub(super) fn is_hanging(&mut self, now_ms: u64, said_bytes: u64, run_ns: Option<u64>) -> bool {
         let Some(run_ns) = run_ns else {
             self.last = None;
             return false;
@@ -142,9 +132,7 @@ mod tests {
         let mut watch = BootWatch::default();
         (0..1000).find(|second| {
             let run_ns = Some((*second as f64 * cpus * SECOND_NS as f64) as u64);
-            let sight =
-                BootSight { now_ms: second * 1000, said_bytes: said_bytes(*second), run_ns };
-            watch.is_hanging(sight)
+            watch.is_hanging(second * 1000, said_bytes(*second), run_ns)
         })
     }
 
@@ -167,15 +155,11 @@ mod tests {
     fn what_is_not_known_is_not_a_hang() {
         let mut watch = BootWatch::default();
         for now_ms in [0, 1_000_000] {
-            let sight = BootSight { now_ms, said_bytes: 0, run_ns: None };
-            assert!(!watch.is_hanging(sight));
+            assert!(!watch.is_hanging(now_ms, 0, None));
         }
-        let sight = |now_ms, seconds: u64| BootSight {
-            now_ms,
-            said_bytes: 0,
-            run_ns: Some(seconds * SECOND_NS),
-        };
-        assert!(!watch.is_hanging(sight(1_000_000, 500)), "counted from here");
-        assert!(watch.is_hanging(sight(1_060_000, 620)));
+        let mut is_hanging =
+            |now_ms, seconds| watch.is_hanging(now_ms, 0, Some(seconds * SECOND_NS));
+        assert!(!is_hanging(1_000_000, 500), "counted from here");
+        assert!(is_hanging(1_060_000, 620));
     }
 }
