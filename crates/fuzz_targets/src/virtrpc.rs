@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use virtrpc::{
-    AffectLive, Call, Client, Decoder, Domain, Error, EventKind, Incoming, MESSAGE_BYTES_MAX,
-    Message,
+    Call, Client, Decoder, Domain, Error, EventKind, Incoming, MESSAGE_BYTES_MAX, Message,
 };
 
 use crate::input::Cut;
@@ -39,7 +38,6 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 
 fn converse(pieces: &[&[u8]]) {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
-    let live = AffectLive;
     let calls = [
         Call::AuthList,
         Call::AuthPolkit,
@@ -50,8 +48,8 @@ fn converse(pieces: &[&[u8]]) {
         Call::Info(domain()),
         Call::Control(domain()),
         Call::MemoryStats(domain()),
-        Call::SetMemory { domain: domain(), memory_kib: u64::MAX, live },
-        Call::SetStatsPeriod { domain: domain(), period_seconds: 1, live },
+        Call::SetMemory { domain: domain(), memory_kib: u64::MAX },
+        Call::SetStatsPeriod { domain: domain(), period_seconds: 1 },
         Call::Register(EventKind::Lifecycle),
     ];
     let mut client = Client::new();

@@ -1,8 +1,7 @@
 //! The calls that pinhead makes.
 
-use crate::Error;
 use crate::decoder::Header;
-use crate::reply::{self, Domain, Reply};
+use crate::reply::{Domain, STATS_MAX};
 use crate::xdr::Writer;
 
 /// libvirt's own protocol among those that its socket speaks.
@@ -14,6 +13,8 @@ pub(crate) const KIND_CALL: u32 = 0;
 
 /// Domains that run or are paused, and no others.
 const LIST_ACTIVE: u32 = 1;
+/// A change is to the running domain, and not to what it is started from next time.
+const AFFECT_LIVE: u32 = 1;
 
 /// Events that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +53,6 @@ impl EventKind {
     }
 }
 
-/// Says that a change is to the running domain and not to what it is started from next time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AffectLive;
-
-impl AffectLive {
-    const FLAG: u32 = 1;
-}
-
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
@@ -88,8 +81,6 @@ pub enum Call {
         domain: Domain,
         /// The size that the guest keeps.
         memory_kib: u64,
-        /// It is for the running domain.
-        live: AffectLive,
     },
     /// What is known of a domain's memory.
     MemoryStats(Domain),
@@ -99,47 +90,27 @@ pub enum Call {
         domain: Domain,
         /// 0 turns the reports off; each report wakes the guest.
         period_seconds: i32,
-        /// It is for the running domain.
-        live: AffectLive,
     },
     /// Have such events of all domains told.
     Register(EventKind),
 }
 
 impl Call {
-    /// The call's name in the protocol.
-    pub fn name(&self) -> &'static str {
+    /// The call's name and number in the protocol.
+    pub(crate) fn procedure(&self) -> (&'static str, i32) {
         match self {
-            Call::AuthList => "auth_list",
-            Call::AuthPolkit => "auth_polkit",
-            Call::Open { .. } => "connect_open",
-            Call::ListActive => "connect_list_all_domains",
-            Call::Xml(_) => "domain_get_xml_desc",
-            Call::State(_) => "domain_get_state",
-            Call::Info(_) => "domain_get_info",
-            Call::Control(_) => "domain_get_control_info",
-            Call::SetMemory { .. } => "domain_set_memory_flags",
-            Call::MemoryStats(_) => "domain_memory_stats",
-            Call::SetStatsPeriod { .. } => "domain_set_memory_stats_period",
-            Call::Register(_) => "connect_domain_event_callback_register_any",
-        }
-    }
-
-    /// The call's number in the protocol.
-    pub(crate) fn procedure(&self) -> i32 {
-        match self {
-            Call::Open { .. } => 1,
-            Call::Xml(_) => 14,
-            Call::Info(_) => 16,
-            Call::AuthList => 66,
-            Call::AuthPolkit => 70,
-            Call::MemoryStats(_) => 159,
-            Call::SetMemory { .. } => 204,
-            Call::State(_) => 212,
-            Call::Control(_) => 229,
-            Call::ListActive => 273,
-            Call::SetStatsPeriod { .. } => 308,
-            Call::Register(_) => 316,
+            Call::Open { .. } => ("connect_open", 1),
+            Call::Xml(_) => ("domain_get_xml_desc", 14),
+            Call::Info(_) => ("domain_get_info", 16),
+            Call::AuthList => ("auth_list", 66),
+            Call::AuthPolkit => ("auth_polkit", 70),
+            Call::MemoryStats(_) => ("domain_memory_stats", 159),
+            Call::SetMemory { .. } => ("domain_set_memory_flags", 204),
+            Call::State(_) => ("domain_get_state", 212),
+            Call::Control(_) => ("domain_get_control_info", 229),
+            Call::ListActive => ("connect_list_all_domains", 273),
+            Call::SetStatsPeriod { .. } => ("domain_set_memory_stats_period", 308),
+            Call::Register(_) => ("connect_domain_event_callback_register_any", 316),
         }
     }
 
@@ -148,7 +119,7 @@ impl Call {
         let header = Header {
             program: PROGRAM,
             version: VERSION,
-            procedure: self.procedure(),
+            procedure: self.procedure().1,
             kind: KIND_CALL,
             serial,
             status: 0,
@@ -176,20 +147,20 @@ impl Call {
                 writer.u32(NO_FLAGS);
             }
             Call::Info(domain) => domain.write(&mut writer),
-            Call::SetMemory { domain, memory_kib, live: AffectLive } => {
+            Call::SetMemory { domain, memory_kib } => {
                 domain.write(&mut writer);
                 writer.u64(*memory_kib);
-                writer.u32(AffectLive::FLAG);
+                writer.u32(AFFECT_LIVE);
             }
             Call::MemoryStats(domain) => {
                 domain.write(&mut writer);
-                writer.u32(u32::try_from(reply::STATS_MAX).unwrap_or(u32::MAX));
+                writer.u32(u32::try_from(STATS_MAX).unwrap_or(u32::MAX));
                 writer.u32(NO_FLAGS);
             }
-            Call::SetStatsPeriod { domain, period_seconds, live: AffectLive } => {
+            Call::SetStatsPeriod { domain, period_seconds } => {
                 domain.write(&mut writer);
                 writer.i32(*period_seconds);
-                writer.u32(AffectLive::FLAG);
+                writer.u32(AFFECT_LIVE);
             }
             Call::Register(kind) => {
                 writer.i32(kind.id());
@@ -197,23 +168,5 @@ impl Call {
             }
         }
         writer.bytes
-    }
-
-    /// Reads what the daemon returned for this call.
-    pub fn read_reply(&self, body: &[u8]) -> Result<Reply, Error> {
-        match self {
-            Call::AuthList => reply::auths(body),
-            Call::ListActive => reply::domains(body),
-            Call::Xml(_) => reply::xml(body),
-            Call::State(_) => reply::state(body),
-            Call::Info(_) => reply::info(body),
-            Call::Control(_) => reply::control(body),
-            Call::MemoryStats(_) => reply::memory_stats(body),
-            Call::Register(_) => reply::callback(body),
-            Call::AuthPolkit
-            | Call::Open { .. }
-            | Call::SetMemory { .. }
-            | Call::SetStatsPeriod { .. } => Ok(Reply::Done),
-        }
     }
 }

@@ -163,7 +163,7 @@ impl Client {
 
     fn close(&mut self, header: &Header) -> Result<(Ticket, Call), Error> {
         let position = self.open.iter().position(|(serial, call)| {
-            *serial == header.serial && call.procedure() == header.procedure
+            *serial == header.serial && call.procedure().1 == header.procedure
         });
         let (serial, call) = position
             .and_then(|index| self.open.remove(index))

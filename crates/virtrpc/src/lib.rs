@@ -26,7 +26,7 @@ mod event;
 mod reply;
 mod xdr;
 
-pub use call::{AffectLive, Call, EventKind};
+pub use call::{Call, EventKind};
 pub use client::{Client, Incoming, PENDING_MAX, Ticket};
 pub use decoder::{Decoder, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, PROTOCOL_BYTES_MAX};
 pub use error::Error;

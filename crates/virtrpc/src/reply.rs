@@ -1,6 +1,7 @@
 //! What the daemon answers.
 
 use crate::Error;
+use crate::call::Call;
 use crate::xdr::{Reader, Writer};
 
 /// The longest list of domains: as many as the largest hosts are said to run.
@@ -119,80 +120,58 @@ pub enum Reply {
     Callback(i32),
 }
 
-pub(crate) fn auths(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "auth_list");
-    let list = items(&mut reader, AUTHS_MAX, |reader| {
-        Ok(match reader.u32("types")? {
-            0 => Auth::None,
-            1 => Auth::Sasl,
-            2 => Auth::Polkit,
-            other => Auth::Other(other),
-        })
-    })?;
-    reader.end()?;
-    Ok(Reply::Auths(list))
-}
-
-pub(crate) fn domains(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "connect_list_all_domains");
-    let list = items(&mut reader, DOMAINS_MAX, Domain::read)?;
-    // How many there are, once more.
-    reader.u32("ret")?;
-    reader.end()?;
-    Ok(Reply::Domains(list))
-}
-
-pub(crate) fn xml(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "domain_get_xml_desc");
-    let text = reader.text("xml", TEXT_BYTES_MAX)?.to_owned();
-    reader.end()?;
-    Ok(Reply::Xml(text))
-}
-
-pub(crate) fn info(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "domain_get_info");
-    let state = reader.u32("state")?;
-    let info = Info {
-        state: u8::try_from(state).map_err(|_| reader.wrong("state"))?,
-        max_memory_kib: reader.u64("maxMem")?,
-        memory_kib: reader.u64("memory")?,
-    };
-    reader.u32("nrVirtCpu")?;
-    reader.u64("cpuTime")?;
-    reader.end()?;
-    Ok(Reply::Info(info))
-}
-
-pub(crate) fn state(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "domain_get_state");
-    let reply = Reply::State { state: reader.i32("state")?, reason: reader.i32("reason")? };
-    reader.end()?;
-    Ok(reply)
-}
-
-pub(crate) fn control(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "domain_get_control_info");
-    let state = reader.u32("state")?;
-    reader.u32("details")?;
-    let control = Control { state, state_ms: reader.u64("stateTime")? };
-    reader.end()?;
-    Ok(Reply::Control(control))
-}
-
-pub(crate) fn memory_stats(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "domain_memory_stats");
-    let list = items(&mut reader, STATS_MAX, |reader| {
-        Ok(MemoryStat { tag: reader.i32("tag")?, value: reader.u64("val")? })
-    })?;
-    reader.end()?;
-    Ok(Reply::MemoryStats(list))
-}
-
-pub(crate) fn callback(body: &[u8]) -> Result<Reply, Error> {
-    let mut reader = Reader::new(body, "connect_domain_event_callback_register_any");
-    let id = reader.i32("callbackID")?;
-    reader.end()?;
-    Ok(Reply::Callback(id))
+impl Call {
+    /// Reads what the daemon returned for this call.
+    pub fn read_reply(&self, body: &[u8]) -> Result<Reply, Error> {
+        let mut reader = Reader::new(body, self.procedure().0);
+        let reply = match self {
+            Call::AuthList => Reply::Auths(items(&mut reader, AUTHS_MAX, |reader| {
+                Ok(match reader.u32("types")? {
+                    0 => Auth::None,
+                    1 => Auth::Sasl,
+                    2 => Auth::Polkit,
+                    other => Auth::Other(other),
+                })
+            })?),
+            Call::ListActive => {
+                let list = items(&mut reader, DOMAINS_MAX, Domain::read)?;
+                // How many there are, once more.
+                reader.u32("ret")?;
+                Reply::Domains(list)
+            }
+            Call::Xml(_) => Reply::Xml(reader.text("xml", TEXT_BYTES_MAX)?.to_owned()),
+            Call::State(_) => {
+                Reply::State { state: reader.i32("state")?, reason: reader.i32("reason")? }
+            }
+            Call::Info(_) => {
+                let state = reader.u32("state")?;
+                let info = Info {
+                    state: u8::try_from(state).map_err(|_| reader.wrong("state"))?,
+                    max_memory_kib: reader.u64("maxMem")?,
+                    memory_kib: reader.u64("memory")?,
+                };
+                reader.u32("nrVirtCpu")?;
+                reader.u64("cpuTime")?;
+                Reply::Info(info)
+            }
+            Call::Control(_) => {
+                let state = reader.u32("state")?;
+                reader.u32("details")?;
+                Reply::Control(Control { state, state_ms: reader.u64("stateTime")? })
+            }
+            Call::MemoryStats(_) => Reply::MemoryStats(items(&mut reader, STATS_MAX, |reader| {
+                Ok(MemoryStat { tag: reader.i32("tag")?, value: reader.u64("val")? })
+            })?),
+            Call::Register(_) => Reply::Callback(reader.i32("callbackID")?),
+            // Whatever follows is of no use.
+            Call::AuthPolkit
+            | Call::Open { .. }
+            | Call::SetMemory { .. }
+            | Call::SetStatsPeriod { .. } => return Ok(Reply::Done),
+        };
+        reader.end()?;
+        Ok(reply)
+    }
 }
 
 /// A list, which grows as its items are read: a count alone allocates nothing.

@@ -5,7 +5,7 @@
 //! that has not answered is only asked by the call that does not reach its hypervisor.
 
 use counters::Bytes;
-use virtrpc::{AffectLive, Call, Domain};
+use virtrpc::{Call, Domain};
 
 use super::describe::Description;
 use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
@@ -123,7 +123,6 @@ impl LibvirtGuest {
             return None;
         }
         let domain = || self.domain.clone();
-        let live = AffectLive;
         if self.reach.is_stuck {
             let wanted = std::mem::take(&mut self.wants.control);
             return wanted.then(|| (Ask::Control, Call::Control(domain())));
@@ -140,13 +139,13 @@ impl LibvirtGuest {
         if let Some(target) = self.wants.target.take() {
             // Rounded up: a target may be a floor.
             let memory_kib = target.0.div_ceil(1024);
-            let call = Call::SetMemory { domain: domain(), memory_kib, live };
+            let call = Call::SetMemory { domain: domain(), memory_kib };
             return Some((Ask::Target(target), call));
         }
         match self.question.next()? {
             StatsCall::SetPeriod(period_s) => {
                 let period_seconds = i32::try_from(period_s).unwrap_or(i32::MAX);
-                let call = Call::SetStatsPeriod { domain: domain(), period_seconds, live };
+                let call = Call::SetStatsPeriod { domain: domain(), period_seconds };
                 Some((Ask::Period(period_s), call))
             }
             // The period is in the description, which is read before anything is asked.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use virtrpc::{
-    AffectLive, Auth, Call, Client, Control, Domain, Error, Event, EventKind, Failure,
-    HEADER_BYTES, Incoming, Info, Lifecycle, MESSAGE_BYTES_MAX, MemoryStat, PENDING_MAX, Reply,
+    Auth, Call, Client, Control, Domain, Error, Event, EventKind, Failure, HEADER_BYTES, Incoming,
+    Info, Lifecycle, MESSAGE_BYTES_MAX, MemoryStat, PENDING_MAX, Reply,
 };
 
 const PROGRAM: u32 = 0x2000_8086;
@@ -132,11 +132,10 @@ fn a_domain_is_looked_at() {
 
 #[test]
 fn a_domain_is_changed() {
-    let live = AffectLive;
-    let call = Call::SetMemory { domain: domain(), memory_kib: 1 << 33, live };
+    let call = Call::SetMemory { domain: domain(), memory_kib: 1 << 33 };
     let arguments = Body::default().domain().long(1 << 33).word(1);
     check(call, 204, arguments, Body::default(), Reply::Done);
-    let call = Call::SetStatsPeriod { domain: domain(), period_seconds: 1, live };
+    let call = Call::SetStatsPeriod { domain: domain(), period_seconds: 1 };
     let arguments = Body::default().domain().word(1).word(1);
     check(call, 308, arguments, Body::default(), Reply::Done);
 }
