@@ -30,7 +30,7 @@ const DISTINCT_MS: u64 = 1_000;
 
 /// When a transport looks for an answer. A guest that runs answers within a millisecond or two;
 /// each look doubles the wait for the next one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LookPace {
     /// How soon after the guest was asked.
     pub(crate) first_ms: u64,
@@ -65,7 +65,7 @@ enum Phase {
 }
 
 /// Where the question stands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StatsQuestion {
     pace: LookPace,
     phase: Phase,
@@ -88,19 +88,7 @@ pub(crate) struct StatsQuestion {
 impl StatsQuestion {
     /// Nobody asks yet.
     pub(crate) fn new(pace: LookPace) -> StatsQuestion {
-        StatsQuestion {
-            pace,
-            phase: Phase::Idle,
-            is_wanted: false,
-            began_ms: 0,
-            wait_ms: pace.first_ms,
-            is_asked_again: false,
-            before: None,
-            last: None,
-            home_s: None,
-            restore_s: 0,
-            is_away: false,
-        }
+        StatsQuestion { pace, ..StatsQuestion::default() }
     }
 
     /// Says what period the guest was found with, where that is known without asking.

@@ -14,7 +14,7 @@ use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, 
 /// open commands mean that it hangs; then each tick of a manager would add to the queue forever.
 pub const PENDING_MAX: usize = 64;
 
-/// The id of the negotiation; tickets count from 1.
+/// The id of the negotiation; those of commands follow.
 const CAPABILITIES_ID: u64 = 0;
 
 /// Names one command that was asked, to find its reply.
@@ -45,8 +45,9 @@ pub enum Incoming {
     },
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
+    #[default]
     Greeting,
     Negotiating(Version),
     Ready,
@@ -56,34 +57,21 @@ enum State {
 
 /// The state of one QMP connection. The caller moves bytes: what it reads goes into
 /// [`feed`](Self::feed), what [`output`](Self::output) shows goes to the socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Client {
     decoder: Decoder,
     state: State,
-    next_id: u64,
+    last_id: u64,
     open: VecDeque<(u64, Command)>,
     /// Commands that may not be sent before the negotiation is over.
     held_back: Vec<u8>,
     output: Vec<u8>,
 }
 
-impl Default for Client {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Client {
     /// The state before the greeting.
     pub fn new() -> Self {
-        Client {
-            decoder: Decoder::new(),
-            state: State::Greeting,
-            next_id: CAPABILITIES_ID + 1,
-            open: VecDeque::new(),
-            held_back: Vec::new(),
-            output: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Asks for a command. The ticket comes back with the reply.
@@ -91,8 +79,8 @@ impl Client {
         if self.open.len() >= PENDING_MAX {
             return Err(Error::Backlog { limit: PENDING_MAX });
         }
-        let id = self.next_id;
-        self.next_id += 1;
+        self.last_id += 1;
+        let id = self.last_id;
         let line = command.encode(id);
         match self.state {
             State::Ready => self.output.extend(line),

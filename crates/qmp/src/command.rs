@@ -84,66 +84,57 @@ pub enum Command {
 impl Command {
     /// The command's name in QMP.
     pub fn name(&self) -> &'static str {
-        match self {
-            Command::Capabilities => "qmp_capabilities",
-            Command::QueryCpusFast => "query-cpus-fast",
-            Command::QueryHotpluggableCpus => "query-hotpluggable-cpus",
-            Command::Balloon { .. } => "balloon",
-            Command::QueryBalloon => "query-balloon",
-            Command::QueryMemory => "query-memory-size-summary",
-            Command::QueryName => "query-name",
-            Command::QueryUuid => "query-uuid",
-            Command::QueryChardev => "query-chardev",
-            Command::QueryMigrate => "query-migrate",
-            Command::QueryBlockstats => "query-blockstats",
-            Command::QomList { .. } => "qom-list",
-            Command::QomGet { .. } => "qom-get",
-            Command::SetStatsInterval { .. } => "qom-set",
-            Command::QueryStatus => "query-status",
-            Command::SystemPowerdown => "system_powerdown",
-            Command::Stop => "stop",
-            Command::SetMigrateBandwidth { .. } => "migrate-set-parameters",
-            Command::Migrate { .. } => "migrate",
-            Command::LeaveFilesOut => "migrate-set-capabilities",
-            Command::MigrateIncoming { .. } => "migrate-incoming",
-            Command::Human { .. } => "human-monitor-command",
-            Command::Quit => "quit",
-        }
+        self.words().0
     }
 
     /// The line that gives this command to QEMU, with its newline.
     pub fn encode(&self, id: u64) -> Vec<u8> {
-        let mut object = json!({ "execute": self.name(), "id": id });
-        if let Some(arguments) = self.arguments() {
+        let (name, arguments) = self.words();
+        let mut object = json!({ "execute": name, "id": id });
+        if !arguments.is_null() {
             object["arguments"] = arguments;
         }
         format!("{object}\n").into_bytes()
     }
 
-    fn arguments(&self) -> Option<Value> {
+    /// The command's name and arguments; null for none.
+    fn words(&self) -> (&'static str, Value) {
+        let null = Value::Null;
         match self {
-            Command::Balloon { value_bytes } => Some(json!({ "value": value_bytes })),
-            Command::QomList { path } => Some(json!({ "path": path })),
+            Command::Capabilities => ("qmp_capabilities", null),
+            Command::QueryCpusFast => ("query-cpus-fast", null),
+            Command::QueryHotpluggableCpus => ("query-hotpluggable-cpus", null),
+            Command::Balloon { value_bytes } => ("balloon", json!({ "value": value_bytes })),
+            Command::QueryBalloon => ("query-balloon", null),
+            Command::QueryMemory => ("query-memory-size-summary", null),
+            Command::QueryName => ("query-name", null),
+            Command::QueryUuid => ("query-uuid", null),
+            Command::QueryChardev => ("query-chardev", null),
+            Command::QueryMigrate => ("query-migrate", null),
+            Command::QueryBlockstats => ("query-blockstats", null),
+            Command::QomList { path } => ("qom-list", json!({ "path": path })),
             Command::QomGet { path, property } => {
-                Some(json!({ "path": path, "property": property }))
+                ("qom-get", json!({ "path": path, "property": property }))
             }
+            Command::SetStatsInterval { device_path, interval_seconds } => {
+                let property = "guest-stats-polling-interval";
+                let value = interval_seconds;
+                ("qom-set", json!({ "path": device_path, "property": property, "value": value }))
+            }
+            Command::QueryStatus => ("query-status", null),
+            Command::SystemPowerdown => ("system_powerdown", null),
+            Command::Stop => ("stop", null),
             Command::SetMigrateBandwidth { bytes_a_second } => {
-                Some(json!({ "max-bandwidth": bytes_a_second }))
+                ("migrate-set-parameters", json!({ "max-bandwidth": bytes_a_second }))
             }
-            Command::Migrate { uri } | Command::MigrateIncoming { uri } => {
-                Some(json!({ "uri": uri }))
-            }
-            Command::Human { line } => Some(json!({ "command-line": line })),
+            Command::Migrate { uri } => ("migrate", json!({ "uri": uri })),
             Command::LeaveFilesOut => {
                 let capability = json!({ "capability": "x-ignore-shared", "state": true });
-                Some(json!({ "capabilities": [capability] }))
+                ("migrate-set-capabilities", json!({ "capabilities": [capability] }))
             }
-            Command::SetStatsInterval { device_path, interval_seconds } => Some(json!({
-                "path": device_path,
-                "property": "guest-stats-polling-interval",
-                "value": interval_seconds,
-            })),
-            _ => None,
+            Command::MigrateIncoming { uri } => ("migrate-incoming", json!({ "uri": uri })),
+            Command::Human { line } => ("human-monitor-command", json!({ "command-line": line })),
+            Command::Quit => ("quit", null),
         }
     }
 }

@@ -109,7 +109,7 @@ pub enum Reply {
 impl Command {
     /// Reads the value that QEMU returned for this command.
     pub fn read_reply(&self, value: &Value) -> Result<Reply, Error> {
-        let reader = Reader { command: self.name() };
+        let reader = Reader { command: self };
         match self {
             Command::QueryCpusFast => {
                 let mut vcpus = reader.list(value, VCPUS_MAX, |cpu| {
@@ -201,13 +201,13 @@ impl Command {
 
 /// Takes answers to one command apart, and says what is wrong with them.
 #[derive(Clone, Copy)]
-struct Reader {
-    command: &'static str,
+struct Reader<'a> {
+    command: &'a Command,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn wrong(self, member: &'static str) -> Error {
-        Error::Reply { command: self.command, member }
+        Error::Reply { command: self.command.name(), member }
     }
 
     fn list<T>(

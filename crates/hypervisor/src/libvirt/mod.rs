@@ -45,7 +45,7 @@ pub const SESSION_URI: &str = "qemu:///session";
 const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
 
 /// One libvirt, named by its URI.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Libvirt {
     uri: String,
     /// Where its socket may be, the first that is there.
@@ -81,15 +81,7 @@ impl Libvirt {
     }
 
     fn new(sockets: Vec<PathBuf>, uri: &str, ids: IdSource) -> Libvirt {
-        Libvirt {
-            uri: uri.to_owned(),
-            sockets,
-            ids,
-            connection: Connection::default(),
-            guests: Guests::default(),
-            out: Vec::new(),
-            trouble: None,
-        }
+        Libvirt { uri: uri.to_owned(), sockets, ids, ..Libvirt::default() }
     }
 
     /// Tells a guest's end.

@@ -11,7 +11,7 @@ const SLEEP_PERCENT: f64 = 2.0;
 const WINDOW_MS: u64 = 1_000;
 
 /// What was used since a moment, in milliseconds of a CPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Window {
     start_ms: u64,
     ran_ms: f64,
@@ -19,7 +19,7 @@ struct Window {
 }
 
 /// The virtual CPUs of a guest.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CpuWatch {
     vcpus: Option<Vcpus>,
     /// What they do could be read at the last tick.
@@ -39,12 +39,8 @@ impl CpuWatch {
         let process = found.process.filter(|_| !found.vcpu_tids.is_empty());
         CpuWatch {
             vcpus: process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids)),
-            is_watched: false,
-            ticks: 0,
-            tick_ms: None,
-            ran_ms: 0.0,
-            window: Window { start_ms: now_ms, ran_ms: 0.0, stolen_ms: 0.0 },
-            usage: None,
+            window: Window { start_ms: now_ms, ..Window::default() },
+            ..CpuWatch::default()
         }
     }
 
@@ -71,7 +67,7 @@ impl CpuWatch {
                 cpu_percent: percent(self.window.ran_ms),
                 steal_percent: percent(self.window.stolen_ms),
             });
-            self.window = Window { start_ms: now_ms, ran_ms: 0.0, stolen_ms: 0.0 };
+            self.window = Window { start_ms: now_ms, ..Window::default() };
         }
         Some(usage.cpu_percent)
     }

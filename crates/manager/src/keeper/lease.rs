@@ -29,7 +29,7 @@ const STUCK_MS: u64 = 30_000;
 const ENDS_MAX: u32 = 3;
 
 /// The lease of all guests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lease {
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -56,22 +56,8 @@ impl Lease {
     /// [`run`](super::run) with its standard input. What it has to say goes to our standard
     /// error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
-        let mut lease = Lease {
-            program,
-            arguments,
-            keeper: None,
-            guests: BTreeMap::new(),
-            reserve: Bytes::ZERO,
-            ksm: None,
-            changed: BTreeSet::new(),
-            is_news: false,
-            out: Vec::new(),
-            beats: 0,
-            next_ms: now_ms,
-            taken_ms: now_ms,
-            restarts: 0,
-            lives: false,
-        };
+        let mut lease =
+            Lease { program, arguments, next_ms: now_ms, taken_ms: now_ms, ..Lease::default() };
         lease.spawn()?;
         lease.beat(now_ms);
         Ok(lease)

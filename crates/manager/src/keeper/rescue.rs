@@ -38,7 +38,7 @@ pub enum Outcome {
     Unreached,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Patient {
     name: String,
     restore: Bytes,
@@ -54,7 +54,7 @@ struct Patient {
 }
 
 /// A rescue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rescue {
     patients: BTreeMap<u64, Patient>,
     reserve: Bytes,
@@ -92,21 +92,15 @@ impl Rescue {
             name: held.name.clone(),
             restore: Bytes(held.restore),
             level: Bytes(held.held),
-            given: Bytes::ZERO,
-            is_reached: false,
-            asked: None,
-            refusal: None,
-            outcome: None,
+            ..Patient::default()
         };
         Rescue {
             patients: guests.map(|held| (held.id, patient(held))).collect(),
             reserve,
             limit_ms,
             began_ms: now_ms,
-            seen: None,
-            pending: Bytes::ZERO,
-            stepped_ms: None,
             is_news: true,
+            ..Rescue::default()
         }
     }
 

@@ -9,7 +9,7 @@ const URGENT_MS: u64 = 100;
 const SETTLE_MS: u64 = 2_000;
 
 /// When guests are asked, and when a pass begins.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Schedule {
     start_ms: u64,
     next_ask_ms: u64,
@@ -26,10 +26,8 @@ impl Schedule {
         Schedule {
             start_ms: now_ms,
             next_ask_ms: now_ms,
-            pass_ms: None,
             last_pass_ms: now_ms,
-            passes: 0,
-            pass_us: None,
+            ..Schedule::default()
         }
     }
 
