@@ -12,28 +12,31 @@ use wire::Memory;
 /// be the same, and a host must not be able to keep its guest busy.
 const ANSWERS_A_SECOND: usize = 10;
 
-/// Lines of /proc/meminfo.
-const MEMINFO: [&str; 9] = [
-    "MemTotal",
-    "MemFree",
-    "MemAvailable",
-    "Cached",
-    "Active(file)",
-    "Inactive(file)",
-    "AnonPages",
-    "SwapTotal",
-    "SwapFree",
+/// A number of the answer.
+type Slot = fn(&mut Memory) -> &mut Option<u64>;
+
+/// Lines of /proc/meminfo, and what they are in the answer.
+const MEMINFO: [(&str, Slot); 9] = [
+    ("MemTotal", |memory| &mut memory.total_kib),
+    ("MemFree", |memory| &mut memory.free_kib),
+    ("MemAvailable", |memory| &mut memory.available_kib),
+    ("Cached", |memory| &mut memory.cached_kib),
+    ("Active(file)", |memory| &mut memory.active_file_kib),
+    ("Inactive(file)", |memory| &mut memory.inactive_file_kib),
+    ("AnonPages", |memory| &mut memory.anon_kib),
+    ("SwapTotal", |memory| &mut memory.swap_total_kib),
+    ("SwapFree", |memory| &mut memory.swap_free_kib),
 ];
 
-/// Lines of /proc/vmstat, and the one that was `workingset_refault_file` before Linux 5.9.
-const VMSTAT: [&str; 7] = [
-    "pswpin",
-    "pswpout",
-    "workingset_refault_file",
-    "workingset_refault_anon",
-    "workingset_refault",
-    "oom_kill",
-    "pgmajfault",
+/// Lines of /proc/vmstat. `workingset_refault` was `workingset_refault_file` before Linux 5.9.
+const VMSTAT: [(&str, Slot); 7] = [
+    ("pswpin", |memory| &mut memory.swap_in_pages),
+    ("pswpout", |memory| &mut memory.swap_out_pages),
+    ("workingset_refault", |memory| &mut memory.refault_file),
+    ("workingset_refault_file", |memory| &mut memory.refault_file),
+    ("workingset_refault_anon", |memory| &mut memory.refault_anon),
+    ("oom_kill", |memory| &mut memory.oom_kills),
+    ("pgmajfault", |memory| &mut memory.major_faults),
 ];
 
 /// What each zone's line of /proc/vmstat about stalls begins with.
@@ -85,9 +88,12 @@ impl Teller {
 impl Open {
     fn new(root: &Root) -> Option<Open> {
         let names = kernel_names(root).ok()?;
-        let meminfo = MEMINFO.into_iter().filter(|name| names.has_meminfo(name));
-        let mut wanted: Vec<Counter> = meminfo.map(Counter::meminfo).collect();
-        let is_ours = |name: &str| VMSTAT.contains(&name) || name.starts_with(STALLS);
+        let mut wanted: Vec<Counter> = Vec::new();
+        for (name, _) in MEMINFO.iter().filter(|(name, _)| names.has_meminfo(name)) {
+            wanted.push(Counter::meminfo(name));
+        }
+        let is_ours =
+            |name: &str| VMSTAT.iter().any(|(ours, _)| *ours == name) || name.starts_with(STALLS);
         let vmstat = names.vmstat.iter().filter(|name| is_ours(name));
         wanted.extend(vmstat.map(|name| Counter::vmstat(name)));
         if names.psi {
@@ -101,39 +107,31 @@ impl Open {
     }
 
     fn memory(&self) -> Memory {
-        let all = || self.wanted.iter().zip(&self.row).filter(|(_, value)| value.is_finite());
-        let find = |is: &dyn Fn(&Counter) -> bool| {
-            all().find(|(counter, _)| is(counter)).map(|(_, value)| *value as u64)
-        };
-        let meminfo = |name: &str| find(&|c| matches!(c, Counter::Meminfo(n) if **n == *name));
-        let vmstat = |name: &str| find(&|c| matches!(c, Counter::Vmstat(n) if **n == *name));
-        let psi = |line| find(&|c| matches!(c, Counter::Psi(_, l, _) if *l == line));
-        let of_zone = |c: &Counter| matches!(c, Counter::Vmstat(n) if n.starts_with(STALLS));
-        let zones = all().filter(|(counter, _)| of_zone(counter)).map(|(_, value)| *value as u64);
-        Memory {
-            sequence: 0,
-            uptime_ms: 0,
-            total_kib: meminfo("MemTotal"),
-            free_kib: meminfo("MemFree"),
-            available_kib: meminfo("MemAvailable"),
-            cached_kib: meminfo("Cached"),
-            active_file_kib: meminfo("Active(file)"),
-            inactive_file_kib: meminfo("Inactive(file)"),
-            anon_kib: meminfo("AnonPages"),
-            swap_total_kib: meminfo("SwapTotal"),
-            swap_free_kib: meminfo("SwapFree"),
-            swap_in_pages: vmstat("pswpin"),
-            swap_out_pages: vmstat("pswpout"),
-            refault_file: vmstat("workingset_refault_file")
-                .or_else(|| vmstat("workingset_refault")),
-            refault_anon: vmstat("workingset_refault_anon"),
-            stalls: zones.reduce(u64::saturating_add),
-            oom_kills: vmstat("oom_kill"),
-            major_faults: vmstat("pgmajfault"),
-            psi_some_us: psi(PsiLine::Some),
-            psi_full_us: psi(PsiLine::Full),
+        let mut memory = Memory::default();
+        let known = self.wanted.iter().zip(&self.row).filter(|(_, value)| value.is_finite());
+        for (counter, value) in known {
+            let value = *value as u64;
+            let slot = match counter {
+                Counter::Meminfo(name) => slot_of(&MEMINFO, name),
+                Counter::Vmstat(name) if name.starts_with(STALLS) => {
+                    // One line a zone.
+                    memory.stalls = Some(value.saturating_add(memory.stalls.unwrap_or(0)));
+                    continue;
+                }
+                Counter::Vmstat(name) => slot_of(&VMSTAT, name),
+                Counter::Psi(_, PsiLine::Some, _) => Some((|m| &mut m.psi_some_us) as Slot),
+                _ => Some((|m| &mut m.psi_full_us) as Slot),
+            };
+            if let Some(slot) = slot {
+                *slot(&mut memory) = Some(value);
+            }
         }
+        memory
     }
+}
+
+fn slot_of(table: &[(&str, Slot)], name: &str) -> Option<Slot> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, slot)| *slot)
 }
 
 #[cfg(test)]
