@@ -43,101 +43,41 @@ pub enum When {
     Below,
 }
 
-const fn rule(
-    name: &'static str,
-    scope: Scope,
-    field: &'static str,
-    limit: f64,
-    when: When,
-    advice: &'static str,
-) -> Rule {
-    Rule { name, scope, field, limit, when, advice }
+macro_rules! rules {
+    ($($name:literal, $scope:ident $field:literal, $when:ident $limit:literal, $advice:literal;)+)
+    => {
+        /// All rules: whom and what one looks at, when it speaks, and what it advises.
+        pub static RULES: &[Rule] = &[$(Rule {
+            name: $name,
+            scope: Scope::$scope,
+            field: $field,
+            limit: $limit,
+            when: When::$when,
+            advice: $advice,
+        }),+];
+    };
 }
 
-/// All rules.
-pub static RULES: &[Rule] = &[
-    rule(
-        "overhead",
-        Scope::Guest,
-        "t_v_ratio",
-        1.5,
-        When::AboveBusy,
-        "the host works half as much again as the guest: look at its devices and exits",
-    ),
-    rule(
-        "page-wait",
-        Scope::Guest,
-        "page_wait_percent",
-        5.0,
-        When::Above,
-        "it waits for its memory: give it more, or the host less to hold",
-    ),
-    rule(
-        "cpu-wait",
-        Scope::Guest,
-        "cpu_wait_percent",
-        10.0,
-        When::Above,
-        "it waits for CPUs: there are too few, or too much runs on them",
-    ),
-    rule("io-wait", Scope::Guest, "io_wait_percent", 10.0, When::Above, "it waits for storage"),
-    rule(
-        "tight",
-        Scope::Guest,
-        "tight_ratio",
-        1.0,
-        When::Above,
-        "its working set is larger than what it has: raise its floor",
-    ),
-    rule(
-        "clock",
-        Scope::Guest,
-        "prorate_ratio",
-        0.05,
-        When::Off,
-        "its own CPU figures are not the host's: read those of PROC",
-    ),
-    rule(
-        "wakes",
-        Scope::Guest,
-        "wakes_per_min",
-        300.0,
-        When::AboveIdle,
-        "it is woken while it does nothing: ask `pinhead idle`",
-    ),
-    rule(
-        "killed",
-        Scope::Guest,
-        "own_oom_kills",
-        0.0,
-        When::Above,
-        "it killed processes because memory ran out",
-    ),
-    rule(
-        "load",
-        Scope::Host,
-        "load_ratio",
-        0.9,
-        When::Above,
-        "working sets nearly fill the host: it is about to thrash",
-    ),
-    rule(
-        "capture",
-        Scope::Host,
-        "others_percent",
-        10.0,
-        When::Above,
-        "something else than guests uses the host",
-    ),
-    rule(
-        "short",
-        Scope::Host,
-        "psi_memory_percent",
-        10.0,
-        When::Above,
-        "the host itself waits for memory",
-    ),
-];
+rules! {
+    "overhead", Guest "t_v_ratio", AboveBusy 1.5,
+        "the host works half as much again as the guest: look at its devices and exits";
+    "page-wait", Guest "page_wait_percent", Above 5.0,
+        "it waits for its memory: give it more, or the host less to hold";
+    "cpu-wait", Guest "cpu_wait_percent", Above 10.0,
+        "it waits for CPUs: there are too few, or too much runs on them";
+    "io-wait", Guest "io_wait_percent", Above 10.0, "it waits for storage";
+    "tight", Guest "tight_ratio", Above 1.0,
+        "its working set is larger than what it has: raise its floor";
+    "clock", Guest "prorate_ratio", Off 0.05,
+        "its own CPU figures are not the host's: read those of PROC";
+    "wakes", Guest "wakes_per_min", AboveIdle 300.0,
+        "it is woken while it does nothing: ask `pinhead idle`";
+    "killed", Guest "own_oom_kills", Above 0.0, "it killed processes because memory ran out";
+    "load", Host "load_ratio", Above 0.9,
+        "working sets nearly fill the host: it is about to thrash";
+    "capture", Host "others_percent", Above 10.0, "something else than guests uses the host";
+    "short", Host "psi_memory_percent", Above 10.0, "the host itself waits for memory";
+}
 
 /// What the labels of findings are.
 pub(crate) const LABELS: [&str; 6] = ["host", "rule", "who", "field", "at", "evidence"];

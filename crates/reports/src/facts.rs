@@ -174,11 +174,6 @@ impl Facts<'_> {
         share(ns, self.guest.covered_ms)
     }
 
-    /// Nanoseconds of the host as a share of the time that is known of it, in hundredths.
-    pub(crate) fn h_share(&self, ns: f64) -> Option<f64> {
-        share(ns, self.host.covered_ms)
-    }
-
     /// Nanoseconds of the guest as milliseconds a minute.
     pub(crate) fn g_ms_per_min(&self, ns: f64) -> Option<f64> {
         self.g_per_min(ns / 1e6)
@@ -260,11 +255,13 @@ impl Facts<'_> {
     }
 }
 
-fn share(ns: f64, covered_ms: u64) -> Option<f64> {
+/// Nanoseconds as a share of the time that is known of something, in hundredths.
+pub(crate) fn share(ns: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(ns * 100.0, covered_ms as f64 * 1e6)
 }
 
-fn per_min(count: f64, covered_ms: u64) -> Option<f64> {
+/// Values a minute of something that is known for so long.
+pub(crate) fn per_min(count: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(count * MINUTE, covered_ms as f64)
 }
 

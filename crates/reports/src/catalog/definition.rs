@@ -2,6 +2,12 @@
 
 use crate::fields::Scope;
 
+/// Names of columns, as they stand beside each other.
+macro_rules! columns {
+    ($($name:ident)+) => { &[$(stringify!($name)),+] };
+}
+pub(super) use columns;
+
 /// A report.
 #[derive(Debug)]
 pub struct Definition {

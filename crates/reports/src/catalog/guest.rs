@@ -1,6 +1,6 @@
 //! Reports of guests, and of what is in them.
 
-use super::definition::{Definition, bars, lines, part, stack};
+use super::definition::{Definition, bars, columns, lines, part, stack};
 use crate::fields::Scope;
 
 const WAITS: &[&str] = &[
@@ -27,23 +27,14 @@ pub(super) const GUEST1: Definition = Definition {
         "Guests",
         Scope::Guest,
         "cpu_ms_per_min",
-        &[
-            "cpu_ms_per_min",
-            "cpu_percent",
-            "virtual_ms_per_min",
-            "t_v_ratio",
-            "resident_mib",
-            "working_set_mib",
-            "locked_mib",
-            "actual_mib",
-            "target_mib",
-            "minimum_mib",
-            "low_mib",
+        columns![
+            cpu_ms_per_min cpu_percent virtual_ms_per_min t_v_ratio resident_mib working_set_mib
+            locked_mib actual_mib target_mib minimum_mib low_mib
         ],
         &[
-            lines("CPU time of guests", &["cpu_ms_per_min", "virtual_ms_per_min"]),
-            lines("Memory of guests", &["resident_mib", "working_set_mib", "actual_mib"]),
-            bars("CPU time by guest", &["cpu_ms_per_min"]),
+            lines("CPU time of guests", columns![cpu_ms_per_min virtual_ms_per_min]),
+            lines("Memory of guests", columns![resident_mib working_set_mib actual_mib]),
+            bars("CPU time by guest", columns![cpu_ms_per_min]),
         ],
     )],
     left_out: "",
@@ -58,32 +49,19 @@ pub(super) const GUEST2: Definition = Definition {
         "Guests",
         Scope::Guest,
         "swapped_mib",
-        &[
-            "swapped_mib",
-            "host_faults_per_s",
-            "own_swap_in_pages_per_s",
-            "own_swap_out_pages_per_s",
-            "own_faults_per_s",
-            "own_refault_anonymous_pages_per_s",
-            "own_refault_file_pages_per_s",
-            "merged_mib",
-            "reported_mib",
-            "zswapped_mib",
-            "on_disk_mib",
-            "zswap_in_pages_per_s",
-            "zswap_out_pages_per_s",
-            "disk_in_pages_per_s",
-            "disk_out_pages_per_s",
-            "migrated_pages_per_s",
-            "host_refault_anonymous_pages_per_s",
-            "host_refault_file_pages_per_s",
+        columns![
+            swapped_mib host_faults_per_s own_swap_in_pages_per_s own_swap_out_pages_per_s
+            own_faults_per_s own_refault_anonymous_pages_per_s own_refault_file_pages_per_s
+            merged_mib reported_mib zswapped_mib on_disk_mib zswap_in_pages_per_s
+            zswap_out_pages_per_s disk_in_pages_per_s disk_out_pages_per_s migrated_pages_per_s
+            host_refault_anonymous_pages_per_s host_refault_file_pages_per_s
         ],
         &[
             lines(
                 "Memory that the host has swapped out, or shares",
-                &["swapped_mib", "merged_mib"],
+                columns![swapped_mib merged_mib],
             ),
-            bars("Swapped out by the host", &["swapped_mib"]),
+            bars("Swapped out by the host", columns![swapped_mib]),
         ],
     )],
     left_out: "Tiers are told apart for guests that have a cgroup of their own, of the second \
@@ -103,17 +81,12 @@ pub(super) const STATE: Definition = Definition {
         &[
             stack(
                 "States of virtual CPUs, without idle",
-                &[
-                    "run_percent",
-                    "emulation_percent",
-                    "halt_poll_percent",
-                    "cpu_wait_percent",
-                    "page_wait_percent",
-                    "io_wait_percent",
-                    "limit_percent",
+                columns![
+                    run_percent emulation_percent halt_poll_percent cpu_wait_percent
+                    page_wait_percent io_wait_percent limit_percent
                 ],
             ),
-            bars("Waiting for a CPU", &["cpu_wait_percent"]),
+            bars("Waiting for a CPU", columns![cpu_wait_percent]),
         ],
     )],
     left_out: "Rests are not traced: those of a second are taken for equally long. Asynchronous \
@@ -129,23 +102,14 @@ pub(super) const QUEUE: Definition = Definition {
         "Guests",
         Scope::Guest,
         "in_queue",
-        &[
-            "vcpus",
-            "wakes_per_min",
-            "wake_cpu_ms",
-            "wake_wait_ms",
-            "in_queue",
-            "exits_per_s",
-            "bursts_per_min",
-            "burst_short_percent",
-            "burst_middle_percent",
-            "burst_long_percent",
-            "burst_longest_percent",
-            "burst_trivial_percent",
+        columns![
+            vcpus wakes_per_min wake_cpu_ms wake_wait_ms in_queue exits_per_s bursts_per_min
+            burst_short_percent burst_middle_percent burst_long_percent burst_longest_percent
+            burst_trivial_percent
         ],
         &[
-            lines("Virtual CPUs that ran or waited", &["in_queue"]),
-            bars("Wake-ups by guest", &["wakes_per_min"]),
+            lines("Virtual CPUs that ran or waited", columns![in_queue]),
+            bars("Wake-ups by guest", columns![wakes_per_min]),
         ],
     )],
     left_out: "Bursts are not traced: they are estimated from how long and how often each virtual \
@@ -162,16 +126,13 @@ pub(super) const VDISK: Definition = Definition {
             "Swap spaces of guests",
             Scope::Guest,
             "own_swap_used_mib",
-            &[
-                "own_swap_mib",
-                "own_swap_used_mib",
-                "own_swap_in_pages_per_s",
-                "own_swap_out_pages_per_s",
-                "swapped_mib",
+            columns![
+                own_swap_mib own_swap_used_mib own_swap_in_pages_per_s own_swap_out_pages_per_s
+                swapped_mib
             ],
             &[
-                lines("Swap that guests use", &["own_swap_used_mib", "swapped_mib"]),
-                bars("Swap used by guest", &["own_swap_used_mib"]),
+                lines("Swap that guests use", columns![own_swap_used_mib swapped_mib]),
+                bars("Swap used by guest", columns![own_swap_used_mib]),
             ],
         ),
         part(
@@ -179,15 +140,9 @@ pub(super) const VDISK: Definition = Definition {
             "Compressed swap devices of the host",
             Scope::Tier,
             "stored_mib",
-            &[
-                "size_mib",
-                "stored_mib",
-                "compressed_mib",
-                "resident_mib",
-                "compression_ratio",
-                "backing_mib",
-                "reads_per_s",
-                "writes_per_s",
+            columns![
+                size_mib stored_mib compressed_mib resident_mib compression_ratio backing_mib
+                reads_per_s writes_per_s
             ],
             &[],
         )
@@ -206,27 +161,15 @@ pub(super) const GIO: Definition = Definition {
         "Guests",
         Scope::Guest,
         "read_kib_per_s",
-        &[
-            "read_kib_per_s",
-            "write_kib_per_s",
-            "read_calls_per_s",
-            "write_calls_per_s",
-            "io_wait_percent",
-            "host_faults_per_s",
-            "own_faults_per_s",
-            "block_reads_per_s",
-            "block_writes_per_s",
-            "block_read_kib_per_s",
-            "block_write_kib_per_s",
-            "cache_hit_percent",
-            "net_in_per_s",
-            "net_out_per_s",
-            "net_in_kib_per_s",
-            "net_out_kib_per_s",
+        columns![
+            read_kib_per_s write_kib_per_s read_calls_per_s write_calls_per_s io_wait_percent
+            host_faults_per_s own_faults_per_s block_reads_per_s block_writes_per_s
+            block_read_kib_per_s block_write_kib_per_s cache_hit_percent net_in_per_s net_out_per_s
+            net_in_kib_per_s net_out_kib_per_s
         ],
         &[
-            lines("Storage that guests read and wrote", &["read_kib_per_s", "write_kib_per_s"]),
-            bars("Read by guest", &["read_kib_per_s"]),
+            lines("Storage that guests read and wrote", columns![read_kib_per_s write_kib_per_s]),
+            bars("Read by guest", columns![read_kib_per_s]),
         ],
     )],
     left_out: "What guests do with their disks is asked of their monitors, not of libvirt. Network \
@@ -242,19 +185,11 @@ pub(super) const PROC: Definition = Definition {
         "Processes",
         Scope::Process,
         "cpu_percent",
-        &[
-            "processes",
-            "cpu_percent",
-            "user_percent",
-            "system_percent",
-            "child_percent",
-            "prorate_ratio",
-            "wakes_per_min",
-            "wake_cpu_ms",
-            "resident_mib",
-            "faults_per_min",
+        columns![
+            processes cpu_percent user_percent system_percent child_percent prorate_ratio
+            wakes_per_min wake_cpu_ms resident_mib faults_per_min
         ],
-        &[bars("CPU by process", &["cpu_percent"])],
+        &[bars("CPU by process", columns![cpu_percent])],
     )
     .without_intervals()],
     left_out: "States, and waits of single processes, are not recorded.",
@@ -270,19 +205,13 @@ pub(super) const IDLE: Definition = Definition {
             "Guests",
             Scope::Guest,
             "cpu_ms_per_min",
-            &[
-                "cpu_ms_per_min",
-                "virtual_ms_per_min",
-                "emulation_ms_per_min",
-                "halt_poll_ms_per_min",
-                "other_ms_per_min",
-                "wakes_per_min",
-                "wake_cpu_ms",
-                "other_wakes_per_min",
+            columns![
+                cpu_ms_per_min virtual_ms_per_min emulation_ms_per_min halt_poll_ms_per_min
+                other_ms_per_min wakes_per_min wake_cpu_ms other_wakes_per_min
             ],
             &[
-                lines("CPU time", &["cpu_ms_per_min", "virtual_ms_per_min", "other_ms_per_min"]),
-                bars("CPU time by guest", &["cpu_ms_per_min"]),
+                lines("CPU time", columns![cpu_ms_per_min virtual_ms_per_min other_ms_per_min]),
+                bars("CPU time by guest", columns![cpu_ms_per_min]),
             ],
         ),
         part(
@@ -290,8 +219,8 @@ pub(super) const IDLE: Definition = Definition {
             "Who wakes them",
             Scope::Process,
             "wakes_per_min",
-            &["wakes_per_min", "wake_cpu_ms", "cpu_ms_per_min", "of_guest_percent"],
-            &[bars("Wake-ups by process", &["wakes_per_min"])],
+            columns![wakes_per_min wake_cpu_ms cpu_ms_per_min of_guest_percent],
+            &[bars("Wake-ups by process", columns![wakes_per_min])],
         )
         .without_intervals(),
     ],
@@ -307,35 +236,18 @@ pub(super) const LNXS: Definition = Definition {
         "Guests",
         Scope::Guest,
         "own_busy_percent",
-        &[
-            "own_cpus",
-            "own_busy_percent",
-            "own_steal_percent",
-            "own_total_mib",
-            "own_available_mib",
-            "own_cached_mib",
-            "own_swap_used_mib",
-            "own_psi_some_percent",
-            "own_psi_full_percent",
-            "own_stalls_per_s",
-            "own_oom_kills",
-            "own_pool_mib",
-            "own_plugs",
-            "own_unplugs",
-            "prorate_ratio",
-            "own_load",
-            "own_running",
-            "own_blocked",
-            "own_root_percent",
-            "own_in_kib_per_s",
-            "own_out_kib_per_s",
-            "own_decisions",
+        columns![
+            own_cpus own_busy_percent own_steal_percent own_total_mib own_available_mib
+            own_cached_mib own_swap_used_mib own_psi_some_percent own_psi_full_percent
+            own_stalls_per_s own_oom_kills own_pool_mib own_plugs own_unplugs prorate_ratio
+            own_load own_running own_blocked own_root_percent own_in_kib_per_s own_out_kib_per_s
+            own_decisions
         ],
         &[
-            lines("CPU, as guests count it", &["own_busy_percent", "own_steal_percent"]),
+            lines("CPU, as guests count it", columns![own_busy_percent own_steal_percent]),
             lines(
                 "Memory, as guests count it",
-                &["own_total_mib", "own_available_mib", "own_cached_mib"],
+                columns![own_total_mib own_available_mib own_cached_mib],
             ),
         ],
     )],

@@ -1,6 +1,6 @@
 //! Reports of the host, of its memory, and of everything at once.
 
-use super::definition::{Definition, bars, lines, part, stack};
+use super::definition::{Definition, bars, columns, lines, part, stack};
 use crate::fields::Scope;
 
 pub(super) const HDR: Definition = Definition {
@@ -13,16 +13,9 @@ pub(super) const HDR: Definition = Definition {
             "The host",
             Scope::Host,
             "cpus",
-            &[
-                "cpus",
-                "total_mib",
-                "available_mib",
-                "busy_percent",
-                "guests_on",
-                "ksm_saved_mib",
-                "manager_ms_per_min",
-                "manager_mib",
-                "switches_per_s",
+            columns![
+                cpus total_mib available_mib busy_percent guests_on ksm_saved_mib
+                manager_ms_per_min manager_mib switches_per_s
             ],
             &[],
         )
@@ -32,7 +25,7 @@ pub(super) const HDR: Definition = Definition {
             "Tiers of memory",
             Scope::Tier,
             "size_mib",
-            &["size_mib", "used_mib", "compression_ratio", "resident_mib"],
+            columns![size_mib used_mib compression_ratio resident_mib],
             &[],
         )
         .without_intervals(),
@@ -41,15 +34,8 @@ pub(super) const HDR: Definition = Definition {
             "The largest guests",
             Scope::Guest,
             "cpu_ms_per_min",
-            &[
-                "cpu_ms_per_min",
-                "host_cpu_percent",
-                "t_v_ratio",
-                "resident_mib",
-                "memory_mib",
-                "vcpus",
-            ],
-            &[bars("CPU time of the largest guests", &["cpu_ms_per_min"])],
+            columns![cpu_ms_per_min host_cpu_percent t_v_ratio resident_mib memory_mib vcpus],
+            &[bars("CPU time of the largest guests", columns![cpu_ms_per_min])],
         )
         .without_intervals(),
     ],
@@ -65,34 +51,17 @@ pub(super) const MAIN: Definition = Definition {
         "The host",
         Scope::Host,
         "busy_percent",
-        &[
-            "guests_on",
-            "guests_active",
-            "in_queue",
-            "wakes_per_s",
-            "wake_ms",
-            "busy_percent",
-            "virtual_percent",
-            "capture_percent",
-            "others_percent",
-            "kernel_percent",
-            "attributed_percent",
-            "steal_percent",
-            "used_percent",
-            "load_ratio",
-            "zswap_pages_per_s",
-            "swap_pages_per_s",
-            "psi_cpu_percent",
-            "psi_memory_percent",
-            "psi_memory_full_percent",
-            "psi_io_percent",
-            "psi_io_full_percent",
+        columns![
+            guests_on guests_active in_queue wakes_per_s wake_ms busy_percent virtual_percent
+            capture_percent others_percent kernel_percent attributed_percent steal_percent
+            used_percent load_ratio zswap_pages_per_s swap_pages_per_s psi_cpu_percent
+            psi_memory_percent psi_memory_full_percent psi_io_percent psi_io_full_percent
         ],
         &[
-            lines("CPU of the host", &["busy_percent", "virtual_percent"]),
+            lines("CPU of the host", columns![busy_percent virtual_percent]),
             lines(
                 "Time in which tasks waited",
-                &["psi_cpu_percent", "psi_memory_percent", "psi_io_percent"],
+                columns![psi_cpu_percent psi_memory_percent psi_io_percent],
             ),
         ],
     )],
@@ -108,36 +77,16 @@ pub(super) const STORE1: Definition = Definition {
         "The host",
         Scope::Host,
         "total_mib",
-        &[
-            "guests_mib",
-            "manager_mib",
-            "processes_mib",
-            "cache_mib",
-            "shared_mib",
-            "buffers_mib",
-            "slab_mib",
-            "tables_mib",
-            "kernel_mib",
-            "zswap_mib",
-            "zram_mib",
-            "huge_mib",
-            "free_mib",
-            "lists_mib",
-            "other_mib",
-            "total_mib",
+        columns![
+            guests_mib manager_mib processes_mib cache_mib shared_mib buffers_mib slab_mib
+            tables_mib kernel_mib zswap_mib zram_mib huge_mib free_mib lists_mib other_mib
+            total_mib
         ],
         &[stack(
             "Memory of the host",
-            &[
-                "guests_mib",
-                "processes_mib",
-                "cache_mib",
-                "shared_mib",
-                "slab_mib",
-                "zram_mib",
-                "other_mib",
-                "lists_mib",
-                "free_mib",
+            columns![
+                guests_mib processes_mib cache_mib shared_mib slab_mib zram_mib other_mib lists_mib
+                free_mib
             ],
         )],
     )],
@@ -153,26 +102,16 @@ pub(super) const STORE2: Definition = Definition {
         "The host",
         Scope::Host,
         "available_mib",
-        &[
-            "available_mib",
-            "set_point_mib",
-            "free_mib",
-            "load_ratio",
-            "stalls_per_s",
-            "scan_failed_pages_per_s",
-            "kswapd_pages_per_s",
-            "kswapd_ms_per_min",
-            "turn_s",
-            "oom_kills",
-            "watermark_min_mib",
-            "watermark_low_mib",
-            "watermark_high_mib",
+        columns![
+            available_mib set_point_mib free_mib load_ratio stalls_per_s scan_failed_pages_per_s
+            kswapd_pages_per_s kswapd_ms_per_min turn_s oom_kills watermark_min_mib
+            watermark_low_mib watermark_high_mib
         ],
         &[
-            lines("Memory that could be handed out", &["available_mib", "set_point_mib"]),
+            lines("Memory that could be handed out", columns![available_mib set_point_mib]),
             lines(
                 "Pages scanned and reclaimed",
-                &["kswapd_pages_per_s", "scan_failed_pages_per_s"],
+                columns![kswapd_pages_per_s scan_failed_pages_per_s],
             ),
         ],
     )],
@@ -188,18 +127,11 @@ pub(super) const PAGE: Definition = Definition {
         "Tiers",
         Scope::Tier,
         "used_mib",
-        &[
-            "size_mib",
-            "used_mib",
-            "in_pages_per_s",
-            "out_pages_per_s",
-            "page_age_s",
-            "read_ms",
-            "write_ms",
-            "cluster_kib",
-            "compression_ratio",
+        columns![
+            size_mib used_mib in_pages_per_s out_pages_per_s page_age_s read_ms write_ms
+            cluster_kib compression_ratio
         ],
-        &[lines("Pages in and out", &["in_pages_per_s", "out_pages_per_s"])],
+        &[lines("Pages in and out", columns![in_pages_per_s out_pages_per_s])],
     )],
     left_out: "",
 };
@@ -214,40 +146,23 @@ pub(super) const CACHE: Definition = Definition {
             "The host",
             Scope::Host,
             "cache_mib",
-            &[
-                "cache_mib",
-                "buffers_mib",
-                "refault_file_pages_per_s",
-                "refault_anonymous_pages_per_s",
-                "major_faults_per_s",
-                "guest_read_kib_per_s",
-                "ksm_saved_mib",
-                "ksm_ratio",
-                "ksm_ms_per_min",
-                "images",
-                "images_mib",
-                "image_cached_mib",
-                "image_sharing_ratio",
-                "cache_hit_percent",
+            columns![
+                cache_mib buffers_mib refault_file_pages_per_s refault_anonymous_pages_per_s
+                major_faults_per_s guest_read_kib_per_s ksm_saved_mib ksm_ratio ksm_ms_per_min
+                images images_mib image_cached_mib image_sharing_ratio cache_hit_percent
             ],
-            &[lines("Shared memory of the host", &["cache_mib", "ksm_saved_mib"])],
+            &[lines("Shared memory of the host", columns![cache_mib ksm_saved_mib])],
         ),
         part(
             "guests",
             "Guests",
             Scope::Guest,
             "merged_mib",
-            &[
-                "merged_mib",
-                "resident_mib",
-                "own_cached_mib",
-                "read_kib_per_s",
-                "host_faults_per_s",
-                "images_mib",
-                "image_cached_mib",
-                "cache_hit_percent",
+            columns![
+                merged_mib resident_mib own_cached_mib read_kib_per_s host_faults_per_s images_mib
+                image_cached_mib cache_hit_percent
             ],
-            &[bars("Shared by KSM", &["merged_mib"])],
+            &[bars("Shared by KSM", columns![merged_mib])],
         )
         .without_intervals(),
     ],
@@ -263,7 +178,7 @@ pub(super) const ADV: Definition = Definition {
         "Findings",
         Scope::Finding,
         "held_percent",
-        &["limit", "over_whole", "worst", "held_percent"],
+        columns![limit over_whole worst held_percent],
         &[],
     )
     .without_intervals()],

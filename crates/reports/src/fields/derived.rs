@@ -1,9 +1,9 @@
 //! What a derived field is, and how a table of them is written.
 
-use crate::facts::Facts;
+use crate::facts::{Facts, MIB, PAGE, per_min, per_s, share};
 use crate::number::Measure;
 use base::named;
-use model::{Field, GuestField, HostField, ProcessField, TierField};
+use model::{Field, GuestField, HostField, ProcessField, TierField, Unit};
 
 named! {
     /// What a derived field tells of.
@@ -42,6 +42,25 @@ impl Raw {
             Raw::Host(field) => field.name(),
             Raw::Tier(field) => field.name(),
             Raw::Process(field) => field.name(),
+        }
+    }
+
+    /// What it is counted in.
+    fn unit(self) -> Unit {
+        match self {
+            Raw::Guest(field) => field.unit(),
+            Raw::Host(field) => field.unit(),
+            Raw::Tier(field) => field.unit(),
+            Raw::Process(field) => field.unit(),
+        }
+    }
+
+    /// How much is known of the time that its value is of.
+    fn covered_ms(self, facts: &Facts<'_>) -> u64 {
+        match self {
+            Raw::Guest(_) | Raw::Process(_) => facts.guest.covered_ms,
+            Raw::Host(_) => facts.host.covered_ms,
+            Raw::Tier(_) => facts.tier.covered_ms,
         }
     }
 
@@ -85,13 +104,37 @@ pub struct Derived {
     pub formula: &'static str,
     /// What it is made from.
     pub sources: &'static [Raw],
-    pub(super) of: fn(&Facts<'_>) -> Option<f64>,
+    /// How it is made, where that is more than one raw field in another unit.
+    pub(super) of: Option<fn(&Facts<'_>) -> Option<f64>>,
 }
 
 impl Derived {
     /// Its value; `None` if something that it needs is missing.
     pub fn value(&self, facts: &Facts<'_>) -> Option<f64> {
-        (self.of)(facts).filter(|value| value.is_finite())
+        let value = match (self.of, self.sources) {
+            (Some(of), _) => of(facts),
+            (None, [raw]) => self.converted(*raw, facts),
+            (None, _) => None,
+        };
+        value.filter(|value| value.is_finite())
+    }
+
+    /// A raw field in this one's unit.
+    fn converted(&self, raw: Raw, facts: &Facts<'_>) -> Option<f64> {
+        let (value, covered_ms) = (raw.value(facts)? as f64, raw.covered_ms(facts));
+        match (self.unit, raw.unit()) {
+            (Measure::Mib, Unit::Pages) => Some(value * PAGE / MIB),
+            (Measure::Mib, _) => Some(value / MIB),
+            (Measure::KibPerS, _) => Some(per_s(value, covered_ms)? / 1024.0),
+            (Measure::PagesPerS, Unit::Bytes) => Some(per_s(value, covered_ms)? / PAGE),
+            (Measure::PagesPerS | Measure::PerS, _) => per_s(value, covered_ms),
+            (Measure::MsPerMin, _) => per_min(value / 1e6, covered_ms),
+            (Measure::PerMin, _) => per_min(value, covered_ms),
+            (Measure::Percent, Unit::Permille) => Some(value / 10.0),
+            (Measure::Percent, _) => share(value, covered_ms),
+            (_, Unit::Permille) => Some(value / 1e3),
+            _ => Some(value),
+        }
     }
 
     /// The head of its column in one line.
@@ -101,8 +144,10 @@ impl Derived {
 }
 
 /// Defines derived fields: name, head, unit and digits; what it is made from; what it is; how
-/// it is made; the function.
+/// it is made; the function, unless it is one raw field in another unit.
 macro_rules! derived {
+    (@of) => { None };
+    (@of $of:expr) => { Some($of) };
     (@raw guest $field:ident) => {
         $crate::fields::Raw::Guest(model::GuestField::$field)
     };
@@ -117,7 +162,7 @@ macro_rules! derived {
     };
     ($(#[$doc:meta])* $name:ident, $scope:ident {
         $($id:literal, $title:literal, $unit:ident $decimals:literal,
-          [$($kind:ident $raw:ident),*], $words:literal, $formula:literal, $of:expr;)+
+          [$($kind:ident $raw:ident),*], $words:literal, $formula:literal $(, $of:expr)?;)+
     }) => {
         $(#[$doc])*
         pub(super) static $name: &[$crate::fields::Derived] = &[$($crate::fields::Derived {
@@ -129,7 +174,7 @@ macro_rules! derived {
             words: $words,
             formula: $formula,
             sources: &[$($crate::fields::derived::derived!(@raw $kind $raw)),*],
-            of: $of,
+            of: $crate::fields::derived::derived!(@of $($of)?),
         }),+];
     };
 }

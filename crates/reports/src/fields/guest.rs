@@ -1,7 +1,7 @@
 //! What the host's counters tell of a guest.
 
 use super::derived::derived;
-use crate::facts::{Facts, MIB, PAGE};
+use crate::facts::{Facts, MIB};
 use crate::number::over;
 use crate::shares::States;
 use model::{GuestField as G, HostField as H};
@@ -11,14 +11,6 @@ use model::{GuestField as G, HostField as H};
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
     let told = || Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?);
     facts.g(G::OwnWorkingSet).or_else(told)
-}
-
-fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
-    Some(facts.g(field)? / MIB)
-}
-
-fn kib_per_s(facts: &Facts<'_>, field: G) -> Option<f64> {
-    Some(facts.g_s(field)? / 1024.0)
 }
 
 fn emulation_ns(facts: &Facts<'_>) -> Option<f64> {
@@ -50,33 +42,30 @@ derived! {
             "its share of all the host's CPUs", "run time of all its threads over CPUs and time",
             |f| over(f.cpu_ns()? * 100.0, f.h(H::Cpus)? * f.guest.covered_ms as f64 * 1e6);
         "resident_mib", "Resid|MiB", Mib 0, [guest Resident],
-            "its process's memory, with the hypervisor's own", "mean", |f| mib(f, G::Resident);
+            "its process's memory, with the hypervisor's own", "mean";
         "working_set_mib", "WSS|MiB", Mib 0,
             [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile],
             "working set: what its daemon tells; without one, what its balloon's statistics leave",
             "anonymous memory and active cache; without a daemon, what it has less what is \
              available in it; mean",
             |f| Some(working_set(f)? / MIB);
-        "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean",
-            |f| mib(f, G::Locked);
+        "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean";
         "actual_mib", "Has|MiB", Mib 0, [guest Actual], "the memory that its balloon leaves it",
-            "mean", |f| mib(f, G::Actual);
+            "mean";
         "target_mib", "Told|MiB", Mib 0, [guest Target], "the memory that it was told to have",
-            "mean", |f| mib(f, G::Target);
-        "minimum_mib", "Floor|MiB", Mib 0, [guest Minimum], "it never gets less", "mean",
-            |f| mib(f, G::Minimum);
+            "mean";
+        "minimum_mib", "Floor|MiB", Mib 0, [guest Minimum], "it never gets less", "mean";
         "memory_mib", "Size|MiB", Mib 0, [guest Memory], "the memory that it was started with",
-            "mean", |f| mib(f, G::Memory);
+            "mean";
         "swapped_mib", "Swapd|MiB", Mib 0, [guest Swapped],
-            "what of it the host has swapped out, to any tier", "mean", |f| mib(f, G::Swapped);
-        "merged_mib", "KSM|MiB", Mib 0, [guest Merged], "memory that it shares by KSM", "mean",
-            |f| Some(f.g(G::Merged)? * PAGE / MIB);
+            "what of it the host has swapped out, to any tier", "mean";
+        "merged_mib", "KSM|MiB", Mib 0, [guest Merged], "memory that it shares by KSM", "mean";
         "host_faults_per_s", "Host|faults/s", PerS 1, [guest MajorFaults],
-            "faults for which the host had to read", "a second", |f| f.g_s(G::MajorFaults);
+            "faults for which the host had to read", "a second";
         "minor_faults_per_s", "Minor|/s", PerS 1, [guest MinorFaults],
-            "faults that needed no reading", "a second", |f| f.g_s(G::MinorFaults);
+            "faults that needed no reading", "a second";
         "reported_mib", "Report|MiB", Mib 0, [guest Reported],
-            "free memory that it gave back by itself", "in the time", |f| mib(f, G::Reported);
+            "free memory that it gave back by itself", "in the time";
         "wakes_per_min", "Wakes|/min", PerMin 0, [guest HaltWakeups, guest VcpuDispatches],
             "wake-ups of its virtual CPUs",
             "halts ended, or dispatches where halts are not counted, a minute",
@@ -92,37 +81,31 @@ derived! {
             "virtual CPUs that ran or waited, on average",
             "run, CPU wait and what is known of page and I/O wait, over time",
             |f| over(f.queued_ns()?, f.guest.covered_ms as f64 * 1e6);
-        "vcpus", "vCPUs", Count 0, [guest Vcpus], "virtual CPUs", "mean", |f| f.g(G::Vcpus);
+        "vcpus", "vCPUs", Count 0, [guest Vcpus], "virtual CPUs", "mean";
         "exits_per_s", "Exits|/s", PerS 0, [guest Exits],
-            "times that virtual CPUs left the guest", "a second", |f| f.g_s(G::Exits);
+            "times that virtual CPUs left the guest", "a second";
         "read_kib_per_s", "Read|KiB/s", KibPerS 1, [guest ReadBytes],
-            "what was fetched from storage for it", "a second", |f| kib_per_s(f, G::ReadBytes);
+            "what was fetched from storage for it", "a second";
         "write_kib_per_s", "Write|KiB/s", KibPerS 1, [guest WriteBytes],
-            "what it sent to storage", "a second", |f| kib_per_s(f, G::WriteBytes);
+            "what it sent to storage", "a second";
         "read_calls_per_s", "Reads|/s", PerS 1, [guest ReadCalls],
-            "its process's calls that read, of devices and of sockets", "a second",
-            |f| f.g_s(G::ReadCalls);
+            "its process's calls that read, of devices and of sockets", "a second";
         "write_calls_per_s", "Writes|/s", PerS 1, [guest WriteCalls],
-            "its process's calls that wrote", "a second", |f| f.g_s(G::WriteCalls);
+            "its process's calls that wrote", "a second";
         "emulation_ms_per_min", "SIM|ms/min", MsPerMin 1, [guest VcpuRun, guest VcpuGuest],
             "CPU time of the host's code on its virtual CPUs",
             "run time less guest time and polling, a minute",
             |f| f.g_ms_per_min(emulation_ns(f)?);
         "halt_poll_ms_per_min", "Poll|ms/min", MsPerMin 1, [guest HaltPoll],
-            "CPU time that went into polling while it was halted", "a minute",
-            |f| f.g_ms_per_min(f.g(G::HaltPoll)?);
+            "CPU time that went into polling while it was halted", "a minute";
         "other_ms_per_min", "VMM|ms/min", MsPerMin 1, [guest OtherRun],
-            "CPU time of the hypervisor's other threads", "a minute",
-            |f| f.g_ms_per_min(f.g(G::OtherRun)?);
+            "CPU time of the hypervisor's other threads", "a minute";
         "other_wakes_per_min", "VMM|wakes/min", PerMin 0, [guest OtherDispatches],
-            "dispatches of the hypervisor's other threads", "a minute",
-            |f| f.g_per_min(f.g(G::OtherDispatches)?);
+            "dispatches of the hypervisor's other threads", "a minute";
         "cpu_wait_ms_per_min", "Steal|ms/min", MsPerMin 1, [guest VcpuDelay],
-            "time that it was ready and others ran", "run delay of virtual CPUs, a minute",
-            |f| f.g_ms_per_min(f.g(G::VcpuDelay)?);
+            "time that it was ready and others ran", "run delay of virtual CPUs, a minute";
         "throttled_ms_per_min", "Limit|ms/min", MsPerMin 1, [guest Throttled],
-            "time that a limit held it back", "a minute",
-            |f| f.g_ms_per_min(f.g(G::Throttled)?);
+            "time that a limit held it back", "a minute";
     }
 }
 

@@ -1,21 +1,13 @@
 //! What is derived of the host.
 
 use super::derived::derived;
-use crate::facts::{Facts, MIB, PAGE};
+use crate::facts::{Facts, PAGE};
 use crate::number::over;
 use crate::shares::{Storage, storage};
 use model::{GuestField as G, HostField as H};
 
-fn mib(facts: &Facts<'_>, field: H) -> Option<f64> {
-    Some(facts.h(field)? / MIB)
-}
-
 fn part(facts: &Facts<'_>, part: fn(&Storage) -> f64) -> Option<f64> {
     storage(facts).as_ref().map(part)
-}
-
-fn psi(facts: &Facts<'_>, field: H) -> Option<f64> {
-    facts.h_share(facts.h(field)?)
 }
 
 /// CPU time of the kernel: its threads', and in interrupts that came while nothing ran. On most
@@ -110,27 +102,21 @@ derived! {
             "pages into and out of swap devices", "both, a second",
             |f| both(f, H::SwapIn, H::SwapOut);
         "psi_cpu_percent", "CPU|some %", Percent 1, [host PsiCpuSome],
-            "time in which some task waited for a CPU", "pressure, of time",
-            |f| psi(f, H::PsiCpuSome);
+            "time in which some task waited for a CPU", "pressure, of time";
         "psi_memory_percent", "Mem|some %", Percent 1, [host PsiMemorySome],
-            "time in which some task waited for memory", "pressure, of time",
-            |f| psi(f, H::PsiMemorySome);
+            "time in which some task waited for memory", "pressure, of time";
         "psi_memory_full_percent", "Mem|full %", Percent 1, [host PsiMemoryFull],
-            "time in which all tasks waited for memory", "pressure, of time",
-            |f| psi(f, H::PsiMemoryFull);
+            "time in which all tasks waited for memory", "pressure, of time";
         "psi_io_percent", "I/O|some %", Percent 1, [host PsiIoSome],
-            "time in which some task waited for I/O", "pressure, of time",
-            |f| psi(f, H::PsiIoSome);
+            "time in which some task waited for I/O", "pressure, of time";
         "psi_io_full_percent", "I/O|full %", Percent 1, [host PsiIoFull],
-            "time in which all tasks waited for I/O", "pressure, of time",
-            |f| psi(f, H::PsiIoFull);
-        "cpus", "CPUs", Count 0, [host Cpus], "CPUs of the host", "mean", |f| f.h(H::Cpus);
-        "total_mib", "Total|MiB", Mib 0, [host Total], "memory of the host", "mean",
-            |f| mib(f, H::Total);
+            "time in which all tasks waited for I/O", "pressure, of time";
+        "cpus", "CPUs", Count 0, [host Cpus], "CPUs of the host", "mean";
+        "total_mib", "Total|MiB", Mib 0, [host Total], "memory of the host", "mean";
         "available_mib", "Avail|MiB", Mib 0, [host Available],
-            "memory that could be handed out without swapping", "mean", |f| mib(f, H::Available);
+            "memory that could be handed out without swapping", "mean";
         "set_point_mib", "Want|MiB", Mib 0, [host SetPoint],
-            "the free memory that the manager keeps", "mean", |f| mib(f, H::SetPoint);
+            "the free memory that the manager keeps", "mean";
         "guests_mib", "Guests|MiB", Mib 0, [host Anonymous, guest Resident, host KsmSharing],
             "memory of guests", "resident, less what KSM saved, at most what is anonymous",
             |f| part(f, |s| s.guests);
@@ -147,12 +133,9 @@ derived! {
                 f.h(H::Cached)?;
                 part(f, |s| s.cache)
             };
-        "shared_mib", "Shared|MiB", Mib 0, [host Shared], "shared memory and tmpfs", "mean",
-            |f| mib(f, H::Shared);
-        "buffers_mib", "Buffer|MiB", Mib 0, [host Buffers], "cache of block devices", "mean",
-            |f| mib(f, H::Buffers);
-        "slab_mib", "Slab|MiB", Mib 0, [host Slab], "the kernel's own objects", "mean",
-            |f| mib(f, H::Slab);
+        "shared_mib", "Shared|MiB", Mib 0, [host Shared], "shared memory and tmpfs", "mean";
+        "buffers_mib", "Buffer|MiB", Mib 0, [host Buffers], "cache of block devices", "mean";
+        "slab_mib", "Slab|MiB", Mib 0, [host Slab], "the kernel's own objects", "mean";
         "tables_mib", "Tables|MiB", Mib 0, [host PageTables, host SecondaryTables],
             "page tables of processes and of guests", "both", |f| {
                 f.h(H::PageTables)?;
@@ -163,33 +146,29 @@ derived! {
                 f.h(H::KernelStack)?;
                 part(f, |s| s.kernel)
             };
-        "zswap_mib", "zswap|MiB", Mib 0, [host Zswap], "the zswap pool", "mean",
-            |f| mib(f, H::Zswap);
+        "zswap_mib", "zswap|MiB", Mib 0, [host Zswap], "the zswap pool", "mean";
         "zram_mib", "zram|MiB", Mib 0, [tier Resident], "memory of compressed swap devices",
             "sum over them", |f| {
                 f.t(model::TierField::Resident)?;
                 part(f, |s| s.zram)
             };
-        "huge_mib", "Huge|MiB", Mib 0, [host HugeTlb], "huge pages set aside", "mean",
-            |f| mib(f, H::HugeTlb);
-        "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean",
-            |f| mib(f, H::Free);
+        "huge_mib", "Huge|MiB", Mib 0, [host HugeTlb], "huge pages set aside", "mean";
+        "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean";
         "lists_mib", "CPU lists|MiB", Mib 0, [host CpuLists],
             "free memory that single CPUs keep for their next need, which MemFree leaves out",
-            "mean", |f| mib(f, H::CpuLists);
+            "mean";
         "other_mib", "other|MiB", Mib 0, [host Total, host Free, host Anonymous],
             "the remainder", "total less all other parts", |f| part(f, |s| s.other);
         "stalls_per_s", "Stalls|/s", PerS 1, [host Stalls],
-            "allocations that had to reclaim memory themselves", "a second",
-            |f| f.h_s(H::Stalls);
+            "allocations that had to reclaim memory themselves", "a second";
         "scan_failed_pages_per_s", "Failed|pages/s", PagesPerS 1,
             [host ScanDirect, host StealDirect],
             "pages that were scanned in need and not had", "scanned less had, a second",
             |f| Some((f.h_s(H::ScanDirect)? - f.h_s(H::StealDirect)?).max(0.0));
         "kswapd_ms_per_min", "kswapd|ms/min", MsPerMin 1, [host KswapdRun], "CPU time of kswapd",
-            "a minute", |f| f.h_per_min(f.h(H::KswapdRun)? / 1e6);
+            "a minute";
         "kswapd_pages_per_s", "kswapd|pages/s", PagesPerS 1, [host StealKswapd],
-            "pages that kswapd got", "a second", |f| f.h_s(H::StealKswapd);
+            "pages that kswapd got", "a second";
         "turn_s", "Age|s", Seconds 0,
             [host Anonymous, host Cached, host StealDirect, host StealKswapd],
             "how old memory is when it is reclaimed",
@@ -198,47 +177,35 @@ derived! {
                 over(pool, f.h_s(H::StealDirect)? + f.h_s(H::StealKswapd)?)
             };
         "major_faults_per_s", "Faults|/s", PerS 1, [host MajorFaults], "faults that had to read",
-            "a second", |f| f.h_s(H::MajorFaults);
+            "a second";
         "refault_file_pages_per_s", "Refault|file/s", PagesPerS 1, [host RefaultFile],
-            "cache needed again soon after it was dropped", "a second",
-            |f| f.h_s(H::RefaultFile);
+            "cache needed again soon after it was dropped", "a second";
         "refault_anonymous_pages_per_s", "Refault|anon/s", PagesPerS 1, [host RefaultAnonymous],
-            "memory needed again soon after it was swapped out", "a second",
-            |f| f.h_s(H::RefaultAnonymous);
+            "memory needed again soon after it was swapped out", "a second";
         "guest_read_kib_per_s", "Guests|KiB/s", KibPerS 1, [guest ReadBytes],
-            "what guests had fetched from storage, past the cache", "a second",
-            |f| Some(f.g_s(G::ReadBytes)? / 1024.0);
+            "what guests had fetched from storage, past the cache", "a second";
         "ksm_saved_mib", "Saved|MiB", Mib 0, [host KsmSharing],
-            "memory that KSM saves", "pages that have no place of their own any more",
-            |f| Some(f.h(H::KsmSharing)? * PAGE / MIB);
+            "memory that KSM saves", "pages that have no place of their own any more";
         "ksm_ratio", "Sharing|ratio", Ratio 1, [host KsmSharing, host KsmShared],
             "how many share a page that KSM keeps", "pages saved over pages kept, and one",
             |f| Some(over(f.h(H::KsmSharing)?, f.h(H::KsmShared)?)? + 1.0);
-        "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute",
-            |f| f.h_per_min(f.h(H::KsmRun)? / 1e6);
+        "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute";
         "oom_kills", "OOM|kills", Count 0, [host OomKills],
-            "processes killed because memory ran out", "in the time", |f| f.h(H::OomKills);
+            "processes killed because memory ran out", "in the time";
         "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
-            "CPU time of the manager and monitor", "a minute",
-            |f| f.h_per_min(f.h(H::OwnRun)? / 1e6);
-        "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second",
-            |f| f.h_s(H::Switches);
+            "CPU time of the manager and monitor", "a minute";
+        "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second";
         "watermark_min_mib", "Min|MiB", Mib 1, [host MinWatermark],
-            "free memory below which tasks must reclaim some themselves", "of all zones, mean",
-            |f| mib(f, H::MinWatermark);
+            "free memory below which tasks must reclaim some themselves", "of all zones, mean";
         "watermark_low_mib", "Low|MiB", Mib 1, [host LowWatermark],
-            "free memory below which kswapd begins", "of all zones, mean",
-            |f| mib(f, H::LowWatermark);
+            "free memory below which kswapd begins", "of all zones, mean";
         "watermark_high_mib", "High|MiB", Mib 1, [host HighWatermark],
-            "free memory at which kswapd ends", "of all zones, mean",
-            |f| mib(f, H::HighWatermark);
-        "images", "Images", Count 0, [host Images], "image files that guests have open", "mean",
-            |f| f.h(H::Images);
+            "free memory at which kswapd ends", "of all zones, mean";
+        "images", "Images", Count 0, [host Images], "image files that guests have open", "mean";
         "images_mib", "Images|MiB", Mib 0, [host ImageBytes],
-            "what they take on the disk", "each counted once, mean", |f| mib(f, H::ImageBytes);
+            "what they take on the disk", "each counted once, mean";
         "image_cached_mib", "Img cache|MiB", Mib 0, [host ImagesCached],
-            "what of them is in the cache", "each counted once, mean",
-            |f| mib(f, H::ImagesCached);
+            "what of them is in the cache", "each counted once, mean";
         "image_sharing_ratio", "Guests|an image", Ratio 1,
             [guest ImagesCached, host ImagesCached],
             "how many guests share what is cached of an image",

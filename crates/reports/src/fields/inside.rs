@@ -1,13 +1,9 @@
 //! What daemons tell of their guests, and of processes in them.
 
 use super::derived::derived;
-use crate::facts::{Facts, MIB, PAGE};
+use crate::facts::{Facts, MIB};
 use crate::number::over;
 use model::{GuestField as G, ProcessField as P};
-
-fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
-    Some(facts.g(field)? / MIB)
-}
 
 /// Ticks of its CPUs: busy, idle and stolen.
 fn ticks(facts: &Facts<'_>) -> Option<f64> {
@@ -20,65 +16,50 @@ fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
     Some(ns * facts.scale()?)
 }
 
-/// A count of a process, a minute of what is known of its guest.
-fn p_per_min(facts: &Facts<'_>, field: P) -> Option<f64> {
-    facts.g_per_min(facts.p(field)?)
-}
-
 derived! {
     /// Of a guest, from inside.
     GUEST, Guest {
-        "own_cpus", "CPUs", Count 0, [guest OwnCpus], "CPUs that are online in it", "mean",
-            |f| f.g(G::OwnCpus);
+        "own_cpus", "CPUs", Count 0, [guest OwnCpus], "CPUs that are online in it", "mean";
         "own_busy_percent", "Busy|%", Percent 1, [guest OwnBusy, guest OwnIdle],
             "busy share of its CPUs, as it counts", "busy, of busy, idle and stolen ticks",
             |f| over(f.g(G::OwnBusy)? * 100.0, ticks(f)?);
         "own_steal_percent", "Steal|%", Percent 1, [guest OwnSteal, guest OwnBusy, guest OwnIdle],
             "stolen share of its CPUs, as it counts", "stolen, of busy, idle and stolen ticks",
             |f| over(f.g(G::OwnSteal)? * 100.0, ticks(f)?);
-        "own_total_mib", "Total|MiB", Mib 0, [guest OwnTotal], "its memory", "MemTotal, mean",
-            |f| mib(f, G::OwnTotal);
+        "own_total_mib", "Total|MiB", Mib 0, [guest OwnTotal], "its memory", "MemTotal, mean";
         "own_available_mib", "Avail|MiB", Mib 0, [guest OwnAvailable],
-            "what it could hand out without swapping", "mean", |f| mib(f, G::OwnAvailable);
-        "own_free_mib", "Free|MiB", Mib 0, [guest OwnFree], "what it does not use", "mean",
-            |f| mib(f, G::OwnFree);
-        "own_cached_mib", "Cache|MiB", Mib 0, [guest OwnCached], "its cache of files", "mean",
-            |f| mib(f, G::OwnCached);
-        "own_swap_mib", "Swap|MiB", Mib 0, [guest OwnSwapTotal], "its swap space", "mean",
-            |f| mib(f, G::OwnSwapTotal);
+            "what it could hand out without swapping", "mean";
+        "own_free_mib", "Free|MiB", Mib 0, [guest OwnFree], "what it does not use", "mean";
+        "own_cached_mib", "Cache|MiB", Mib 0, [guest OwnCached], "its cache of files", "mean";
+        "own_swap_mib", "Swap|MiB", Mib 0, [guest OwnSwapTotal], "its swap space", "mean";
         "own_swap_used_mib", "Used|MiB", Mib 0, [guest OwnSwapTotal, guest OwnSwapFree],
             "what of its swap space is used", "total less free, mean",
-            |f| Some((mib(f, G::OwnSwapTotal)? - mib(f, G::OwnSwapFree)?).max(0.0));
+            |f| Some((f.g(G::OwnSwapTotal)? - f.g(G::OwnSwapFree)?).max(0.0) / MIB);
         "own_swap_in_pages_per_s", "Swap in|pages/s", PagesPerS 1, [guest OwnSwapIn],
-            "pages it read from its swap space", "a second", |f| f.g_s(G::OwnSwapIn);
+            "pages it read from its swap space", "a second";
         "own_swap_out_pages_per_s", "Swap out|pages/s", PagesPerS 1, [guest OwnSwapOut],
-            "pages it wrote to its swap space", "a second", |f| f.g_s(G::OwnSwapOut);
+            "pages it wrote to its swap space", "a second";
         "own_refault_file_pages_per_s", "Refault|file/s", PagesPerS 1, [guest OwnRefaultFile],
-            "cache it needed again soon after it was dropped", "a second",
-            |f| f.g_s(G::OwnRefaultFile);
+            "cache it needed again soon after it was dropped", "a second";
         "own_refault_anonymous_pages_per_s", "Refault|anon/s", PagesPerS 1,
             [guest OwnRefaultAnonymous], "memory it needed again soon after it was swapped out",
-            "a second", |f| f.g_s(G::OwnRefaultAnonymous);
+            "a second";
         "own_faults_per_s", "Own|faults/s", PerS 1, [guest OwnMajorFaults],
-            "faults for which it had to read", "a second", |f| f.g_s(G::OwnMajorFaults);
+            "faults for which it had to read", "a second";
         "own_stalls_per_s", "Stalls|/s", PerS 1, [guest OwnStalls],
-            "allocations that had to reclaim memory themselves", "a second",
-            |f| f.g_s(G::OwnStalls);
+            "allocations that had to reclaim memory themselves", "a second";
         "own_psi_some_percent", "Mem|some %", Percent 1, [guest OwnPsiSome],
-            "time in which some task in it waited for memory", "pressure, of time",
-            |f| f.g_share(f.g(G::OwnPsiSome)?);
+            "time in which some task in it waited for memory", "pressure, of time";
         "own_psi_full_percent", "Mem|full %", Percent 1, [guest OwnPsiFull],
-            "time in which all tasks in it waited for memory", "pressure, of time",
-            |f| f.g_share(f.g(G::OwnPsiFull)?);
+            "time in which all tasks in it waited for memory", "pressure, of time";
         "own_pool_mib", "Pool|MiB", Mib 0, [guest OwnPool], "the pool that its rules have given up",
-            "mean", |f| Some(f.g(G::OwnPool)? * PAGE / MIB);
+            "mean";
         "own_plugs", "Plugs", Count 0, [guest OwnPlugs], "CPUs plugged by its rules",
-            "in the time", |f| f.g(G::OwnPlugs);
+            "in the time";
         "own_unplugs", "Un-|plugs", Count 0, [guest OwnUnplugs], "CPUs unplugged by its rules",
-            "in the time", |f| f.g(G::OwnUnplugs);
+            "in the time";
         "own_oom_kills", "OOM|kills", Count 0, [guest OwnOomKills],
-            "processes that it killed because memory ran out", "in the time",
-            |f| f.g(G::OwnOomKills);
+            "processes that it killed because memory ran out", "in the time";
         "tight_ratio", "WSS|of has", Ratio 2,
             [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, guest Actual],
             "its working set over the memory that it has",
@@ -90,22 +71,18 @@ derived! {
              without them, over its busy ticks", |f| f.factor();
         "own_load", "Load", Count 2, [guest OwnLoad],
             "tasks in it that ran, could have, or waited for storage",
-            "its load average of a minute, as it was told last; mean",
-            |f| Some(f.g(G::OwnLoad)? / 1e3);
+            "its load average of a minute, as it was told last; mean";
         "own_running", "Run-|ning", Count 1, [guest OwnRunning],
             "its tasks that ran or could, the daemon that counts them being one",
-            "as it was told last; mean", |f| f.g(G::OwnRunning);
+            "as it was told last; mean";
         "own_blocked", "Block-|ed", Count 1, [guest OwnBlocked],
-            "its tasks that waited for storage", "as it was told last; mean",
-            |f| f.g(G::OwnBlocked);
+            "its tasks that waited for storage", "as it was told last; mean";
         "own_root_percent", "Root|fs %", Percent 1, [guest OwnRootUsed],
-            "what of its root file system is used", "as it was told last; mean",
-            |f| Some(f.g(G::OwnRootUsed)? / 10.0);
+            "what of its root file system is used", "as it was told last; mean";
         "own_in_kib_per_s", "Net in|KiB/s", KibPerS 1, [guest OwnReceived],
-            "what came by its network, the loop-back left out", "a second",
-            |f| Some(f.g_s(G::OwnReceived)? / 1024.0);
+            "what came by its network, the loop-back left out", "a second";
         "own_out_kib_per_s", "Net out|KiB/s", KibPerS 1, [guest OwnSent],
-            "what went by it", "a second", |f| Some(f.g_s(G::OwnSent)? / 1024.0);
+            "what went by it", "a second";
         "own_decisions", "Deci-|sions", Count 0,
             [guest OwnPlugs, guest OwnUnplugs, guest OwnGrows, guest OwnShrinks],
             "what its rules decided and did", "CPUs plugged and unplugged, pools grown and shrunk",
@@ -120,8 +97,7 @@ derived! {
     /// Of a process in a guest. CPU times are parts of what the guest got: the guest's own times
     /// the factor, and what it got while nobody told of its processes shared out likewise.
     PROCESS, Process {
-        "processes", "Num", Count 0, [process Count], "processes of this name", "mean",
-            |f| f.p(P::Count);
+        "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,
             [process User, process System, guest OwnRun, guest VcpuRun],
             "CPU time of the host that it used, of one CPU",
@@ -148,16 +124,14 @@ derived! {
             "guest time over the guest's count of it, from report to report of its processes; \
              without them, over its busy ticks", |f| f.factor();
         "wakes_per_min", "Wakes|/min", PerMin 0, [process Dispatches],
-            "dispatches of its threads", "a minute", |f| p_per_min(f, P::Dispatches);
+            "dispatches of its threads", "a minute";
         "wake_cpu_ms", "ms a|wake", Ms 3, [process Run, process Dispatches],
             "CPU time of a wake-up, as the guest counts", "run time over dispatches",
             |f| over(f.p(P::Run)? / 1e6, f.p(P::Dispatches)?);
-        "resident_mib", "RSS|MiB", Mib 1, [process Resident], "its memory", "mean",
-            |f| Some(f.p(P::Resident)? / MIB);
+        "resident_mib", "RSS|MiB", Mib 1, [process Resident], "its memory", "mean";
         "faults_per_min", "Faults|/min", PerMin 1, [process MajorFaults],
-            "faults that had to read", "a minute", |f| p_per_min(f, P::MajorFaults);
-        "threads", "Threads", Count 0, [process Threads], "its threads", "mean",
-            |f| f.p(P::Threads);
+            "faults that had to read", "a minute";
+        "threads", "Threads", Count 0, [process Threads], "its threads", "mean";
         "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1, [process User, process System],
             "CPU time as the guest counts it", "user and system time, a minute",
             |f| f.g_ms_per_min(f.process_ns()?);

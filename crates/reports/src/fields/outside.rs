@@ -19,14 +19,6 @@ fn burst_percent(facts: &Facts<'_>, kinds: &[G]) -> Option<f64> {
     over(some? * 100.0, bursts(facts)?)
 }
 
-fn mib(facts: &Facts<'_>, field: G) -> Option<f64> {
-    Some(facts.g(field)? / MIB)
-}
-
-fn kib_per_s(facts: &Facts<'_>, field: G) -> Option<f64> {
-    Some(facts.g_s(field)? / 1024.0)
-}
-
 /// What a guest read and the host did not have to fetch. What is fetched ahead of the guest may
 /// be more than it reads.
 pub(super) fn cache_hit_percent(facts: &Facts<'_>) -> Option<f64> {
@@ -66,10 +58,9 @@ derived! {
             "bursts that took less than 0.2 s: the trivial transactions of the original",
             "of all bursts", |f| burst_percent(f, &[G::Bursts50, G::Bursts200]);
         "low_mib", "Low|MiB", Mib 0, [guest Low],
-            "what its cgroup keeps while others have more than their share", "mean",
-            |f| mib(f, G::Low);
+            "what its cgroup keeps while others have more than their share", "mean";
         "zswapped_mib", "zswap|MiB", Mib 0, [guest GroupZswapped],
-            "what of it is in zswap, uncompressed", "mean", |f| mib(f, G::GroupZswapped);
+            "what of it is in zswap, uncompressed", "mean";
         "on_disk_mib", "Disk|MiB", Mib 0, [guest GroupSwap, guest GroupZswapped],
             "what of it takes slots of swap devices and is not in zswap",
             "swapped out less what is in zswap, mean", |f| {
@@ -77,39 +68,35 @@ derived! {
                 Some((f.g(G::GroupSwap)? - zswapped).max(0.0) / MIB)
             };
         "zswap_in_pages_per_s", "zswap in|pages/s", PagesPerS 1, [guest GroupZswapIn],
-            "its pages that came back from zswap", "a second", |f| f.g_s(G::GroupZswapIn);
+            "its pages that came back from zswap", "a second";
         "zswap_out_pages_per_s", "zswap out|pages/s", PagesPerS 1, [guest GroupZswapOut],
-            "its pages that went to zswap", "a second", |f| f.g_s(G::GroupZswapOut);
+            "its pages that went to zswap", "a second";
         "disk_in_pages_per_s", "Disk in|pages/s", PagesPerS 1, [guest GroupSwapIn],
-            "its pages that were read from swap devices", "a second", |f| f.g_s(G::GroupSwapIn);
+            "its pages that were read from swap devices", "a second";
         "disk_out_pages_per_s", "Disk out|pages/s", PagesPerS 1, [guest GroupSwapOut],
-            "its pages that were written to swap devices", "a second",
-            |f| f.g_s(G::GroupSwapOut);
+            "its pages that were written to swap devices", "a second";
         "migrated_pages_per_s", "Migr|pages/s", PagesPerS 1, [guest GroupZswapBack],
-            "its pages that were moved from zswap to disk", "a second",
-            |f| f.g_s(G::GroupZswapBack);
+            "its pages that were moved from zswap to disk", "a second";
         "host_refault_anonymous_pages_per_s", "Host re|anon/s", PagesPerS 1,
             [guest GroupRefaultAnonymous],
-            "its memory, needed again soon after the host swapped it out", "a second",
-            |f| f.g_s(G::GroupRefaultAnonymous);
+            "its memory, needed again soon after the host swapped it out", "a second";
         "host_refault_file_pages_per_s", "Host re|file/s", PagesPerS 1, [guest GroupRefaultFile],
-            "cache of its files, needed again soon after the host dropped it", "a second",
-            |f| f.g_s(G::GroupRefaultFile);
+            "cache of its files, needed again soon after the host dropped it", "a second";
         "images_mib", "Images|MiB", Mib 0, [guest Images],
-            "what its image files take on the disk", "mean", |f| mib(f, G::Images);
+            "what its image files take on the disk", "mean";
         "image_cached_mib", "Img cache|MiB", Mib 0, [guest ImagesCached],
-            "what of them is in the host's cache", "mean", |f| mib(f, G::ImagesCached);
+            "what of them is in the host's cache", "mean";
         "cache_hit_percent", "Cache|hit %", Percent 1, [guest BlockReadBytes, guest ReadBytes],
             "what it read from its disks that the host had in its cache",
             "read less what was fetched from storage, of what was read", cache_hit_percent;
         "block_reads_per_s", "Disk|reads/s", PerS 1, [guest BlockReads],
-            "requests of it that read from its disks", "a second", |f| f.g_s(G::BlockReads);
+            "requests of it that read from its disks", "a second";
         "block_writes_per_s", "Disk|writes/s", PerS 1, [guest BlockWrites],
-            "requests of it that wrote to them", "a second", |f| f.g_s(G::BlockWrites);
+            "requests of it that wrote to them", "a second";
         "block_read_kib_per_s", "Disk read|KiB/s", KibPerS 1, [guest BlockReadBytes],
-            "what it read from them", "a second", |f| kib_per_s(f, G::BlockReadBytes);
+            "what it read from them", "a second";
         "block_write_kib_per_s", "Disk write|KiB/s", KibPerS 1, [guest BlockWriteBytes],
-            "what it wrote to them", "a second", |f| kib_per_s(f, G::BlockWriteBytes);
+            "what it wrote to them", "a second";
         "net_in_per_s", "Net in|packets/s", PerS 1, [guest NetInPackets, guest OwnReceivedPackets],
             "packets that it got", "through its tap devices, or as its daemon tells; a second",
             |f| network(f, G::NetInPackets, G::OwnReceivedPackets);

@@ -1,13 +1,9 @@
 //! What is derived of a tier of memory below RAM.
 
 use super::derived::derived;
-use crate::facts::{Facts, MIB};
+use crate::facts::Facts;
 use crate::number::over;
 use model::TierField as T;
-
-fn mib(facts: &Facts<'_>, field: T) -> Option<f64> {
-    Some(facts.t(field)? / MIB)
-}
 
 /// What a counter of nanoseconds makes for one of a counter of requests, in milliseconds.
 fn service_ms(facts: &Facts<'_>, time: T, count: T) -> Option<f64> {
@@ -17,15 +13,12 @@ fn service_ms(facts: &Facts<'_>, time: T, count: T) -> Option<f64> {
 derived! {
     /// Of a tier.
     TIER, Tier {
-        "size_mib", "Size|MiB", Mib 0, [tier Size], "its size", "mean", |f| mib(f, T::Size);
-        "used_mib", "Used|MiB", Mib 0, [tier Used], "what of it is in use", "mean",
-            |f| mib(f, T::Used);
+        "size_mib", "Size|MiB", Mib 0, [tier Size], "its size", "mean";
+        "used_mib", "Used|MiB", Mib 0, [tier Used], "what of it is in use", "mean";
         "in_pages_per_s", "In|pages/s", PagesPerS 1, [tier ReadBytes], "what came back from it",
-            "bytes read in pages, a second",
-            |f| Some(f.t_s(T::ReadBytes)? / crate::facts::PAGE);
+            "bytes read in pages, a second";
         "out_pages_per_s", "Out|pages/s", PagesPerS 1, [tier WriteBytes], "what went to it",
-            "bytes written in pages, a second",
-            |f| Some(f.t_s(T::WriteBytes)? / crate::facts::PAGE);
+            "bytes written in pages, a second";
         "page_age_s", "Age|s", Seconds 0, [tier Used, tier WriteBytes],
             "how long a page stays", "what is used over what went to it a second",
             |f| over(f.t(T::Used)?, f.t_s(T::WriteBytes)?);
@@ -42,17 +35,12 @@ derived! {
         "compression_ratio", "Ratio", Ratio 2, [tier Stored, tier Compressed],
             "how much compression saves", "what is stored over what it takes, compressed",
             |f| over(f.t(T::Stored)?, f.t(T::Compressed)?);
-        "stored_mib", "Stored|MiB", Mib 0, [tier Stored], "what is in it, uncompressed", "mean",
-            |f| mib(f, T::Stored);
-        "compressed_mib", "Compr|MiB", Mib 0, [tier Compressed], "the same, compressed", "mean",
-            |f| mib(f, T::Compressed);
-        "resident_mib", "Takes|MiB", Mib 0, [tier Resident], "the memory that it takes", "mean",
-            |f| mib(f, T::Resident);
+        "stored_mib", "Stored|MiB", Mib 0, [tier Stored], "what is in it, uncompressed", "mean";
+        "compressed_mib", "Compr|MiB", Mib 0, [tier Compressed], "the same, compressed", "mean";
+        "resident_mib", "Takes|MiB", Mib 0, [tier Resident], "the memory that it takes", "mean";
         "backing_mib", "On disk|MiB", Mib 0, [tier Backing], "what it has written to its disk",
-            "mean", |f| mib(f, T::Backing);
-        "reads_per_s", "Reads|/s", PerS 1, [tier Reads], "requests that read", "a second",
-            |f| f.t_s(T::Reads);
-        "writes_per_s", "Writes|/s", PerS 1, [tier Writes], "requests that wrote", "a second",
-            |f| f.t_s(T::Writes);
+            "mean";
+        "reads_per_s", "Reads|/s", PerS 1, [tier Reads], "requests that read", "a second";
+        "writes_per_s", "Writes|/s", PerS 1, [tier Writes], "requests that wrote", "a second";
     }
 }
