@@ -1,11 +1,11 @@
 //! The host's end of a daemon's port: bounded in both directions.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use reactor::{Budget, PollFlags, connect, is_passing};
+use reactor::{Budget, PollFlags, connect, read_some, write_some};
 use wire::{Decoder, Dropped, ToGuest, ToHost};
 
 /// Bytes a second that a guest may say; a status is 150, and comes once a second.
@@ -87,12 +87,7 @@ impl Port {
         if room == 0 {
             return Ok(());
         }
-        let count = match self.stream.read(&mut buffer[..room]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => count,
-            Err(e) if is_passing(&e) => return Ok(()),
-            Err(e) => return Err(e),
-        };
+        let count = read_some(&mut self.stream, &mut buffer[..room])?;
         self.budget.spend(count as u64);
         self.floods += u64::from(self.budget.left() == 0);
         self.decoder.feed(&buffer[..count]);
@@ -122,13 +117,8 @@ impl Port {
 
     /// Hands over what waits for the guest, as much as it takes.
     pub fn send(&mut self) -> io::Result<()> {
-        while !self.out.is_empty() {
-            match self.stream.write(&self.out) {
-                Ok(count) => drop(self.out.drain(..count)),
-                Err(e) if is_passing(&e) => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
+        let sent = write_some(&mut self.stream, &self.out)?;
+        self.out.drain(..sent);
         Ok(())
     }
 }
@@ -136,6 +126,7 @@ impl Port {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
     #[test]

@@ -29,9 +29,34 @@ pub use reply::Reply;
 
 pub use rustix::event::PollFlags;
 
-use std::io;
+use std::io::{self, Read, Write};
 
 /// Whether an error only means that there is nothing to read, or no room to write, for now.
 pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Reads once from a stream that does not block: 0 bytes are nothing for now, and its end is an
+/// error.
+pub fn read_some(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    match stream.read(buffer) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(error) if is_passing(&error) => Ok(0),
+        read => read,
+    }
+}
+
+/// Writes what a stream that does not block takes now, and gives how much that was. A stream that
+/// takes nothing at all any more is an error.
+pub fn write_some(mut stream: impl Write, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => sent += count,
+            Err(error) if is_passing(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
 }

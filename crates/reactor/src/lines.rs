@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::is_passing;
+use crate::{is_passing, write_some};
 
 /// Room that an emptied outbox keeps.
 const OUT_KEPT: usize = 64 * 1024;
@@ -87,23 +87,11 @@ impl Outbox {
 
     /// Writes what a stream that does not block takes now, and gives how much that was. A stream
     /// that takes nothing at all any more is an error.
-    pub fn send(&mut self, mut stream: impl Write) -> io::Result<usize> {
-        let mut sent = 0;
-        let outcome = loop {
-            if sent == self.bytes.len() {
-                break Ok(());
-            }
-            match stream.write(&self.bytes[sent..]) {
-                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
+    pub fn send(&mut self, stream: impl Write) -> io::Result<usize> {
+        let sent = write_some(stream, &self.bytes)?;
         self.bytes.drain(..sent);
         self.bytes.shrink_to(OUT_KEPT);
-        outcome.map(|()| sent)
+        Ok(sent)
     }
 }
 

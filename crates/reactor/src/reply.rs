@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use crate::is_passing;
+use crate::write_some;
 
 /// An answer, and how much of it the client has.
 #[derive(Debug)]
@@ -29,12 +29,10 @@ impl Reply {
             if rest.is_empty() {
                 return Ok(true);
             }
-            match stream.write(rest) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_passing(&error) => return Ok(false),
-                Err(error) => return Err(error),
+            let (all, sent) = (rest.len(), write_some(&mut stream, rest)?);
+            self.sent += sent;
+            if sent < all {
+                return Ok(false);
             }
         }
     }

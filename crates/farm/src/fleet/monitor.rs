@@ -1,11 +1,11 @@
 //! The connection to the monitor of a guest's QEMU.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use qmp::{Client, Command, Incoming, Ticket};
-use reactor::{PollFlags, is_passing};
+use reactor::{PollFlags, read_some, write_some};
 
 /// QEMU's monitor: a stream that does not block, and what is on its way through it.
 #[derive(Debug)]
@@ -36,15 +36,9 @@ impl QmpLink {
     /// Takes what has come; what it was is the next calls' of [`next`](Self::next).
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; 8192];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                self.client.feed(&buffer[..count]);
-                Ok(())
-            }
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
+        let count = read_some(&mut self.stream, &mut buffer)?;
+        self.client.feed(&buffer[..count]);
+        Ok(())
     }
 
     pub(super) fn next(&mut self) -> Option<Incoming> {
@@ -59,13 +53,8 @@ impl QmpLink {
 
     /// Hands over what waits to be sent, as much as QEMU takes.
     pub(super) fn send(&mut self) -> io::Result<()> {
-        while !self.client.output().is_empty() {
-            match self.stream.write(self.client.output()) {
-                Ok(count) => self.client.advance(count),
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
+        let sent = write_some(&mut self.stream, self.client.output())?;
+        self.client.advance(sent);
         Ok(())
     }
 }

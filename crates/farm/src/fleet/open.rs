@@ -1,11 +1,11 @@
 //! What one start of a guest has: its process, and its connections but the daemon's port.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use qmp::Ticket;
-use reactor::{Budget, PollFlags, is_passing};
+use reactor::{Budget, PollFlags, read_some};
 use vm::{GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
@@ -61,14 +61,10 @@ impl RunningGuest {
 
     /// What the console has said, into `buffer`.
     pub(super) fn read_console<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
-        match self.console.read(buffer) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                self.console_budget.spend(CONSOLE_READ.max(count as u64));
-                Ok(&buffer[..count])
-            }
-            Err(error) if is_passing(&error) => Ok(&[]),
-            Err(error) => Err(error),
+        let count = read_some(&mut self.console, buffer)?;
+        if count > 0 {
+            self.console_budget.spend(CONSOLE_READ.max(count as u64));
         }
+        Ok(&buffer[..count])
     }
 }

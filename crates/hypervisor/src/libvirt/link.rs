@@ -1,11 +1,12 @@
 //! One connection to libvirt's daemon: bytes moved, calls matched with who asked for them.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use reactor::write_some;
 use rustix::event::PollFlags;
 use virtrpc::{Call, Client, Error, EventKind, Failure, Incoming, Reply, Ticket};
 
@@ -213,16 +214,13 @@ impl Link {
 
     /// Sends what waits, as far as the other end takes it.
     pub(super) fn write(&mut self) -> Result<(), Loss> {
-        while !self.client.output().is_empty() {
-            match self.stream.write(self.client.output()) {
-                Ok(0) => return Err(Loss::Closed),
-                Ok(length) => self.client.advance(length),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    return Err(Loss::Closed);
-                }
-                Err(error) => return Err(Loss::Failed(error)),
+        match write_some(&mut self.stream, self.client.output()) {
+            Ok(sent) => self.client.advance(sent),
+            Err(error) => {
+                return Err(match error.kind() {
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::WriteZero => Loss::Closed,
+                    _ => Loss::Failed(error),
+                });
             }
         }
         Ok(())

@@ -1,17 +1,16 @@
 //! One connection to a QEMU's monitor: bytes, budget, and which answer is whose.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use counters::Bytes;
 use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
-use reactor::is_passing;
 use rustix::event::PollFlags;
 
 use crate::ProcessId;
-use reactor::Budget;
+use reactor::{Budget, read_some, write_some};
 
 /// Bytes a second that a QEMU may say. Its events come at most once a second a kind, and are
 /// some 200 bytes each; our own questions make it say more, but seldom.
@@ -33,7 +32,9 @@ pub(super) const CLOSED: &str = "QEMU closed its monitor";
 /// A QEMU that ends with a question of ours unread resets the connection instead of closing it.
 fn failed(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
         _ => format!("its monitor failed: {error}"),
     }
 }
@@ -162,13 +163,8 @@ impl Link {
 
     /// Hands over what waits to be sent, as much as the socket takes.
     pub(super) fn send(&mut self) -> Result<(), String> {
-        while !self.client.output().is_empty() {
-            match self.stream.write(self.client.output()) {
-                Ok(count) => self.client.advance(count),
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(error) => return Err(failed(&error)),
-            }
-        }
+        let sent = write_some(&mut self.stream, self.client.output());
+        self.client.advance(sent.map_err(|error| failed(&error))?);
         Ok(())
     }
 
@@ -179,12 +175,11 @@ impl Link {
         if room == 0 {
             return Ok(());
         }
-        let count = match self.stream.read(&mut buffer[..room]) {
-            Ok(0) => return Err(CLOSED.into()),
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => return Ok(()),
-            Err(error) => return Err(failed(&error)),
-        };
+        let count = read_some(&mut self.stream, &mut buffer[..room]);
+        let count = count.map_err(|error| failed(&error))?;
+        if count == 0 {
+            return Ok(());
+        }
         self.budget.spend(READ_COST.max(count as u64));
         self.client.feed(&buffer[..count]);
         let mut last_error = None;

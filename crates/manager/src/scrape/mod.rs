@@ -21,7 +21,7 @@ use metrics::http::{HEAD_MAX, Refusal, Request, answer};
 use metrics::text::{Format, render};
 use metrics::{Latest, Processes};
 use model::{GuestIdentity, Moment};
-use reactor::{Acceptor, Event, Lookup, PollSet, Reply, is_passing};
+use reactor::{Acceptor, Event, Lookup, PollSet, Reply, read_some};
 use rustix::event::PollFlags;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -212,12 +212,8 @@ impl Client {
     fn turn(&mut self, text: &mut Text, now_ms: u64) -> Result<(), Done> {
         if self.out.is_none() {
             let mut buffer = [0; HEAD_MAX];
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(Done),
-                Ok(count) => self.heard.extend_from_slice(&buffer[..count]),
-                Err(error) if is_passing(&error) => return Ok(()),
-                Err(_) => return Err(Done),
-            }
+            let count = read_some(&self.stream, &mut buffer).map_err(|_| Done)?;
+            self.heard.extend_from_slice(&buffer[..count]);
             let (head, body): (_, Rc<str>) = match Request::parse(&self.heard) {
                 Ok(None) => return Ok(()),
                 Ok(Some(Request { wants_body, format })) => {
