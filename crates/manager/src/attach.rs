@@ -2,11 +2,11 @@
 //! manager that asks, and takes them back when the manager's connection closes, however it ends.
 
 use hypervisor::Found;
-use reactor::is_passing;
+use reactor::{Lines, PollSet, Received};
 use rustix::event::PollFlags;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Attachments {
 #[derive(Debug)]
 struct Attachment {
     stream: UnixStream,
-    answer: Vec<u8>,
+    lines: Lines,
     /// What it may still say.
     left: usize,
 }
@@ -41,14 +41,16 @@ impl Attachments {
         }
         // Without it the guest is managed by its balloon's statistics alone.
         if let Ok(stream) = connect(dir) {
-            let one = Attachment { stream, answer: Vec::new(), left: ANSWER_MAX };
+            let one = Attachment { stream, lines: Lines::default(), left: ANSWER_MAX };
             self.open.insert(dir.to_path_buf(), one);
         }
     }
 
     /// Adds what to wait for.
-    pub fn fds<'a>(&'a self, out: &mut Vec<(BorrowedFd<'a>, PollFlags)>) {
-        out.extend(self.open.values().map(|one| (one.stream.as_fd(), PollFlags::IN)));
+    pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        for attachment in self.open.values() {
+            set.add(0, attachment.stream.as_fd(), PollFlags::IN);
+        }
     }
 
     /// Takes what has come: complaints to tell of. A connection that closes has ended with its
@@ -56,21 +58,13 @@ impl Attachments {
     pub fn turn(&mut self) -> Vec<String> {
         let mut complaints = Vec::new();
         self.open.retain(|dir, one| {
-            let mut buffer = [0; 4096];
-            match one.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(count) if count > one.left => return false,
-                Ok(count) => {
-                    one.left -= count;
-                    one.answer.extend_from_slice(&buffer[..count]);
-                }
-                Err(error) => return is_passing(&error),
+            match one.lines.read(&one.stream) {
+                Ok(Received::Nothing) => return true,
+                Ok(Received::Bytes(count)) if count <= one.left => one.left -= count,
+                Ok(Received::Bytes(_) | Received::End) | Err(_) => return false,
             }
-            let Some(end) = one.answer.iter().position(|byte| *byte == b'\n') else {
-                return true;
-            };
-            let answer: Result<serde_json::Value, _> = serde_json::from_slice(&one.answer[..end]);
-            one.answer.clear();
+            let Some(line) = one.lines.next_line() else { return true };
+            let answer: Result<serde_json::Value, _> = serde_json::from_slice(&line);
             let error = answer.ok().and_then(|v| v.get("error")?.as_str().map(str::to_owned));
             match error {
                 Some(error) => {
@@ -139,7 +133,7 @@ mod tests {
     fn one_that_says_more_than_an_answer_is_left() {
         let (dir, listener) = listen();
         let stream = connect(dir.path()).unwrap();
-        let one = Attachment { stream, answer: Vec::new(), left: ANSWER_MAX };
+        let one = Attachment { stream, lines: Lines::default(), left: ANSWER_MAX };
         let mut attachments =
             Attachments { open: BTreeMap::from([(dir.path().to_path_buf(), one)]) };
         let (mut other, _) = listener.accept().unwrap();

@@ -1,7 +1,7 @@
 //! Text from outside, made safe for a terminal.
 
 use crate::Error;
-use base::{is_plain, plain_json};
+use base::{is_plain, plain, plain_json};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -10,6 +10,14 @@ pub fn json<T: Serialize + ?Sized>(answer: &T) -> Result<String, Error> {
     serde_json::to_string_pretty(answer)
         .map(|text| plain_json(&text) + "\n")
         .map_err(|error| Error::step("The answer cannot be written as JSON", error))
+}
+
+/// Lines that come from outside are cut here.
+pub const LINE_MAX: usize = 400;
+
+/// A text whose names came from outside, made safe for a terminal line by line.
+pub fn plain_lines(text: &str) -> String {
+    text.lines().map(|line| plain(line, LINE_MAX) + "\n").collect()
 }
 
 /// Writes lines from outside to a terminal as they come: line ends and tabs as they are,

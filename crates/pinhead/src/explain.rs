@@ -11,9 +11,9 @@ use farm::service;
 use plug::{CmmPool, Cpus, Pool};
 use policy::guest::{self, World};
 use procfs::{Reader, Root};
-use rules::{Explanation, FileKind, Piece, Program, Span, Value};
+use rules::{Explanation, Fault, FileKind, Piece, Program, Span, Value};
 use serde_json::{Value as Json, json};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -226,19 +226,19 @@ fn world(root: &Root) -> World {
 }
 
 fn verdicts(program: &Program, history: &History, world: World) -> Vec<String> {
-    let decision = guest::step(program, history, world);
-    let mut out = Vec::new();
-    match decision.cpu {
-        Some(Ok(cpu)) => out.push(format!("CPU: {cpu}")),
-        Some(Err(fault)) => out.push(format!("CPU: holds, the rules have no value: {fault}")),
-        None => out.push("CPU: not managed by this file, or dispatched by the machine".into()),
+    let guest::Decision { cpu, memory, .. } = guest::step(program, history, world);
+    vec![
+        verdict("CPU", cpu, "not managed by this file, or dispatched by the machine"),
+        verdict("Memory", memory, "not managed by this file"),
+    ]
+}
+
+fn verdict<T: Display>(what: &str, decided: Option<Result<T, Fault>>, without: &str) -> String {
+    match decided {
+        Some(Ok(decision)) => format!("{what}: {decision}"),
+        Some(Err(fault)) => format!("{what}: holds, the rules have no value: {fault}"),
+        None => format!("{what}: {without}"),
     }
-    match decision.memory {
-        Some(Ok(memory)) => out.push(format!("Memory: {memory}")),
-        Some(Err(fault)) => out.push(format!("Memory: holds, the rules have no value: {fault}")),
-        None => out.push("Memory: not managed by this file".into()),
-    }
-    out
 }
 
 impl Explained {
@@ -314,14 +314,11 @@ impl Explained {
     }
 
     fn piece_json(&self, piece: &Piece) -> Json {
-        let value = match piece.value {
-            Value::Number(number) => json!(number),
-            Value::Truth(truth) => json!(truth),
-            Value::Fault(_) | Value::Unread => Json::Null,
-        };
-        let fault = match piece.value {
-            Value::Fault(fault) => json!(fault.to_string()),
-            _ => Json::Null,
+        let (value, fault) = match piece.value {
+            Value::Number(number) => (json!(number), Json::Null),
+            Value::Truth(truth) => (json!(truth), Json::Null),
+            Value::Fault(fault) => (Json::Null, json!(fault.to_string())),
+            Value::Unread => (Json::Null, Json::Null),
         };
         let pieces: Vec<Json> = piece.pieces.iter().map(|p| self.piece_json(p)).collect();
         json!({

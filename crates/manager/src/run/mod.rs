@@ -161,10 +161,7 @@ impl Manager {
         set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
         set.owner(owner::RELOAD).add(0, signals.reload, PollFlags::IN);
         self.guests.fds(set.owner(owner::PORTS));
-        let mut attached = Vec::new();
-        attachments.fds(&mut attached);
-        set.owner(owner::ATTACHMENTS);
-        attached.into_iter().for_each(|(fd, flags)| set.add(0, fd, flags));
+        attachments.fds(set.owner(owner::ATTACHMENTS));
         control.fds(set.owner(owner::CONTROL));
         scrape.iter().for_each(|scrape| scrape.fds(set.owner(owner::SCRAPE)));
         sources.fds(owner::SOURCES, &mut set);

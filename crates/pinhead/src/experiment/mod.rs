@@ -4,7 +4,7 @@ mod machine;
 
 use crate::Error;
 use crate::args::Format;
-use crate::escape::json;
+use crate::escape::{LINE_MAX, json, plain_lines};
 use crate::up::rundir;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -14,9 +14,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A line of a result that somebody sent is cut here.
-const LINE_MAX: usize = 400;
 
 /// `pinhead experiment`
 #[derive(Debug, Args)]
@@ -156,7 +153,7 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
     // Also after a failure: what was measured until then is worth its page.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
-    print!("{}", shown(&lab::text(&outcome, &shelf::view(&outcome))));
+    print!("{}", plain_lines(&lab::text(&outcome, &shelf::view(&outcome))));
     println!("\n{}\n{}", path.display(), path.with_extension("html").display());
     Ok(result?)
 }
@@ -196,7 +193,7 @@ fn show(args: &ShowArgs) -> Result<(), Error> {
     let outcome = shelf::load(&args.file)?;
     let view = shelf::view(&outcome);
     match args.format {
-        ShowFormat::Text => print!("{}", shown(&lab::text(&outcome, &view))),
+        ShowFormat::Text => print!("{}", plain_lines(&lab::text(&outcome, &view))),
         ShowFormat::Html => print!("{}", lab::page(&outcome, &view)),
         ShowFormat::Json => print!("{}", json(&outcome)?),
     }
@@ -207,7 +204,7 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
     let (first, second) = (shelf::load(&args.first)?, shelf::load(&args.second)?);
     let table = lab::compare(&first, &second);
     match args.format {
-        Format::Text => print!("{}", shown(&lab::table(&table))),
+        Format::Text => print!("{}", plain_lines(&lab::table(&table))),
         Format::Json => {
             let rows: Vec<_> = table
                 .rows
@@ -218,9 +215,4 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// A result may be somebody else's: nothing in it may steer the terminal.
-fn shown(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", base::plain(line, LINE_MAX))).collect()
 }

@@ -198,9 +198,3 @@ pub struct Summary {
     /// Requests or guests that failed.
     pub failed: u64,
 }
-
-/// A text whose names came from outside, made safe for a terminal line by line.
-pub(super) fn lines(text: &str) -> String {
-    const WIDTH: usize = 400;
-    text.lines().map(|line| base::plain(line, WIDTH) + "\n").collect()
-}

@@ -1,10 +1,10 @@
 //! Loads by HTTP: `pinhead load web` and `pinhead load wipe`.
 
-use super::args::{Summary, TargetArgs, WebArgs, WipeArgs, lines};
+use super::args::{Summary, TargetArgs, WebArgs, WipeArgs};
 use super::farm;
 use crate::Error;
 use crate::args::Format;
-use crate::escape::json;
+use crate::escape::{json, plain_lines};
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -100,7 +100,7 @@ fn told(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
         Format::Json => json(&outcome.to_json())?,
         // Names of guests come from a file, and those of targets are addresses: both are cut to
         // what a terminal may show, line by line.
-        Format::Text => lines(&outcome.to_text()),
+        Format::Text => plain_lines(&outcome.to_text()),
     };
     Ok(Summary { text, failed: outcome.all.failed_all() })
 }

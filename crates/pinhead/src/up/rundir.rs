@@ -13,18 +13,14 @@
 //! directories nobody owns any more, and removes them.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Entries of the base that are looked at: one for each `pinhead up`, and some that are dead.
-const ENTRIES_MAX: usize = 4096;
 /// What a process holds in its own directory.
 const LOCK: &str = "lock";
 /// Where the farm's name stands, if it is one.
 const NAME: &str = "farm";
-/// No farm's name is longer.
-const NAME_MAX: u64 = 256;
 
 /// The directory of this process. Dropping it removes it.
 #[derive(Debug)]
@@ -74,22 +70,14 @@ pub fn living() -> Vec<(u32, PathBuf)> {
     let Ok(base) = base() else { return Vec::new() };
     // Alone, or a process that is about to lock its directory would find it locked by us.
     let Ok(_alone) = alone(&base) else { return Vec::new() };
-    let Ok(entries) = fs::read_dir(&base) else { return Vec::new() };
-    let entries = entries.take(ENTRIES_MAX).flatten();
-    let mut found: Vec<(u32, PathBuf)> = entries
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
-        .filter(|(_, path)| !is_dead(path))
-        .collect();
+    let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     found
 }
 
 /// The name of the farm whose directory this is.
 pub fn farm_name(dir: &Path) -> Option<String> {
-    let mut name = String::new();
-    let file = File::open(dir.join(NAME)).ok()?;
-    file.take(NAME_MAX).read_to_string(&mut name).ok()?;
-    Some(name)
+    fs::read_to_string(dir.join(NAME)).ok()
 }
 
 /// Removes the directories of processes that are gone, for who needs no directory of its own.
@@ -125,13 +113,15 @@ fn alone(base: &Path) -> io::Result<File> {
 }
 
 fn sweep(base: &Path) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    for entry in entries.take(ENTRIES_MAX).flatten() {
-        let is_pid = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-        if is_pid && is_dead(&entry.path()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
+    for (_, path) in dirs(base).filter(|(_, path)| is_dead(path)) {
+        let _ = fs::remove_dir_all(path);
     }
+}
+
+/// The directories of processes, with their ids, whether the processes run or not.
+fn dirs(base: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
 /// Whether nobody holds a directory's lock. One without a lock was left half made.
