@@ -26,7 +26,7 @@ pub enum Error {
     #[error(transparent)]
     Guest(#[from] vm::Error),
     #[error(transparent)]
-    Farm(#[from] farm::Error),
+    Lab(#[from] lab::Error),
     #[error("Cannot use recordings")]
     Store(#[source] store::Error),
     #[error("The default preset {0}")]

@@ -76,11 +76,6 @@ pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss", |t| field(t, "Rss"))
 }
 
-/// The memory of a process that is resident, in KiB, each page divided by those who have it.
-pub fn proportional_kib(pid: u32) -> Result<u64, Error> {
-    of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Pss", |t| field(t, "Pss"))
-}
-
 /// The files below one of the directories that a process has open, each once, in the
 /// order of their descriptors.
 pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
@@ -107,7 +102,7 @@ pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// What is found in a file, which is called `what` if it is not there.
-pub fn of_file<T>(
+fn of_file<T>(
     path: &Path,
     what: &'static str,
     find: impl Fn(&str) -> Option<T>,
@@ -117,7 +112,7 @@ pub fn of_file<T>(
 }
 
 /// The number after `name:` at the start of a line.
-pub fn field(text: &str, name: &str) -> Option<u64> {
+fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_ascii_whitespace().next()?.parse().ok()
 }

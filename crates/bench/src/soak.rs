@@ -49,7 +49,7 @@ pub fn run() -> Result<ExitCode, Error> {
         if count == 0 {
             continue;
         }
-        let image = image(arch, &guest_dir, Vec::new(), &cache)?;
+        let image = image(arch, &guest_dir, &cache)?;
         println!("{count} guests of {arch}, {} CPUs each, {} at a time", plan.cpus, plan.at_once);
         let outcome = plan.boot_all(arch, &image, count);
         let Outcome { seconds, failures } = &outcome;
@@ -155,19 +155,18 @@ fn flip(count: usize) -> String {
     )
 }
 
-/// An image with the daemon under the default preset, and more files.
-pub fn image(
-    arch: Arch,
-    guest_dir: &Path,
-    more: Vec<GuestFile>,
-    cache: &Cache,
-) -> Result<Image, Error> {
+/// An image with the daemon under the default preset.
+fn image(arch: Arch, guest_dir: &Path, cache: &Cache) -> Result<Image, Error> {
     let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
-    let mut files = vec![
-        GuestFile::text("/etc/pinhead.conf", &rules),
-        GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
+    let file = |path: &str, text: &str| GuestFile {
+        path: path.to_owned(),
+        mode: 0o644,
+        bytes: text.as_bytes().to_vec(),
+    };
+    let files = vec![
+        file("/etc/pinhead.conf", &rules),
+        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
     ];
-    files.extend(more);
     let daemon = Some(guest_dir.join(arch.name()).join("pinheadd"));
     Ok(ImageSpec { arch, daemon, files }.build(cache)?)
 }

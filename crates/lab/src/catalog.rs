@@ -1,4 +1,4 @@
-//! The experiments by name.
+//! The experiments.
 
 use crate::{Bench, Error, Outcome, View, cmm, penguins, plug, swap};
 
@@ -14,38 +14,37 @@ pub struct Experiment {
     pub view: fn(&Outcome) -> View,
 }
 
-/// All of them.
-pub const ALL: &[Experiment] = &[
-    Experiment {
-        name: "penguins",
-        title: "how many servers on a pin head: first and later hits, shared, squeezed, limited",
-        run: penguins::run,
-        view: penguins::view,
-    },
-    Experiment {
-        name: "swap",
-        title: "a small guest that swaps to memory against a large one, and who lives beside it",
-        run: swap::run,
-        view: swap::view,
-    },
-    Experiment {
-        name: "cmm",
-        title: "ballooning against page reporting: databases, and a claim of memory",
-        run: cmm::run,
-        view: cmm::view,
-    },
-    Experiment {
-        name: "plug",
-        title: "the published rules, and ours, against sizing by hand",
-        run: plug::run,
-        view: plug::view,
-    },
-];
+/// After "Penguins on a Pin Head" (2006).
+pub const PENGUINS: Experiment = Experiment {
+    name: "penguins",
+    title: "how many servers on a pin head: first and later hits, shared, squeezed, limited",
+    run: penguins::run,
+    view: penguins::view,
+};
 
-/// The one of this name.
-pub fn find(name: &str) -> Result<&'static Experiment, Error> {
-    ALL.iter().find(|one| one.name == name).ok_or_else(|| {
-        let known: Vec<&str> = ALL.iter().map(|one| one.name).collect();
-        Error::Unknown { name: name.to_owned(), known: known.join(", ") }
-    })
-}
+/// After a study of swap on a virtual disk (2001).
+pub const SWAP: Experiment = Experiment {
+    name: "swap",
+    title: "a small guest that swaps to memory against a large one, and who lives beside it",
+    run: swap::run,
+    view: swap::view,
+};
+
+/// After a study of CMM1 and CMM2 (2009).
+pub const CMM: Experiment = Experiment {
+    name: "cmm",
+    title: "ballooning against page reporting: databases, and a claim of memory",
+    run: cmm::run,
+    view: cmm::view,
+};
+
+/// After the study of cpuplugd's rules (2012).
+pub const PLUG: Experiment = Experiment {
+    name: "plug",
+    title: "the published rules, and ours, against sizing by hand",
+    run: plug::run,
+    view: plug::view,
+};
+
+/// All of them.
+pub const ALL: [Experiment; 4] = [PENGUINS, SWAP, CMM, PLUG];

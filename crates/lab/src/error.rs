@@ -6,12 +6,6 @@ use std::path::{Path, PathBuf};
 /// Why something about an experiment cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("No experiment is called {name:?}; there are {known}")]
-    Unknown {
-        name: String,
-        /// All names, for the message.
-        known: String,
-    },
     #[error("Cannot {what} {path}")]
     File {
         /// What was to be done: "read", "write".

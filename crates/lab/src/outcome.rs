@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub const FORMAT: u32 = 1;
 
 /// A result file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// The layout of this file: [`FORMAT`].

@@ -79,4 +79,5 @@ pub(crate) mod phase {
     pub const HITS: &str = "250 hits";
     pub const REBOOT: &str = "reboot";
     pub const AFTER: &str = "idle after";
+    pub const END: &str = "end";
 }

@@ -3,7 +3,7 @@
 use super::{CASES, Case, Limit, phase};
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Settings, Site, jobs, wait};
-use crate::{Bench, Error, bench};
+use crate::{Bench, Error, bench, clock};
 use std::time::Duration;
 
 /// A hundred servers are to answer within half a minute; what takes longer is measured too.
@@ -125,15 +125,25 @@ fn one(
         single(run, &site, pace)?;
     }
     drop(manager);
+    run.phase(phase::END, |measures| {
+        let began_s = clock::seconds();
+        drop(site);
+        measures.note("took", "s", clock::seconds() - began_s);
+        Ok(())
+    })?;
     Ok(resident_mib)
 }
 
 fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace, name: &str) -> Result<(), Error> {
     run.phase(name, |measures| {
-        let from = Reading::of(site.guests(), false);
+        let (from, own_s) = (Reading::of(site.guests(), false), site.own_cpu_s());
         wait(pace.idle);
+        let own_s = site.own_cpu_s() - own_s;
         let to = Reading::of(site.guests(), true);
-        Usage { from: &from, to: &to }.note(measures);
+        let usage = Usage { from: &from, to: &to };
+        usage.note(measures);
+        let own_percent = own_s / usage.seconds() / to.guests as f64 * 100.0;
+        measures.note("CPU of pinhead up, a guest", "% of a core", own_percent);
         Ok(())
     })?;
     Ok(())

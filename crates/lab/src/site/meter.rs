@@ -157,6 +157,12 @@ impl Reading {
     }
 }
 
+/// CPU time of a process, all of its threads together, in seconds.
+pub(super) fn cpu_s(pid: u32) -> f64 {
+    let mut tasks = TaskDir::open(&Root::default());
+    tasks.of_process(pid, THREADS_MAX).iter().map(|task| task.ran.run_ns as f64 / 1e9).sum()
+}
+
 fn process(pid: u32, reading: &mut Reading) -> Option<()> {
     let dir = format!("/proc/{pid}");
     let mut vcpus = 0;

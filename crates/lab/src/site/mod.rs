@@ -98,6 +98,11 @@ impl Site {
         self.guests.iter().filter(move |guest| guest.class == class)
     }
 
+    /// CPU time of the farm's own process, in seconds.
+    pub fn own_cpu_s(&self) -> f64 {
+        meter::cpu_s(self.process.id())
+    }
+
     /// The directory of the guests' sockets, for a manager.
     pub fn sockets(&self) -> &Path {
         self.socket.parent().unwrap_or(Path::new("/"))

@@ -8,6 +8,7 @@ use crate::escape::{LINE_MAX, json, plain_lines};
 use crate::up::rundir;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use lab::catalog::Experiment;
 use lab::site::Tools;
 use lab::{Asked, Bench, Outcome, catalog, shelf};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -109,15 +110,14 @@ pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
         What::List(args) => list(&args.dir),
         What::Show(args) => show(args),
         What::Compare(args) => compare(args),
-        What::Penguins(args) => experiment("penguins", args),
-        What::Swap(args) => experiment("swap", args),
-        What::Cmm(args) => experiment("cmm", args),
-        What::Plug(args) => experiment("plug", args),
+        What::Penguins(args) => experiment(&catalog::PENGUINS, args),
+        What::Swap(args) => experiment(&catalog::SWAP, args),
+        What::Cmm(args) => experiment(&catalog::CMM, args),
+        What::Plug(args) => experiment(&catalog::PLUG, args),
     }
 }
 
-fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
-    let found = catalog::find(name)?;
+fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
     let asked = Asked {
         quick: args.quick,
         guests: args.guests,
@@ -136,7 +136,7 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
     }
     let outcome = Outcome {
         format: lab::outcome::FORMAT,
-        experiment: name.to_owned(),
+        experiment: experiment.name.to_owned(),
         quick: args.quick,
         command: std::env::args().collect::<Vec<_>>().join(" "),
         commit: machine::commit(),
@@ -149,7 +149,7 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
     };
     let mut say = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
     let mut bench = Bench::new(asked, outcome, &mut say);
-    let result = (found.run)(&mut bench);
+    let result = (experiment.run)(&mut bench);
     // Also after a failure: what was measured until then is worth its page.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
@@ -159,7 +159,7 @@ fn experiment(name: &str, args: &RunArgs) -> Result<(), Error> {
 }
 
 fn list(directory: &Path) -> Result<(), Error> {
-    for one in catalog::ALL {
+    for one in &catalog::ALL {
         println!("{:10} {}", one.name, one.title);
     }
     if !directory.is_dir() {
