@@ -119,16 +119,16 @@ where
     }
 }
 
-/// One of some words.
-pub fn one_of<T: Copy, const N: usize>(
+/// One of some values, by its name.
+pub fn one_of<T: Copy>(
     what: &'static str,
-    known: [(&'static str, T); N],
+    all: &'static [T],
+    name: fn(T) -> &'static str,
 ) -> impl Fn(&DeValue<'_>) -> Converted<T> {
     move |value| {
         let text = words(value)?;
-        let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        found.ok_or_else(|| {
-            let names = known.map(|(name, _)| format!("\"{name}\""));
+        all.iter().copied().find(|one| name(*one) == text).ok_or_else(|| {
+            let names: Vec<String> = all.iter().map(|one| format!("\"{}\"", name(*one))).collect();
             let message = format!("no {what} `{}`", shown(&text));
             Wrong { message, help: format!("there are {}", names.join(", ")) }
         })

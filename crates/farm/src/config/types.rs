@@ -60,9 +60,9 @@ settings::table! {
         /// how many guests
         count: u32 = number(1..=GUESTS_MAX), "1";
         /// `x86_64` or `s390x`
-        arch: Arch = one_of("architecture", Arch::ALL.map(|arch| (arch.name(), arch))), "x86_64";
+        arch: Arch = one_of("architecture", &Arch::ALL, Arch::name), "x86_64";
         /// what its guests are made of: the table below
-        image: Builtin = one_of("image", Builtin::ALL.map(|image| (image.name(), image))), "tiny";
+        image: Builtin = one_of("image", Builtin::ALL, Builtin::name), "tiny";
         /// a kernel of your own, instead of `image`
         kernel: Option<PathBuf> = path, else "none";
         /// the archive that your kernel starts with
@@ -125,7 +125,7 @@ settings::table! {
         /// the port on the host of the first guest; the next has the next
         host: u16 = number(1..=u16::MAX), else "needed";
         /// how a guest is asked whether it is ready: http, postgres, none
-        probe: Probe = one_of("probe", Probe::NAMES), else "by the port";
+        probe: Probe = one_of("probe", Probe::ALL, Probe::name), else "by the port";
     }
 }
 
@@ -152,46 +152,25 @@ pub enum Source<'a> {
     },
 }
 
-/// The images that pinhead makes from Debian's packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Builtin {
-    /// A kernel and a shell, in memory.
-    Tiny,
-    /// The same with nginx, which serves one page.
-    Web,
-    /// nginx on a disk with Debian.
-    DebianNginx,
-    /// An application server on a disk with Debian.
-    DebianApp,
-    /// PostgreSQL on a disk with Debian.
-    DebianPostgres,
-    /// All three in one guest.
-    DebianCombo,
+base::named! {
+    /// The images that pinhead makes from Debian's packages, by their names in a `FARM.toml`.
+    pub enum Builtin {
+        /// A kernel and a shell, in memory.
+        Tiny = "tiny",
+        /// The same with nginx, which serves one page.
+        Web = "web",
+        /// nginx on a disk with Debian.
+        DebianNginx = "debian-nginx",
+        /// An application server on a disk with Debian.
+        DebianApp = "debian-app",
+        /// PostgreSQL on a disk with Debian.
+        DebianPostgres = "debian-postgres",
+        /// All three in one guest.
+        DebianCombo = "debian-combo",
+    }
 }
 
 impl Builtin {
-    /// All of them.
-    pub const ALL: [Builtin; 6] = [
-        Builtin::Tiny,
-        Builtin::Web,
-        Builtin::DebianNginx,
-        Builtin::DebianApp,
-        Builtin::DebianPostgres,
-        Builtin::DebianCombo,
-    ];
-
-    /// Its name in a `FARM.toml`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Builtin::Tiny => "tiny",
-            Builtin::Web => "web",
-            Builtin::DebianNginx => "debian-nginx",
-            Builtin::DebianApp => "debian-app",
-            Builtin::DebianPostgres => "debian-postgres",
-            Builtin::DebianCombo => "debian-combo",
-        }
-    }
-
     /// Whether it is an image of a disk.
     pub fn is_disk(self) -> bool {
         !matches!(self, Builtin::Tiny | Builtin::Web)
@@ -203,22 +182,19 @@ impl Builtin {
     }
 }
 
-/// How one sees that a service answers. That its port can be connected to says nothing: QEMU
-/// accepts on the host whatever is in the guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Probe {
-    /// By any answer to a request for `/`.
-    Http,
-    /// By PostgreSQL's answer to whether it encrypts.
-    Postgres,
-    /// Not at all.
-    #[default]
-    None,
-}
-
-impl Probe {
-    const NAMES: [(&str, Probe); 3] =
-        [("http", Probe::Http), ("postgres", Probe::Postgres), ("none", Probe::None)];
+base::named! {
+    /// How one sees that a service answers. That its port can be connected to says nothing: QEMU
+    /// accepts on the host whatever is in the guest.
+    #[derive(Default)]
+    pub enum Probe {
+        /// By any answer to a request for `/`.
+        Http = "http",
+        /// By PostgreSQL's answer to whether it encrypts.
+        Postgres = "postgres",
+        /// Not at all.
+        #[default]
+        None = "none",
+    }
 }
 
 impl Class {
