@@ -140,12 +140,7 @@ impl Agent {
         self.system.as_ref().filter(|_| self.is_here)
     }
 
-    /// What the last daemon said of itself, whether it is still there or not.
-    pub fn last_hello(&self) -> Option<&Hello> {
-        self.hello.as_ref()
-    }
-
-    /// The same of its last status.
+    /// The last daemon's last status, whether it is still there or not.
     pub fn last_status(&self) -> Option<&Status> {
         self.status.as_ref()
     }

@@ -1,7 +1,7 @@
 //! The crate's only clock, and reading from a socket before it runs out.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -51,24 +51,19 @@ pub fn read_before(
     channel: &'static str,
     waiting_for: &dyn fmt::Display,
 ) -> Result<usize, Error> {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    let is_early = |kind| matches!(kind, WouldBlock | TimedOut | Interrupted);
     loop {
         let left = deadline.remaining().ok_or_else(|| deadline.missed(waiting_for))?;
-        let result = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer));
-        match result {
+        match stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer)) {
             Ok(0) => {
-                return Err(Error::Channel {
-                    channel,
-                    source: io::ErrorKind::UnexpectedEof.into(),
-                });
+                let source = ErrorKind::UnexpectedEof.into();
+                return Err(Error::Channel { channel, source });
             }
             Ok(count) => return Ok(count),
-            Err(error) => match error.kind() {
-                // Early time-outs and signals: only the deadline decides.
-                io::ErrorKind::WouldBlock
-                | io::ErrorKind::TimedOut
-                | io::ErrorKind::Interrupted => {}
-                _ => return Err(Error::Channel { channel, source: error }),
-            },
+            // Early time-outs and signals: only the deadline decides.
+            Err(error) if is_early(error.kind()) => {}
+            Err(source) => return Err(Error::Channel { channel, source }),
         }
     }
 }

@@ -32,7 +32,9 @@ impl Monitor {
         let asked = self.client.ask(command)?;
         let mut chunk = [0; 4096];
         loop {
-            self.write()?;
+            let sent = self.stream.write_all(self.client.output());
+            sent.map_err(|source| Error::Channel { channel: "qmp", source })?;
+            self.client.advance(self.client.output().len());
             let waiting_for = format_args!("QEMU's answer to {name}");
             let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
             self.client.feed(&chunk[..count]);
@@ -52,15 +54,5 @@ impl Monitor {
                 return outcome.map_err(refused);
             }
         }
-    }
-
-    fn write(&mut self) -> Result<(), Error> {
-        let output = self.client.output();
-        self.stream
-            .write_all(output)
-            .map_err(|source| Error::Channel { channel: "qmp", source })?;
-        let written_bytes = output.len();
-        self.client.advance(written_bytes);
-        Ok(())
     }
 }

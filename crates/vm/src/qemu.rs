@@ -109,12 +109,10 @@ impl GuestSpec {
         if let Some(disk) = &self.disk {
             disk.prepare(&self.name)?;
         }
-        let state = match &self.restore {
-            Some(template) => Some(template.state.reopen()?),
-            None => None,
-        };
-        let seen = self.restore.as_ref().and_then(|template| template.memory.as_ref());
-        let memory = seen.map(Held::reopen).transpose()?;
+        let restore = self.restore.as_ref();
+        let state = restore.map(|template| template.state.reopen()).transpose()?;
+        let memory = restore.and_then(|template| template.memory.as_ref());
+        let memory = memory.map(Held::reopen).transpose()?;
         let ram = match (&memory, file) {
             (Some(memory), _) => Ram::View(memory.as_raw_fd()),
             (None, Some(path)) => Ram::File(path),

@@ -102,11 +102,7 @@ impl Template {
             return Ok(found);
         }
         remove_old(&directory)?;
-        let saved = save(&spec, clones, &state, deadline);
-        if saved.is_err() {
-            clear(&state);
-        }
-        saved?;
+        save(&spec, clones, &state, deadline).inspect_err(|_| clear(&state))?;
         found(&state, shares).ok_or_else(|| wrong(&spec, "its state is empty"))
     }
 }

@@ -3,7 +3,7 @@
 use agent::{DaemonEvent, Port};
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::PollFlags;
-use wire::{Grant, PoolRequest, Sample, ToGuest};
+use wire::{Grant, PoolRequest, ToGuest};
 
 use super::event::Event;
 use super::grant::{decide, kept_bytes};
@@ -84,11 +84,6 @@ impl Member {
             return None;
         }
         self.link.ask_file(file, now_ms)
-    }
-
-    /// Asks the daemon how the guest's memory is; the answer replaces [`Member::memory`].
-    pub(super) fn sample(&mut self, sequence: u32) {
-        self.link.say(&ToGuest::Sample(Sample { sequence }));
     }
 
     /// Leaves port and balloon to a host manager, where there is a way for it to have them.

@@ -7,7 +7,7 @@ use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
 use vm::{Accel, ConsoleLog, DAEMON_PORT, GuestSpec, WhyEmulation, up_marker};
-use wire::{Hello, Memory, Status};
+use wire::Status;
 
 use super::balloon::BalloonGrants;
 use super::event::Event;
@@ -92,24 +92,14 @@ impl Member {
         self.running.as_mut().filter(|_| self.link.agent().is_named())?.ctl.take()
     }
 
-    /// What its daemon said of itself.
-    pub fn hello(&self) -> Option<&Hello> {
-        self.link.agent().last_hello()
+    /// What is known of its daemon.
+    pub fn agent(&self) -> &Agent {
+        self.link.agent()
     }
 
     /// What its daemon said last.
     pub fn status(&self) -> Option<&Status> {
         self.link.agent().last_status()
-    }
-
-    /// How its memory was when its daemon said so last.
-    pub fn memory(&self) -> Option<&Memory> {
-        self.link.agent().last_sample()
-    }
-
-    /// How often its daemon has said that tasks wait for memory.
-    pub fn needs(&self) -> u64 {
-        self.link.agent().memory_needs()
     }
 
     /// What it did over its life.

@@ -37,6 +37,7 @@ use std::os::unix::net::UnixStream;
 
 use reactor::{PollSet, Ready};
 use vm::{Clock, Error, GuestSpec};
+use wire::{Sample, ToGuest};
 
 use crate::tiers::Tier;
 
@@ -97,10 +98,10 @@ impl Fleet {
         self.members.get_mut(guest)?.capture(file, now)
     }
 
-    /// Asks a guest's daemon how its memory is; see [`Member::memory`].
+    /// Asks a guest's daemon how its memory is; see [`Member::agent`].
     pub fn sample(&mut self, guest: usize, sequence: u32) {
         if let Some(member) = self.members.get_mut(guest) {
-            member.sample(sequence);
+            member.link.say(&ToGuest::Sample(Sample { sequence }));
         }
     }
 
