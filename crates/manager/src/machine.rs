@@ -94,17 +94,19 @@ pub(crate) struct HostRates {
     pub psi_permille: Option<f64>,
 }
 
+/// What a counter grew by a second.
+pub(crate) fn per_second(now: Option<u64>, before: Option<u64>, window_ms: u64) -> Option<f64> {
+    let grown = now?.checked_sub(before?)?;
+    (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
+}
+
 impl HostRates {
     fn between(before: &Machine, now: &Machine, window_ms: u64) -> HostRates {
-        let per_s = |now: u64, before: u64| {
-            let grown = now.checked_sub(before)?;
-            (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
-        };
-        let psi = now.psi_some_us.zip(before.psi_some_us);
+        let psi_us_s = per_second(now.psi_some_us, before.psi_some_us, window_ms);
         HostRates {
-            swap_in_s: per_s(now.swap_in, before.swap_in),
-            swap_out_s: per_s(now.swap_out, before.swap_out),
-            psi_permille: psi.and_then(|(now, before)| per_s(now, before)).map(|us| us / 1000.0),
+            swap_in_s: per_second(Some(now.swap_in), Some(before.swap_in), window_ms),
+            swap_out_s: per_second(Some(now.swap_out), Some(before.swap_out), window_ms),
+            psi_permille: psi_us_s.map(|us| us / 1000.0),
         }
     }
 

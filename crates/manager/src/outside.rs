@@ -1,6 +1,7 @@
 //! A guest as its host sees it, without asking the guest: what of it is in memory and in swap,
 //! what it had to be read back, and how long it waited for that.
 
+use crate::machine::per_second;
 use counters::Bytes;
 use hypervisor::{ProcessId, ProcessView};
 
@@ -52,16 +53,12 @@ impl Outside {
             psi_us: view.pressure_us(),
         };
         let before = self.mark.replace(now);
-        let rate = |now: Option<u64>, then: Option<u64>, window_ms: u64| {
-            let grown = now?.checked_sub(then?)?;
-            (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
-        };
         self.seen.swapped = view.swap();
         if let Some(then) = before {
             let window_ms = now_ms.saturating_sub(then.at_ms);
-            self.seen.major_faults_s = rate(now.major_faults, then.major_faults, window_ms);
-            self.seen.psi_permille =
-                rate(now.psi_us, then.psi_us, window_ms).map(|us_a_second| us_a_second / 1000.0);
+            self.seen.major_faults_s = per_second(now.major_faults, then.major_faults, window_ms);
+            let psi_us_s = per_second(now.psi_us, then.psi_us, window_ms);
+            self.seen.psi_permille = psi_us_s.map(|us| us / 1000.0);
         }
     }
 }

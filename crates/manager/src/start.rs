@@ -114,17 +114,10 @@ fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec
         }
     };
     for LibvirtUri { uri, socket } in uris {
-        match (socket, uri.as_str(), &place.runtime_dir) {
-            (Some(socket), uri, _) => {
-                sources.push(Box::new(hypervisor::Libvirt::at(&socket, uri, ids.clone())));
-            }
-            (None, "qemu:///system", _) => {
-                sources.push(Box::new(hypervisor::Libvirt::system(ids.clone())));
-            }
-            (None, _, Some(dir)) => {
-                sources.push(Box::new(hypervisor::Libvirt::session(dir, ids.clone())));
-            }
-            (None, uri, None) => said.push(format!(
+        let runtime_dir = place.runtime_dir.as_deref();
+        match hypervisor::Libvirt::of_uri(&uri, socket.as_deref(), runtime_dir, ids.clone()) {
+            Some(libvirt) => sources.push(Box::new(libvirt)),
+            None => said.push(format!(
                 "{uri} is a user's libvirt, and XDG_RUNTIME_DIR does not say where that is"
             )),
         }

@@ -76,6 +76,21 @@ impl Libvirt {
         Libvirt::new(vec![socket.to_owned()], uri, ids)
     }
 
+    /// The guests of a URI: at a socket if one is named, else where libvirt has it. `None` for a
+    /// user's own guests where that user's directory is not known.
+    pub fn of_uri(
+        uri: &str,
+        socket: Option<&Path>,
+        runtime_dir: Option<&Path>,
+        ids: IdSource,
+    ) -> Option<Libvirt> {
+        match (socket, uri) {
+            (Some(socket), _) => Some(Libvirt::at(socket, uri, ids)),
+            (None, SYSTEM_URI) => Some(Libvirt::system(ids)),
+            (None, _) => runtime_dir.map(|dir| Libvirt::session(dir, ids)),
+        }
+    }
+
     fn below(dir: &Path, uri: &str, ids: IdSource) -> Libvirt {
         Libvirt::new(SOCKETS.map(|name| dir.join(name)).into(), uri, ids)
     }

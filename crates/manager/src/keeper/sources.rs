@@ -1,7 +1,7 @@
 //! The keeper's own connections to the guests that it restores.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, QmpSource, RunState};
 use reactor::{PollSet, Ready};
@@ -20,6 +20,7 @@ impl Sources {
     /// keeps no other waiting.
     pub(super) fn of(book: &Book) -> Sources {
         let ids = IdSource::new();
+        let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let mut paths: Vec<&str> = Vec::new();
         let mut libvirts: BTreeMap<&Place, Libvirt> = BTreeMap::new();
         for held in book.guests() {
@@ -30,8 +31,9 @@ impl Sources {
                 }
                 Place::Qmp(_) => {}
                 place @ Place::Libvirt { uri, socket } => {
-                    let socket = socket.as_deref();
-                    libvirts.entry(place).or_insert_with(|| libvirt(uri, socket, ids.clone()));
+                    let socket = socket.as_deref().map(Path::new);
+                    let libvirt = Libvirt::of_uri(uri, socket, runtime_dir.as_deref(), ids.clone());
+                    libvirts.extend(libvirt.map(|libvirt| (place, libvirt)));
                 }
             }
         }
@@ -86,15 +88,6 @@ impl Sources {
                 source.set_target(*id, *target, now_ms);
             }
         }
-    }
-}
-
-fn libvirt(uri: &str, socket: Option<&str>, ids: IdSource) -> Libvirt {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-    match (socket, runtime) {
-        (Some(socket), _) => Libvirt::at(Path::new(socket), uri, ids),
-        (None, Some(dir)) if uri.ends_with("/session") => Libvirt::session(Path::new(&dir), ids),
-        _ => Libvirt::system(ids),
     }
 }
 

@@ -16,16 +16,6 @@ use std::collections::BTreeMap;
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
 const BLOCKS_MS: u64 = 15_000;
 
-/// What the recorder is told once a second.
-pub(crate) struct Second<'a> {
-    /// CPU time that the manager has used.
-    pub own_run_ns: u64,
-    /// Moments that the monitor had to leave out.
-    pub missed: u64,
-    /// What daemons have told of who runs in their guests.
-    pub scans: &'a Scans,
-}
-
 /// When things were told last, so that each is told once.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
@@ -34,7 +24,16 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn step(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> Vec<Effect> {
+    /// Once a second: with what daemons have told of who runs in their guests, the CPU time that
+    /// the manager has used, and the moments that the monitor had to leave out.
+    pub(crate) fn step(
+        &mut self,
+        world: &World<'_>,
+        scans: &Scans,
+        own_run_ns: u64,
+        missed: u64,
+        now: Now,
+    ) -> Vec<Effect> {
         self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
         self.blocks_ms.retain(|id, _| world.guests.get(*id).is_some());
         let mut effects = Vec::new();
@@ -48,18 +47,24 @@ impl Recorder {
                 effects.push(Effect::AskBlocks(guest.id));
             }
         }
-        effects.push(Effect::Record(Box::new(self.view(world, event, now))));
+        let mut host = Row::default();
+        host.set(HostField::OwnRun, Some(own_run_ns));
+        host.set(HostField::SetPoint, Some(world.plan.set_point.0));
+        host.set(HostField::MissedMoments, Some(missed));
+        effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
         effects
     }
 
-    fn view(&mut self, world: &World<'_>, event: &Second<'_>, now: Now) -> ManagerView {
-        let mut host = Row::default();
-        host.set(HostField::OwnRun, Some(event.own_run_ns));
-        host.set(HostField::SetPoint, Some(world.plan.set_point.0));
-        host.set(HostField::MissedMoments, Some(event.missed));
+    fn view(
+        &mut self,
+        world: &World<'_>,
+        scans: &Scans,
+        host: Row<HostField>,
+        now: Now,
+    ) -> ManagerView {
         let mut guests = Vec::with_capacity(world.guests.len());
         for guest in world.guests.iter() {
-            let scanned = event.scans.last(guest.id);
+            let scanned = scans.last(guest.id);
             let news = scanned.filter(|(at_ms, _)| self.scans_ms.get(&guest.id) != Some(at_ms));
             let processes = news.map(|(at_ms, scanned)| {
                 self.scans_ms.insert(guest.id, at_ms);

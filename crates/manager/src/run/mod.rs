@@ -28,7 +28,7 @@ use crate::lease::Lease;
 use crate::machine::{HostMeter, MachineReader};
 use crate::memory::{Memory, Schedule};
 use crate::monitor::Monitor;
-use crate::recorder::{self, Recorder};
+use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
 use crate::scrape::ScrapeServer;
@@ -307,8 +307,7 @@ impl Manager {
     fn tell_recorder(&mut self, missed: u64, now: Now) {
         let world = world!(self);
         let own_run_ns = self.run.clock.cpu_ns();
-        let second = recorder::Second { own_run_ns, missed, scans: &self.scans };
-        let effects = self.recorder.step(&world, &second, now);
+        let effects = self.recorder.step(&world, &self.scans, own_run_ns, missed, now);
         self.perform(effects, now);
     }
 
