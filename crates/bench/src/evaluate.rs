@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::table::{Row, figure};
 use base::Spread;
 use counters::{Counter, CpuField, History, Pages};
-use policy::guest::{Clause, Cpus, Decision, World, step};
+use policy::guest::{Cpus, DecidingRule, GuestDecision, Resources, step};
 use rules::{Machine, Program};
 use std::hint::black_box;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let text = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?.text();
     let program = compile(&text)?;
     let history = history(&program);
-    let world =
-        World { cpus: Some(Cpus { online: ONLINE, present: ONLINE }), pool: Some(Pages(0)) };
-    if !asks_all_rules(&step(&program, &history, world)) {
+    let resources =
+        Resources { cpus: Some(Cpus { online: ONLINE, present: ONLINE }), pool: Some(Pages(0)) };
+    if !asks_all_rules(&step(&program, &history, resources)) {
         return Err(Error::Preset("decides without asking all of its rules"));
     }
     let (evaluation, note) = micros(TURNS, || {
-        black_box(step(black_box(&program), black_box(&history), black_box(world)));
+        black_box(step(black_box(&program), black_box(&history), black_box(resources)));
     })?;
     let figure = figure(evaluation, 2, " µs");
     let evaluation = Row::promised("evaluation of the default preset", figure, 2.0).note(&note);
@@ -59,11 +59,11 @@ fn compile(text: &str) -> Result<Program, Error> {
 }
 
 /// Neither rule of a group is true: only then both were asked.
-fn asks_all_rules(decision: &Decision) -> bool {
+fn asks_all_rules(decision: &GuestDecision) -> bool {
     let cpu = decision.cpu.and_then(Result::ok);
     let memory = decision.memory.and_then(Result::ok);
-    cpu.is_some_and(|d| d.clause == Clause::Neither)
-        && memory.is_some_and(|d| d.clause == Clause::Neither)
+    cpu.is_some_and(|d| d.rule == DecidingRule::Neither)
+        && memory.is_some_and(|d| d.rule == DecidingRule::Neither)
 }
 
 const ONLINE: u32 = 2;
@@ -98,9 +98,10 @@ mod tests {
     #[test]
     fn the_history_makes_the_default_preset_ask_all_its_rules() {
         let program = compile(&rules::PRESETS[0].text()).unwrap();
-        let world = World { cpus: Some(Cpus { online: 2, present: 2 }), pool: Some(Pages(0)) };
+        let resources =
+            Resources { cpus: Some(Cpus { online: 2, present: 2 }), pool: Some(Pages(0)) };
         let history = history(&program);
         assert!(history.is_full());
-        assert!(asks_all_rules(&step(&program, &history, world)));
+        assert!(asks_all_rules(&step(&program, &history, resources)));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use counters::{History, Pages};
-use policy::guest::{self, CpuAction, Cpus, Decision, World};
+use policy::guest::{self, CpuAction, Cpus, GuestDecision, Resources};
 use policy::steady;
 use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Value, has_errors};
 
@@ -93,9 +93,9 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
         assert!(history.is_full());
         for cpus in CPUS {
             for pool in [Pages(0), Pages(4096), Pages(u64::MAX)] {
-                let world = World { cpus: Some(cpus), pool: Some(pool) };
-                decided(data, program, cpus, &guest::step(program, &history, world));
-                started(program, cpus, guest::start(program, world));
+                let resources = Resources { cpus: Some(cpus), pool: Some(pool) };
+                decided(data, program, cpus, &guest::step(program, &history, resources));
+                started(program, cpus, guest::start(program, resources));
             }
         }
     }
@@ -103,7 +103,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
 }
 
 /// Whatever the rules say, the bounds of the file are kept.
-fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &Decision) {
+fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());
     match (&program.cpu, decision.cpu) {

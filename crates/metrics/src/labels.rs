@@ -75,11 +75,7 @@ fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
 /// A value that no engine stumbles over: not too long, and without the zero byte that ends
 /// texts for some.
 fn bounded(value: &str) -> String {
-    let mut end = value.len().min(VALUE_MAX);
-    while !value.is_char_boundary(end) {
-        end -= 1;
-    }
-    value[..end].replace('\0', "\u{fffd}")
+    value[..value.floor_char_boundary(VALUE_MAX)].replace('\0', "\u{fffd}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //!   Moment ─► Latest ─┬─► text::render ─► a scraper (the server is the manager's own)
 //!                     └─► Pusher: write::encode, snappy ─► POST, a thread of its own
 //!
-//!   Prometheus, VictoriaMetrics ─► read::intervals: raw samples ─► Moments ─► Intervals
+//!   Prometheus, VictoriaMetrics ─► read::pasts: raw samples ─► Moments ─► Intervals
 //! ```
 //!
 //! Names, units and help texts are made from the tables of [`model`], so that there
@@ -30,5 +30,5 @@ pub mod write;
 pub use error::Error;
 pub use latest::{Latest, Processes};
 pub use push::Pusher;
-pub use read::{intervals, pasts};
+pub use read::pasts;
 pub use url::Url;

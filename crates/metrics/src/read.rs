@@ -70,11 +70,6 @@ pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
     Ok(pasts.filter(|past| !past.intervals.is_empty()).collect())
 }
 
-/// The same without gaps: hosts and their intervals.
-pub fn intervals(url: &Url, ask: &Ask) -> Result<Vec<(String, Vec<Interval>)>, Error> {
-    Ok(pasts(url, ask)?.into_iter().map(|past| (past.host, past.intervals)).collect())
-}
-
 fn check(ask: &Ask) -> Result<(), Error> {
     let reason = match ask {
         Ask { from_ms, to_ms, .. } if from_ms >= to_ms => "it ends before it begins",

@@ -78,7 +78,7 @@ pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> Str
 
     let guests = labels::of_guests(host, moment.guests.keys());
     let info: Vec<_> = guests.iter().map(|(who, of)| labels::info(of, who)).collect();
-    writer.info(GUEST_INFO, "GuestIdentity a guest is", info.iter());
+    writer.info(GUEST_INFO, "Who a guest is", info.iter());
     let rows: Vec<_> = guests.iter().map(|(who, of)| (between(of), &moment.guests[*who])).collect();
     writer.table::<GuestField>(&rows);
 
@@ -209,7 +209,7 @@ pinhead_host_sampled_timestamp_seconds{host="h"} 1700000000.25
 # HELP pinhead_host_cpus CPUs that are online (stat).
 # TYPE pinhead_host_cpus gauge
 pinhead_host_cpus{host="h"} 2
-# HELP pinhead_guest GuestIdentity a guest is.
+# HELP pinhead_guest Who a guest is.
 # TYPE pinhead_guest info
 pinhead_guest_info{class="web",guest="a\"\\\nb",host="h"} 1
 # HELP pinhead_guest_vcpu_run_seconds Time its virtual CPUs ran on a host CPU (task/TID/schedstat).

@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use counters::{History, Pages};
-use policy::guest::{self, CpuAction, Cpus, World};
+use policy::guest::{self, CpuAction, Cpus, Resources};
 use procfs::{Reader, Texts, names_of};
 use rules::{Machine, Program, Severity};
 use serde::Deserialize;
@@ -129,7 +129,7 @@ impl Scenario {
 
     fn decide(&self, program: &Program, expect: &[State]) -> Result<(), String> {
         let mut state = State { online: self.cpus_online, cmm_pages: self.cmm_pages };
-        let start = guest::start(program, self.world(state));
+        let start = guest::start(program, self.resources(state));
         state.online = start.cpus.unwrap_or(state.online);
         state.cmm_pages = start.pool.map_or(state.cmm_pages, |pages| pages.0);
 
@@ -160,15 +160,15 @@ impl Scenario {
         Ok(())
     }
 
-    fn world(&self, state: State) -> World {
-        World {
+    fn resources(&self, state: State) -> Resources {
+        Resources {
             cpus: Some(Cpus { online: state.online, present: self.cpus_present }),
             pool: Some(Pages(state.cmm_pages)),
         }
     }
 
     fn step(&self, program: &Program, history: &History, state: State) -> State {
-        let decision = guest::step(program, history, self.world(state));
+        let decision = guest::step(program, history, self.resources(state));
         let online = match decision.cpu {
             Some(Ok(cpu)) => match cpu.action {
                 CpuAction::Plug => state.online + 1,

@@ -9,7 +9,7 @@ use crate::{Error, check, escape, machine};
 use counters::{History, HostCounter, Pages};
 use farm::service;
 use plug::{CmmPool, Cpus, Pool};
-use policy::guest::{self, World};
+use policy::guest::{self, Resources};
 use procfs::{Reader, Root};
 use rules::{Explanation, Fault, FileKind, Piece, Program, Span, Value};
 use serde_json::{Value as Json, json};
@@ -43,9 +43,9 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let Some(program) = program.filter(|_| !rules::has_errors(&found)) else {
         return Err(Error::Message(check::errors(rules, found)));
     };
-    let (history, world, seen) = gather(&program, &trees, args.interval)?;
+    let (history, resources, seen) = gather(&program, &trees, args.interval)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
-    let verdicts = verdicts(&program, &history, world);
+    let verdicts = verdicts(&program, &history, resources);
     Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
 }
 
@@ -181,7 +181,7 @@ fn gather(
     program: &Program,
     trees: &Trees,
     interval_ms: Option<u64>,
-) -> Result<(History, World, String), Error> {
+) -> Result<(History, Resources, String), Error> {
     let mut history = History::new(program.counters.len(), program.intervals);
     let looks = program.intervals + 1;
     if let Trees::Series(all) = trees
@@ -208,14 +208,14 @@ fn gather(
         let at_s = if is_live { epoch_s() } else { look as f64 * program.update as f64 };
         reader.read(at_s, history.advance())?;
     }
-    Ok((history, world(&root), trees.seen(looks, pause)))
+    Ok((history, resources(&root), trees.seen(looks, pause)))
 }
 
-fn world(root: &Root) -> World {
+fn resources(root: &Root) -> Resources {
     let cpus = Cpus::new(root);
     let counts = cpus.online().ok().zip(cpus.present().ok());
     let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
-    World {
+    Resources {
         // A machine that dispatches vertically keeps its CPUs to itself.
         cpus: counts.filter(|_| cpus.polarization().allows_plugging()).map(|(online, present)| {
             guest::Cpus { online: online.len() as u32, present: present.len() as u32 }
@@ -225,8 +225,8 @@ fn world(root: &Root) -> World {
     }
 }
 
-fn verdicts(program: &Program, history: &History, world: World) -> Vec<String> {
-    let guest::Decision { cpu, memory, .. } = guest::step(program, history, world);
+fn verdicts(program: &Program, history: &History, resources: Resources) -> Vec<String> {
+    let guest::GuestDecision { cpu, memory, .. } = guest::step(program, history, resources);
     vec![
         verdict("CPU", cpu, "not managed by this file, or dispatched by the machine"),
         verdict("Memory", memory, "not managed by this file"),

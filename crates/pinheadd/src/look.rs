@@ -11,7 +11,7 @@ use crate::undo::Undo;
 use base::chain;
 use counters::{History, PAGE_KIB, Pages};
 use plug::{CmmPool, CpuSet, Polarization, Pool, balloon_deflates_on_oom};
-use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, World};
+use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, Resources};
 use procfs::{Reader, Root};
 use rules::{Fault, Program};
 use std::error::Error;
@@ -132,8 +132,8 @@ impl Guest {
     pub fn start(&mut self, program: &Program, mut link: Option<&mut Link>, voice: &mut Voice) {
         let Ok(online) = self.cpus.online() else { return };
         let pool = self.pool_size(link.as_deref_mut());
-        let world = self.world(program, online.len() as u32, pool);
-        let start = guest::start(program, world);
+        let resources = self.resources(program, online.len() as u32, pool);
+        let start = guest::start(program, resources);
         if let Some(wanted) = start.cpus {
             self.come_to(wanted, online.len() as u32, voice);
         }
@@ -159,9 +159,9 @@ impl Guest {
         }
     }
 
-    fn world(&self, program: &Program, online: u32, pool: Option<Pages>) -> World {
+    fn resources(&self, program: &Program, online: u32, pool: Option<Pages>) -> Resources {
         let ours = program.cpu.is_some() && self.polarization.allows_plugging();
-        World {
+        Resources {
             cpus: ours.then_some(guest::Cpus { online, present: self.present }),
             pool: pool.filter(|_| program.memory.is_some()),
         }
@@ -199,8 +199,8 @@ impl Guest {
             return Outcome::Gathering;
         }
         let online = self.tally.summary.cpus_online;
-        let world = self.world(&loaded.program, online, pool);
-        let decision = guest::step(&loaded.program, &self.history, world);
+        let resources = self.resources(&loaded.program, online, pool);
+        let decision = guest::step(&loaded.program, &self.history, resources);
         if let Some(cpu) = decision.cpu {
             acted |= self.act_on_cpus(loaded, cpu, voice);
         }
@@ -374,8 +374,8 @@ impl Guest {
             }
         };
         if let Some(negative) = decision.negative {
-            let name = match decision.clause {
-                guest::Clause::Plug => "cmm_dec",
+            let name = match decision.rule {
+                guest::DecidingRule::Plug => "cmm_dec",
                 _ => "cmm_inc",
             };
             let line = format!("{name} went negative ({negative}), set it to 0.");

@@ -204,11 +204,7 @@ fn waits_at(dir: &mut TaskDir, pid: u32, tid: u32) -> Option<String> {
 /// A name from outside, within its bound. Bytes that are no text are replaced.
 fn name_of(bytes: &[u8]) -> String {
     let mut name = String::from_utf8_lossy(bytes).into_owned();
-    let mut end = name.len().min(MAX_NAME);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name.truncate(end);
+    name.truncate(name.floor_char_boundary(MAX_NAME));
     name
 }
 

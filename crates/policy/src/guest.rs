@@ -1,9 +1,9 @@
 //! One interval of a guest: the rules are asked, the bounds are kept.
 //!
 //! ```text
-//!   Program ──┐
-//!   History ──┼─► step ─► Decision { cpu, memory }, each with the clause that decided
-//!   World   ──┘
+//!   Program   ──┐
+//!   History   ──┼─► step ─► GuestDecision { cpu, memory }, each with the rule that decided
+//!   Resources ──┘
 //! ```
 //!
 //! Plugging overrules unplugging, one CPU an interval, and the two groups do not
@@ -15,7 +15,7 @@ use std::fmt;
 
 /// What the guest has at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct World {
+pub struct Resources {
     /// CPUs online and present; `None` while somebody else manages them.
     pub cpus: Option<Cpus>,
     /// The size of the pool; `None` where there is none.
@@ -33,7 +33,7 @@ pub struct Cpus {
 
 /// Which of the two rules of a group decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clause {
+pub enum DecidingRule {
     /// HOTPLUG or MEMPLUG is true.
     Plug,
     /// HOTUNPLUG or MEMUNPLUG is true, and the other is not.
@@ -44,7 +44,7 @@ pub enum Clause {
 
 /// The bound that stood in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum RuleBound {
     /// CPU_MIN or CMM_MIN.
     Min,
     /// CPU_MAX or CMM_MAX.
@@ -68,9 +68,9 @@ pub struct CpuDecision {
     /// What to do.
     pub action: CpuAction,
     /// The rule that decided.
-    pub clause: Clause,
+    pub rule: DecidingRule,
     /// The bound that turned it into a hold.
-    pub bound: Option<Bound>,
+    pub bound: Option<RuleBound>,
 }
 
 /// What was decided about the pool, and why.
@@ -81,9 +81,9 @@ pub struct PoolDecision {
     /// The size that it is to have; the same as `current` to leave it.
     pub target: Pages,
     /// The rule that decided.
-    pub clause: Clause,
+    pub rule: DecidingRule,
     /// The bound that the target was clamped to.
-    pub bound: Option<Bound>,
+    pub bound: Option<RuleBound>,
     /// The size of the step came out negative and counts as 0: the rules file has a
     /// mistake that its author should hear of.
     pub negative: Option<i64>,
@@ -92,7 +92,7 @@ pub struct PoolDecision {
 /// One interval's decisions. A group that is not managed is `None`; a group whose
 /// rules have no value in this interval holds, and the fault says why.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Decision {
+pub struct GuestDecision {
     /// What to do with the CPUs.
     pub cpu: Option<Result<CpuDecision, Fault>>,
     /// What to do with the pool.
@@ -114,85 +114,89 @@ fn cpu_max(program_max: u32, present: u32) -> u32 {
 }
 
 /// Brings what was found into the bounds of the rules.
-pub fn start(program: &Program, world: World) -> Start {
-    let cpus = program.cpu.as_ref().zip(world.cpus).map(|(rules, cpus)| {
+pub fn start(program: &Program, resources: Resources) -> Start {
+    let cpus = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
         let max = cpu_max(rules.max, cpus.present).max(rules.min);
         cpus.online.clamp(rules.min, max)
     });
     let pool = program
         .memory
         .as_ref()
-        .zip(world.pool)
+        .zip(resources.pool)
         .map(|(rules, pool)| Pages(pool.0.clamp(rules.min, rules.max)));
     Start { cpus, pool }
 }
 
 /// Decides one interval. The history is full: the caller has made sure that the
 /// rules find every snapshot that they look back to.
-pub fn step(program: &Program, history: &History, world: World) -> Decision {
-    let cpu = program.cpu.as_ref().zip(world.cpus).map(|(rules, cpus)| {
-        let clause = clause(|| rules.hotplug(history), || rules.hotunplug(history))?;
-        let (action, bound) = match clause {
-            Clause::Plug if cpus.online + 1 > cpu_max(rules.max, cpus.present) => {
-                (CpuAction::Hold, Some(Bound::Max))
+pub fn step(program: &Program, history: &History, resources: Resources) -> GuestDecision {
+    let cpu = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
+        let rule = deciding(|| rules.hotplug(history), || rules.hotunplug(history))?;
+        let (action, bound) = match rule {
+            DecidingRule::Plug if cpus.online + 1 > cpu_max(rules.max, cpus.present) => {
+                (CpuAction::Hold, Some(RuleBound::Max))
             }
-            Clause::Plug => (CpuAction::Plug, None),
-            Clause::Unplug if cpus.online <= rules.min => (CpuAction::Hold, Some(Bound::Min)),
-            Clause::Unplug => (CpuAction::Unplug, None),
-            Clause::Neither => (CpuAction::Hold, None),
+            DecidingRule::Plug => (CpuAction::Plug, None),
+            DecidingRule::Unplug if cpus.online <= rules.min => {
+                (CpuAction::Hold, Some(RuleBound::Min))
+            }
+            DecidingRule::Unplug => (CpuAction::Unplug, None),
+            DecidingRule::Neither => (CpuAction::Hold, None),
         };
-        Ok(CpuDecision { action, clause, bound })
+        Ok(CpuDecision { action, rule, bound })
     });
-    let memory = program.memory.as_ref().zip(world.pool).map(|(rules, current)| {
+    let memory = program.memory.as_ref().zip(resources.pool).map(|(rules, current)| {
         let steps = rules.steps(history)?;
-        let clause = clause(|| rules.memplug(history), || rules.memunplug(history))?;
-        let step = match clause {
-            Clause::Plug => steps.dec,
-            Clause::Unplug => steps.inc,
-            Clause::Neither => 0,
+        let rule = deciding(|| rules.memplug(history), || rules.memunplug(history))?;
+        let step = match rule {
+            DecidingRule::Plug => steps.dec,
+            DecidingRule::Unplug => steps.inc,
+            DecidingRule::Neither => 0,
         };
         let (size, negative) = match u64::try_from(step) {
             Ok(size) => (size, None),
             Err(_) => (0, Some(step)),
         };
-        let wished = match clause {
-            Clause::Plug => current.0.saturating_sub(size),
+        let wished = match rule {
+            DecidingRule::Plug => current.0.saturating_sub(size),
             _ => current.0.saturating_add(size),
         };
         let target = wished.clamp(rules.min, rules.max);
-        let bound = match clause {
-            Clause::Plug if size > current.0.saturating_sub(rules.min) => Some(Bound::Min),
-            _ if wished < rules.min => Some(Bound::Min),
-            _ if wished > rules.max => Some(Bound::Max),
+        let bound = match rule {
+            DecidingRule::Plug if size > current.0.saturating_sub(rules.min) => {
+                Some(RuleBound::Min)
+            }
+            _ if wished < rules.min => Some(RuleBound::Min),
+            _ if wished > rules.max => Some(RuleBound::Max),
             _ => None,
         };
-        Ok(PoolDecision { current, target: Pages(target), clause, bound, negative })
+        Ok(PoolDecision { current, target: Pages(target), rule, bound, negative })
     });
-    Decision { cpu, memory }
+    GuestDecision { cpu, memory }
 }
 
 /// The plugging rule overrules; the other is not even asked then.
-fn clause(
+fn deciding(
     plug: impl Fn() -> Result<bool, Fault>,
     unplug: impl Fn() -> Result<bool, Fault>,
-) -> Result<Clause, Fault> {
+) -> Result<DecidingRule, Fault> {
     if plug()? {
-        Ok(Clause::Plug)
+        Ok(DecidingRule::Plug)
     } else if unplug()? {
-        Ok(Clause::Unplug)
+        Ok(DecidingRule::Unplug)
     } else {
-        Ok(Clause::Neither)
+        Ok(DecidingRule::Neither)
     }
 }
 
 impl fmt::Display for CpuDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.clause, self.bound) {
-            (Clause::Plug, Some(_)) => "HOTPLUG is true, but CPU_MAX is reached",
-            (Clause::Plug, None) => "HOTPLUG: one CPU more",
-            (Clause::Unplug, Some(_)) => "HOTUNPLUG is true, but CPU_MIN is reached",
-            (Clause::Unplug, None) => "HOTUNPLUG: one CPU less",
-            (Clause::Neither, _) => "neither HOTPLUG nor HOTUNPLUG is true",
+        f.write_str(match (self.rule, self.bound) {
+            (DecidingRule::Plug, Some(_)) => "HOTPLUG is true, but CPU_MAX is reached",
+            (DecidingRule::Plug, None) => "HOTPLUG: one CPU more",
+            (DecidingRule::Unplug, Some(_)) => "HOTUNPLUG is true, but CPU_MIN is reached",
+            (DecidingRule::Unplug, None) => "HOTUNPLUG: one CPU less",
+            (DecidingRule::Neither, _) => "neither HOTPLUG nor HOTUNPLUG is true",
         })
     }
 }
@@ -200,14 +204,14 @@ impl fmt::Display for CpuDecision {
 impl fmt::Display for PoolDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (self.current.0, self.target.0);
-        match self.clause {
-            Clause::Plug => write!(f, "MEMPLUG: pool {from} -> {to} pages")?,
-            Clause::Unplug => write!(f, "MEMUNPLUG: pool {from} -> {to} pages")?,
-            Clause::Neither => f.write_str("neither MEMPLUG nor MEMUNPLUG is true")?,
+        match self.rule {
+            DecidingRule::Plug => write!(f, "MEMPLUG: pool {from} -> {to} pages")?,
+            DecidingRule::Unplug => write!(f, "MEMUNPLUG: pool {from} -> {to} pages")?,
+            DecidingRule::Neither => f.write_str("neither MEMPLUG nor MEMUNPLUG is true")?,
         }
         match self.bound {
-            Some(Bound::Min) => f.write_str(" (CMM_MIN)"),
-            Some(Bound::Max) => f.write_str(" (CMM_MAX)"),
+            Some(RuleBound::Min) => f.write_str(" (CMM_MIN)"),
+            Some(RuleBound::Max) => f.write_str(" (CMM_MAX)"),
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 //! cached or free. Whatever plugs and unplugs in turn here, at a load that does not
 //! change at all, will do so on a real guest too.
 
-use crate::guest::{CpuAction, Cpus, World, step};
+use crate::guest::{CpuAction, Cpus, Resources, step};
 use counters::{Counter, CpuField, History, Pages};
 use rules::Program;
 
@@ -125,8 +125,8 @@ impl<'a> Model<'a> {
             return;
         }
         let cpus = Cpus { online: self.state.online, present: self.present };
-        let world = World { cpus: Some(cpus), pool: Some(Pages(self.state.pool as u64)) };
-        let decision = step(self.program, &self.history, world);
+        let resources = Resources { cpus: Some(cpus), pool: Some(Pages(self.state.pool as u64)) };
+        let decision = step(self.program, &self.history, resources);
         if let Some(Ok(cpu)) = decision.cpu {
             match cpu.action {
                 CpuAction::Plug => self.state.online += 1,

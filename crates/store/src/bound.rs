@@ -18,7 +18,7 @@ pub const INPUTS_TEXT_MAX: usize = 8192;
 
 /// The text, cut at the end of a character to at most so many bytes.
 pub fn cut(text: &str, max: usize) -> &str {
-    if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
+    &text[..text.floor_char_boundary(max)]
 }
 
 /// A size or a count as SQLite holds it. What is beyond its range is beyond any machine's.

@@ -162,10 +162,7 @@ impl Writer<'_> {
     /// A text with its length before it, cut at a character where it is longer than a limit
     /// below 256.
     pub(crate) fn text_within(&mut self, text: &str, most: usize) {
-        let mut end = text.len().min(most);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = text.floor_char_boundary(most);
         self.u8(end as u8);
         self.bytes(&text.as_bytes()[..end]);
     }

@@ -4,7 +4,7 @@
 use e2e::engines::{Engine, Kind};
 use e2e::is_there;
 use manager::{Listen, ScrapeServer};
-use metrics::read::{Ask, intervals};
+use metrics::read::{Ask, pasts};
 use metrics::text::{Format, render};
 use metrics::{Processes, Pusher};
 use model::{
@@ -137,6 +137,14 @@ impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// What the engine knows of each host, without gaps.
+fn intervals(
+    url: &metrics::Url,
+    ask: &Ask,
+) -> Result<Vec<(String, Vec<Interval>)>, metrics::Error> {
+    Ok(pasts(url, ask)?.into_iter().map(|past| (past.host, past.intervals)).collect())
 }
 
 /// Where two lists of intervals differ first, in words.

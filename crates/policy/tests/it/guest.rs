@@ -1,7 +1,9 @@
 //! One interval at a time: what the rules say, and what is done about it.
 
 use counters::{Counter, History, Pages};
-use policy::guest::{Bound, Clause, CpuAction, Cpus, Decision, World, start, step};
+use policy::guest::{
+    CpuAction, Cpus, DecidingRule, GuestDecision, Resources, RuleBound, start, step,
+};
 use rules::{FaultKind, Machine, Program, compile, has_errors, parse};
 
 const CPU: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n";
@@ -28,32 +30,36 @@ fn history(program: &Program, loadavg: f64) -> History {
     history
 }
 
-fn world(online: u32, present: u32, pool: u64) -> World {
-    World { cpus: Some(Cpus { online, present }), pool: Some(Pages(pool)) }
+fn resources(online: u32, present: u32, pool: u64) -> Resources {
+    Resources { cpus: Some(Cpus { online, present }), pool: Some(Pages(pool)) }
 }
 
-fn decide(text: &str, loadavg: f64, world: World) -> Decision {
+fn decide(text: &str, loadavg: f64, resources: Resources) -> GuestDecision {
     let program = program(text);
-    step(&program, &history(&program, loadavg), world)
+    step(&program, &history(&program, loadavg), resources)
 }
 
 /// What becomes of the CPUs, as the action, the rule that decided and the bound.
-fn cpus(rules: [&str; 2], bounds: [u32; 2], at: [u32; 2]) -> (CpuAction, Clause, Option<Bound>) {
+fn cpus(
+    rules: [&str; 2],
+    bounds: [u32; 2],
+    at: [u32; 2],
+) -> (CpuAction, DecidingRule, Option<RuleBound>) {
     let [hotplug, hotunplug] = rules;
     let [min, max] = bounds;
     let text = format!(
         "UPDATE=\"1\"\nCPU_MIN=\"{min}\"\nCPU_MAX=\"{max}\"\n\
          HOTPLUG=\"{hotplug}\"\nHOTUNPLUG=\"{hotunplug}\"\n"
     );
-    let decision = decide(&text, 1.0, world(at[0], at[1], 0));
+    let decision = decide(&text, 1.0, resources(at[0], at[1], 0));
     assert_eq!(decision.memory, None, "the rules do not manage memory");
     let cpu = decision.cpu.expect("they do manage CPUs").expect("without a fault");
-    (cpu.action, cpu.clause, cpu.bound)
+    (cpu.action, cpu.rule, cpu.bound)
 }
 
 /// What the pool becomes, the bound that was met, and a step that came out negative.
-fn pool(lines: &str, at: u64) -> (u64, Option<Bound>, Option<i64>) {
-    let decision = decide(&format!("{MEMORY}{lines}"), 1.0, world(1, 1, at));
+fn pool(lines: &str, at: u64) -> (u64, Option<RuleBound>, Option<i64>) {
+    let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, at));
     assert_eq!(decision.cpu, None, "the rules do not manage CPUs");
     let memory = decision.memory.expect("they do manage memory").expect("without a fault");
     assert_eq!(memory.current, Pages(at));
@@ -62,28 +68,28 @@ fn pool(lines: &str, at: u64) -> (u64, Option<Bound>, Option<i64>) {
 
 #[test]
 fn one_cpu_an_interval() {
-    use {Bound::*, Clause::*, CpuAction::*};
+    use {CpuAction::*, DecidingRule::*, RuleBound::*};
     let plug = ["1", "0"];
-    assert_eq!(cpus(plug, [1, 0], [2, 4]), (CpuAction::Plug, Clause::Plug, None));
-    assert_eq!(cpus(plug, [1, 3], [2, 4]), (CpuAction::Plug, Clause::Plug, None));
-    assert_eq!(cpus(plug, [1, 0], [4, 4]), (Hold, Clause::Plug, Some(Max)));
-    assert_eq!(cpus(plug, [1, 2], [2, 4]), (Hold, Clause::Plug, Some(Max)));
-    assert_eq!(cpus(plug, [1, 9], [4, 4]), (Hold, Clause::Plug, Some(Max)));
+    assert_eq!(cpus(plug, [1, 0], [2, 4]), (CpuAction::Plug, DecidingRule::Plug, None));
+    assert_eq!(cpus(plug, [1, 3], [2, 4]), (CpuAction::Plug, DecidingRule::Plug, None));
+    assert_eq!(cpus(plug, [1, 0], [4, 4]), (Hold, DecidingRule::Plug, Some(Max)));
+    assert_eq!(cpus(plug, [1, 2], [2, 4]), (Hold, DecidingRule::Plug, Some(Max)));
+    assert_eq!(cpus(plug, [1, 9], [4, 4]), (Hold, DecidingRule::Plug, Some(Max)));
     let unplug = ["0", "1"];
-    assert_eq!(cpus(unplug, [1, 0], [2, 4]), (CpuAction::Unplug, Clause::Unplug, None));
-    assert_eq!(cpus(unplug, [2, 0], [2, 4]), (Hold, Clause::Unplug, Some(Min)));
-    assert_eq!(cpus(unplug, [3, 0], [2, 4]), (Hold, Clause::Unplug, Some(Min)));
+    assert_eq!(cpus(unplug, [1, 0], [2, 4]), (CpuAction::Unplug, DecidingRule::Unplug, None));
+    assert_eq!(cpus(unplug, [2, 0], [2, 4]), (Hold, DecidingRule::Unplug, Some(Min)));
+    assert_eq!(cpus(unplug, [3, 0], [2, 4]), (Hold, DecidingRule::Unplug, Some(Min)));
     assert_eq!(cpus(["0", "0"], [1, 0], [2, 4]), (Hold, Neither, None));
 }
 
 #[test]
 fn plugging_overrules_and_the_other_rule_is_not_asked() {
     let both = cpus(["1", "1"], [1, 0], [2, 4]);
-    assert_eq!(both, (CpuAction::Plug, Clause::Plug, None));
+    assert_eq!(both, (CpuAction::Plug, DecidingRule::Plug, None));
     assert_eq!(cpus(["1", "1 / 0"], [1, 0], [2, 4]), both);
     // A bound that is in the way does not make the other rule's turn.
     let full = cpus(["1", "1"], [1, 2], [2, 4]);
-    assert_eq!(full, (CpuAction::Hold, Clause::Plug, Some(Bound::Max)));
+    assert_eq!(full, (CpuAction::Hold, DecidingRule::Plug, Some(RuleBound::Max)));
 }
 
 #[test]
@@ -104,14 +110,14 @@ fn the_pool_stays_within_its_bounds() {
     let rules = |plug: u8, unplug: u8, step: &str| {
         format!("MEMPLUG=\"{plug}\"\nMEMUNPLUG=\"{unplug}\"\nCMM_INC=\"{step}\"\n")
     };
-    assert_eq!(pool(&rules(0, 1, "200"), 900), (1000, Some(Bound::Max), None));
+    assert_eq!(pool(&rules(0, 1, "200"), 900), (1000, Some(RuleBound::Max), None));
     assert_eq!(pool(&rules(0, 1, "100"), 900), (1000, None, None));
-    assert_eq!(pool(&rules(1, 0, "200"), 150), (100, Some(Bound::Min), None));
-    assert_eq!(pool(&rules(1, 0, "1e18"), 150), (100, Some(Bound::Min), None));
-    assert_eq!(pool(&rules(0, 1, "9e18"), 150), (1000, Some(Bound::Max), None));
+    assert_eq!(pool(&rules(1, 0, "200"), 150), (100, Some(RuleBound::Min), None));
+    assert_eq!(pool(&rules(1, 0, "1e18"), 150), (100, Some(RuleBound::Min), None));
+    assert_eq!(pool(&rules(0, 1, "9e18"), 150), (1000, Some(RuleBound::Max), None));
     // Somebody else's change is taken back, whatever the rules say.
-    assert_eq!(pool(&rules(0, 0, "1"), 5000), (1000, Some(Bound::Max), None));
-    assert_eq!(pool(&rules(0, 0, "1"), 0), (100, Some(Bound::Min), None));
+    assert_eq!(pool(&rules(0, 0, "1"), 5000), (1000, Some(RuleBound::Max), None));
+    assert_eq!(pool(&rules(0, 0, "1"), 0), (100, Some(RuleBound::Min), None));
 }
 
 #[test]
@@ -135,7 +141,7 @@ fn a_fault_holds_its_own_group_only() {
         )
     };
     let kinds = |text: &str| {
-        let decision = decide(text, 1.0, world(2, 4, 500));
+        let decision = decide(text, 1.0, resources(2, 4, 500));
         let cpu = decision.cpu.expect("CPUs are managed").map(|d| d.action);
         let memory = decision.memory.expect("memory is managed").map(|d| d.target);
         (cpu.map_err(|f| f.kind), memory.map_err(|f| f.kind))
@@ -156,7 +162,7 @@ fn a_fault_holds_its_own_group_only() {
 fn a_step_is_computed_even_where_no_rule_needs_it() {
     // As the original does, so that it holds where the original holds.
     let lines = "MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"1\"\nCMM_DEC=\"1 / 0\"\n";
-    let decision = decide(&format!("{MEMORY}{lines}"), 1.0, world(1, 1, 5000));
+    let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, 5000));
     let fault = decision.memory.and_then(Result::err).map(|f| f.kind);
     assert_eq!(fault, Some(FaultKind::DivisionByZero));
 }
@@ -167,27 +173,27 @@ fn what_is_not_there_is_not_decided_about() {
         "{CPU}{MEMORY}HOTPLUG=\"1\"\nHOTUNPLUG=\"0\"\n\
          MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\nCMM_INC=\"10\"\n"
     );
-    let nothing = World { cpus: None, pool: None };
+    let nothing = Resources { cpus: None, pool: None };
     let decision = decide(&text, 1.0, nothing);
-    assert_eq!(decision, Decision { cpu: None, memory: None });
+    assert_eq!(decision, GuestDecision { cpu: None, memory: None });
     assert_eq!(start(&program(&text), nothing).cpus, None);
     assert_eq!(start(&program(&text), nothing).pool, None);
 }
 
 #[test]
 fn the_start_brings_both_into_their_bounds() {
-    let at = |lines: &str, world| {
+    let at = |lines: &str, resources| {
         let text = format!(
             "{CPU}{MEMORY}HOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
              MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"10\"\n{lines}"
         );
-        let start = start(&program(&text), world);
+        let start = start(&program(&text), resources);
         (start.cpus.expect("managed"), start.pool.expect("managed").0)
     };
-    assert_eq!(at("", world(2, 4, 500)), (2, 500));
-    assert_eq!(at("CPU_MIN=\"3\"\n", world(2, 4, 0)), (3, 100));
-    assert_eq!(at("CPU_MAX=\"2\"\n", world(4, 4, 5000)), (2, 1000));
-    assert_eq!(at("CPU_MAX=\"64\"\n", world(4, 4, 100)), (4, 100));
+    assert_eq!(at("", resources(2, 4, 500)), (2, 500));
+    assert_eq!(at("CPU_MIN=\"3\"\n", resources(2, 4, 0)), (3, 100));
+    assert_eq!(at("CPU_MAX=\"2\"\n", resources(4, 4, 5000)), (2, 1000));
+    assert_eq!(at("CPU_MAX=\"64\"\n", resources(4, 4, 100)), (4, 100));
 }
 
 #[test]
@@ -196,7 +202,7 @@ fn a_decision_says_what_it_does_in_words() {
         "{CPU}{MEMORY}HOTPLUG=\"0\"\nHOTUNPLUG=\"loadavg < 2\"\n\
          MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\nCMM_INC=\"800\"\n"
     );
-    let decision = decide(&text, 1.0, world(2, 4, 500));
+    let decision = decide(&text, 1.0, resources(2, 4, 500));
     let cpu = decision.cpu.and_then(Result::ok).map(|d| d.to_string());
     let memory = decision.memory.and_then(Result::ok).map(|d| d.to_string());
     assert_eq!(cpu.as_deref(), Some("HOTUNPLUG: one CPU less"));
