@@ -7,9 +7,8 @@
 //! has counters that grow by another amount each second, as those of guests that work do.
 
 use crate::clock::{now, sleep_until};
-use crate::error::Error;
+use crate::error::{Error, scratch};
 use crate::meter;
-use crate::scratch::Scratch;
 use crate::subject::Subject;
 use crate::table::{Row, figure};
 use base::Rng;
@@ -89,7 +88,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let known = guests.iter().map(|guest| known(guest.id())).collect::<Result<Vec<_>, _>>()?;
     let (awake, files) = measure(&known, Care::AsIfAwake, None)?;
     let (asleep, _) = measure(&known, Care::Usual, None)?;
-    let scratch = Scratch::new("collect")?;
+    let scratch = scratch("collect")?;
     let recorder = Recorder::new(scratch.path(), Keep::USUAL);
     let (recorded, _) = measure(&known, Care::AsIfAwake, Some(recorder))?;
     let percent = |value| figure(value, 3, " % of a CPU");

@@ -11,8 +11,7 @@
 //! the process to its end, and is the best of some: what else the machine did is not its own.
 
 use crate::clock::now;
-use crate::error::Error;
-use crate::scratch::Scratch;
+use crate::error::{Error, scratch};
 use crate::table::{Row, figure};
 use model::Moment;
 use procfs::parse::task::{StatField, TaskStat};
@@ -46,7 +45,7 @@ const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 
 /// The figures. In a directory that is named, the day is left, and used if it is there.
 pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
-    let scratch = Scratch::new("day")?;
+    let scratch = scratch("day")?;
     let made = dir.map_or_else(|| scratch.path().join("day"), Path::to_owned);
     figures(scratch.path(), &made)
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use vm::Scratch;
 
 /// Something that could not be measured, or a command line that cannot be understood.
 #[derive(Debug, thiserror::Error)]
@@ -40,4 +41,14 @@ impl Error {
     pub fn file(path: &Path, source: io::Error) -> Error {
         Error::File { path: path.into(), source }
     }
+}
+
+/// Writes a file.
+pub fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text).map_err(|e| Error::file(path, e))
+}
+
+/// Makes a directory for the files of a measurement.
+pub fn scratch(name: &str) -> Result<Scratch, Error> {
+    Scratch::new(&format!("bench-{name}")).map_err(|e| Error::file(&std::env::temp_dir(), e))
 }

@@ -6,8 +6,7 @@
 //! by name.
 
 use crate::args::Args;
-use crate::error::Error;
-use crate::scratch::Scratch;
+use crate::error::{Error, scratch};
 use crate::table::{Row, figure};
 use lab::site::Tools;
 use lab::{Asked, Bench, Outcome, catalog, outcome};
@@ -29,7 +28,7 @@ const MB: f64 = 1.048_576;
 
 /// The figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
-    let scratch = Scratch::new("farm")?;
+    let scratch = scratch("farm")?;
     let outcome = penguins(args.guests, guest_dir, scratch.path())?;
     let of = |case, phase, measure| {
         let missing = || Error::Usage(format!("{measure}: {}", outcome.failures().join("; ")));

@@ -9,9 +9,8 @@
 
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
-use crate::error::Error;
+use crate::error::{Error, scratch, write};
 use crate::meter::{self, Used};
-use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
 use crate::table::{Row, figure};
 use procfs::parse::task::{StatField, TaskStat};
@@ -58,7 +57,7 @@ fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
 /// The figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let program = guest_dir.join("../release/pinhead");
-    let scratch = Scratch::new("idle")?;
+    let scratch = scratch("idle")?;
     let guests = args.guests;
     let mut up = Command::new(&program);
     up.args(["up", "--idle", "--cpus", "1", "--memory", MEMORY_MIB, "--format", "json"]);

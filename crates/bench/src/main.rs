@@ -25,7 +25,6 @@ mod overhead;
 mod rivals;
 mod scan;
 mod scene;
-mod scratch;
 mod sizes;
 mod soak;
 mod subject;

@@ -5,9 +5,8 @@
 //! CPU time is what counts, and not how long it took: others may be at work beside.
 
 use crate::clock::{now, sleep_until};
-use crate::error::Error;
+use crate::error::{Error, scratch, write};
 use crate::meter;
-use crate::scratch::{Scratch, write};
 use crate::subject::Subject;
 use crate::sys;
 use crate::table::{Row, figure};
@@ -39,7 +38,7 @@ const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n
 
 /// The figures.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
-    let scratch = Scratch::new("scan")?;
+    let scratch = scratch("scan")?;
     let (mut scans, tasks) = measure(guest_dir, scratch.path())?;
     scans.sort_unstable_by(f64::total_cmp);
     let mut bare = (0..ANSWERS).map(|_| bare()).collect::<Result<Vec<f64>, Error>>()?;

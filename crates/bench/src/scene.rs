@@ -5,11 +5,11 @@
 //! and one plain file for the pool. The bounds are what is there already: the rules are
 //! asked at each look, but there is never anything to do.
 
-use crate::error::Error;
-use crate::scratch::{Scratch, write};
+use crate::error::{Error, scratch, write};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use vm::Scratch;
 
 /// What the daemon is shown. It goes when this does.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Scene {
     /// Puts all that is needed into a new directory, for a machine with so many CPUs
     /// online.
     pub fn new(online: usize) -> Result<Scene, Error> {
-        let scene = Scene { scratch: Scratch::new("scene")? };
+        let scene = Scene { scratch: scratch("scene")? };
         let root = scene.root();
         for new in [scene.path("run"), scene.path("run-before"), root.join("proc/sys/vm")] {
             fs::create_dir_all(&new).map_err(|e| Error::file(&new, e))?;

@@ -3,8 +3,7 @@
 
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
-use crate::error::Error;
-use crate::scratch::Scratch;
+use crate::error::{Error, scratch};
 use crate::subject::Subject;
 use crate::sys;
 use crate::table::{Row, figure};
@@ -38,7 +37,7 @@ const SCREENS: [&str; 2] = ["overview", "guests"];
 /// The figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let program = guest_dir.join("../release/pinhead");
-    let scratch = Scratch::new("top")?;
+    let scratch = scratch("top")?;
     let seconds = args.seconds.max(SECONDS_MIN);
     SCREENS.iter().map(|screen| row(&program, scratch.path(), screen, seconds)).collect()
 }

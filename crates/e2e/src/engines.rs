@@ -3,7 +3,7 @@
 //! VictoriaMetrics and Prometheus are asked in the same words; they differ in how they are
 //! started. Neither is there on every machine: a test that lacks one says so and passes.
 
-use crate::{Scratch, is_there};
+use crate::{is_there, scratch};
 use metrics::Url;
 use metrics::http::Response;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use vm::{Deadline, Process, wait_for_exit};
+use vm::{Deadline, Process, Scratch, wait_for_exit};
 
 /// How long anything may take: both start within a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ impl Engine {
             crate::skipped_without(program);
             return None;
         }
-        let dir = Scratch::new(program);
+        let dir = scratch(program);
         let config = dir.join("prometheus.yml");
         let targets = target.map_or(String::new(), |target| {
             format!(

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use crate::{PATIENCE, Scratch, Share};
+use crate::{PATIENCE, Share, scratch};
 use procfs::parse::task::{StatField, TaskStat};
 use serde_json::Value;
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vm::{Deadline, wait_for_exit};
+use vm::{Deadline, Scratch, wait_for_exit};
 
 /// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
 /// same names.
@@ -32,7 +32,7 @@ impl Up {
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share();
-        let dir = Scratch::new("up");
+        let dir = scratch("up");
         let mut command = Command::new(crate::program());
         command.arg("up").args(args.split_whitespace()).env("TMPDIR", dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();

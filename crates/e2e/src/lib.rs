@@ -11,11 +11,9 @@ pub mod farms;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;
-mod scratch;
 mod share;
 pub mod terminal;
 
-pub use scratch::Scratch;
 pub use share::{Share, alone, share};
 
 use farm::fleet::{Fleet, Floor, State, Tally};
@@ -29,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vm::{Ctl, Deadline, GuestSpec, probe_kvm};
+use vm::{Ctl, Deadline, GuestSpec, Scratch, probe_kvm};
 use wire::{Memory, Status};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
@@ -132,6 +130,11 @@ pub fn program() -> &'static str {
 /// The guests' daemons, as `make build` leaves them.
 pub fn daemon_dir() -> PathBuf {
     given("PINHEAD_GUEST_DIR").into()
+}
+
+/// Makes a directory for the files of a test.
+pub fn scratch(name: &str) -> Scratch {
+    Scratch::new(&format!("e2e-{name}")).unwrap_or_else(|e| panic!("a directory: {e}"))
 }
 
 /// Whether a program is on the path.

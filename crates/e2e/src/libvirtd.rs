@@ -7,13 +7,13 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use crate::{Scratch, is_there};
+use crate::{is_there, scratch};
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vm::Process;
+use vm::{Process, Scratch};
 
 /// The name of its only domain.
 pub const NAME: &str = "lv1";
@@ -39,7 +39,7 @@ pub fn missing() -> Option<&'static str> {
 impl Daemon {
     /// Starts one. It listens a while later.
     pub fn start() -> Daemon {
-        let dir = Scratch::new("libvirt");
+        let dir = scratch("libvirt");
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         fs::create_dir_all(dir.join("config/libvirt")).unwrap();
         fs::create_dir_all(dir.join("run")).unwrap();
@@ -97,7 +97,7 @@ impl Daemon {
 
     /// All that it, QEMU and the guest have said.
     pub fn log(&self) -> String {
-        let log = self.dir.join(&format!("cache/libvirt/qemu/log/{NAME}.log"));
+        let log = self.dir.join(format!("cache/libvirt/qemu/log/{NAME}.log"));
         let log = fs::read_to_string(log).unwrap_or_default();
         format!("{}\n{log}\n{}", self.process.stderr(), self.console())
     }

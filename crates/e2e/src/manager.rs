@@ -8,7 +8,7 @@
 //! A budget in its settings bounds what the guests may use together, so that a machine with much
 //! memory plays a small host that is full.
 
-use crate::{Host, Scratch};
+use crate::{Host, scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
 use procfs::{Root, TaskDir};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
-use vm::{Deadline, Monitor, wait_for_exit};
+use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 
 /// How long a manager may take to answer: it shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ impl Place {
     /// A new directory.
     #[allow(clippy::new_without_default, reason = "a default would hide that it makes one")]
     pub fn new() -> Place {
-        Place { dir: Scratch::new("host") }
+        Place { dir: scratch("host") }
     }
 
     /// Where it is.
@@ -62,7 +62,7 @@ impl Place {
     /// Sets a guest's balloon through its second monitor, while no manager has that, and waits
     /// until the guest has so much.
     pub fn balloon(&self, name: &str, mib: u64) {
-        let stream = UnixStream::connect(self.dir.join(&format!("{name}.qmp")));
+        let stream = UnixStream::connect(self.dir.join(format!("{name}.qmp")));
         let mut monitor = Monitor::new(stream.unwrap_or_else(|e| panic!("{name}: {e}")));
         let soon = || Deadline::after(PATIENCE);
         let done = monitor.call(qmp::Command::Balloon { value_bytes: mib << 20 }, soon());

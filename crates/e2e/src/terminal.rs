@@ -5,11 +5,12 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use crate::Scratch;
 use crate::manager::wait_until;
+use crate::scratch;
 use std::fs;
 use std::process::{Command, Output};
 use std::time::Duration;
+use vm::Scratch;
 
 /// How long a screen may take to be as it is expected: others use the machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ impl Terminal {
         environment: &[(&str, &str)],
         command: &[&str],
     ) -> Terminal {
-        let terminal = Terminal { dir: Scratch::new("terminal") };
+        let terminal = Terminal { dir: scratch("terminal") };
         fs::write(terminal.dir.join("tmux.conf"), SETTINGS).unwrap();
         let mut words = vec!["new-session".to_owned(), "-d".to_owned()];
         words.extend(["-x".to_owned(), width.to_string(), "-y".to_owned(), height.to_string()]);

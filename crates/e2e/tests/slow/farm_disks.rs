@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use e2e::{PATIENCE, alone, daemon_dir};
@@ -96,15 +96,6 @@ fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
     }
 }
 
-/// A directory that goes with the test.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// How many transactions the database has seen.
 fn transactions(back: &mut Session) -> u64 {
     let count = "setpriv --reuid=postgres --regid=postgres --clear-groups psql -h /run/postgresql \
@@ -124,10 +115,8 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     println!("image {} after {:?}", image.display(), clock.elapsed());
     let before = checksum(&image);
 
-    let scratch = std::env::temp_dir().join(format!("pinhead-disks-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch).unwrap();
-    let scratch = Scratch(scratch);
-    let overlay = scratch.0.join("back.qcow2");
+    let scratch = e2e::scratch("disks");
+    let overlay = scratch.join("back.qcow2");
     let [web_port, app_port] = free_ports();
     let disk = |writes| Disk { path: image.clone(), format: DiskFormat::Raw, writes, serial: None };
     let web = Role {

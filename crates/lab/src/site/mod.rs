@@ -26,9 +26,8 @@ use load::{ExecError, ExecOutput, Target};
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use vm::{Deadline, Monitor, Output, wait_for_exit};
+use vm::{Deadline, Monitor, Output, Scratch, wait_for_exit};
 
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
@@ -50,24 +49,19 @@ pub struct Tools {
 #[derive(Debug)]
 pub struct Site {
     process: Child,
-    dir: Dir,
+    dir: Scratch,
     socket: PathBuf,
     guests: Vec<Guest>,
     /// How long it took until the last guest answered.
     pub ready_s: f64,
 }
 
-static SITES: AtomicU32 = AtomicU32::new(0);
-
 impl Site {
     /// Starts the farm that a `FARM.toml` describes, and waits until all of its guests are ready.
     pub fn up(tools: &Tools, farm: &str, limit: Duration) -> Result<Site, Error> {
-        let number = SITES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-lab-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).map_err(Error::file("create", &dir))?;
-        let dir = Dir(dir);
-        let file = dir.0.join("FARM.toml");
+        let all = std::env::temp_dir();
+        let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
+        let file = dir.join("FARM.toml");
         fs::write(&file, farm).map_err(Error::file("write", &file))?;
         let process = Child::start("The farm", &tools.program, ["up".as_ref(), file.as_os_str()])?;
         let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
@@ -110,7 +104,7 @@ impl Site {
 
     /// A directory of the site's own, which goes with it.
     pub fn dir(&self) -> &Path {
-        &self.dir.0
+        self.dir.path()
     }
 
     /// What a guest's balloon leaves it in MiB, asked at its second monitor. Nobody else may have
@@ -202,16 +196,6 @@ impl Site {
 impl load::Exec for Site {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         Ok(self.run(guest, line, timeout)?)
-    }
-}
-
-/// A directory that goes when this does.
-#[derive(Debug)]
-struct Dir(PathBuf);
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,0 +1,38 @@
+//! Directories for the files of one run.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io};
+
+/// A new directory of our own, which goes when this does.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one. The name is for who finds it while it is there.
+    pub fn new(name: &str) -> io::Result<Scratch> {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-{name}-{}-{number}", std::process::id());
+        let dir = env::temp_dir().join(name);
+        fs::create_dir_all(&dir)?;
+        Ok(Scratch(dir))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A file in it.
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is in a directory for such things.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
