@@ -82,7 +82,8 @@ enum Naming {
 /// What the host knows of a daemon.
 #[derive(Debug, Default)]
 pub struct Agent {
-    bounds: GuestBounds,
+    /// What its guest was started with.
+    pub bounds: GuestBounds,
     grants: PoolGrants,
     naming: Naming,
     /// Whether it has said hello since it was there last.
@@ -96,7 +97,8 @@ pub struct Agent {
     tasks: TaskGather,
     files: Captures,
     looked_ms: u64,
-    asked: AskCounts,
+    /// How often it was asked for something.
+    pub asked: AskCounts,
 }
 
 impl Agent {
@@ -108,11 +110,6 @@ impl Agent {
     /// The same for a clone, which has no name yet.
     pub fn unnamed(bounds: GuestBounds, grants: PoolGrants) -> Agent {
         Agent { naming: Naming::Due, ..Agent::new(bounds, grants) }
-    }
-
-    /// What its guest was started with.
-    pub fn bounds(&self) -> GuestBounds {
-        self.bounds
     }
 
     /// Whether its guest is the one that it is to be.
@@ -153,11 +150,6 @@ impl Agent {
     /// How often it has said that tasks wait for memory.
     pub fn memory_needs(&self) -> u64 {
         self.memory_needs
-    }
-
-    /// How often it was asked for something.
-    pub fn asked(&self) -> AskCounts {
-        self.asked
     }
 
     /// Forgets what was said of the guest's state: another host has it now.

@@ -36,7 +36,7 @@ fn host_row(view: &View<'_>) -> HostRow {
     // What there is to hand out: within the budget, like all that is decided.
     let sample = machine.map(|m| m.sample(settings.budget(m.total), resident, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
-    let rates = host.rates();
+    let rates = host.rates;
     HostRow {
         total_bytes: machine.map(|m| m.total.0),
         available_bytes: sample.map(|sample| sample.available.0),
@@ -45,7 +45,7 @@ fn host_row(view: &View<'_>) -> HostRow {
         reserve_bytes: plan.reserve.0,
         budget_bytes: machine.and_then(|m| settings.budget(m.total)).map(|b| b.0),
         promised_bytes: promised.map(|size| size.0),
-        reserved_bytes: Some(view.memory.engine().arbiter.held().0),
+        reserved_bytes: Some(view.memory.engine.arbiter.held().0),
         psi_permille: rates.psi_permille,
         swap_in_pages_s: rates.swap_in_s,
         swap_out_pages_s: rates.swap_out_s,
@@ -88,7 +88,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         action: last.map(|(d, _)| d.action.into()),
         clause: last.map(|(d, _)| d.clause),
         reason: last.map(|(d, _)| d.to_string()),
-        reversals: view.memory.engine().arbiter.reversals(guest.key()),
+        reversals: view.memory.engine.arbiter.reversals(guest.key()),
         asleep: guest.is_asleep(view.now.ms),
         swapped_bytes: outside.swapped.map(|size| size.0),
         host_major_faults_s: outside.major_faults_s,

@@ -81,7 +81,7 @@ impl Lease {
 
     /// What is to be said about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
-        let restarts = self.keeper.as_ref()?.restarts();
+        let restarts = self.keeper.as_ref()?.restarts;
         if restarts == self.told_restarts {
             return None;
         }
@@ -101,7 +101,7 @@ impl Lease {
         self.keeper.as_ref().map_or_else(LeaseRow::default, |keeper| LeaseRow {
             keeper_pid: keeper.keeper_pid(),
             guests: keeper.held(),
-            restarts: keeper.restarts(),
+            restarts: keeper.restarts,
         })
     }
 

@@ -122,7 +122,7 @@ impl HostRates {
 #[derive(Debug, Default)]
 pub(crate) struct HostMeter {
     last: Option<(Machine, u64)>,
-    rates: HostRates,
+    pub(crate) rates: HostRates,
 }
 
 impl HostMeter {
@@ -151,10 +151,6 @@ impl HostMeter {
     /// What the host had when it was read last.
     pub(crate) fn machine(&self) -> Option<Machine> {
         self.last.map(|(machine, _)| machine)
-    }
-
-    pub(crate) fn rates(&self) -> HostRates {
-        self.rates
     }
 
     /// What the arbiter is told, if the host was read now.

@@ -126,7 +126,7 @@ impl Scans {
             sequence: scan.sequence,
             previous: scan.previous,
             host,
-            asked: guest.daemon.link.agent().asked(),
+            asked: guest.daemon.link.agent().asked,
             totals: scan.totals,
             tasks,
         });

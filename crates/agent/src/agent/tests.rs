@@ -53,7 +53,7 @@ fn a_settled_daemon_is_told_of_a_load_as_often_as_its_rules_look() {
     // One that waits for memory looks by itself.
     agent.hear(ToHost::Need(Pressure::Memory), 13_000);
     assert_eq!(agent.look(100.0, 14_999), None);
-    assert_eq!((agent.memory_needs(), agent.asked().looks), (1, 2));
+    assert_eq!((agent.memory_needs(), agent.asked.looks), (1, 2));
     agent.hear(ToHost::Status(Status::default()), 15_000);
     assert_eq!(agent.look(100.0, 60_000), None, "it has not settled");
 }

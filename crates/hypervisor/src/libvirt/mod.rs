@@ -115,7 +115,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        if let Some(up) = self.connection.up() {
+        if let Some(up) = &self.connection.up {
             let (fd, flags) = up.link.fd();
             set.add(0, fd, flags);
         }
@@ -125,8 +125,8 @@ impl Hypervisor for Libvirt {
         if !self.out.is_empty() {
             return 0;
         }
-        match self.connection.up() {
-            None => self.connection.again_ms(),
+        match &self.connection.up {
+            None => self.connection.again_ms,
             Some(up) => {
                 let all = [up.link.next_ms(), up.list_ms, self.guests.next_ms()];
                 all.into_iter().flatten().min().unwrap_or(u64::MAX)

@@ -160,7 +160,7 @@ impl Libvirt {
         else {
             return;
         };
-        let Some(up) = self.connection.up_mut() else { return };
+        let Some(up) = &mut self.connection.up else { return };
         let domain = &guest.domain;
         guest.process = match up.search.find(&domain.name, domain.uuid, guest.since_ms, now_ms) {
             Outcome::Is(process) => Some(process),

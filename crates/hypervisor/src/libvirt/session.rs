@@ -33,8 +33,9 @@ pub(super) struct Up {
 /// The connection, be it there or not.
 #[derive(Debug)]
 pub(super) struct Connection {
-    up: Option<Up>,
-    again_ms: u64,
+    pub(super) up: Option<Up>,
+    /// When the next attempt is made.
+    pub(super) again_ms: u64,
     backoff_ms: u64,
 }
 
@@ -45,19 +46,6 @@ impl Default for Connection {
 }
 
 impl Connection {
-    pub(super) fn up(&self) -> Option<&Up> {
-        self.up.as_ref()
-    }
-
-    pub(super) fn up_mut(&mut self) -> Option<&mut Up> {
-        self.up.as_mut()
-    }
-
-    /// When the next attempt is made.
-    pub(super) fn again_ms(&self) -> u64 {
-        self.again_ms
-    }
-
     fn back_off(&mut self, now_ms: u64) {
         self.again_ms = now_ms.saturating_add(self.backoff_ms);
         self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);

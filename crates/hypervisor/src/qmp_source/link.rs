@@ -91,7 +91,7 @@ pub(super) struct Link {
     budget: Budget,
     open: Vec<Open>,
     garbage: u32,
-    refilled_ms: u64,
+    pub(super) refilled_ms: u64,
 }
 
 impl Link {
@@ -138,10 +138,6 @@ impl Link {
     pub(super) fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
         self.refilled_ms = now_ms;
-    }
-
-    pub(super) fn refilled_ms(&self) -> u64 {
-        self.refilled_ms
     }
 
     /// Asks, unless too much waits for an answer already.

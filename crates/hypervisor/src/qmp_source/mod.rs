@@ -150,7 +150,7 @@ impl Hypervisor for QmpSource {
     fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for place in self.places.values() {
             if let Some(link) = place.link() {
-                set.add(place.key(), link.as_fd(), link.flags());
+                set.add(place.key, link.as_fd(), link.flags());
             }
         }
     }
@@ -172,7 +172,7 @@ impl Hypervisor for QmpSource {
             }
             // Without word of who can be read, all are tried: none of them waits.
             let flags = match &mut ready {
-                Some(ready) => ready.flags(place.key()),
+                Some(ready) => ready.flags(place.key),
                 None => PollFlags::IN,
             };
             let before = events.len();

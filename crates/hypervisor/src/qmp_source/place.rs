@@ -97,7 +97,8 @@ struct Active {
 /// A socket.
 #[derive(Debug)]
 pub(super) struct Place {
-    key: u64,
+    /// What its connection is called in a poll set.
+    pub(super) key: u64,
     path: PathBuf,
     inode: u64,
     active: Option<Active>,
@@ -132,11 +133,6 @@ impl Place {
         }
     }
 
-    /// What its connection is called in a poll set.
-    pub(super) fn key(&self) -> u64 {
-        self.key
-    }
-
     pub(super) fn link(&self) -> Option<&Link> {
         self.active.as_ref().map(|active| &active.link)
     }
@@ -167,7 +163,7 @@ impl Place {
             Stage::Probing { .. } => link.waits_since_ms().unwrap_or(*since_ms) + GREETING_MS,
             Stage::Up(guest) => guest.next_ms(link),
         };
-        if link.is_over_budget() { timer.min(link.refilled_ms() + OVER_BUDGET_MS) } else { timer }
+        if link.is_over_budget() { timer.min(link.refilled_ms + OVER_BUDGET_MS) } else { timer }
     }
 
     /// Connects when it is time to. Whether a system call was made, for a bound on them.

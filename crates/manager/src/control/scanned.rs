@@ -104,9 +104,9 @@ pub struct TaskRow {
     pub run_ns: Option<u64>,
     /// Times that it was dispatched.
     pub dispatches: Option<u64>,
-    /// Both as they were at the previous scan.
+    /// Nanoseconds that it ran, as they were at the previous scan.
     pub run_before_ns: Option<u64>,
-    #[allow(missing_docs, reason = "said above")]
+    /// Times that it was dispatched, as they were at the previous scan.
     pub dispatches_before: Option<u64>,
     /// Its process's memory.
     pub resident_bytes: Option<u64>,

@@ -201,9 +201,9 @@ pub struct HostRow {
     pub reserved_bytes: Option<u64>,
     /// Time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
-    /// Pages a second from and to swap.
+    /// Pages a second from swap.
     pub swap_in_pages_s: Option<f64>,
-    #[allow(missing_docs, reason = "said above")]
+    /// Pages a second to swap.
     pub swap_out_pages_s: Option<f64>,
 }
 
@@ -266,20 +266,20 @@ pub struct GuestRow {
     pub available_bytes: Option<u64>,
     /// What it needs beyond what it has.
     pub need_bytes: Option<u64>,
-    /// Percent of one CPU that its virtual CPUs ran, and waited for one.
+    /// Percent of one CPU that its virtual CPUs ran.
     pub cpu_percent: Option<f64>,
-    #[allow(missing_docs, reason = "said above")]
+    /// Percent of one CPU that they waited for one.
     pub steal_percent: Option<f64>,
     /// Time in which some task of it waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
     /// How old its newest sample is.
     pub age_ms: Option<u64>,
-    /// The last decision: what was done, the clause that decided, and why, as a sentence.
+    /// What the last decision did.
     pub action: Option<SizeAction>,
-    #[allow(missing_docs, reason = "said above")]
+    /// The clause that decided.
     #[serde(default, with = "super::words")]
     pub clause: Option<Clause>,
-    #[allow(missing_docs, reason = "said above")]
+    /// Why, as a sentence.
     pub reason: Option<String>,
     /// How often it was moved back and forth.
     pub reversals: u32,
@@ -381,13 +381,13 @@ pub struct Status {
     pub lease: LeaseRow,
     /// The record of decisions.
     pub journal: JournalRow,
-    /// Guests that are there, and those of them that are managed.
+    /// Guests that are there.
     pub guests: usize,
-    #[allow(missing_docs, reason = "said above")]
+    /// Those of them that are managed.
     pub managed: usize,
-    /// Passes so far, and what the last one took.
+    /// Passes so far.
     pub passes: u64,
-    #[allow(missing_docs, reason = "said above")]
+    /// What the last one took.
     pub pass_us: Option<u64>,
     /// CPU time of the manager, in percent of one core since its start.
     pub cpu_percent: Option<f64>,

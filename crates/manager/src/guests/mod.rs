@@ -41,7 +41,7 @@ pub(crate) struct Guests {
     /// Guests that are watched closely.
     attended: BTreeMap<Id, Attention>,
     /// Guests that have ever come.
-    arrivals: u64,
+    pub(crate) arrivals: u64,
 }
 
 impl Guests {
@@ -55,11 +55,6 @@ impl Guests {
 
     pub(crate) fn len(&self) -> usize {
         self.guests.len()
-    }
-
-    /// Guests that have ever come.
-    pub(crate) fn arrivals(&self) -> u64 {
-        self.arrivals
     }
 
     /// What the operator has set by hand for a guest.
@@ -332,7 +327,7 @@ impl Guests {
                 }
             }
             DaemonEvent::PoolRequest(request) => {
-                let keeps = guest.daemon.link.agent().bounds().kept(request.pages);
+                let keeps = guest.daemon.link.agent().bounds.kept(request.pages);
                 let keeps = Some(keeps).filter(|keeps| *keeps < guest.found.memory);
                 (guest.demand.request, guest.demand.sequence) = (keeps, Some(request.sequence));
             }

@@ -51,8 +51,10 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     guests: BTreeMap<u64, Held>,
-    reserve: Bytes,
-    ksm: Option<Saved>,
+    /// Free memory of the host that is not given to anyone.
+    pub reserve: Bytes,
+    /// KSM's settings to put back, if any.
+    pub ksm: Option<Saved>,
     /// When the last sign of life came; before the first one nobody can be late.
     beat_ms: Option<u64>,
     looked_ms: Option<u64>,
@@ -116,16 +118,6 @@ impl Book {
     /// Whether the manager has asked for the rescue itself, because it ends.
     pub fn is_asked_for(&self) -> bool {
         self.done.is_some()
-    }
-
-    /// Free memory of the host that is not given to anyone.
-    pub fn reserve(&self) -> Bytes {
-        self.reserve
-    }
-
-    /// KSM's settings, if they are to be put back.
-    pub fn ksm(&self) -> Option<&Saved> {
-        self.ksm.as_ref()
     }
 }
 

@@ -46,7 +46,8 @@ pub struct Lease {
     next_ms: u64,
     /// When the keeper last took something, or nothing waited for it.
     taken_ms: u64,
-    restarts: u64,
+    /// How often a keeper was replaced.
+    pub restarts: u64,
     /// The keeper was there when it was looked for, a while after it had been started.
     lives: bool,
 }
@@ -98,11 +99,6 @@ impl Lease {
         self.flush();
     }
 
-    /// When the next turn is due.
-    pub fn next_ms(&self) -> u64 {
-        self.next_ms
-    }
-
     /// Gives a sign of life, and replaces a keeper that has died.
     pub fn turn(&mut self, now_ms: u64) {
         if let Some((child, _)) = &mut self.keeper {
@@ -151,11 +147,6 @@ impl Lease {
     /// How many guests it would restore.
     pub fn held(&self) -> usize {
         self.guests.len()
-    }
-
-    /// How often a keeper was replaced.
-    pub fn restarts(&self) -> u64 {
-        self.restarts
     }
 
     /// The manager has put everything back: the keeper may go. It is waited for, which takes no

@@ -147,14 +147,14 @@ fn rescue(
     clock: &Clock,
     say: &mut dyn FnMut(&str),
 ) -> io::Result<Ended> {
-    let failed = book.ksm().map(|saved| saved.put_back(options.root.path()));
+    let failed = book.ksm.as_ref().map(|saved| saved.put_back(options.root.path()));
     let failed: Vec<(PathBuf, io::Error)> = failed.unwrap_or_default();
     for (path, error) in &failed {
         say(&format!("{} could not be put back: {error}", path.display()));
     }
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
-    let mut rescue = Rescue::new(book.guests(), book.reserve(), limit_ms, clock.ms());
+    let mut rescue = Rescue::new(book.guests(), book.reserve, limit_ms, clock.ms());
     let mut sources = Sources::of(book);
     let mut ready = None;
     while !rescue.is_over(clock.ms()) {

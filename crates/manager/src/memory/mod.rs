@@ -30,7 +30,8 @@ use store::{Policy, kinds};
 
 /// The policy that acts, its shadow, and what was decided about each guest.
 pub(crate) struct Memory {
-    engine: PolicyEngine,
+    /// The engine that acts, or would.
+    pub(crate) engine: PolicyEngine,
     shadow: Option<(PolicyEngine, Settings)>,
     records: BTreeMap<Id, Record>,
 }
@@ -38,11 +39,6 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(engine: PolicyEngine, shadow: Option<(PolicyEngine, Settings)>) -> Memory {
         Memory { engine, shadow, records: BTreeMap::new() }
-    }
-
-    /// The engine that acts, or would.
-    pub(crate) fn engine(&self) -> &PolicyEngine {
-        &self.engine
     }
 
     /// What was decided about a guest.
@@ -299,7 +295,7 @@ pub(crate) fn context_of(
     world: &World<'_>,
     host_total: Option<Bytes>,
 ) -> GuestContext {
-    let rates = world.host.rates();
+    let rates = world.host.rates;
     GuestContext {
         min: guest.limits.min,
         max: guest.limits.max,

@@ -74,8 +74,10 @@ pub struct Monitor {
     queue: Option<SyncSender<ManagerView>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
-    missed: u64,
-    records: bool,
+    /// Moments that were left out.
+    pub missed: u64,
+    /// Whether moments are kept anywhere.
+    pub records: bool,
     /// The moment that [`newest`](Monitor::newest) gave last.
     given_ms: i64,
 }
@@ -117,16 +119,6 @@ impl Monitor {
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
             self.missed += 1;
         }
-    }
-
-    /// Whether moments are kept anywhere.
-    pub fn records(&self) -> bool {
-        self.records
-    }
-
-    /// Moments that were left out.
-    pub fn missed(&self) -> u64 {
-        self.missed
     }
 
     /// What is known at the moment; `None` before the second moment.

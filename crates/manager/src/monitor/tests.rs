@@ -61,7 +61,7 @@ fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     for _ in 0..QUEUE + 3 {
         scene.monitor.tell(view(vec![]));
     }
-    assert_eq!(scene.monitor.missed(), 3);
+    assert_eq!(scene.monitor.missed, 3);
     // One more is what has run since.
     for word in [None, Some("the disk is full".to_owned()), None, None] {
         scene.go.send(word).unwrap();

@@ -36,7 +36,7 @@ impl Manager {
         let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
         let now_ms = clock.ms();
         let (scrape, trouble) = ScrapeServer::of(&loaded.settings.metrics);
-        let is_recorded = parts.monitor.as_ref().is_some_and(Monitor::records);
+        let is_recorded = parts.monitor.as_ref().is_some_and(|monitor| monitor.records);
         let mut manager = Manager {
             run: Run { clock, options, place, config_path, start_ms: now_ms },
             settings: loaded.settings,

@@ -114,7 +114,7 @@ macro_rules! world {
             settings: &$manager.settings,
             guests: &$manager.guests,
             host: &$manager.host,
-            plan: $manager.memory.engine().config,
+            plan: $manager.memory.engine.config,
             acts: !$manager.run.options.dry_run,
             is_leased: $manager.devices.lease.is_kept(),
             ksm_gain: $manager.devices.ksm.gain(),
@@ -357,7 +357,7 @@ impl Manager {
         self.tell_scans(ScanEvent::Second, now);
         self.greet(now);
         if let Some(monitor) = &self.devices.monitor {
-            let (missed, said) = (monitor.missed(), monitor.take_said());
+            let (missed, said) = (monitor.missed, monitor.take_said());
             self.tell_recorder(missed, now);
             self.perform(said.into_iter().map(Effect::Complain).collect(), now);
         }
@@ -372,10 +372,10 @@ impl Manager {
 
     /// What a decision about KSM depends on.
     fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
-        let plan = self.memory.engine().config;
+        let plan = self.memory.engine.config;
         ksm::Sample {
             guests: self.guests.len(),
-            arrivals: self.guests.arrivals(),
+            arrivals: self.guests.arrivals,
             available: self.host.machine().map_or(Bytes::ZERO, |machine| machine.available),
             set_point: plan.set_point,
             hysteresis: plan.hysteresis,

@@ -197,7 +197,7 @@ fn a_flood_is_heard_in_part_and_told_in_brief() {
     // Its end is noticed all the same.
     drop(set);
     drop(qemu);
-    let key = world.source.places.values().next().unwrap().key();
+    let key = world.source.places.values().next().unwrap().key;
     let ended = [reactor::Event { owner: 0, key, flags: PollFlags::IN | PollFlags::HUP }];
     world.told();
     for _ in 0..200 {
