@@ -19,16 +19,10 @@ const UNTYPED_MAX: usize = 4096;
 
 /// All terminals.
 #[derive(Debug, Default)]
-pub(super) struct Consoles {
-    attached: Vec<Attached>,
-    /// Terminals so far.
-    given: u64,
-}
+pub(super) struct Consoles(Vec<Attached>);
 
 #[derive(Debug)]
 struct Attached {
-    /// Its name in the poll set.
-    key: u64,
     stream: UnixStream,
     guest: usize,
     /// How much of the console it has been given.
@@ -46,12 +40,10 @@ impl Consoles {
         stream: UnixStream,
         from: u64,
     ) -> Result<(), String> {
-        if self.attached.len() >= ATTACHED_MAX {
+        if self.0.len() >= ATTACHED_MAX {
             return Err(format!("{ATTACHED_MAX} terminals are attached already"));
         }
-        self.given += 1;
-        self.attached.push(Attached {
-            key: self.given,
+        self.0.push(Attached {
             stream,
             guest,
             seen: from,
@@ -63,21 +55,21 @@ impl Consoles {
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        for attached in &self.attached {
-            set.add(attached.key, attached.stream.as_fd(), PollFlags::IN);
+        for (key, attached) in (0..).zip(&self.0) {
+            set.add(key, attached.stream.as_fd(), PollFlags::IN);
         }
     }
 
     /// Moves bytes both ways, and forgets terminals that are gone.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
         let mut ready = Lookup::new(ready);
-        for attached in &mut self.attached {
-            if !ready.flags(attached.key).is_empty() {
+        for (key, attached) in (0..).zip(&mut self.0) {
+            if !ready.flags(key).is_empty() {
                 attached.read_keys();
             }
             attached.exchange(fleet);
         }
-        self.attached.retain(|attached| !attached.is_gone);
+        self.0.retain(|attached| !attached.is_gone);
     }
 }
 
@@ -99,7 +91,7 @@ impl Attached {
             let typed = fleet.type_console(self.guest, &self.untyped);
             self.untyped.drain(..typed);
         }
-        let Some(member) = fleet.members().get(self.guest) else { return };
+        let member = &fleet.members()[self.guest];
         self.unread.extend_from_slice(member.console_since(self.seen));
         self.seen = member.console_end();
         let excess = self.unread.len().saturating_sub(UNREAD_MAX);

@@ -30,7 +30,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use reactor::{Lines, Lookup, PollSet, Ready, Received, is_own_user, is_passing};
+use reactor::{Acceptor, Lines, Lookup, PollSet, Ready, Received, is_own_user, is_passing};
 use rustix::event::PollFlags;
 use serde_json::{Value, json};
 use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
@@ -83,8 +83,6 @@ pub const OWNERS_END: u64 = owner::END;
 /// A client that has connected and not said yet what it wants.
 #[derive(Debug)]
 struct Caller {
-    /// Its name in the poll set.
-    key: u64,
     stream: UnixStream,
     lines: Lines,
     since_ms: u64,
@@ -98,9 +96,8 @@ pub struct Service {
     listener: UnixListener,
     _file: SocketFile,
     occupants: Vec<Occupant>,
+    acceptor: Acceptor,
     callers: Vec<Caller>,
-    /// Clients so far.
-    connected: u64,
     consoles: Consoles,
     shells: Shells,
     captures: Captures,
@@ -126,8 +123,8 @@ impl Service {
             name,
             listener,
             _file: file,
+            acceptor: Acceptor::default(),
             callers: Vec::new(),
-            connected: 0,
             consoles: Consoles::default(),
             shells: Shells::new(occupants.len()),
             captures: Captures::default(),
@@ -140,10 +137,10 @@ impl Service {
 
     /// What has to be waited for.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        set.owner(owner::LISTENER).add(0, self.listener.as_fd(), PollFlags::IN);
+        set.owner(owner::LISTENER).add(0, self.listener.as_fd(), self.acceptor.flags());
         set.owner(owner::CALLERS);
-        for caller in &self.callers {
-            set.add(caller.key, caller.stream.as_fd(), PollFlags::IN);
+        for (key, caller) in (0..).zip(&self.callers) {
+            set.add(key, caller.stream.as_fd(), PollFlags::IN);
         }
         self.consoles.fds(set.owner(owner::CONSOLES));
         self.shells.fds(set.owner(owner::SHELLS));
@@ -179,23 +176,23 @@ impl Service {
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
         self.shells.turn(ready.of(owner::SHELLS), fleet);
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
-            if let Some(command) = self.occupants.get(guest).and_then(|o| o.command.clone()) {
-                self.shells.run_aside(guest, &command, fleet);
+            if let Some(command) = &self.occupants[guest].command {
+                self.shells.run_aside(guest, command, fleet);
             }
         }
         let mut lookup = Lookup::new(ready.of(owner::CALLERS));
-        for caller in std::mem::take(&mut self.callers) {
-            let is_ready = !lookup.flags(caller.key).is_empty();
+        for (key, caller) in (0..).zip(std::mem::take(&mut self.callers)) {
+            let is_ready = !lookup.flags(key).is_empty();
             self.hear(caller, is_ready, fleet, now);
         }
-        if ready.has(owner::LISTENER) {
+        if ready.has(owner::LISTENER) || self.acceptor.next_ms().is_some() {
             self.accept(now);
         }
     }
 
     /// When it wants to be turned again, whatever comes.
     pub fn next_ms(&self) -> u64 {
-        self.readiness.next_ms()
+        self.readiness.next_ms().min(self.acceptor.next_ms().unwrap_or(u64::MAX))
     }
 
     /// Whether somebody has asked for the farm's end.
@@ -208,23 +205,12 @@ impl Service {
         self.readiness.state(guest)
     }
 
-    /// What is known of the guests, in the fleet's order.
-    pub fn occupants(&self) -> &[Occupant] {
-        &self.occupants
-    }
-
     fn accept(&mut self, now_ms: u64) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        let accepted = self.acceptor.turn(now_ms, || Ok(self.listener.accept()?.0));
+        for stream in accepted.streams {
             let is_welcome = is_own_user(&stream) && self.callers.len() < CLIENTS_MAX;
             if is_welcome && stream.set_nonblocking(true).is_ok() {
-                self.connected += 1;
-                let key = self.connected;
-                self.callers.push(Caller {
-                    key,
-                    stream,
-                    lines: Lines::default(),
-                    since_ms: now_ms,
-                });
+                self.callers.push(Caller { stream, lines: Lines::default(), since_ms: now_ms });
             }
         }
     }
@@ -282,9 +268,9 @@ impl Service {
                     ReadyState::Ended => return Err(format!("Guest {name} does not run")),
                     ReadyState::Asked | ReadyState::Ready => {}
                 }
-                let client = clone()?;
+                let client = Some(clone()?);
                 say(stream, &json!({ "exec": name }));
-                self.shells.run(guest, &command, client, fleet);
+                self.shells.run(guest, command, client, fleet);
             }
             Question::Capture(name) => {
                 self.captures.begin(place(fleet, &name)?, clone()?, fleet)?;

@@ -85,23 +85,20 @@ impl Readiness {
     }
 
     pub(super) fn state(&self, guest: usize) -> ReadyState {
-        self.guests.get(guest).map_or(ReadyState::Ended, |guest| guest.state)
+        self.guests[guest].state
     }
 
     pub(super) fn is_up(&mut self, guest: usize, now_ms: u64) {
-        if let Some(guest) = self.guests.get_mut(guest)
-            && guest.state == ReadyState::Starting
-        {
+        let guest = &mut self.guests[guest];
+        if guest.state == ReadyState::Starting {
             guest.state = ReadyState::Asked;
             guest.at_ms = now_ms;
         }
     }
 
     pub(super) fn has_ended(&mut self, guest: usize) {
-        if let Some(guest) = self.guests.get_mut(guest) {
-            guest.state = ReadyState::Ended;
-            guest.probe = None;
-        }
+        self.guests[guest].state = ReadyState::Ended;
+        self.guests[guest].probe = None;
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {

@@ -25,9 +25,7 @@ const UNREAD_MAX: usize = 256 * 1024;
 
 /// The shells of all guests.
 #[derive(Debug)]
-pub(super) struct Shells {
-    shells: Vec<Shell>,
-}
+pub(super) struct Shells(Vec<Shell>);
 
 #[derive(Debug, Default)]
 struct Shell {
@@ -51,35 +49,24 @@ struct Job {
 
 impl Shells {
     pub(super) fn new(guests: usize) -> Shells {
-        let shells = std::iter::repeat_with(Shell::default).take(guests).collect();
-        Shells { shells }
-    }
-
-    /// Runs a line, and relays what it says and its end to the client.
-    pub(super) fn run(
-        &mut self,
-        guest: usize,
-        command: &str,
-        client: UnixStream,
-        fleet: &mut Fleet,
-    ) {
-        self.push(guest, command.to_owned(), Some(client), fleet);
+        Shells(std::iter::repeat_with(Shell::default).take(guests).collect())
     }
 
     /// Starts a line in the background, with its words on the guest's console.
     pub(super) fn run_aside(&mut self, guest: usize, command: &str, fleet: &mut Fleet) {
         let line = format!("setsid sh -c {} < /dev/null > /dev/console 2>&1 &", quoted(command));
-        self.push(guest, line, None, fleet);
+        self.run(guest, line, None, fleet);
     }
 
-    fn push(
+    /// Runs a line, and relays what it says and its end to the client, if there is one.
+    pub(super) fn run(
         &mut self,
         guest: usize,
         command: String,
         client: Option<UnixStream>,
         fleet: &mut Fleet,
     ) {
-        let Some(shell) = self.shells.get_mut(guest) else { return };
+        let shell = &mut self.0[guest];
         if shell.waiting.len() < WAITING_MAX {
             shell.waiting.push_back(Job { command, client, unread: Vec::new() });
         }
@@ -88,15 +75,13 @@ impl Shells {
 
     /// The guest's QEMU is gone: its commands have no end, which their clients see.
     pub(super) fn has_ended(&mut self, guest: usize) {
-        if let Some(shell) = self.shells.get_mut(guest) {
-            *shell = Shell::default();
-        }
+        self.0[guest] = Shell::default();
     }
 
     /// The guest restarts: the command that was under way in it has no end. Its firmware resets
     /// it once more; what was sent in between waits in the port for the guest to open it.
     pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) {
-        let Some(shell) = self.shells.get_mut(guest) else { return };
+        let shell = &mut self.0[guest];
         if now_ms >= shell.booting_ms {
             shell.booting_ms = now_ms + FIRMWARE_MS;
             shell.running = None;
@@ -106,7 +91,7 @@ impl Shells {
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        for (shell, guest) in self.shells.iter().zip(0..) {
+        for (shell, guest) in self.0.iter().zip(0..) {
             // A command whose client does not read is not listened to.
             let job = shell.running.as_ref().filter(|job| job.unread.len() < UNREAD_MAX);
             if let (Some(stream), Some(_)) = (&shell.stream, job) {
@@ -118,9 +103,9 @@ impl Shells {
     /// Takes what commands have said.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
         for event in ready {
-            self.shells[event.key as usize].listen();
+            self.0[event.key as usize].listen();
         }
-        for (guest, shell) in self.shells.iter_mut().enumerate() {
+        for (guest, shell) in self.0.iter_mut().enumerate() {
             shell.relay();
             shell.advance(guest, fleet);
         }
