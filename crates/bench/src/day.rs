@@ -14,6 +14,7 @@ use crate::clock::now;
 use crate::error::{Error, scratch};
 use crate::table::{Row, figure};
 use model::Moment;
+use procfs::USER_HZ;
 use procfs::parse::task::{StatField, TaskStat};
 use sim::day::Day;
 use std::ops::ControlFlow;
@@ -37,8 +38,6 @@ const SIZE_MB: f64 = 60.0;
 const REPORT_S: f64 = 1.0;
 /// How often each report is made; the best counts.
 const TIMES: usize = 3;
-/// Clock ticks of /proc in a second.
-const TICKS_A_SECOND: f64 = 100.0;
 /// How they are asked for.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
 const STEPS: [Option<&str>; 2] = [None, Some("1m")];
@@ -186,7 +185,7 @@ fn children_s() -> Result<f64, Error> {
         stat.and_then(|s| s.numbers([StatField::ChildUserTicks, StatField::ChildSystemTicks]));
     let [user, system] =
         ticks.ok_or_else(|| Error::Content { path: path.into(), what: "CPU time of children" })?;
-    Ok((user + system) as f64 / TICKS_A_SECOND)
+    Ok((user + system) as f64 / USER_HZ)
 }
 
 #[cfg(test)]

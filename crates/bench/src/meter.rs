@@ -1,7 +1,7 @@
 //! What the kernel has counted for a process.
 
 use crate::error::Error;
-use procfs::parse::schedstat;
+use procfs::parse::{schedstat, value_of};
 use std::fs;
 use std::iter::Sum;
 use std::ops::Sub;
@@ -59,10 +59,10 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
         if !counts(&task) {
             continue;
         }
-        let three = |text: &str| schedstat::parse(text.as_bytes());
-        let ran = of_file(&task.join("schedstat"), "three numbers", three)?;
-        let what = "voluntary_ctxt_switches";
-        let sleeps = of_file(&task.join("status"), what, |text| field(text, what))?;
+        let path = task.join("schedstat");
+        let ran = schedstat::parse(&read(&path)?)
+            .ok_or(Error::Content { path, what: "three numbers" })?;
+        let sleeps = value(&task.join("status"), "voluntary_ctxt_switches")?;
         sum.cpu_ns += ran.run_ns;
         sum.dispatches += ran.dispatches;
         sum.sleeps += sleeps;
@@ -73,7 +73,7 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
 /// The memory of a process that is resident, in KiB. Not from its `status`, whose
 /// figure some kernels count in batches that are larger than our daemon.
 pub fn resident_kib(pid: u32) -> Result<u64, Error> {
-    of_file(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss", |t| field(t, "Rss"))
+    value(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss")
 }
 
 /// The files below one of the directories that a process has open, each once, in the
@@ -101,35 +101,19 @@ pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// What is found in a file, which is called `what` if it is not there.
-fn of_file<T>(
-    path: &Path,
-    what: &'static str,
-    find: impl Fn(&str) -> Option<T>,
-) -> Result<T, Error> {
-    let text = fs::read_to_string(path).map_err(|e| Error::file(path, e))?;
-    find(&text).ok_or_else(|| Error::Content { path: path.into(), what })
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(path).map_err(|e| Error::file(path, e))
 }
 
-/// The number after `name:` at the start of a line.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+/// The number of the line of this name.
+fn value(path: &Path, name: &'static str) -> Result<u64, Error> {
+    let missing = || Error::Content { path: path.into(), what: name };
+    value_of(&read(path)?, name).ok_or_else(missing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_field_is_a_whole_name_at_the_start_of_a_line() {
-        let text = "nonvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t57\n";
-        assert_eq!(field(text, "voluntary_ctxt_switches"), Some(57));
-        let text = "00400000-7ffc32414000 ---p 0 [rollup]\nRss:                 676 kB\n";
-        assert_eq!(field(text, "Rss"), Some(676));
-        assert_eq!(field(text, "Pss"), None);
-        assert_eq!(field("Rss_Dirty: 4 kB\n", "Rss"), None);
-    }
 
     #[test]
     fn counters_that_went_back_differ_by_nothing() {

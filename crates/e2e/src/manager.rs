@@ -10,6 +10,7 @@
 
 use crate::{Host, scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
+use procfs::parse::numbers;
 use procfs::{Root, TaskDir};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -121,9 +122,8 @@ impl Size {
 /// What a guest has in the memory of the host, in MiB.
 pub fn resident_mib(host: &Host, index: usize) -> u64 {
     let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
-    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let pages = text.split_ascii_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
-    let pages = pages.unwrap_or_else(|| panic!("{pid} has no memory: {text:?}"));
+    let text = std::fs::read(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let [_, pages] = numbers(&text).unwrap_or_else(|| panic!("{pid} has no memory"));
     (pages * PAGE_BYTES) >> 20
 }
 

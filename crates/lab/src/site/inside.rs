@@ -2,6 +2,7 @@
 
 use super::Site;
 use crate::{Error, Measures};
+use procfs::parse::value_of;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -29,10 +30,7 @@ impl Inside {
     }
 
     fn parse(text: &str) -> Inside {
-        let number = |word: &str| {
-            let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
-            rest.split_ascii_whitespace().next()?.parse::<f64>().ok()
-        };
+        let number = |name| value_of(text.as_bytes(), name).map(|number| number as f64);
         let total = |word: &str| {
             let line = text.lines().find(|line| line.starts_with(word))?;
             line.rsplit_once("total=")?.1.trim().parse::<f64>().ok()
@@ -40,10 +38,10 @@ impl Inside {
         let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
         let used = |all: Option<f64>, free: Option<f64>| Some((all? - free?) / 1024.0);
         Inside {
-            swapped: sum(number("pswpin "), number("pswpout ")),
+            swapped: sum(number("pswpin"), number("pswpout")),
             memory_wait_us: total("memory "),
             io_wait_us: total("io "),
-            used_mib: used(number("MemTotal:"), number("MemFree:")),
+            used_mib: used(number("MemTotal"), number("MemFree")),
         }
     }
 

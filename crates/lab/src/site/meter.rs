@@ -8,15 +8,13 @@
 use super::Guest;
 use crate::Measures;
 use crate::clock;
-use procfs::{Root, TaskDir, TaskSeen};
+use procfs::parse::{counts, numbers, value_of};
+use procfs::{Root, TaskDir, TaskSeen, USER_HZ};
 use std::fs;
-use std::path::Path;
 
 /// The kernel's page.
 const PAGE_BYTES: f64 = 4096.0;
 const MIB: f64 = 1_048_576.0;
-/// Ticks a second in /proc/PID/stat and /proc/stat: Linux fixes it for programs.
-const TICKS_PER_S: f64 = 100.0;
 /// Threads of one QEMU that are looked at.
 const THREADS_MAX: usize = 512;
 /// zram devices of a host.
@@ -164,7 +162,6 @@ pub(super) fn cpu_s(pid: u32) -> f64 {
 }
 
 fn process(pid: u32, reading: &mut Reading) -> Option<()> {
-    let dir = format!("/proc/{pid}");
     let mut vcpus = 0;
     let mut tasks = TaskDir::open(&Root::default());
     for TaskSeen { tid, ran, .. } in tasks.of_process(pid, THREADS_MAX).to_vec() {
@@ -181,51 +178,40 @@ fn process(pid: u32, reading: &mut Reading) -> Option<()> {
             reading.vcpu_dispatches += dispatches;
         }
     }
-    let status = fs::read_to_string(format!("{dir}/status")).ok()?;
-    reading.resident_mib += kib(&status, "VmRSS:")? / 1024.0;
-    reading.swapped_mib += kib(&status, "VmSwap:").unwrap_or_default() / 1024.0;
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    reading.resident_mib += value_of(&status, "VmRSS")? as f64 / 1024.0;
+    reading.swapped_mib += value_of(&status, "VmSwap").unwrap_or(0) as f64 / 1024.0;
     (vcpus > 0).then_some(())
 }
 
 fn proportional_mib(pid: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    Some(kib(&text, "Pss:")? / 1024.0)
+    let text = fs::read(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    Some(value_of(&text, "Pss")? as f64 / 1024.0)
 }
 
 fn host(reading: &mut Reading) {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let line = stat.lines().next().unwrap_or_default();
-    let ticks: Vec<f64> =
-        line.split_ascii_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
-    let all: f64 = ticks.iter().sum();
-    let idle: f64 = ticks.iter().skip(3).take(2).sum();
-    reading.host_all_s = all / TICKS_PER_S;
-    reading.host_busy_s = (all - idle) / TICKS_PER_S;
-    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    reading.swap_in = kib(&vmstat, "pswpin ").unwrap_or_default();
-    reading.swap_out = kib(&vmstat, "pswpout ").unwrap_or_default();
+    let read = |path: &str| fs::read(path).unwrap_or_default();
+    let value = |text: &[u8], name| value_of(text, name).unwrap_or(0) as f64;
+    // Behind these is time of guests, which is in that of user mode already.
+    let ticks = counts::parse(&read("/proc/stat")).cpu.unwrap_or_default();
+    let [user, nice, system, idle, io_wait, irq, soft_irq, steal, ..] = ticks.map(|n| n as f64);
+    let busy = user + nice + system + irq + soft_irq + steal;
+    reading.host_busy_s = busy / USER_HZ;
+    reading.host_all_s = (busy + idle + io_wait) / USER_HZ;
+    let vmstat = read("/proc/vmstat");
+    reading.swap_in = value(&vmstat, "pswpin");
+    reading.swap_out = value(&vmstat, "pswpout");
     for device in 0..ZRAM_MAX {
         let dir = format!("/sys/block/zram{device}");
-        let Ok(text) = fs::read_to_string(format!("{dir}/mm_stat")) else { continue };
-        let mut numbers = text.split_ascii_whitespace().filter_map(|n| n.parse::<f64>().ok());
-        let (holds, _, used) = (numbers.next(), numbers.next(), numbers.next());
-        reading.zram_holds_mib += holds.unwrap_or_default() / MIB;
-        reading.zram_mib += used.unwrap_or_default() / MIB;
-        let text = fs::read_to_string(format!("{dir}/stat")).unwrap_or_default();
-        let sectors = text.split_ascii_whitespace().nth(2).and_then(|n| n.parse::<f64>().ok());
-        reading.zram_in += sectors.unwrap_or_default() * 512.0 / PAGE_BYTES;
+        let Some([holds, _, used]) = numbers(&read(&format!("{dir}/mm_stat"))) else { continue };
+        reading.zram_holds_mib += holds as f64 / MIB;
+        reading.zram_mib += used as f64 / MIB;
+        let [_, _, sectors] = numbers(&read(&format!("{dir}/stat"))).unwrap_or_default();
+        reading.zram_in += sectors as f64 * 512.0 / PAGE_BYTES;
     }
-    let pages = fs::read_to_string(Path::new("/sys/kernel/mm/ksm/pages_sharing"));
-    let pages: f64 = pages.ok().and_then(|n| n.trim().parse().ok()).unwrap_or_default();
-    reading.shared_mib = pages * PAGE_BYTES / MIB;
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    reading.available_mib = kib(&meminfo, "MemAvailable:").unwrap_or_default() / 1024.0;
-}
-
-/// The number behind a word at the beginning of a line.
-fn kib(text: &str, word: &str) -> Option<f64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+    let [pages] = numbers(&read("/sys/kernel/mm/ksm/pages_sharing")).unwrap_or_default();
+    reading.shared_mib = pages as f64 * PAGE_BYTES / MIB;
+    reading.available_mib = value(&read("/proc/meminfo"), "MemAvailable") / 1024.0;
 }
 
 #[cfg(test)]
@@ -250,13 +236,6 @@ mod tests {
         assert_eq!(usage.host_busy_percent(), Some(25.0));
         let still = Usage { from: &to, to: &to };
         assert_eq!((still.rate(|r| r.cpu_s), still.t_to_v()), (None, None));
-    }
-
-    #[test]
-    fn numbers_are_found_by_their_word() {
-        assert_eq!(kib("VmPeak: 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"), Some(12.0));
-        assert_eq!(kib("pswpin 7\npswpout 8\n", "pswpout "), Some(8.0));
-        assert_eq!(kib("", "Pss:"), None);
     }
 
     #[test]
