@@ -122,7 +122,8 @@ impl Added {
     }
 }
 
-fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+/// Both together, or the one that is known.
+pub(crate) fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
     match (one, other) {
         (None, value) | (value, None) => value,
         (Some(one), Some(other)) => Some(add(one, other)),

@@ -1,34 +1,50 @@
 //! What adds up: the states of virtual CPUs to 100, the host's memory to its total.
 
 use crate::Facts;
-use crate::facts::{MIB, PAGE};
+use crate::facts::{MIB, PAGE, both};
 use model::{GuestField, HostField, Over, TierField};
+
+/// What a virtual CPU does with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It runs the guest's code; where guest time is not counted, it runs at all.
+    Run,
+    /// It runs the host's code for the guest: exits, and emulation of devices.
+    Emulation,
+    /// It is halted, and the host polls for its next work.
+    HaltPoll,
+    /// It is ready, and others run: steal.
+    CpuWait,
+    /// It waits for the host to bring memory.
+    PageWait,
+    /// It waits for block I/O.
+    IoWait,
+    /// It is held back by a limit.
+    Limit,
+    /// It is halted, and its hypervisor waits for block I/O.
+    AsyncIo,
+    /// It is halted for a moment within its work.
+    IdleShort,
+    /// It is halted for longer: it has nothing to do.
+    Idle,
+    /// What is left where idle time is measured.
+    Other,
+}
+
+impl State {
+    const ALL: [State; 11] = {
+        use State::*;
+        [
+            Run, Emulation, HaltPoll, CpuWait, PageWait, IoWait, Limit, AsyncIo, IdleShort, Idle,
+            Other,
+        ]
+    };
+}
 
 /// Where the time of virtual CPUs went: in nanoseconds, or in hundredths that sum to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct States {
-    /// They ran the guest's code; where guest time is not counted, they ran at all.
-    pub run: f64,
-    /// They ran the host's code for the guest: exits, and emulation of devices.
-    pub emulation: Option<f64>,
-    /// They were halted, and the host polled for their next work.
-    pub halt_poll: Option<f64>,
-    /// They were ready, and others ran: steal.
-    pub cpu_wait: f64,
-    /// They waited for the host to bring memory.
-    pub page_wait: Option<f64>,
-    /// They waited for block I/O.
-    pub io_wait: Option<f64>,
-    /// They were held back by a limit.
-    pub limit: Option<f64>,
-    /// They were halted, and their hypervisor waited for block I/O.
-    pub async_io: Option<f64>,
-    /// They were halted for a moment within their work.
-    pub idle_short: Option<f64>,
-    /// They were halted for longer: they had nothing to do.
-    pub idle: f64,
-    /// What is left where idle time is measured.
-    pub other: Option<f64>,
+    of: [Option<f64>; State::ALL.len()],
     /// How much more the states were than there was time, before they were scaled to fit. More
     /// than a tick's worth says that two states count the same time.
     pub excess: f64,
@@ -59,31 +75,32 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let async_io = get(GuestField::OtherBlockIo).map(|ns| ns.min(rest));
     let rest = rest - async_io.unwrap_or(0.0);
     let idle_short = get(GuestField::IdleShort).map(|ns| ns.min(rest));
-    let split = States {
-        run: code.unwrap_or(of_run),
-        emulation: code.map(|code| of_run - code),
-        halt_poll,
-        cpu_wait,
-        page_wait,
-        io_wait,
-        limit,
-        async_io,
-        idle_short,
-        idle: rest - idle_short.unwrap_or(0.0),
-        other: halted.map(|halted| left - halted),
-        excess: (used - time).max(0.0),
+    let of = |state| match state {
+        State::Run => Some(code.unwrap_or(of_run)),
+        State::Emulation => code.map(|code| of_run - code),
+        State::HaltPoll => halt_poll,
+        State::CpuWait => Some(cpu_wait),
+        State::PageWait => page_wait,
+        State::IoWait => io_wait,
+        State::Limit => limit,
+        State::AsyncIo => async_io,
+        State::IdleShort => idle_short,
+        State::Idle => Some(rest - idle_short.unwrap_or(0.0)),
+        State::Other => halted.map(|halted| left - halted),
     };
+    let split = States { of: State::ALL.map(of), excess: (used - time).max(0.0) };
     Some(split.times(time / time.max(used)))
 }
 
 impl States {
+    /// One of them, as far as it is known.
+    pub fn get(&self, state: State) -> Option<f64> {
+        self.of[state as usize]
+    }
+
     /// All states together.
     pub fn sum(&self) -> f64 {
-        let sure = self.run + self.cpu_wait + self.idle;
-        let rest =
-            [self.emulation, self.halt_poll, self.page_wait, self.io_wait, self.limit, self.other];
-        let halted = [self.async_io, self.idle_short];
-        sure + rest.iter().chain(&halted).flatten().sum::<f64>()
+        self.of.iter().flatten().sum()
     }
 
     /// In hundredths of all of them.
@@ -97,43 +114,13 @@ impl States {
 
     /// The states of both together. What is known of one only is that one's.
     pub fn plus(&self, other: &States) -> States {
-        let both = |of: fn(&States) -> Option<f64>| match (of(self), of(other)) {
-            (None, value) | (value, None) => value,
-            (Some(a), Some(b)) => Some(a + b),
-        };
-        States {
-            run: self.run + other.run,
-            emulation: both(|s| s.emulation),
-            halt_poll: both(|s| s.halt_poll),
-            cpu_wait: self.cpu_wait + other.cpu_wait,
-            page_wait: both(|s| s.page_wait),
-            io_wait: both(|s| s.io_wait),
-            limit: both(|s| s.limit),
-            async_io: both(|s| s.async_io),
-            idle_short: both(|s| s.idle_short),
-            idle: self.idle + other.idle,
-            other: both(|s| s.other),
-            excess: self.excess + other.excess,
-        }
+        let of = std::array::from_fn(|at| both(self.of[at], other.of[at], |a, b| a + b));
+        States { of, excess: self.excess + other.excess }
     }
 
     /// Every state times a factor; the excess is left as it was.
     fn times(&self, factor: f64) -> States {
-        let times = |value: Option<f64>| value.map(|value| value * factor);
-        States {
-            run: self.run * factor,
-            emulation: times(self.emulation),
-            halt_poll: times(self.halt_poll),
-            cpu_wait: self.cpu_wait * factor,
-            page_wait: times(self.page_wait),
-            io_wait: times(self.io_wait),
-            limit: times(self.limit),
-            async_io: times(self.async_io),
-            idle_short: times(self.idle_short),
-            idle: self.idle * factor,
-            other: times(self.other),
-            excess: self.excess,
-        }
+        States { of: self.of.map(|value| value.map(|value| value * factor)), ..*self }
     }
 }
 

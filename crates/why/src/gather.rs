@@ -1,7 +1,7 @@
 //! What there is to tell: the decisions and events of a time, with holds folded, and what was
 //! in force before.
 
-use super::who::Chosen;
+use super::who::{Chosen, places};
 use super::words::is_hold;
 use crate::Error;
 use std::collections::HashMap;
@@ -64,12 +64,8 @@ pub fn gather(
     range: Range,
     history: History,
 ) -> Result<Gathered, Error> {
+    let whose = places(chosen);
     let keys: Vec<GuestKey> = chosen.iter().flat_map(|guest| guest.keys.clone()).collect();
-    let whose: HashMap<GuestKey, usize> = chosen
-        .iter()
-        .enumerate()
-        .flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at)))
-        .collect();
     let mut fold = Fold::default();
     let query = Query { guests: keys.clone(), range, policy: Some(policy) };
     journal.decisions(&query, |decided| match whose.get(&decided.guest) {

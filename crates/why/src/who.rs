@@ -2,9 +2,8 @@
 
 use super::words::NAME_WIDTH;
 use crate::Error;
-use base::glob;
-use base::plain;
-use std::collections::BTreeMap;
+use base::{glob, plain};
+use std::collections::{BTreeMap, HashMap};
 use store::{GuestKey, GuestRow};
 
 /// Names that a refusal offers.
@@ -82,6 +81,12 @@ fn unknown(text: &str, all: &[Chosen]) -> Error {
     names.sort_by_key(|name| base::edits(text, name));
     let nearest = names.iter().take(NEAREST).map(|name| plain(name, NAME_WIDTH)).collect();
     Error::Unknown { text: plain(text, NAME_WIDTH), nearest }
+}
+
+/// Which of the chosen guests each number is of.
+pub fn places(chosen: &[Chosen]) -> HashMap<GuestKey, usize> {
+    let keys = chosen.iter().enumerate();
+    keys.flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at))).collect()
 }
 
 #[cfg(test)]

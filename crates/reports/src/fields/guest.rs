@@ -3,7 +3,7 @@
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
-use crate::shares::States;
+use crate::shares::State;
 use model::{GuestField as G, HostField as H};
 
 /// What of its memory a guest uses, in bytes. Recordings from before it was recorded have what
@@ -18,8 +18,8 @@ fn emulation_ns(facts: &Facts<'_>) -> Option<f64> {
     Some((facts.g(G::VcpuRun)? - facts.g(G::VcpuGuest)? - polled).max(0.0))
 }
 
-fn state(facts: &Facts<'_>, of: fn(&States) -> Option<f64>) -> Option<f64> {
-    facts.added.states?.percent().as_ref().and_then(of)
+fn state(facts: &Facts<'_>, state: State) -> Option<f64> {
+    facts.added.states?.percent()?.get(state)
 }
 
 derived! {
@@ -115,40 +115,40 @@ derived! {
         "run_percent", "Run|%", Percent 1,
             [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest VcpuGuest],
             "they ran the guest's code; under emulation, they ran",
-            "guest time, of virtual CPUs and time", |f| state(f, |s| Some(s.run));
+            "guest time, of virtual CPUs and time", |f| state(f, State::Run);
         "emulation_percent", "SIM|%", Percent 1, [guest VcpuGuest],
             "they ran the host's code: exits, emulated devices",
-            "run time less guest time and polling", |f| state(f, |s| s.emulation);
+            "run time less guest time and polling", |f| state(f, State::Emulation);
         "halt_poll_percent", "Poll|%", Percent 1, [guest HaltPoll],
-            "they were halted, and the host polled", "polling time", |f| state(f, |s| s.halt_poll);
+            "they were halted, and the host polled", "polling time", |f| state(f, State::HaltPoll);
         "cpu_wait_percent", "CPU|wait %", Percent 1, [guest VcpuDelay, guest VcpuRun, guest Vcpus],
             "they were ready and others ran: steal", "run delay",
-            |f| state(f, |s| Some(s.cpu_wait));
+            |f| state(f, State::CpuWait);
         "page_wait_percent", "Page|wait %", Percent 1, [guest PsiMemory],
             "they waited for the host to bring memory, which no guest sees as steal",
-            "memory pressure of its cgroup", |f| state(f, |s| s.page_wait);
+            "memory pressure of its cgroup", |f| state(f, State::PageWait);
         "io_wait_percent", "I/O|wait %", Percent 1, [guest VcpuBlockIo],
-            "they waited for block I/O", "block I/O delay", |f| state(f, |s| s.io_wait);
+            "they waited for block I/O", "block I/O delay", |f| state(f, State::IoWait);
         "limit_percent", "Limit|%", Percent 1, [guest Throttled],
             "a limit of their cgroup held them back", "throttled time",
-            |f| state(f, |s| s.limit);
+            |f| state(f, State::Limit);
         "async_io_percent", "Async|I/O %", Percent 1, [guest OtherBlockIo],
             "they were halted, and the hypervisor waited for block I/O in their stead",
             "block I/O delay of the process's other threads, at most the halted time",
-            |f| state(f, |s| s.async_io);
+            |f| state(f, State::AsyncIo);
         "idle_short_percent", "Idle|<0.3 s %", Percent 1, [guest IdleShort],
             "they were halted for less than 0.3 s on end: pauses within work",
             "rests by how long and how often each ran in each second; at most the halted time",
-            |f| state(f, |s| s.idle_short);
+            |f| state(f, State::IdleShort);
         "idle_percent", "Idle|%", Percent 1,
             [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest HaltWait],
             "they were halted for longer",
             "halted time less pauses and I/O; where it is not counted, the rest of the time",
-            |f| state(f, |s| Some(s.idle));
+            |f| state(f, State::Idle);
         "other_percent", "other|%", Percent 1, [guest HaltWait], "the rest",
             "100 less all of these; where halts are not counted, the rest is idle",
-            |f| state(f, |s| s.other);
+            |f| state(f, State::Other);
         "states_percent", "Sum|%", Percent 1, [guest VcpuRun, guest VcpuDelay, guest Vcpus],
-            "all of them", "sum", |f| state(f, |s| Some(s.sum()));
+            "all of them", "sum", |f| Some(f.added.states?.percent()?.sum());
     }
 }

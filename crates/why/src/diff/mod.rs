@@ -44,12 +44,8 @@ pub fn answer(
 
 /// Follows both policies through the time, guest by guest.
 fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Timeline>, Error> {
+    let whose = who::places(chosen);
     let keys: Vec<GuestKey> = chosen.iter().flat_map(|guest| guest.keys.clone()).collect();
-    let whose: HashMap<GuestKey, usize> = chosen
-        .iter()
-        .enumerate()
-        .flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at)))
-        .collect();
     let mut timelines: Vec<Timeline> =
         chosen.iter().map(|_| Timeline::new(range.from_ms, PARTINGS_MAX)).collect();
     let ends = Range { from_ms: i64::MIN, to_ms: range.to_ms };
