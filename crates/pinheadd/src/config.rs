@@ -1,6 +1,6 @@
 //! From a rules file to what the daemon runs.
 
-use crate::say::Voice;
+use crate::log::Log;
 use base::chain;
 use counters::{Counter, CpuField, Kib};
 use plug::Cpus;
@@ -53,7 +53,7 @@ pub fn load(
     root: &Root,
     pool: bool,
     extras: Extras,
-    voice: &Voice,
+    log: &Log,
 ) -> Result<Loaded, Refused> {
     let refused = |message: String| Refused(vec![message]);
     let text = read(path).map_err(|e| {
@@ -78,8 +78,8 @@ pub fn load(
         let line = rules::one_line(&name, &text, diagnostic);
         match diagnostic.code {
             // What is off is news to everybody, the rest to who asks.
-            "group-off" | "no-pool" => voice.info(line),
-            _ => voice.debug(line),
+            "group-off" | "no-pool" => log.info(line),
+            _ => log.debug(line),
         }
     }
     let counters = with_extras(&program, extras, &machine);

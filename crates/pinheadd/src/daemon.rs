@@ -5,14 +5,14 @@ use crate::balloon::BalloonFile;
 use crate::clock::Clock;
 use crate::config::{Extras, Loaded, load};
 use crate::link::Link;
+use crate::log::{Log, Topic};
 use crate::look::Guest;
 use crate::meet::{hello, listen, meet};
-use crate::memory::Teller;
+use crate::memory::MemoryReader;
 use crate::notify::Notify;
 use crate::pace::{Pacer, Past, Wake};
 use crate::pressure::Triggers;
 use crate::rate::Rate;
-use crate::say::{Topic, Voice};
 use crate::scan::Scanner;
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
@@ -46,7 +46,7 @@ pub struct Daemon {
     args: Args,
     root: Root,
     clock: Clock,
-    voice: Voice,
+    log: Log,
     signals: Signals,
     notify: Notify,
     link: Option<Link>,
@@ -55,7 +55,7 @@ pub struct Daemon {
     guest: Guest,
     pacer: Pacer,
     files: RunFiles,
-    teller: Teller,
+    memory_reader: MemoryReader,
     scanner: Scanner,
     /// What may be told of each pressure, CPU first.
     needs: [Rate<NEEDS_A_SECOND>; 2],
@@ -63,13 +63,13 @@ pub struct Daemon {
 
 impl Daemon {
     /// Finds out what there is to manage and loads the rules. Nothing is changed yet.
-    pub fn prepare(args: Args, mut voice: Voice, signals: Signals) -> Result<Daemon, Failed> {
+    pub fn prepare(args: Args, mut log: Log, signals: Signals) -> Result<Daemon, Failed> {
         let root = Root::at(&args.root);
         let clock = Clock::new();
         let mut link = match Link::open(&root, args.port.as_deref()) {
             Ok(link) => link,
             Err(error) if args.port.is_none() => {
-                voice.error(format_args!("The port to the host cannot be used: {error}"));
+                log.error(format_args!("The port to the host cannot be used: {error}"));
                 None
             }
             Err(error) => return Err(Failed(format!("Cannot open the port to the host: {error}"))),
@@ -78,11 +78,11 @@ impl Daemon {
         if let Some(open) = &mut link {
             meet(open, &clock, &root, cmm.is_some());
             if open.host.is_none() {
-                voice.info("There is a port, but no host answers on it");
+                log.info("There is a port, but no host answers on it");
             }
         }
         let pool = cmm.is_some() || link.as_ref().is_some_and(Link::grants);
-        let loaded = load(&args.config, &root, pool, extras(&link, &voice), &voice);
+        let loaded = load(&args.config, &root, pool, extras(&link, &log), &log);
         let loaded = loaded.map_err(|refused| {
             if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
                 // The host has been greeted: it must not take this guest for a managed one.
@@ -91,9 +91,9 @@ impl Daemon {
             Failed(refused.0.join("\n"))
         })?;
         for conflict in plug::conflicts(&root, std::process::id()) {
-            voice.info(format_args!("Warning: {conflict}"));
+            log.info(format_args!("Warning: {conflict}"));
         }
-        let guest = Guest::new(&root, cmm, &loaded, args.dry_run, &mut voice)
+        let guest = Guest::new(&root, cmm, &loaded, args.dry_run, &mut log)
             .map_err(|error| Failed(chain(&*error)))?;
         let pacer = pacer(&args, &loaded, &link, &clock);
         let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
@@ -104,7 +104,7 @@ impl Daemon {
             args,
             root,
             clock,
-            voice,
+            log,
             signals,
             notify,
             link,
@@ -113,7 +113,7 @@ impl Daemon {
             guest,
             pacer,
             files,
-            teller: Teller::new(),
+            memory_reader: MemoryReader::new(),
             scanner: Scanner::default(),
             needs: [Rate::new(), Rate::new()],
         })
@@ -127,13 +127,13 @@ impl Daemon {
         // The first hello came before the rules were known.
         self.greet(true);
         self.keep_balloon();
-        self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.voice);
+        self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.log);
         Ok(())
     }
 
-    /// The voice, to turn it to syslog once the daemon is in the background.
-    pub fn voice(&mut self) -> &mut Voice {
-        &mut self.voice
+    /// The log, to turn it to syslog once the daemon is in the background.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.log
     }
 
     /// Takes what an earlier daemon of this boot found at its start, if it could not
@@ -144,13 +144,13 @@ impl Daemon {
             Ok(earlier) => earlier,
             // One of another boot is of no use any more, a broken one never was.
             Err(error) => {
-                self.voice.info(format_args!("{}; it is not used", chain(&error)));
+                self.log.info(format_args!("{}; it is not used", chain(&error)));
                 None
             }
         };
         let record = match earlier {
             Some(record) => {
-                self.voice.info("An earlier daemon ended without restoring; its record is kept");
+                self.log.info("An earlier daemon ended without restoring; its record is kept");
                 record
             }
             None => {
@@ -164,7 +164,7 @@ impl Daemon {
     /// Runs until a signal ends it, and restores.
     pub fn run(&mut self) -> std::io::Result<()> {
         self.notify.say("READY=1");
-        self.voice.info(format_args!(
+        self.log.info(format_args!(
             "Waiting {} intervals to accumulate history.",
             self.loaded.program.intervals
         ));
@@ -204,7 +204,7 @@ impl Daemon {
             }
         }
         if host.ready {
-            self.hear();
+            self.receive();
         } else if host.closed {
             self.lose_host("it closed the port");
         }
@@ -243,8 +243,8 @@ impl Daemon {
         let now = self.clock.ms();
         self.scanner.rest(now);
         let epoch_s = self.clock.epoch_s();
-        let Daemon { guest, loaded, link, voice, .. } = self;
-        let outcome = guest.look(loaded, link.as_mut(), voice, epoch_s);
+        let Daemon { guest, loaded, link, log, .. } = self;
+        let outcome = guest.look(loaded, link.as_mut(), log, epoch_s);
         self.pacer.looked(outcome, now);
         // Whether it has settled is part of what is told, so it is told last.
         self.tell();
@@ -253,7 +253,7 @@ impl Daemon {
     fn tell(&mut self) {
         let tally = self.guest.tally(self.pacer.is_settled());
         if let Err(error) = self.files.status.write(&tally.summary) {
-            self.voice.error_once(Topic::Status, error);
+            self.log.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
             // What a full port loses, the next status says again.
@@ -261,22 +261,22 @@ impl Daemon {
         }
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let Some(link) = &mut self.link else { return };
         if let Err(error) = link.receive() {
             return self.lose_host(&error.to_string());
         }
         while let Some(message) = self.link.as_mut().and_then(Link::next) {
-            self.obey(message);
+            self.handle(message);
         }
     }
 
-    fn obey(&mut self, message: ToGuest) {
+    fn handle(&mut self, message: ToGuest) {
         match message {
             ToGuest::Look => self.woken(Wake::Host),
             ToGuest::Grant(grant) => self.granted(grant),
             ToGuest::Sample(sample) => {
-                if self.teller.answers(self.clock.ms()) {
+                if self.memory_reader.answers(self.clock.ms()) {
                     self.tell_memory(sample.sequence);
                 }
             }
@@ -323,11 +323,11 @@ impl Daemon {
         if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
             // What was found at the start is this guest's to put back.
             let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
-            moved.unwrap_or_else(|error| self.voice.error(chain(&error)));
+            moved.unwrap_or_else(|error| self.log.error(chain(&error)));
         }
         let refusal = taken.err().unwrap_or_default();
         if !refusal.is_empty() {
-            self.voice.error(format_args!("Cannot become {}: {refusal}", identity.name));
+            self.log.error(format_args!("Cannot become {}: {refusal}", identity.name));
         }
         let _ = link.send(&ToHost::Identified(Identified { refusal }));
     }
@@ -341,7 +341,7 @@ impl Daemon {
         }
         if !grant.reason.is_empty() {
             let line = format_args!("The host granted {} pages: {}", grant.pages, grant.reason);
-            self.voice.debug(line);
+            self.log.debug(line);
         }
         self.keep_balloon();
     }
@@ -352,14 +352,14 @@ impl Daemon {
         let Some(grant) = link.balloon.told.take() else { return };
         let memory = link.host.map(|host| Pages(host.memory_pages));
         if let Err(error) = self.files.balloon.write(grant, memory, self.clock.epoch_s()) {
-            self.voice.error_once(Topic::Status, error);
+            self.log.error_once(Topic::Status, error);
         }
     }
 
     /// Tells the host how the memory is. What a full port loses, the next answer says again.
     fn tell_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
-        let memory = self.teller.memory(&self.root, sequence, self.clock.uptime_ms());
+        let memory = self.memory_reader.memory(&self.root, sequence, self.clock.uptime_ms());
         let _ = link.send(&ToHost::Memory(memory));
     }
 
@@ -389,7 +389,7 @@ impl Daemon {
             link.lost();
         }
         self.guest.balloon_is_set(None);
-        self.voice.info(format_args!("The host is gone: {why}"));
+        self.log.info(format_args!("The host is gone: {why}"));
         let now = self.clock.ms();
         self.pacer.set_hosted(false, now);
         // Nobody else sees its CPUs run any more.
@@ -399,24 +399,24 @@ impl Daemon {
     fn reload(&mut self) {
         self.notify.say("RELOADING=1");
         let pool = self.guest.has_cmm() || self.link.as_ref().is_some_and(Link::grants);
-        let extras = extras(&self.link, &self.voice);
-        match load(&self.args.config, &self.root, pool, extras, &self.voice) {
+        let extras = extras(&self.link, &self.log);
+        match load(&self.args.config, &self.root, pool, extras, &self.log) {
             Ok(loaded) => match self.guest.renew(&self.root, &loaded) {
                 Ok(()) => {
                     self.loaded = loaded;
                     self.pacer = pacer(&self.args, &self.loaded, &self.link, &self.clock);
-                    self.voice.info("The rules were read again");
+                    self.log.info("The rules were read again");
                     self.greet(true);
-                    let Daemon { guest, loaded, link, voice, .. } = self;
-                    guest.start(&loaded.program, link.as_mut(), voice);
+                    let Daemon { guest, loaded, link, log, .. } = self;
+                    guest.start(&loaded.program, link.as_mut(), log);
                 }
                 Err(error) => {
-                    self.voice.error(format_args!("{}; the old rules stay", chain(&*error)));
+                    self.log.error(format_args!("{}; the old rules stay", chain(&*error)));
                 }
             },
             Err(config::Refused(errors)) => {
-                errors.iter().for_each(|line| self.voice.error(line));
-                self.voice.error("The new rules are not taken: the old ones stay in force");
+                errors.iter().for_each(|line| self.log.error(line));
+                self.log.error("The new rules are not taken: the old ones stay in force");
             }
         }
         self.notify.say("READY=1");
@@ -425,7 +425,7 @@ impl Daemon {
     /// Puts back what was found at the start.
     fn end(&mut self) {
         self.notify.say("STOPPING=1");
-        self.voice.info("shutting down");
+        self.log.info("shutting down");
         self.files.status.remove();
         self.files.balloon.remove();
         if let Some(undo) = self.guest.undo.take() {
@@ -445,16 +445,16 @@ impl Daemon {
             pool_is_owed = !link.balloon.is_answered();
         }
         if pool_is_owed {
-            self.voice.error("No host took the pool back: the next daemon will try again");
+            self.log.error("No host took the pool back: the next daemon will try again");
         } else if errors.is_empty() {
             errors.extend(undo.forget().err());
         }
-        errors.iter().for_each(|error| self.voice.error(chain(error)));
+        errors.iter().for_each(|error| self.log.error(chain(error)));
     }
 }
 
-fn extras(link: &Option<Link>, voice: &Voice) -> Extras {
-    Extras { status: link.is_some(), intervals: voice.shows_intervals() }
+fn extras(link: &Option<Link>, log: &Log) -> Extras {
+    Extras { status: link.is_some(), intervals: log.shows_intervals() }
 }
 
 fn pacer(args: &Args, loaded: &Loaded, link: &Option<Link>, clock: &Clock) -> Pacer {

@@ -3,9 +3,9 @@
 use crate::config::Loaded;
 use crate::intervals;
 use crate::link::Link;
+use crate::log::{Log, Topic};
 use crate::pace::Outcome;
 use crate::readings::Slots;
-use crate::say::{Topic, Voice};
 use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
 use base::chain;
@@ -49,14 +49,14 @@ impl Guest {
         cmm: Option<CmmPool>,
         loaded: &Loaded,
         dry_run: bool,
-        voice: &mut Voice,
+        log: &mut Log,
     ) -> Result<Guest, Box<dyn Error>> {
         let cpus = plug::Cpus::new(root);
         let present = cpus.present()?.len() as u32;
         let polarization = cpus.polarization();
         let polarized = polarization != Polarization::None;
         if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
-            voice.info("The machine dispatches CPUs vertically: they are left alone");
+            log.info("The machine dispatches CPUs vertically: they are left alone");
         }
         Ok(Guest {
             found: cpus.online()?,
@@ -129,21 +129,21 @@ impl Guest {
     }
 
     /// Brings CPUs and pool into the bounds of the rules.
-    pub fn start(&mut self, program: &Program, mut link: Option<&mut Link>, voice: &mut Voice) {
+    pub fn start(&mut self, program: &Program, mut link: Option<&mut Link>, log: &mut Log) {
         let Ok(online) = self.cpus.online() else { return };
         let pool = self.pool_size(link.as_deref_mut());
         let resources = self.resources(program, online.len() as u32, pool);
         let start = guest::start(program, resources);
         if let Some(wanted) = start.cpus {
-            self.come_to(wanted, online.len() as u32, voice);
+            self.come_to(wanted, online.len() as u32, log);
         }
         if let Some(wanted) = start.pool.filter(|wanted| Some(*wanted) != pool) {
-            voice.debug("The pool is out of the bounds of the rules");
-            self.set_pool(wanted, pool.unwrap_or_default(), link, voice);
+            log.debug("The pool is out of the bounds of the rules");
+            self.set_pool(wanted, pool.unwrap_or_default(), link, log);
         }
     }
 
-    fn come_to(&mut self, wanted: u32, mut online: u32, voice: &mut Voice) {
+    fn come_to(&mut self, wanted: u32, mut online: u32, log: &mut Log) {
         while online != wanted {
             let moved = match (self.dry_run, wanted > online) {
                 (true, _) => Ok(None),
@@ -154,7 +154,7 @@ impl Guest {
                 Ok(Some(_)) if wanted > online => online += 1,
                 Ok(Some(_)) => online -= 1,
                 Ok(None) => return,
-                Err(error) => return voice.error_once(Topic::Cpu, chain(&error)),
+                Err(error) => return log.error_once(Topic::Cpu, chain(&error)),
             }
         }
     }
@@ -172,27 +172,27 @@ impl Guest {
         &mut self,
         loaded: &Loaded,
         mut link: Option<&mut Link>,
-        voice: &mut Voice,
+        log: &mut Log,
         epoch_s: f64,
     ) -> Outcome {
         let row = self.history.advance();
         if let Err(error) = self.reader.read(epoch_s, row) {
             // Missing data mean hold: the row was never there.
             self.history.retract();
-            voice.error_once(Topic::Read, format_args!("{}: holding", chain(&error)));
+            log.error_once(Topic::Read, format_args!("{}: holding", chain(&error)));
             return Outcome::Acted;
         }
-        voice.works(Topic::Read);
+        log.works(Topic::Read);
         self.count_balloon(link.as_deref_mut());
         let pool = match &loaded.program.memory {
             Some(_) => self.pool_size(link.as_deref_mut()),
             None => None,
         };
         self.present_total(pool);
-        self.repolarize(&loaded.program, voice);
-        let mut acted = self.notice_loss(pool, voice);
+        self.repolarize(&loaded.program, log);
+        let mut acted = self.notice_loss(pool, log);
         self.note(pool);
-        if voice.shows_intervals() {
+        if log.shows_intervals() {
             intervals::show(loaded, &self.history, epoch_s, pool, self.present);
         }
         if !self.history.is_full() {
@@ -202,10 +202,10 @@ impl Guest {
         let resources = self.resources(&loaded.program, online, pool);
         let decision = guest::step(&loaded.program, &self.history, resources);
         if let Some(cpu) = decision.cpu {
-            acted |= self.act_on_cpus(loaded, cpu, voice);
+            acted |= self.act_on_cpus(loaded, cpu, log);
         }
         if let Some(memory) = decision.memory {
-            acted |= self.act_on_pool(loaded, memory, link, voice);
+            acted |= self.act_on_pool(loaded, memory, link, log);
         }
         if acted { Outcome::Acted } else { Outcome::Still }
     }
@@ -232,7 +232,7 @@ impl Guest {
 
     /// Lets go of the CPUs while the machine dispatches them vertically, and takes
     /// them again when it does not any more, as the original does.
-    fn repolarize(&mut self, program: &Program, voice: &mut Voice) {
+    fn repolarize(&mut self, program: &Program, log: &mut Log) {
         if !self.polarized || program.cpu.is_none() {
             return;
         }
@@ -242,21 +242,21 @@ impl Guest {
             return;
         }
         if now == Polarization::Vertical {
-            voice.info("The machine now dispatches CPUs vertically: they are left alone");
+            log.info("The machine now dispatches CPUs vertically: they are left alone");
             if !self.dry_run {
                 for error in self.cpus.restore(&self.found) {
-                    voice.error(chain(&error));
+                    log.error(chain(&error));
                 }
             }
         } else if now.allows_plugging() {
-            voice.info("The machine no longer dispatches CPUs vertically: the rules go on");
-            self.start(program, None, voice);
+            log.info("The machine no longer dispatches CPUs vertically: the rules go on");
+            self.start(program, None, log);
         }
     }
 
     /// Notices that the kernel took pages back by itself, as CMM and a balloon that may
     /// deflate do before anybody is killed for memory. Says whether it did.
-    fn notice_loss(&mut self, pool: Option<Pages>, voice: &Voice) -> bool {
+    fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;
         // A pool on its way to a smaller size that was asked for is above that size.
@@ -264,7 +264,7 @@ impl Guest {
             return false;
         }
         let taken = format!("memory ran out: the kernel took {} pages back", before.0 - pool.0);
-        voice.debug(&taken);
+        log.debug(&taken);
         self.tally.summary.reason = taken;
         self.tally.summary.actions.shrinks += 1;
         self.asked = Some(pool);
@@ -296,24 +296,24 @@ impl Guest {
         &mut self,
         loaded: &Loaded,
         decided: Result<CpuDecision, Fault>,
-        voice: &mut Voice,
+        log: &mut Log,
     ) -> bool {
         let decision = match decided {
             Ok(decision) => decision,
             Err(fault) => {
                 let line = loaded.fault("cpu", fault);
-                voice.error_once(Topic::Cpu, line);
+                log.error_once(Topic::Cpu, line);
                 return false;
             }
         };
         let moved = match (decision.action, self.dry_run) {
             (CpuAction::Hold, _) => {
-                voice.works(Topic::Cpu);
+                log.works(Topic::Cpu);
                 return false;
             }
             (_, true) => {
                 let online = self.tally.summary.cpus_online;
-                voice.info(format_args!("dry run: {decision} ({online} online)"));
+                log.info(format_args!("dry run: {decision} ({online} online)"));
                 return false;
             }
             (CpuAction::Plug, false) => self.cpus.plug_one(),
@@ -325,19 +325,19 @@ impl Guest {
                     CpuAction::Plug => "enabled",
                     _ => "disabled",
                 };
-                voice.debug(format_args!("cpu{cpu} will be {verb}"));
-                voice.works(Topic::Cpu);
+                log.debug(format_args!("cpu{cpu} will be {verb}"));
+                log.works(Topic::Cpu);
                 self.tally.summary.reason = decision.to_string();
                 self.count(decision.action);
                 true
             }
             Ok(None) => {
                 let what = format!("{decision}, but no CPU of this guest can be changed");
-                voice.error_once(Topic::Cpu, what);
+                log.error_once(Topic::Cpu, what);
                 false
             }
             Err(error) => {
-                voice.error_once(Topic::Cpu, chain(&error));
+                log.error_once(Topic::Cpu, chain(&error));
                 false
             }
         }
@@ -363,13 +363,13 @@ impl Guest {
         loaded: &Loaded,
         decided: Result<PoolDecision, Fault>,
         link: Option<&mut Link>,
-        voice: &mut Voice,
+        log: &mut Log,
     ) -> bool {
         let decision = match decided {
             Ok(decision) => decision,
             Err(fault) => {
                 let line = loaded.fault("memory", fault);
-                voice.error_once(Topic::Memory, line);
+                log.error_once(Topic::Memory, line);
                 return false;
             }
         };
@@ -379,9 +379,9 @@ impl Guest {
                 _ => "cmm_inc",
             };
             let line = format!("{name} went negative ({negative}), set it to 0.");
-            voice.error_once(Topic::Memory, line);
+            log.error_once(Topic::Memory, line);
         } else {
-            voice.works(Topic::Memory);
+            log.works(Topic::Memory);
         }
         let target = match (&self.cmm, &link) {
             (None, Some(link)) => link.balloon.reachable(decision.target, decision.current),
@@ -391,10 +391,10 @@ impl Guest {
             return false;
         }
         if self.dry_run {
-            voice.info(format_args!("dry run: {decision}"));
+            log.info(format_args!("dry run: {decision}"));
             return false;
         }
-        let changed = self.set_pool(target, decision.current, link, voice);
+        let changed = self.set_pool(target, decision.current, link, log);
         if changed {
             self.tally.summary.reason = decision.to_string();
         }
@@ -406,25 +406,25 @@ impl Guest {
         wanted: Pages,
         current: Pages,
         link: Option<&mut Link>,
-        voice: &mut Voice,
+        log: &mut Log,
     ) -> bool {
         if self.dry_run {
-            voice.info(format_args!("dry run: {}", changing(wanted)));
+            log.info(format_args!("dry run: {}", changing(wanted)));
             return false;
         }
         let kept = self.undo.as_mut().map_or(Ok(()), |undo| undo.before_pool_changes(current));
         if let Err(error) = kept {
-            voice.error_once(Topic::Memory, chain(&error));
+            log.error_once(Topic::Memory, chain(&error));
             return false;
         }
-        voice.debug(changing(wanted));
+        log.debug(changing(wanted));
         let done = match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.request(wanted),
             (None, Some(link)) => link.request(wanted),
             (None, None) => return false,
         };
         if let Err(error) = done {
-            voice.error_once(Topic::Memory, chain(&error));
+            log.error_once(Topic::Memory, chain(&error));
             return false;
         }
         self.asked = Some(wanted);

@@ -20,6 +20,7 @@ mod interface;
 mod intervals;
 mod link;
 mod lock;
+mod log;
 mod look;
 mod meet;
 mod memory;
@@ -28,7 +29,6 @@ mod pace;
 mod pressure;
 mod rate;
 mod readings;
-mod say;
 mod scan;
 mod status;
 mod sys;
@@ -39,7 +39,7 @@ mod undo;
 use args::{Args, Command};
 use clock::Clock;
 use daemon::{Daemon, Failed};
-use say::Voice;
+use log::Log;
 use std::io::Write;
 use std::process::ExitCode;
 use sys::Signals;
@@ -88,18 +88,18 @@ fn run(args: Args) -> Result<(), Failed> {
     let signals = Signals::new().map_err(|e| Failed(format!("Cannot collect signals: {e}")))?;
     let mut lock = lock::take(&args.run_dir).map_err(Failed)?;
     let foreground = args.foreground;
-    let voice = Voice::new(args.verbose);
-    let mut daemon = Daemon::prepare(args, voice, signals)?;
+    let log = Log::new(args.verbose);
+    let mut daemon = Daemon::prepare(args, log, signals)?;
     if foreground {
         daemon.start()?;
     } else {
         // Errors up to here were shown on the terminal.
         let starter = sys::detach().map_err(|e| Failed(format!("Cannot go on alone: {e}")))?;
-        daemon.voice().use_syslog();
+        daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
         starter.tell(u8::from(started.is_err()));
         if let Err(Failed(message)) = started {
-            daemon.voice().error(&message);
+            daemon.log().error(&message);
             return Err(Failed(message));
         }
     }

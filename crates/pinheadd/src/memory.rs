@@ -44,7 +44,7 @@ const STALLS: &str = "allocstall";
 
 /// Answers a host's questions.
 #[derive(Debug)]
-pub struct Teller {
+pub struct MemoryReader {
     open: Option<Open>,
     answers: Rate<ANSWERS_A_SECOND>,
 }
@@ -56,10 +56,10 @@ struct Open {
     row: Vec<f64>,
 }
 
-impl Teller {
+impl MemoryReader {
     /// One that has opened nothing.
-    pub fn new() -> Teller {
-        Teller { open: None, answers: Rate::new() }
+    pub fn new() -> MemoryReader {
+        MemoryReader { open: None, answers: Rate::new() }
     }
 
     /// Whether a question that comes now is answered.
@@ -144,8 +144,8 @@ mod tests {
         let kernel = FakeKernel::new(1, 1);
         let zones = "allocstall_dma 1\nallocstall_normal 20\nallocstall_movable 300\n";
         kernel.write("proc/vmstat", &format!("{VMSTAT}{zones}workingset_refault 9\n"));
-        let mut teller = Teller::new();
-        let memory = teller.memory(&kernel.root(), 7, 1234);
+        let mut memory_reader = MemoryReader::new();
+        let memory = memory_reader.memory(&kernel.root(), 7, 1234);
         assert_eq!((memory.sequence, memory.uptime_ms), (7, 1234));
         assert_eq!((memory.total_kib, memory.free_kib), (Some(524_288), Some(59_903)));
         assert_eq!(
@@ -159,9 +159,9 @@ mod tests {
         assert_eq!(memory.anon_kib, None);
 
         kernel.write("proc/meminfo", "MemTotal: 524288 kB\nMemFree: 7 kB\n");
-        let fewer = teller.memory(&kernel.root(), 8, 1235);
+        let fewer = memory_reader.memory(&kernel.root(), 8, 1235);
         assert_eq!((fewer.sequence, fewer.free_kib), (8, None), "half a reading is none");
-        let again = teller.memory(&kernel.root(), 9, 1236);
+        let again = memory_reader.memory(&kernel.root(), 9, 1236);
         assert_eq!((again.free_kib, again.available_kib), (Some(7), None));
     }
 
@@ -169,11 +169,11 @@ mod tests {
     fn without_pressure_files_and_without_any_files() {
         let kernel = FakeKernel::new(1, 1);
         kernel.remove("proc/pressure");
-        let memory = Teller::new().memory(&kernel.root(), 1, 0);
+        let memory = MemoryReader::new().memory(&kernel.root(), 1, 0);
         assert_eq!((memory.psi_some_us, memory.psi_full_us), (None, None));
         assert_eq!((memory.free_kib, memory.stalls), (Some(59_903), None));
         kernel.remove("proc/vmstat");
-        let memory = Teller::new().memory(&kernel.root(), 2, 5);
+        let memory = MemoryReader::new().memory(&kernel.root(), 2, 5);
         assert_eq!(memory, Memory { sequence: 2, uptime_ms: 5, ..Memory::default() });
     }
 }

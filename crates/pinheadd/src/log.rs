@@ -12,14 +12,14 @@ enum Level {
     Debug,
 }
 
-/// The daemon's voice.
+/// The daemon's log.
 #[derive(Debug)]
-pub struct Voice {
+pub struct Log {
     verbose: bool,
-    log: Option<UnixDatagram>,
+    syslog: Option<UnixDatagram>,
     foreground: bool,
-    /// The last fault told, so that one that stays is told once.
-    told: [Option<String>; Topic::COUNT],
+    /// The last error of each topic, so that one that stays is logged once.
+    last: [Option<String>; Topic::COUNT],
 }
 
 /// What a repeated message is about.
@@ -39,16 +39,16 @@ impl Topic {
     const COUNT: usize = 4;
 }
 
-impl Voice {
-    /// A voice on the terminal.
-    pub fn new(verbose: bool) -> Voice {
-        Voice { verbose, log: None, foreground: true, told: [const { None }; Topic::COUNT] }
+impl Log {
+    /// A log on the terminal.
+    pub fn new(verbose: bool) -> Log {
+        Log { verbose, syslog: None, foreground: true, last: [const { None }; Topic::COUNT] }
     }
 
     /// From now on to syslog.
     pub fn use_syslog(&mut self) {
         self.foreground = false;
-        self.log = UnixDatagram::unbound().ok().filter(|s| s.connect("/dev/log").is_ok());
+        self.syslog = UnixDatagram::unbound().ok().filter(|s| s.connect("/dev/log").is_ok());
     }
 
     /// Whether the values of each interval are to be shown.
@@ -58,44 +58,44 @@ impl Voice {
 
     /// Something that an administrator must know.
     pub fn error(&self, message: impl fmt::Display) {
-        self.say(Level::Error, &message);
+        self.write(Level::Error, &message);
     }
 
     /// Something that an administrator may want to know.
     pub fn info(&self, message: impl fmt::Display) {
-        self.say(Level::Info, &message);
+        self.write(Level::Info, &message);
     }
 
     /// Something for who watches the daemon at work.
     pub fn debug(&self, message: impl fmt::Display) {
         if self.verbose {
-            self.say(Level::Debug, &message);
+            self.write(Level::Debug, &message);
         }
     }
 
-    /// An error that may come again at every look: told when it is new.
+    /// An error that may come again at every look: logged when it is new.
     pub fn error_once(&mut self, topic: Topic, message: impl fmt::Display) {
         let message = message.to_string();
-        let told = &mut self.told[topic as usize];
-        if told.as_ref() != Some(&message) {
-            *told = Some(message.clone());
+        let last = &mut self.last[topic as usize];
+        if last.as_ref() != Some(&message) {
+            *last = Some(message.clone());
             self.error(message);
         }
     }
 
     /// The topic works again: its next error is new.
     pub fn works(&mut self, topic: Topic) {
-        self.told[topic as usize] = None;
+        self.last[topic as usize] = None;
     }
 
-    fn say(&self, level: Level, message: &dyn fmt::Display) {
+    fn write(&self, level: Level, message: &dyn fmt::Display) {
         if self.foreground {
             // A reader that has gone away is no reason to stop managing the guest.
             let _ = match level {
                 Level::Error => writeln!(std::io::stderr(), "{message}"),
                 _ => writeln!(std::io::stdout(), "{message}"),
             };
-        } else if let Some(log) = &self.log {
+        } else if let Some(syslog) = &self.syslog {
             const DAEMON: u8 = 3 << 3;
             let priority = DAEMON
                 | match level {
@@ -104,7 +104,7 @@ impl Voice {
                     Level::Debug => 7,
                 };
             let pid = std::process::id();
-            let _ = log.send(format!("<{priority}>pinheadd[{pid}]: {message}").as_bytes());
+            let _ = syslog.send(format!("<{priority}>pinheadd[{pid}]: {message}").as_bytes());
         }
     }
 }
