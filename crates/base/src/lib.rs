@@ -1,6 +1,6 @@
 //! What every crate writes and reads the same way: units, sizes and durations, patterns of
-//! names, near names, text that is safe for a terminal or a page, tables, medians, days of the
-//! calendar, and errors with their causes.
+//! names, near names, text that is safe for a terminal, a page or a shell, tables, medians, days
+//! of the calendar, and errors with their causes.
 //!
 //! Nothing here does I/O, reads a clock or knows of guests.
 
@@ -17,6 +17,7 @@ mod names;
 mod plain;
 mod quantity;
 mod rng;
+mod shell;
 mod size;
 mod spread;
 mod table;
@@ -28,6 +29,7 @@ pub use names::{edits, nearest};
 pub use plain::{clip, is_plain, plain, plain_json};
 pub use quantity::{Bad, Kind, thousandths};
 pub use rng::Rng;
+pub use shell::shell_word;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
 pub use spread::Spread;
 pub use table::{Column, Table, left, right};

@@ -114,7 +114,7 @@ impl Job {
     /// The line of shell that does it, in a directory of the guest. Every word of it is ours but
     /// the directory, which is quoted.
     pub fn script(&self, dir: &str) -> String {
-        let dir = quoted(dir);
+        let dir = base::shell_word(dir);
         let begin = "now() { read -r t _ < /proc/uptime; echo $t; }; a=$(now); ";
         let end = format!("echo \"{MARK}$a $(now)\"");
         match *self {
@@ -271,11 +271,6 @@ fn round(text: &str) -> Option<f64> {
     };
     let (start, end) = text.trim().split_once(' ')?;
     Some(hundredths(end)?.checked_sub(hundredths(start)?)? as f64 / 100.0)
-}
-
-/// A word that a shell takes as it is.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub const CRATES: &[Crate] = &[
     row("vm", Some("images qmp wire"), "libc rustix"),
     row(
         "farm",
-        Some("agent counters hypervisor images policy qmp reactor settings vm wire"),
+        Some("agent counters hypervisor images policy procfs qmp reactor settings vm wire"),
         "libc rustix serde serde_json",
     ),
     row(

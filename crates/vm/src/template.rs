@@ -23,7 +23,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use base::StableHash;
+use base::{StableHash, shell_word};
 use images::{Cache, FileContext, Writes, create_dir, lock_file};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
@@ -166,6 +166,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     let _ = fs::remove_file(whole);
     // Never into older ones: clones may still look at them.
     clear(whole);
+    let word = |path: &PathBuf| shell_word(&path.display().to_string());
     let (synced, ram) = match clones {
         Clones::Copy => (String::new(), None),
         Clones::Share => {
@@ -182,13 +183,13 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
                 let reason = format!("the cache has {free_mib} MiB left, and needs {needed}");
                 return Err(wrong(spec, reason));
             }
-            (quoted(&memory), Some(&*memory))
+            (word(&memory), Some(&*memory))
         }
     };
     // QEMU hands none of its descriptors to a program of its own, and says that it is done before
     // that program is: so the program says it too. It cannot tell a QEMU that was killed from one
     // that is done, so the state gets its name from us, who hear both.
-    let [from, done, not_done] = [&part, &saved, &failed].map(|path| quoted(path));
+    let [from, done, not_done] = [&part, &saved, &failed].map(word);
     let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
     let uri = format!("exec:umask 077; {write} || : > {not_done}");
     let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
@@ -229,11 +230,6 @@ fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Res
         wait_a_step(spec, guest, deadline, "its daemon answers")?;
     }
     Err(wrong(spec, "its daemon does not answer"))
-}
-
-/// A path as one word for a shell.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 /// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
@@ -284,10 +280,5 @@ mod tests {
         let [here, next] = [2595, 2596].map(|mhz| Rate::from_mhz(mhz).unwrap());
         assert_eq!(path(Some(here)), Path::new("/t/0000000000000abc-2595000.state"));
         assert!(next.alike().any(|rate| path(Some(rate)) == path(Some(here))));
-    }
-
-    #[test]
-    fn a_path_is_one_word_for_a_shell() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

@@ -86,25 +86,3 @@ pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Res
     let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut said)?;
     Ok(Output { code, text: String::from_utf8_lossy(&said).into_owned() })
 }
-
-/// A word for a shell, which takes it as it is.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("ls"), "ls");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
-    }
-}

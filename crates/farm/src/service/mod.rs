@@ -21,7 +21,7 @@ mod ready;
 mod shells;
 
 pub use captures::POOL;
-pub use client::{ask, exec, ps, quoted, run};
+pub use client::{ask, exec, ps, run};
 pub use protocol::{FarmTable, GuestRow};
 pub use ready::{ReadyState, ServedPort};
 

@@ -8,11 +8,11 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use base::shell_word;
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
 use vm::Mark;
 
-use super::client::quoted;
 use super::peer::drain_into;
 use crate::fleet::Fleet;
 
@@ -54,7 +54,8 @@ impl Shells {
 
     /// Starts a line in the background, with its words on the guest's console.
     pub(super) fn run_aside(&mut self, guest: usize, command: &str, fleet: &mut Fleet) {
-        let line = format!("setsid sh -c {} < /dev/null > /dev/console 2>&1 &", quoted(command));
+        let line =
+            format!("setsid sh -c {} < /dev/null > /dev/console 2>&1 &", shell_word(command));
         self.run(guest, line, None, fleet);
     }
 

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
+use procfs::parse::cgroup::{of_controller, unified};
 
 use super::fault::{CGROUP, TierContext, refused};
 use super::machine::{Machine, write};
@@ -29,14 +30,16 @@ pub(super) fn make(
     limit: Bytes,
 ) -> Result<PathBuf, Error> {
     let name = format!("{PREFIX}{id}");
+    // A place that leads out of the tree, as those of other namespaces do, is taken for its top.
     let ours = machine.read("proc/self/cgroup").unwrap_or_default();
+    let ours = ours.as_bytes();
     let (dir, home, file) = if machine.path(V1).join("memory.limit_in_bytes").exists() {
-        let home = machine.path(V1).join(own_v1(&ours));
+        let home = machine.path(V1).join(of_controller(ours, "memory").unwrap_or_default());
         // From inside of a namespace the name may lead nowhere.
         let home = if home.is_dir() { home } else { machine.path(V1) };
         (home.join(name), home, "memory.limit_in_bytes")
     } else {
-        let home = machine.path(V2).join(own_v2(&ours));
+        let home = machine.path(V2).join(unified(ours).unwrap_or_default());
         let parent = parent_v2(machine, record, &home)?;
         (parent.join(name), home, "memory.max")
     };
@@ -61,28 +64,6 @@ pub(super) fn lift(dir: &Path) {
 /// Lets go of what files of its processes left in it, where the kernel can.
 pub(super) fn empty(dir: &Path) {
     let _ = write(&dir.join("memory.force_empty"), "0");
-}
-
-/// Our own place in version 1, without the slash at its start.
-fn own_v1(text: &str) -> &str {
-    let mut places = text.lines().filter_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let controllers = fields.nth(1)?;
-        let place = fields.next()?;
-        controllers.split(',').any(|name| name == "memory").then_some(place)
-    });
-    relative(places.next().unwrap_or_default())
-}
-
-/// Our own place in version 2.
-fn own_v2(text: &str) -> &str {
-    relative(text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default())
-}
-
-/// A place that leads out of the tree, as those of other namespaces do, is taken for its top.
-fn relative(place: &str) -> &str {
-    let place = place.trim_start_matches('/');
-    if place.split('/').any(|part| part == "..") { "" } else { place }
 }
 
 /// The nearest directory above ours whose children have the controller. If none has, the top may
@@ -110,18 +91,4 @@ fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<Path
     record.add(Undo::Controller { dir: top.clone() })?;
     machine.write(CGROUP, &format!("{V2}/cgroup.subtree_control"), "+memory")?;
     Ok(top)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn our_own_place_is_read_from_either_version() {
-        let text = "4:memory:/api/07\n3:cpuset:/\n0::/user.slice/a\n";
-        assert_eq!((own_v1(text), own_v2(text)), ("api/07", "user.slice/a"));
-        assert_eq!(own_v1("7:cpu,memory:/x:y\n"), "x:y");
-        assert_eq!((own_v1("0::/\n"), own_v2("0::/\n")), ("", ""));
-        assert_eq!(own_v2("0::/../../other\n"), "");
-    }
 }

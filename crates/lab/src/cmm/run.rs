@@ -92,7 +92,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         Ok(())
     })?;
     run.phase(phase::LOAD, |measures| {
-        let script: Vec<String> = SCRIPT.lines().map(farm::service::quoted).collect();
+        let script: Vec<String> = SCRIPT.lines().map(base::shell_word).collect();
         let line = format!(
             "printf '%s\\n' {} > /tmp/oltp.sql && \
              $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \

@@ -114,7 +114,7 @@ fn give_rules(
                  CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n"
             .to_owned(),
     };
-    let lines: Vec<String> = rules.lines().map(farm::service::quoted).collect();
+    let lines: Vec<String> = rules.lines().map(base::shell_word).collect();
     let line = format!(
         "printf '%s\\n' {} > /etc/pinhead.conf && \
          for p in $(pidof pinheadd); do kill $p; done; \

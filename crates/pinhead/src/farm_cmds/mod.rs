@@ -105,7 +105,7 @@ pub fn exec(args: &ExecArgs) -> ExitCode {
 }
 
 fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
-    let words: Vec<String> = args.command.iter().map(|word| service::quoted(word)).collect();
+    let words: Vec<String> = args.command.iter().map(|word| base::shell_word(word)).collect();
     let command = words.join(" ");
     if command.contains(['\n', '\r']) {
         let message = "A command is one line: put longer scripts into a file of the guest";

@@ -75,7 +75,7 @@ impl ::load::Exec for Farm {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         // The guest ends it by itself: nobody could from here.
         let seconds = timeout.as_secs().max(1);
-        let command = format!("timeout -s KILL {seconds} sh -c {}", service::quoted(line));
+        let command = format!("timeout -s KILL {seconds} sh -c {}", base::shell_word(line));
         let deadline = Deadline::after(timeout + GRACE);
         let Output { code, text } = service::run(&self.socket, guest, &command, deadline)?;
         Ok(ExecOutput { code, text })

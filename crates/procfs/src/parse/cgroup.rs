@@ -41,6 +41,8 @@ mod tests {
         assert_eq!(unified(text).as_deref(), Some(Path::new("vm/g1")));
         assert_eq!(of_controller(text, "cpuacct").as_deref(), Some(Path::new("old")));
         assert_eq!(of_controller(text, "memory"), None);
+        let colon = of_controller(b"7:cpu,memory:/x:y\n", "memory");
+        assert_eq!(colon.as_deref(), Some(Path::new("x:y")));
     }
 
     #[test]
