@@ -147,8 +147,8 @@ impl Farm {
         self.command(args).output().unwrap()
     }
 
-    /// What a command says that has to succeed.
-    pub fn said(&self, args: &[&str]) -> String {
+    /// The output of a command that has to succeed.
+    pub fn succeed(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{args:?}: {out}{err}");
@@ -162,7 +162,7 @@ impl Farm {
 
     /// What `ps` knows of it.
     pub fn table(&self) -> Value {
-        let all = self.said(&["ps", "--farm", &self.name, "--format", "json"]);
+        let all = self.succeed(&["ps", "--farm", &self.name, "--format", "json"]);
         let all: Value = serde_json::from_str(&all).unwrap();
         all["farms"][0].clone()
     }

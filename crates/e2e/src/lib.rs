@@ -202,7 +202,7 @@ impl Host {
     }
 
     /// Leaves the guests to a manager.
-    pub fn let_go(&self) {
+    pub fn yield_to_manager(&self) {
         self.ask(Fleet::yield_to_other_manager);
     }
 

@@ -162,20 +162,20 @@ pub struct Manager<'a> {
 impl<'a> Manager<'a> {
     /// Starts one, and waits until it answers.
     pub fn start(place: &'a Place, settings: &Path) -> Manager<'a> {
-        let mut said = std::fs::File::options();
-        let said = said.create(true).append(true).open(place.dir.join("said"));
-        let said = said.unwrap_or_else(|e| panic!("a file for what it says: {e}"));
+        let mut log = std::fs::File::options();
+        let log = log.create(true).append(true).open(place.dir.join("log"));
+        let log = log.unwrap_or_else(|e| panic!("a file for its log: {e}"));
         let mut command = Command::new(crate::program());
         command.arg("host").arg("--config").arg(settings);
-        command.stdin(Stdio::null()).stderr(said);
+        command.stdin(Stdio::null()).stderr(log);
         let child = command.spawn().unwrap_or_else(|e| panic!("pinhead host: {e}"));
         let mut manager = Manager { child, place };
         let there = wait_until(PATIENCE, || {
             let ended = manager.child.try_wait().unwrap_or_else(|e| panic!("its state: {e}"));
-            assert!(ended.is_none(), "it ended at once: {}", manager.said());
+            assert!(ended.is_none(), "it ended at once: {}", manager.log());
             ask(&place.socket(), &Ask::Status, ANSWER).is_ok()
         });
-        assert!(there.is_some(), "it is not there: {}", manager.said());
+        assert!(there.is_some(), "it is not there: {}", manager.log());
         manager
     }
 
@@ -184,16 +184,16 @@ impl<'a> Manager<'a> {
         self.child.id()
     }
 
-    /// What it and its keepers have said.
-    pub fn said(&self) -> String {
-        std::fs::read_to_string(self.place.dir.join("said")).unwrap_or_default()
+    /// What it and its keepers have written to standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.place.dir.join("log")).unwrap_or_default()
     }
 
     /// Its guests.
     pub fn ps(&self) -> Ps {
         match ask(&self.place.socket(), &Ask::Ps, ANSWER) {
             Ok(Answer::Ps(ps)) => ps,
-            other => panic!("{other:?}\n{}", self.said()),
+            other => panic!("{other:?}\n{}", self.log()),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'a> Manager<'a> {
     pub fn status(&self) -> Status {
         match ask(&self.place.socket(), &Ask::Status, ANSWER) {
             Ok(Answer::Status(status)) => *status,
-            other => panic!("{other:?}\n{}", self.said()),
+            other => panic!("{other:?}\n{}", self.log()),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Manager<'a> {
         let took = wait_until(limit, || so(last.insert(self.ps())));
         took.unwrap_or_else(|| {
             let now = last.as_ref().map_or_else(String::new, table);
-            panic!("not within {limit:?}: {what}\n{now}\n{}\n{}", self.told(), self.said())
+            panic!("not within {limit:?}: {what}\n{now}\n{}\n{}", self.journal_text(), self.log())
         })
     }
 
@@ -252,7 +252,7 @@ impl<'a> Manager<'a> {
     /// Waits for its end.
     pub fn end(&mut self, limit: Duration) -> ExitStatus {
         let gone = wait_until(limit, || matches!(self.child.try_wait(), Ok(Some(_))));
-        assert!(gone.is_some(), "it does not end within {limit:?}: {}", self.said());
+        assert!(gone.is_some(), "it does not end within {limit:?}: {}", self.log());
         self.child.wait().unwrap_or_else(|e| panic!("its end: {e}"))
     }
 
@@ -288,11 +288,11 @@ impl<'a> Manager<'a> {
 
     fn journal(&self) -> Journal {
         let path = self.place.journal();
-        Journal::read_only(&path).unwrap_or_else(|e| panic!("{e}: {}", self.said()))
+        Journal::read_only(&path).unwrap_or_else(|e| panic!("{e}: {}", self.log()))
     }
 
-    /// All that its journal says, for a test that fails.
-    pub fn told(&self) -> String {
+    /// All of its journal, for a test that fails.
+    pub fn journal_text(&self) -> String {
         let mut out = String::new();
         let guests = self.journal().guests().unwrap_or_default();
         let names: BTreeSet<String> = guests.into_iter().map(|row| row.guest.name).collect();
@@ -312,7 +312,7 @@ impl Drop for Manager<'_> {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             if std::thread::panicking() {
-                eprintln!("--- the manager said\n{}", self.said());
+                eprintln!("--- the log of the manager\n{}", self.log());
             }
             signal(self.child.id(), "TERM");
             let ended = wait_until(PATIENCE, || !matches!(self.child.try_wait(), Ok(None)));

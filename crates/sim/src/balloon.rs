@@ -5,7 +5,7 @@ use crate::guest::{STEP_MS, Spec};
 /// How a balloon behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does what it is told.
+    /// It goes to its target.
     None,
     /// It does nothing.
     Stuck,
@@ -21,7 +21,7 @@ pub enum Fault {
 pub struct Balloon {
     /// Its size.
     pub size_kib: u64,
-    /// Whether the kernel took from it, since it was told last. It leaves it alone until then.
+    /// Whether the kernel took from it since its last new target. It rests until the next.
     pub gave_way: bool,
     /// What the guest is to have.
     target_kib: Option<u64>,
@@ -33,8 +33,8 @@ impl Balloon {
         Balloon { size_kib, target_kib: None, gave_way: false }
     }
 
-    /// Tells it what the guest is to have.
-    pub fn tell(&mut self, target_kib: u64) {
+    /// Sets what the guest is to have.
+    pub fn set_target(&mut self, target_kib: u64) {
         if self.target_kib != Some(target_kib) {
             self.gave_way = false;
         }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// One sample's delay: the time between two of them, and a step.
 pub const DELAY_MS: u64 = 1_100;
-/// A sample's delay, a pass, and a step until the balloon is told.
+/// A sample's delay, a pass, and a step until the balloon has its target.
 const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
 /// A need that can be met is met within this.
 const NEED_MS: u64 = 30_000;
@@ -97,7 +97,7 @@ struct Seen {
     /// Turns after all has settled.
     calm_turns: u64,
     actual_kib: Option<u64>,
-    told: Option<Bytes>,
+    last_target: Option<Bytes>,
     shrunk_ms: Option<u64>,
     ordered_ms: u64,
     /// A rival has acted: when, and what the guest had then.
@@ -124,7 +124,7 @@ impl Seen {
     /// at that time, and that did not wait. After two of them its balloon is to be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
-        // One that is slow moves without a break, and nobody can say how often it was told.
+        // One that is slow moves without a break, and nobody can say how often it got a target.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 {
             return;
         }
@@ -256,7 +256,7 @@ impl Checker {
         let mut more = false;
         for order in &round.orders {
             let seen = self.guests.entry(order.key).or_default();
-            let before = seen.told.replace(order.target).unwrap_or(order.from);
+            let before = seen.last_target.replace(order.target).unwrap_or(order.from);
             more |= order.target > order.from.max(before);
         }
         let going_kib: u64 = world
@@ -264,9 +264,9 @@ impl Checker {
             .iter()
             .filter(|m| m.rival.is_none())
             .map(|m| {
-                let told_kib = m.told.map_or(0, |t| t.0 >> 10);
+                let target_kib = m.target.map_or(0, |t| t.0 >> 10);
                 // A balloon comes to rest a little beside its target.
-                told_kib.saturating_sub(m.guest.actual_kib() + told_kib / 200 + 1024)
+                target_kib.saturating_sub(m.guest.actual_kib() + target_kib / 200 + 1024)
             })
             .sum();
         let free_kib = round.host.available.less(world.config.reserve).0 >> 10;
@@ -288,17 +288,17 @@ impl Checker {
         }
     }
 
-    /// A balloon that never moves is told within its time and a pass.
+    /// A balloon that never moves is reported within its time and a pass.
     fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
-        let told = |key| {
+        let is_reported = |key| {
             let mut outcomes = ours.last.outcomes.iter();
             outcomes.any(|o| o.key == key && o.result == Arrival::Stuck)
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            // It was told, started again, or may stay as it is.
+            // It was reported, started again, or may stay as it is.
             let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
-            if told(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
+            if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
             let asked = round.orders.iter().find(|o| {
@@ -314,7 +314,10 @@ impl Checker {
             }
             let silent_ms = seen.asked_ms.map_or(0, |(at_ms, _)| world.now_ms - at_ms);
             if silent_ms > STUCK_MS + 2 * PASS_MS && member.guest.took_back_kib == 0 {
-                return Err(format!("{:?} is stuck for {silent_ms} ms, and not told", member.key));
+                return Err(format!(
+                    "{:?} is stuck for {silent_ms} ms, and not reported",
+                    member.key
+                ));
             }
         }
         Ok(())

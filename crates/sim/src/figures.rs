@@ -161,7 +161,7 @@ pub fn hoarder(policy: &mut dyn Policy) -> Moved {
 /// waits for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze {
-    /// How often it was told to give.
+    /// How often it had to give.
     pub shrinks: u64,
     /// The least that it ever had.
     pub least_kib: u64,

@@ -1,4 +1,4 @@
-//! A guest as the manager sees it: samples that come late or never, needs that are told at once.
+//! A guest as the manager sees it: samples come late or never, needs are reported at once.
 
 use crate::guest::{Guest, STEP_MS};
 use counters::Bytes;
@@ -10,7 +10,7 @@ const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
 /// The daemon's kernel wakes it when tasks waited for so much of a step.
 const NEED_US: u64 = 10_000;
-/// A daemon does not tell of its need more often.
+/// A daemon does not report its need more often.
 const NEED_MS: u64 = 500;
 
 /// How well a guest's samples come through.
@@ -53,7 +53,7 @@ pub struct Member {
     /// Since when its tasks wait, by the model's truth.
     pub starved_ms: Option<u64>,
     /// The last target that the policy gave it.
-    pub told: Option<Bytes>,
+    pub target: Option<Bytes>,
     delivered: Option<Memory>,
     flight: VecDeque<(u64, Memory)>,
     waits: VecDeque<u64>,
@@ -71,7 +71,7 @@ impl Member {
             line,
             rival: None,
             starved_ms: None,
-            told: None,
+            target: None,
             delivered: None,
             flight: VecDeque::new(),
             waits: VecDeque::new(),
@@ -81,14 +81,14 @@ impl Member {
         }
     }
 
-    /// One step of the guest. True if it tells of a need.
+    /// One step of the guest. True if it reports a need.
     pub fn step(&mut self, now_ms: u64) -> bool {
         if let Some(rival) = self.rival
             && (rival.from_ms..rival.until_ms).contains(&now_ms)
             && now_ms.is_multiple_of(rival.period_ms.max(STEP_MS))
         {
             let turn = (now_ms / rival.period_ms.max(STEP_MS)) as usize % 2;
-            self.guest.balloon.tell(rival.sizes_kib[turn]);
+            self.guest.balloon.set_target(rival.sizes_kib[turn]);
         }
         self.guest.step(now_ms);
         if !self.guest.is_asleep(now_ms) {
@@ -102,9 +102,9 @@ impl Member {
             true => self.starved_ms = self.starved_ms.or(Some(now_ms)),
             false => self.starved_ms = None,
         }
-        let told_lately = self.need_ms.is_some_and(|at| now_ms < at + NEED_MS);
+        let reported_lately = self.need_ms.is_some_and(|at| now_ms < at + NEED_MS);
         let needs = self.guest.spec.traits.daemon && self.guest.wait_us >= NEED_US;
-        if !needs || told_lately {
+        if !needs || reported_lately {
             return false;
         }
         self.need_ms = Some(now_ms);
@@ -125,7 +125,7 @@ impl Member {
         self.flight.push_back((due_ms, memory));
     }
 
-    /// Its numbers now, as its kernel tells them.
+    /// Its numbers now, as its kernel shows them.
     fn memory(&self, now_ms: u64) -> Memory {
         let guest = &self.guest;
         let counters = guest.counters;
@@ -151,8 +151,8 @@ impl Member {
         }
     }
 
-    /// What a pass is told of it. What was urgent is told once.
-    pub fn tell(&mut self, now_ms: u64) -> GuestSample {
+    /// Its sample for a pass. It is urgent once for each need.
+    pub fn report(&mut self, now_ms: u64) -> GuestSample {
         while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
             let arrived = self.flight.pop_front().map(|(_, memory)| memory);
             // One that was overtaken on its way says nothing new.
@@ -187,7 +187,7 @@ impl Member {
     pub fn reboot(&mut self, now_ms: u64) {
         let spec = crate::guest::Spec { actual_kib: self.guest.spec.max_kib, ..self.guest.spec };
         self.guest = Guest::boot(spec, now_ms);
-        (self.delivered, self.starved_ms, self.told) = (None, None, None);
+        (self.delivered, self.starved_ms, self.target) = (None, None, None);
         self.flight.clear();
         self.waits.clear();
         self.ran_ms = now_ms;

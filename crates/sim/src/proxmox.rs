@@ -16,8 +16,8 @@ const DEAD_BAND: i64 = 10 << 20;
 /// pvestatd.
 pub struct Proxmox;
 
-/// A guest in the middle of a pass.
-struct Seat {
+/// The size of a guest in the middle of a pass, and its bounds.
+struct Size {
     shares: i64,
     min: i64,
     max: i64,
@@ -25,25 +25,25 @@ struct Seat {
     now: i64,
 }
 
-fn seat(sample: &GuestSample, actual: Bytes) -> Seat {
+fn size(sample: &GuestSample, actual: Bytes) -> Size {
     let (min, max) = (sample.limits.min.0 as i64, sample.limits.max.0 as i64);
     let (before, shares) = (actual.0 as i64, i64::from(sample.limits.shares.max(1)));
-    Seat { shares, min, max, before, now: before }
+    Size { shares, min, max, before, now: before }
 }
 
 /// Divides a change among some guests, so that what they have above their minimum goes by their
 /// shares. Returns what could not be divided.
-fn spread(seats: &mut [Seat], list: &[usize], change: i64) -> i64 {
+fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
     let mut rest = change;
     let mut open: Vec<usize> = list.to_vec();
     while rest != 0 && !open.is_empty() {
-        let shares: i64 = open.iter().map(|i| seats[*i].shares).sum();
-        let above: i64 = open.iter().map(|i| seats[*i].now - seats[*i].min).sum();
+        let shares: i64 = open.iter().map(|i| sizes[*i].shares).sum();
+        let above: i64 = open.iter().map(|i| sizes[*i].now - sizes[*i].min).sum();
         let pool = above + rest;
         let mut moved = 0;
         let mut next = Vec::new();
         for index in &open {
-            let one = &mut seats[*index];
+            let one = &mut sizes[*index];
             let fair =
                 one.min + (i128::from(pool) * i128::from(one.shares) / i128::from(shares)) as i64;
             let low = one.min.max(one.before - CHANGE_MAX);
@@ -80,17 +80,17 @@ impl Policy for Proxmox {
         }
         let known: Vec<(&GuestSample, Bytes)> =
             scene.samples.iter().filter_map(|s| Some((s, s.actual?))).collect();
-        let mut seats: Vec<Seat> = known.iter().map(|(s, actual)| seat(s, *actual)).collect();
+        let mut sizes: Vec<Size> = known.iter().map(|(s, actual)| size(s, *actual)).collect();
         let roomy = |index: &usize| {
             let (sample, _) = known[*index];
             let free = sample.memory.and_then(|m| m.free).unwrap_or(Bytes::ZERO);
             free > sample.limits.min.permille(250)
         };
-        let (with, without): (Vec<usize>, Vec<usize>) = (0..seats.len()).partition(roomy);
+        let (with, without): (Vec<usize>, Vec<usize>) = (0..sizes.len()).partition(roomy);
         let [first, second] = if goal > 0 { [without, with] } else { [with, without] };
-        let rest = spread(&mut seats, &first, goal);
-        spread(&mut seats, &second, rest);
-        let moved = known.iter().zip(&seats).filter(|(_, one)| one.now != one.before);
+        let rest = spread(&mut sizes, &first, goal);
+        spread(&mut sizes, &second, rest);
+        let moved = known.iter().zip(&sizes).filter(|(_, one)| one.now != one.before);
         moved
             .map(|((sample, actual), one)| {
                 let target = Bytes(one.now.max(0) as u64);

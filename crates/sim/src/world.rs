@@ -9,7 +9,7 @@ use base::Rng;
 use counters::Bytes;
 use policy::arbiter::{Config, GuestSample, HostSample, Key};
 
-/// A policy is asked this often, and at once where a need is told.
+/// A policy is asked this often, and at once where a need is reported.
 pub const PASS_MS: u64 = 1000;
 
 /// What happens at a certain time.
@@ -57,7 +57,7 @@ pub struct World {
 /// One pass of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// What the policy was told of the host.
+    /// What the policy knew of the host.
     pub host: HostSample,
     /// And of the guests.
     pub samples: Vec<GuestSample>,
@@ -158,13 +158,13 @@ impl World {
             available: Bytes(self.available_kib() << 10),
             strained: self.used_kib() > self.total_kib,
         };
-        let samples: Vec<GuestSample> = self.members.iter_mut().map(|m| m.tell(now_ms)).collect();
+        let samples: Vec<GuestSample> = self.members.iter_mut().map(|m| m.report(now_ms)).collect();
         let scene = Scene { config: &self.config, now_ms, host, samples: &samples };
         let orders = policy.pass(&scene);
         for order in &orders {
             if let Some(member) = self.members.iter_mut().find(|m| m.key == order.key) {
-                member.guest.balloon.tell(order.target.0 >> 10);
-                member.told = Some(order.target);
+                member.guest.balloon.set_target(order.target.0 >> 10);
+                member.target = Some(order.target);
             }
         }
         Round { host, samples, orders }

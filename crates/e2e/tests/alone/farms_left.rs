@@ -34,7 +34,7 @@ fn whatever_ends_it_nothing_is_left_behind() {
 #[test]
 fn a_killed_farm_takes_its_guests_with_it() {
     let farm = Farm::new("killed", "[[class]]\nname = 'a'\n", e2e::alone());
-    farm.said(&["up", &farm.file(), "--detach"]);
+    farm.succeed(&["up", &farm.file(), "--detach"]);
     let (service, guests) = farm.processes();
     let run_dir = farm.run_dir(service);
     let kill = Command::new("kill").args(["-9", &service.to_string()]).status().expect("it runs");

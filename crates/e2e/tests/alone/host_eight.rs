@@ -90,7 +90,7 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     let place = Place::new();
     let host = Host::start_alone(&plans(&place));
     let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
-    host.let_go();
+    host.yield_to_manager();
     for guest in &mut guests[2..7] {
         guest.fill_cache(150);
     }

@@ -138,14 +138,14 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     ticking.sh("/sbin/ticker > /dev/null 2>&1 &");
     busy.sh("/sbin/spawner > /dev/null 2>&1 &");
     let resident = idle.number(RESIDENT);
-    host.let_go();
+    host.yield_to_manager();
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 3, 512);
     let manager = Manager::start(&place, &place.settings(&size, &monitor));
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
-    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());
+    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
     // What a manager's start brings with it is over: first samples, statuses, a look.
     pass(Duration::from_secs(15));
 
@@ -198,7 +198,7 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
         "the daemon of an idle guest woke up {woken} times in {minutes:.1} minutes, {looks} looks"
     );
     let recorded = std::fs::read_dir(&records).is_ok_and(|mut files| files.next().is_some());
-    assert!(recorded, "the monitor was at work all the time: {}", manager.said());
+    assert!(recorded, "the monitor was at work all the time: {}", manager.log());
 
     // The one that is never asleep is asked once a minute for what is recorded, and the children
     // that it starts are told by it.

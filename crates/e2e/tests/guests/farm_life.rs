@@ -50,7 +50,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
          [[class]]\nname = 'b'\ndaemon = false\n[[class]]\nname = 'never'\n",
         e2e::share(3),
     );
-    let said = farm.said(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
+    let said = farm.succeed(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
     assert!(said.contains("3 of 3 guests are ready"), "{said}");
     assert!(said.contains("a1 to a2: http://127.0.0.1:27180 to 27181 (port 80)"), "{said}");
     let mut web = TcpStream::connect("127.0.0.1:27181").unwrap();
@@ -72,7 +72,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
         (&guests[1]["address"], &guests[1]["ports"][0]["host"]),
         (&"10.1.0.2".into(), &27181.into())
     );
-    let shown = farm.said(&["ps", "--farm", &farm.name]);
+    let shown = farm.succeed(&["ps", "--farm", &farm.name]);
     assert!(shown.contains("3 guests in ") && shown.contains("127.0.0.1:27181>80"), "{shown}");
 
     let again = farm.run(&["up", &farm.file(), "--detach", "--only", "b"]);
@@ -80,10 +80,10 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     assert!(!again.status.success() && said.contains(&wanted), "{said}");
 
     what_exec_does(&farm);
-    let log = farm.said(&["logs", &farm.guest("a2")]);
+    let log = farm.succeed(&["logs", &farm.guest("a2")]);
     assert!(log.contains("a2 is up") && log.contains("class-command in a2"), "{log}");
     assert!(!log.contains(['\u{1b}', '\r']), "{log:?}");
-    assert_eq!(farm.said(&["console", "--log", &farm.guest("a2")]), log);
+    assert_eq!(farm.succeed(&["console", "--log", &farm.guest("a2")]), log);
 
     let (mut keys, mut child, mut shown) = console(&farm, &farm.guest("b1"));
     shows(&mut shown, "# ");
@@ -95,7 +95,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     let (service, guests) = farm.processes();
     let run_dir = farm.run_dir(service);
     let clock = Clock::new();
-    let said = farm.said(&["down", &farm.file()]);
+    let said = farm.succeed(&["down", &farm.file()]);
     assert!(clock.ms() < 5_000, "{said} {}", clock.ms());
     assert!(said.contains("3 guests ended in"), "{said}");
     are_gone(&guests);
@@ -108,7 +108,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
 
 fn what_exec_does(farm: &Farm) {
     let (a1, b1) = (farm.guest("a1"), farm.guest("b1"));
-    assert_eq!(farm.said(&["exec", &a1, "--", "hostname"]), "a1\n");
+    assert_eq!(farm.succeed(&["exec", &a1, "--", "hostname"]), "a1\n");
     let failed = farm.run(&["exec", &b1, "--", "sh", "-c", "echo 'out  put'; exit 7"]);
     assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(7), "out  put\n"));
     // A pipe gets the bytes as they are, whatever they are.
@@ -119,11 +119,11 @@ fn what_exec_does(farm: &Farm) {
     assert_eq!(large.stdout.len(), 588_895);
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
-    assert_eq!(farm.said(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
+    assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
     // A command under way while its guest reboots has no end, and holds up no other.
     let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
     assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
-    assert_eq!(farm.said(&["exec", &a1, "--", "echo", "back"]), "back\n");
+    assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "back"]), "back\n");
     let nobody = farm.run(&["exec", &farm.guest("a3"), "--", "true"]);
     assert_eq!(nobody.status.code(), Some(125));
     assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));

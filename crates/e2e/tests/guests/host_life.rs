@@ -81,8 +81,8 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
 fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     let class = |name: &str| manager.row(name).class.unwrap_or_default();
     let said = |text: &str| {
-        let heard = wait_until(SOON, || manager.said().contains(text));
-        assert!(heard.is_some(), "{text:?} is not in {}", manager.said());
+        let heard = wait_until(SOON, || manager.log().contains(text));
+        assert!(heard.is_some(), "{text:?} is not in {}", manager.log());
     };
     let wrong = "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\nmax = \"60%\"\n";
     place.settings(size, wrong);
@@ -111,7 +111,7 @@ fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let clock = Deadline::after(PATIENCE);
     let output = manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{output:?}\n{}", manager.told());
+    assert!(output.status.success(), "{output:?}\n{}", manager.journal_text());
     let took = clock.elapsed();
     println!(
         "reserved {wanted} MiB where {before} were free after {took:?}: now {} are, and g2 has {} \
@@ -137,7 +137,7 @@ fn orders_reservations_reports_and_the_end() {
     let place = Place::new();
     let host = Host::start(&[plan(&place), plan(&place)]);
     let mut guests = [host.guest(0), host.guest(1)];
-    host.let_go();
+    host.yield_to_manager();
     guests[1].fill_cache(280);
     let size = Size::with_free(&host, 2, 420);
     let mut manager = Manager::start(&place, &place.settings(&size, AUTO));
@@ -149,7 +149,7 @@ fn orders_reservations_reports_and_the_end() {
 
     manager.signal("TERM");
     let status = manager.end(Duration::from_secs(30));
-    assert!(status.success(), "{status}: {}", manager.said());
+    assert!(status.success(), "{status}: {}", manager.log());
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
     println!("SIGTERM: all was back after {:?}", wait_until(SOON, all_back).expect("all memory"));
     assert!(!place.socket().exists(), "its socket is left");

@@ -36,7 +36,7 @@ fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
     let took = wait_until(Duration::from_secs(30), all_back).map(|_| clock.elapsed());
     println!("SIG{name} in mid-move: {taken} MiB of 3 guests were back after {took:?}");
-    assert!(took.is_some_and(|took| took < Duration::from_secs(30)), "{}", manager.said());
+    assert!(took.is_some_and(|took| took < Duration::from_secs(30)), "{}", manager.log());
     // The keeper has ended a manager that had only stopped.
     manager.end(Duration::from_secs(5));
 }
@@ -55,7 +55,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let small = Plan { memory_mib: 128, ..plan(&place) };
     let host = Host::start(&[plan(&place), plan(&place), small]);
     let mut guests = [host.guest(0), host.guest(1), host.guest(2)];
-    host.let_go();
+    host.yield_to_manager();
     let [hoarder, starved, _] = &mut guests;
     hoarder.fill_cache(300);
     place.balloon("g2", STARVED_MIB);

@@ -47,7 +47,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     guest.until("its daemon is there", PATIENCE, |_| true);
     assert_eq!(told(&mut guest), "No host has told this guest of a balloon.\n");
 
-    host.let_go();
+    host.yield_to_manager();
     host.until(0, "it is let go", PATIENCE, |seen| seen.state == State::Managed);
     assert!(host.seen(0).status.is_none(), "what it does is not known");
     // Alone it comes to rest, and then only the port itself can wake it in time.

@@ -131,14 +131,14 @@ fn every_report_is_made_of_a_manager_that_runs() {
         guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
         guest.sh(LOAD);
     }
-    host.let_go();
+    host.yield_to_manager();
     let records = place.dir().join("records");
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", records.display());
     let size = Size::with_free(&host, 2, 512);
     let manager = Manager::start(&place, &place.settings(&size, &monitor));
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
-    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.said());
+    assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
     // A guest may be asleep on a crowded machine, and is not asked by itself then.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     let _ = wait_until(APART, || false);

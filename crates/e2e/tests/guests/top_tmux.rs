@@ -152,7 +152,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     let mut guest = host.guest(0);
     guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
     guest.sh("(while :; do :; done) > /dev/null 2>&1 &");
-    host.let_go();
+    host.yield_to_manager();
     let size = Size::with_free(&host, 1, 512);
     let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(1);

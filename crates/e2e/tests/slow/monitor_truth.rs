@@ -195,7 +195,7 @@ fn the_numbers_of_twenty_guests_add_up() {
     println!("{GUESTS} guests are up after {:?}", clock.elapsed());
     let loads = [HOG, HOG, FILES, SWAPPING, BURSTS, BURSTS, BURSTS];
     guests.iter_mut().zip(loads).for_each(|(guest, load)| begin(guest, load));
-    host.let_go();
+    host.yield_to_manager();
     let monitor = format!("\n[monitor]\ndir = \"{}\"\n", place.dir().join("records").display());
     let size = Size::with_free(&host, GUESTS, 512);
     let manager = Manager::start(&place, &place.settings(&size, &monitor));
@@ -203,7 +203,7 @@ fn the_numbers_of_twenty_guests_add_up() {
         let ps = manager.ps();
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
     };
-    assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.said());
+    assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.log());
     // Daemons of guests that run are asked for processes once a minute; a person may ask too.
     BUSY.iter().for_each(|guest| scan(&place, guest));
     let recorded = Deadline::after(PATIENCE);
