@@ -42,7 +42,7 @@ impl Ram<'_> {
         object.push(escape_commas(&path));
         object.push(format!(",size={memory_mib}M,share={share}"));
         // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
-        // host that does not offer to know of that is told of no page by such a kernel.
+        // host that does not offer that feature gets no report from such a kernel.
         let poison = "virtio-balloon-device.page-poison=off".into();
         let machine = "memory-backend=ram".into();
         vec!["-object".into(), object, "-machine".into(), machine, "-global".into(), poison]
@@ -128,7 +128,7 @@ impl GuestSpec {
             // No boot from the network: its program would be read and kept for nothing.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
             let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
-            // A clone would tell a network in which it is alone where it is now.
+            // A clone is alone in its network: there is nobody to announce it to.
             let device = format!(
                 "virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom},guest_announce=off"
             );
@@ -174,7 +174,7 @@ impl GuestSpec {
         }
         // Writing to a string cannot fail.
         if let Some(rate) = host.tsc_rate {
-            // Its kernel believes what it is told, and else measures: on a busy host it measures
+            // Its kernel takes this rate, and else measures it: on a busy host it measures
             // how QEMU was kept from running, and its clock goes wrong for good.
             let _ = write!(line, " tsc_early_khz={}", rate.khz());
             if ours {

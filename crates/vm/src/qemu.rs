@@ -38,7 +38,7 @@ pub struct Guest {
     pub go_on: Option<GoOn>,
 }
 
-/// What a QEMU is told that goes on from a state.
+/// The state that a QEMU goes on from.
 #[derive(Clone, Debug)]
 pub struct GoOn {
     from: String,
@@ -121,7 +121,7 @@ impl GuestSpec {
         command.args(ram.arguments(self.memory_mib));
         if state.is_some() {
             sys::share_memory(&mut command);
-            // What it goes on from it is told by its monitor, and before that what of it.
+            // Its monitor gets the options of the state, and then the state.
             command.args(["-incoming", "defer"]);
         }
         if memory.is_some() {

@@ -45,17 +45,13 @@ const STEP: Duration = Duration::from_millis(10);
 
 impl Session {
     /// Starts a guest and waits until its first process has done its work. One that goes on from
-    /// a saved state is told who it is.
+    /// a saved state gets its identity.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
-        Session::meet(spec, spec.start()?, deadline)
+        Session::of(spec, spec.start()?, deadline)
     }
 
     /// Waits so for a guest that was just started.
-    pub(crate) fn meet(
-        spec: &GuestSpec,
-        guest: Guest,
-        deadline: Deadline,
-    ) -> Result<Session, Error> {
+    pub(crate) fn of(spec: &GuestSpec, guest: Guest, deadline: Deadline) -> Result<Session, Error> {
         let mut session = Session {
             name: guest.name,
             process: guest.process,
@@ -69,7 +65,7 @@ impl Session {
             None => session.wait_until_up(spec, deadline)?,
             Some(state) => {
                 session.go_on(state, deadline)?;
-                session.name_it(identity(spec, guest.uuid)?, deadline)?;
+                session.send_identity(identity(spec, guest.uuid)?, deadline)?;
             }
         }
         Ok(session)
@@ -115,7 +111,7 @@ impl Session {
     }
 
     /// Tells its daemon who it is, and waits until it is.
-    fn name_it(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
+    fn send_identity(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
         let taken = |message| match message {
             ToHost::Identified(Identified { refusal }) => Some(refusal),
             _ => None,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use images::{Disk, Image};
 
-use crate::shelf::Template;
+use crate::saved::Template;
 use crate::{Accel, Error, Net};
 
 /// Where the balloon is in QEMU's object tree, for its statistics.

@@ -29,7 +29,7 @@ use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
 use crate::machine::HostFacts;
-use crate::shelf::{Template, clear, found, memory_of, remove_old};
+use crate::saved::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;
 use crate::{Deadline, Error, GuestSpec, Net, Session, emulator, sys};
 
@@ -192,8 +192,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     let [from, done, not_done] = [&part, &saved, &failed].map(word);
     let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
     let uri = format!("exec:umask 077; {write} || : > {not_done}");
-    let mut guest = Session::meet(spec, spec.start_in(ram)?, deadline)?;
-    hear_daemon(spec, &mut guest, deadline)?;
+    let mut guest = Session::of(spec, spec.start_in(ram)?, deadline)?;
+    wait_for_daemon(spec, &mut guest, deadline)?;
     squeeze(spec, &mut guest, deadline)?;
     if clones == Clones::Share {
         guest.monitor.call(Command::LeaveFilesOut, deadline)?;
@@ -219,12 +219,12 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
 
 /// Waits until the guest's daemon answers: its clones become themselves by it. One that has just
 /// started drops what it is asked, so it is asked again.
-fn hear_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
+fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let patience = Deadline::after(DAEMON_PATIENCE);
     let question = ToGuest::Sample(wire::Sample { sequence: 1 });
-    let told = |message| matches!(message, ToHost::Memory(_)).then_some(());
+    let answered = |message| matches!(message, ToHost::Memory(_)).then_some(());
     while patience.remaining().is_some() && deadline.remaining().is_some() {
-        if guest.ask_daemon(&question, told, Deadline::after(DAEMON_STEP)).is_ok() {
+        if guest.ask_daemon(&question, answered, Deadline::after(DAEMON_STEP)).is_ok() {
             return Ok(());
         }
         wait_a_step(spec, guest, deadline, "its daemon answers")?;

@@ -3,7 +3,7 @@
 use qmp::{Failure, Reply, Ticket};
 use wire::{Grant, PoolRequest};
 
-/// What a guest's balloon was told, and is to be told.
+/// The size that a guest's balloon has, and the one that it is to have.
 #[derive(Debug, Default)]
 pub(super) struct BalloonGrants {
     /// A command that QEMU has not answered yet, and what is granted by it.
@@ -13,7 +13,7 @@ pub(super) struct BalloonGrants {
 }
 
 impl BalloonGrants {
-    /// Takes a request; gives it back if QEMU is free to be told now.
+    /// Takes a request; gives it back if QEMU is free for it now.
     pub(super) fn request(&mut self, request: PoolRequest) -> Option<PoolRequest> {
         if self.pending.is_none() {
             return Some(request);
@@ -22,17 +22,17 @@ impl BalloonGrants {
         None
     }
 
-    /// QEMU was told; the daemon is, when QEMU has answered.
+    /// QEMU has the command; the daemon gets its grant when QEMU has answered.
     pub(super) fn begin(&mut self, ticket: Ticket, grant: Grant) {
         self.pending = Some((ticket, grant));
     }
 
-    /// QEMU could not be told: what the daemon is told instead.
+    /// QEMU does not take the command: the grant of what the guest has already.
     pub(super) fn refuse(&self, sequence: u32, reason: String) -> Grant {
         Grant { sequence, pages: self.granted_pages, reason }
     }
 
-    /// Takes QEMU's answer: what the daemon is told, and the request that is next.
+    /// Takes QEMU's answer: the grant for the daemon, and the request that is next.
     pub(super) fn answered(
         &mut self,
         ticket: Ticket,

@@ -10,7 +10,7 @@ use super::grant::{decide, kept_bytes};
 use super::member::Member;
 use super::state::State;
 
-/// What a guest is told when its balloon is taken away because its manager has gone.
+/// Why a guest gets all its memory back when its manager has gone.
 const MANAGER_GONE: &str = "the host manager has ended, all memory is given back";
 
 impl Member {

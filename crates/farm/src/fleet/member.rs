@@ -253,7 +253,7 @@ impl Member {
         while let Some(incoming) = self.running.as_mut().and_then(|running| running.qmp.next()) {
             match incoming {
                 Incoming::Ready(_) => {
-                    self.tell_state();
+                    self.send_state();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
                         // It answers when it has read its state, and may have told so before.
@@ -261,7 +261,7 @@ impl Member {
                     }
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
-                Incoming::Event { name, .. } if name == "RESUME" => self.tell_name(),
+                Incoming::Event { name, .. } if name == "RESUME" => self.send_identity(),
                 Incoming::Event { name, .. } if name == "RESET" => {
                     self.events.push(Event::Reset(self.place));
                 }
@@ -299,7 +299,7 @@ impl Member {
         } else if self.refuses_state(ticket, &outcome) {
         } else if let Ok(Reply::Status(state)) = &outcome {
             if state.running {
-                self.tell_name();
+                self.send_identity();
             }
         } else {
             self.balloon_answered(ticket, outcome);

@@ -1,7 +1,7 @@
-//! A clone is told who it is before anyone else may speak to it.
+//! A clone gets its identity before anyone else may speak to it.
 //!
 //! ```text
-//!   QEMU is told the state ─► it has read it (query-status, or its event RESUME) ─►
+//!   QEMU gets the state ─► it has read it (query-status, or its event RESUME) ─►
 //!   port: Identify ─► Identified ─► the daemon is welcomed and says hello as this guest;
 //!   the control port is given away
 //! ```
@@ -17,8 +17,8 @@ impl Member {
         self.running.is_none() || self.link.agent().is_named()
     }
 
-    /// QEMU listens: tells it what state to go on from.
-    pub(super) fn tell_state(&mut self) {
+    /// QEMU listens: sends it the state to go on from.
+    pub(super) fn send_state(&mut self) {
         let Some(go_on) = self.running.as_mut().and_then(|running| running.go_on.take()) else {
             return;
         };
@@ -48,8 +48,8 @@ impl Member {
         }
     }
 
-    /// Its virtual CPUs run: tells it who it is, once.
-    pub(super) fn tell_name(&mut self) {
+    /// Its virtual CPUs run: sends it its identity, once.
+    pub(super) fn send_identity(&mut self) {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
         };
@@ -59,7 +59,7 @@ impl Member {
         }
     }
 
-    /// Its daemon says that it is this guest from now on.
+    /// Its daemon has taken its identity.
     pub(super) fn named(&mut self) {
         if self.managed {
             self.leave_to_manager();

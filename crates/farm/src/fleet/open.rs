@@ -27,9 +27,9 @@ pub(super) struct RunningGuest {
     pub(super) ctl: Option<UnixStream>,
     /// Of this start alone.
     pub(super) uuid: [u8; 16],
-    /// The state that it goes on from, until QEMU was told.
+    /// The state that it goes on from, until QEMU has it.
     pub(super) go_on: Option<GoOn>,
-    /// What QEMU was told of that.
+    /// The commands that QEMU got for that.
     pub(super) going_on: Vec<Ticket>,
     /// Their files go with them.
     _sockets: Vec<SocketFile>,

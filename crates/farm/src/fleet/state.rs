@@ -33,7 +33,7 @@ impl State {
     }
 }
 
-/// What a guest did over its life, as its daemon told it and within what is possible.
+/// What a guest did over its life, by its daemon and within what is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The fewest and the most CPUs that were online.

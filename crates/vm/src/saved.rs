@@ -88,7 +88,7 @@ pub(crate) fn found(state: &Path, has_memory: bool) -> Option<Template> {
     };
     let state = Held::open(state)?;
     let now = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + time_of_day());
-    // Who may not say so has a cache that is somebody else's, who will.
+    // Who may not do that uses the cache of another user, who will.
     let _ = state.file.set_times(now);
     Some(Template { state, memory, bytes })
 }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_least_used_go_and_with_them_what_a_killed_maker_has_left() {
-        let dir = std::env::temp_dir().join(format!("vm-shelf-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("vm-saved-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let make = |name: &str| {
             fs::write(dir.join(name), name).unwrap();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_state_without_its_memory_is_none() {
-        let state = std::env::temp_dir().join(format!("vm-shelf-{}.state", std::process::id()));
+        let state = std::env::temp_dir().join(format!("vm-saved-{}.state", std::process::id()));
         fs::write(&state, "x").unwrap();
         assert!(found(&state, false).is_some() && found(&state, true).is_none());
         fs::remove_file(state).unwrap();
