@@ -73,7 +73,7 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// Runs the experiment. What comes of a phase is told as soon as it is over.
+/// Runs the experiment. The result of a phase is printed as soon as it is over.
 fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error> {
     let asked = Asked {
         quick: false,

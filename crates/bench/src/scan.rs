@@ -20,7 +20,7 @@ use wire::{Decoder, Processes, Scan, ToGuest, ToHost, Welcome};
 
 /// The promise, in microseconds for a hundred tasks.
 const SCAN_US: f64 = 1000.0;
-/// Answers that are counted. The middle one is told.
+/// Answers that are counted. The middle one is the figure.
 const ANSWERS: u32 = 3;
 /// A daemon answers one question in ten seconds.
 const APART: Duration = Duration::from_millis(10_200);
@@ -30,7 +30,7 @@ const SETTLED: Duration = Duration::from_millis(50);
 const TURNS: usize = 100;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Tasks that are told of: what goes through a terminal at once is less than a port takes.
+/// Tasks in an answer: what goes through a terminal at once is less than a port takes.
 const TOP: u8 = 5;
 /// Rules that leave everything as it is.
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
@@ -73,7 +73,7 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     until(&mut host, &mut decoder, hello(false)).ok_or(silent("hello of a daemon"))?;
     let welcome = Welcome { memory_pages: 1 << 18, grants: false, paces: true };
     say(&mut host, &ToGuest::Welcome(welcome), &port)?;
-    // Before it says so, it has no rules yet, and hears nothing else.
+    // Before it says so, it has no rules yet, and takes no other message.
     until(&mut host, &mut decoder, hello(true)).ok_or(silent("answer to a welcome"))?;
     let (mut taken, mut tasks) = (Vec::new(), 0);
     for sequence in 1..=ANSWERS + 1 {

@@ -19,8 +19,8 @@ use vm::{Deadline, GuestSpec, Session, probe_kvm};
 const MEMORY_MIB: u64 = 256;
 /// A shell that answers at all answers by then.
 const ANSWER: Duration = Duration::from_secs(60);
-/// How often it is told how far it is.
-const TELL_EVERY: usize = 50;
+/// Progress is printed once for so many guests.
+const REPORT_EVERY: usize = 50;
 
 /// What is asked for.
 struct Plan {
@@ -104,7 +104,7 @@ impl Plan {
                     }
                 }
                 let (up, lost) = (outcome.seconds.len(), outcome.failures.len());
-                if (up + lost).is_multiple_of(TELL_EVERY) {
+                if (up + lost).is_multiple_of(REPORT_EVERY) {
                     println!("{:.0} s: {up} up, {lost} failed", clock.elapsed().as_secs_f64());
                 }
             }

@@ -27,7 +27,7 @@ pub struct Row {
     notes: Vec<String>,
 }
 
-/// A number with as many digits as tell something, and its unit.
+/// A number with as many digits as mean something, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The number.

@@ -1,5 +1,5 @@
 //! What `pinhead top` costs: the program at a terminal, beside a made-up manager of a hundred
-//! guests that tells something new each second.
+//! guests whose answers change each second.
 
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
@@ -28,9 +28,9 @@ const GUESTS: usize = 100;
 const SECONDS_MIN: u64 = 20;
 /// What the first screens cost is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes of the made-up day's intervals, and which of them are told in turn: of a busy hour.
+/// Minutes of the made-up day's intervals, and which of them are answered in turn: of a busy hour.
 const MINUTES: u64 = 15;
-const TOLD: std::ops::Range<usize> = 40..44;
+const ANSWERED: std::ops::Range<usize> = 40..44;
 /// Screens on which all guests are.
 const SCREENS: [&str; 2] = ["overview", "guests"];
 
@@ -96,7 +96,7 @@ impl Top {
     }
 }
 
-/// A manager that makes up what it tells.
+/// A manager that makes up its answers.
 struct Manager {
     intervals: Vec<Interval>,
     asked: AtomicI64,
@@ -105,7 +105,7 @@ struct Manager {
 impl Manager {
     fn new() -> Manager {
         let day = reports::testing::day(GUESTS, MINUTES);
-        let intervals = day.intervals.get(TOLD).unwrap_or_default().to_vec();
+        let intervals = day.intervals.get(ANSWERED).unwrap_or_default().to_vec();
         Manager { intervals, asked: AtomicI64::new(0) }
     }
 

@@ -1,6 +1,7 @@
 //! How an input is taken apart where it stands for more than one text.
 
 use base::{Rng, StableHash};
+use settings::Fault;
 
 /// The most pieces' lengths that an input gives.
 const CUTS_MAX: usize = 15;
@@ -55,4 +56,14 @@ pub(crate) fn dice(data: &[u8]) -> Rng {
 /// One of these.
 pub(crate) fn one_of<T: Copy>(dice: &mut Rng, these: &[T]) -> T {
     these[dice.within(0, these.len() as u64 - 1) as usize]
+}
+
+/// What is wrong with a file of settings is in the file, and can be shown.
+pub(crate) fn stand_in(text: &str, faults: &[Fault]) {
+    assert!(!faults.is_empty());
+    for fault in faults {
+        assert!(text.get(fault.span.clone()).is_some(), "{fault}");
+        assert!(fault.line > 0 && fault.column > 0 && !fault.message.is_empty());
+        assert!(!fault.to_string().contains(char::is_control), "{fault:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Targets for the load: what servers answer, what guests tell of a job, and what is typed.
+//! Targets for the load: what servers answer, what guests report of a job, and what is typed.
 
 use ::load::http::Answer;
 use ::load::{ExecOutput, job, parse_targets};

@@ -16,7 +16,7 @@ const NAME_CHARS: usize = 32;
 /// Colours in the style.
 const COLOURS: usize = 7;
 
-/// Draws a chart. The number tells one chart of a page from the next.
+/// Draws a chart. The number is that of the chart on its page.
 pub(crate) fn svg(chart: &Chart, number: usize) -> String {
     let bars = |group: &crate::view::Group| group.bars.len() as f64 * BAR + GAP;
     let height: f64 = chart.groups.iter().map(bars).sum::<f64>() + GAP;

@@ -41,7 +41,7 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     Table::new(&title, &heads, rows, note.trim())
 }
 
-/// What a measure is told by: case, phase, name and unit.
+/// What identifies a measure: case, phase, name and unit.
 type Key<'a> = [&'a str; 4];
 
 fn keys(outcome: &Outcome) -> Vec<Key<'_>> {

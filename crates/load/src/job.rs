@@ -184,7 +184,7 @@ pub enum JobFailure {
         text: String,
     },
     /// Its output lacks rounds, or has them in a form that makes no sense.
-    #[error("The command told {found} of {expected} rounds")]
+    #[error("The command reported {found} of {expected} rounds")]
     Output { expected: usize, found: usize },
 }
 
@@ -195,7 +195,7 @@ fn said(text: &str) -> String {
     }
 }
 
-/// What a job told of one guest.
+/// The result of a job in one guest.
 #[derive(Debug)]
 pub struct Report {
     /// The guest.
@@ -294,8 +294,8 @@ mod tests {
             ("pinhead-load 1.00 2.00\npinhead-load 1.00 2.00\n", 2),
         ] {
             let failure = read(&said(0, text), 1).unwrap_err();
-            let JobFailure::Output { expected: 1, found: told } = failure else { panic!() };
-            assert_eq!(told, found, "{text}");
+            let JobFailure::Output { expected: 1, found: reported } = failure else { panic!() };
+            assert_eq!(reported, found, "{text}");
         }
         let failure = read(&said(1, &"x".repeat(5000)), 1).unwrap_err().to_string();
         assert!(failure.len() < 500 && failure.contains("status 1"), "{failure}");

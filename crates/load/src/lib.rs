@@ -1,4 +1,4 @@
-//! Load on guests, and what it tells of them: from outside by HTTP, from inside by a command.
+//! Load on guests, and how they bear it: from outside by HTTP, from inside by a command.
 //!
 //! ```text
 //!   targets ─► Plan ─► schedule (pure: who asks whom, when) ─┐

@@ -1,4 +1,4 @@
-//! What a load told: of all targets, of each class, of each target, and of each second.
+//! The results of a load: of all targets, of each class, of each target, and of each second.
 
 use crate::schedule::micros;
 use crate::tally::{HUNDREDTH, THOUSANDTH};
@@ -16,7 +16,7 @@ pub struct Row {
     pub tally: Tally,
 }
 
-/// What a load told.
+/// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// All requests.

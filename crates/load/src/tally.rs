@@ -4,7 +4,7 @@ use crate::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 
-/// The longest latency that is told apart: longer ones, which no timeout allows, count as a day.
+/// The longest latency that is kept apart: longer ones, which no timeout allows, count as a day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
 named! {

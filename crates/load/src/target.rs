@@ -72,7 +72,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     Ok((first..=last).map(target).collect())
 }
 
-/// Makes classes of ten neighbours each, as the wipe over all servers is told: `1-10`, `11-20`.
+/// Makes classes of ten neighbours each, as the wipe over all servers has them: `1-10`, `11-20`.
 pub fn class_by_tens(targets: &mut [Target]) {
     let count = targets.len();
     for (n, target) in targets.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! Which crate may use which.
 //!
-//! The table is the architecture, told by what must be absent: arrows go downwards only, the
+//! The table is the architecture, described by what must be absent: arrows go downwards only, the
 //! crates of layer 0 have nothing under them but each other and `std`, and the guest daemon
 //! stays small because it cannot take in what is not here.
 
@@ -88,7 +88,7 @@ pub const CRATES: &[Crate] = &[
     // What was decided and why. jiff for times as people write them: the local time zone cannot be
     // had from the system without unsafe code.
     row("why", Some("base model store"), "jiff serde_json thiserror"),
-    // The screens. crossterm for what a terminal is told; jiff for the local zone.
+    // The screens. crossterm for terminals; jiff for the local zone.
     row(
         "top",
         Some("base manager procfs model reports store why"),

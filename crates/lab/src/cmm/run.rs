@@ -106,7 +106,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         let rates: Vec<f64> = said.iter().filter_map(|text| rate(text)).collect();
         if rates.len() < site.guests().len() {
             return Err(Error::Failed(format!(
-                "{} of {} guests told a rate; one said: {}",
+                "{} of {} guests reported a rate; the output of one: {}",
                 rates.len(),
                 site.guests().len(),
                 said.first().map_or("", |text| text.trim_end())
@@ -180,7 +180,7 @@ fn everywhere(site: &Site, line: &str, limit: Duration) -> Result<Vec<String>, E
     })
 }
 
-/// Transactions a second, as pgbench tells them.
+/// Transactions a second, as pgbench prints them.
 fn rate(text: &str) -> Option<f64> {
     let line = text.lines().rev().find_map(|line| line.strip_prefix("tps = "))?;
     line.split_ascii_whitespace().next()?.parse().ok()

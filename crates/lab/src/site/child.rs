@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process};
 
-/// One that was told to end gives back what it took in this time, or is killed.
+/// A child that is asked to end gives back what it took in this time, or is killed.
 const END: Duration = Duration::from_secs(60);
 
 /// A running child. Dropping it ends it, and waits until it has ended.

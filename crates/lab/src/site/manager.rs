@@ -13,7 +13,7 @@ use vm::Deadline;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// What a manager is told.
+/// The settings of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// What the guests may use together, in MiB: a machine with more memory plays a host that is
