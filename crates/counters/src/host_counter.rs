@@ -41,19 +41,13 @@ impl HostUnit {
 
 macro_rules! host_counters {
     ($($variant:ident = $name:literal, $unit:ident, $doc:literal;)+) => {
-        /// One number that a host's rules can use.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum HostCounter { $(#[doc = $doc] $variant),+ }
+        named! {
+            /// One number that a host's rules can use, with its family before the dot. Those of
+            /// a guest come first, then those of the host.
+            pub enum HostCounter { $(#[doc = $doc] $variant = $name),+ }
+        }
 
         impl HostCounter {
-            /// Every one of them: those of a guest first, then those of the host.
-            pub const ALL: &'static [HostCounter] = &[$(HostCounter::$variant),+];
-
-            /// Its name in the rule language, with the family before the dot.
-            pub fn name(self) -> &'static str {
-                match self { $(HostCounter::$variant => $name),+ }
-            }
-
             /// What it is counted in.
             pub fn unit(self) -> HostUnit {
                 match self { $(HostCounter::$variant => HostUnit::$unit),+ }
@@ -62,11 +56,6 @@ macro_rules! host_counters {
             /// What it is, in a few words that fit a table.
             pub fn doc(self) -> &'static str {
                 match self { $(HostCounter::$variant => $doc),+ }
-            }
-
-            /// The counter of that whole name.
-            pub fn from_name(name: &str) -> Option<HostCounter> {
-                match name { $($name => Some(HostCounter::$variant),)+ _ => None }
             }
         }
     };

@@ -22,4 +22,4 @@ pub use counter::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 pub use history::History;
 pub use host_counter::{HostCounter, HostUnit};
 pub use ksm::KsmCounters;
-pub use tree::{KernelNames, Retired, retired};
+pub use tree::{KernelNames, retired};

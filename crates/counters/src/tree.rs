@@ -24,18 +24,13 @@ impl KernelNames {
     }
 }
 
-/// What a retired name of /proc/vmstat reads today: the sum of these lines, which
-/// for most siblings is no line at all, thus 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retired {
-    /// The lines of today's kernel whose sum it is.
-    pub reads: &'static [&'static str],
-}
-
+/// What a retired name of /proc/vmstat reads today: the sum of these lines, which for
+/// most siblings is no line at all, thus 0.
+///
 /// Kernels since 4.8 reclaim by node and dropped the counters by zone. What the
 /// `_normal` counter of a family reads covers the whole family, and its siblings
 /// read 0, so that a rule's sum over the zones stays right.
-pub fn retired(name: &str) -> Option<Retired> {
+pub fn retired(name: &str) -> Option<&'static [&'static str]> {
     const ZONES: [&str; 4] = ["dma", "dma32", "movable", "high"];
     const FAMILIES: [(&str, &[&str]); 3] = [
         ("pgscan_kswapd_", &["pgscan_kswapd"]),
@@ -43,13 +38,13 @@ pub fn retired(name: &str) -> Option<Retired> {
         ("pgsteal_", &["pgsteal_kswapd", "pgsteal_direct"]),
     ];
     if name == "kswapd_steal" {
-        return Some(Retired { reads: &[] });
+        return Some(&[]);
     }
     FAMILIES.iter().find_map(|(family, reads)| {
         let zone = name.strip_prefix(family)?;
         match zone {
-            "normal" => Some(Retired { reads }),
-            _ if ZONES.contains(&zone) => Some(Retired { reads: &[] }),
+            "normal" => Some(*reads),
+            _ if ZONES.contains(&zone) => Some(&[]),
             _ => None,
         }
     })
@@ -61,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_family_is_counted_once() {
-        let reads = |name| retired(name).map(|r| r.reads);
+        let reads = retired;
         assert_eq!(reads("pgscan_direct_normal"), Some(&["pgscan_direct"][..]));
         assert_eq!(reads("pgscan_direct_dma"), Some(&[][..]));
         assert_eq!(reads("pgsteal_normal"), Some(&["pgsteal_kswapd", "pgsteal_direct"][..]));

@@ -48,7 +48,7 @@ pub(crate) fn history(data: &[u8]) {
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
     let Some(today) = counters::retired(name) else { return };
-    for line in today.reads {
+    for line in today {
         assert_ne!(*line, name);
         assert_eq!(counters::retired(line), None, "{name} reads {line}, which is retired too");
     }

@@ -1,6 +1,6 @@
 //! Taking: who gives how much, and what speaks against it.
 
-use super::guest::{Assessment, Reclaim};
+use super::guest::{Reclaim, Urgency};
 use super::reason::{Action, Bound, Clause};
 use super::sample::{Config, Key};
 use super::share::{Part, divide};
@@ -9,30 +9,6 @@ use counters::Bytes;
 
 /// The least that one pass may take, so that small guests are not asked for crumbs.
 const STEP_MIN: Bytes = Bytes::mib(32);
-
-/// How much it matters that somebody gives.
-#[derive(Clone, Copy)]
-enum Urgency {
-    None,
-    /// The host is half-way to its reserve.
-    Low,
-    /// Somebody is in need.
-    Need,
-    /// The host is below its reserve.
-    Emergency,
-}
-
-impl Urgency {
-    /// What stands against taking from a guest.
-    fn against(self, assessment: &Assessment) -> Option<Clause> {
-        match self {
-            Urgency::None => assessment.against,
-            Urgency::Low => assessment.against_low,
-            Urgency::Need => assessment.against_need,
-            Urgency::Emergency => assessment.against_emergency,
-        }
-    }
-}
 
 /// Takes what the host, its guests in need and its reservations lack from those that can
 /// spare it. Returns who gave nothing, by what clause.
@@ -86,7 +62,7 @@ pub(super) fn take(
         if size >= MOVE_MIN {
             shrink(state, budget, size, clause, config);
         } else if state.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
-            let against = urgency.against(&state.assessment);
+            let against = state.assessment.against(urgency);
             refused.push((state.sample.key, against.unwrap_or(Clause::Nothing)));
         }
     }
@@ -105,7 +81,7 @@ fn given_of(
     let donors: Vec<usize> = (0..states.len())
         .filter(|i| {
             let state = &states[*i];
-            let against = urgency.against(&state.assessment);
+            let against = state.assessment.against(urgency);
             state.to.is_none() && state.assessment.held.is_none() && against.is_none()
         })
         .collect();
@@ -153,7 +129,7 @@ fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Conf
     for state in states.iter_mut() {
         let free = state.to.is_none()
             && state.assessment.held.is_none()
-            && state.assessment.against_need.is_none();
+            && state.assessment.against(Urgency::Need).is_none();
         if state.verdicts.shrink == Some(true) && free {
             let most = state.assessment.touched.less(state.assessment.min);
             let size = step(state, config).min(most);

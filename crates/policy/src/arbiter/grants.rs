@@ -1,5 +1,6 @@
 //! Giving: needs from whatever is free above the reserve, wishes from what the host has too much.
 
+use super::guest::Urgency;
 use super::reason::{Action, Bound, Clause};
 use super::sample::Mode;
 use super::share::{Part, divide};
@@ -109,7 +110,7 @@ fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
 /// Whether what speaks against a move down leaves this one: nobody is shrunk who waits for memory,
 /// and what its own rules are content with has time until it has cooled.
 fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
-    match (clause, state.assessment.against) {
+    match (clause, state.assessment.against(Urgency::None)) {
         (_, Some(Clause::Strained)) => false,
         (Clause::Request, against) => matches!(against, None | Some(Clause::Moving)),
         _ => true,

@@ -85,16 +85,30 @@ pub struct Assessment {
     pub why: Option<Clause>,
     /// Room that it is left to breathe.
     pub headroom: Bytes,
-    /// What stands against taking from it, in an ordinary shortage of the host's.
-    pub against: Option<Clause>,
-    /// The same while the host is half-way from there to its reserve.
-    pub against_low: Option<Clause>,
-    /// The same while another guest is in need.
-    pub against_need: Option<Clause>,
-    /// The same while the host is below its reserve.
-    pub against_emergency: Option<Clause>,
+    /// What stands against taking from it, by how urgent that is.
+    against: [Option<Clause>; 4],
     /// A wish would do it good, and nothing stands against it.
     pub wishes: bool,
+}
+
+/// How much it matters that somebody gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// The host is short as it is every day.
+    None,
+    /// The host is half-way from there to its reserve.
+    Low,
+    /// Another guest is in need.
+    Need,
+    /// The host is below its reserve.
+    Emergency,
+}
+
+impl Assessment {
+    /// What stands against taking from it.
+    pub fn against(&self, urgency: Urgency) -> Option<Clause> {
+        self.against[urgency as usize]
+    }
 }
 
 impl GuestHistory {
@@ -274,10 +288,7 @@ impl GuestHistory {
             ..Assessment::default()
         };
         let (Some(view), None) = (self.view, assessment.held) else {
-            assessment.against = assessment.held.map(|(clause, _)| clause);
-            let against = assessment.against;
-            (assessment.against_low, assessment.against_need) = (against, against);
-            assessment.against_emergency = against;
+            assessment.against = [assessment.held.map(|(clause, _)| clause); 4];
             return assessment;
         };
         let strained = self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < STRAIN_MS);
@@ -313,12 +324,11 @@ impl GuestHistory {
         };
         let cooled =
             |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
-        assessment.against = always.or_else(|| cooled(self.cool_ms()));
-        let (low_ms, need_ms) = (COOL_LOW_MS_MAX, COOL_NEED_MS_MAX);
-        let shortage_ms = COOL_SHORTAGE_MS << self.reversals;
-        assessment.against_low = always.or_else(|| cooled(self.cool_ms().min(low_ms)));
-        assessment.against_need = always.or_else(|| cooled(shortage_ms.min(need_ms)));
-        assessment.against_emergency = always.or_else(|| cooled(COOL_SHORTAGE_MS));
+        let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
+        let need_ms = (COOL_SHORTAGE_MS << self.reversals).min(COOL_NEED_MS_MAX);
+        // In the order of how urgent it is.
+        let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
+        assessment.against = cool_ms.map(|ms| always.or_else(|| cooled(ms)));
         let short = view.available < Bytes(assessment.headroom.0 * 2);
         let warm = view.refaults.is_some_and(|rate| rate >= 16);
         assessment.wishes = !sample.asleep

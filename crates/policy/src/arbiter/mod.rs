@@ -34,7 +34,7 @@ pub use share::{Part, divide};
 pub use view::MemoryView;
 
 use counters::Bytes;
-use guest::GuestHistory;
+use guest::{GuestHistory, Urgency};
 use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
@@ -272,8 +272,10 @@ fn close(
         (None, Some((clause, _))) => (actual, Action::Hold, clause),
         (None, None) if !sees_host => (actual, Action::Hold, Clause::Blind),
         (None, None) => {
-            let why =
-                state.assessment.against.filter(|c| matches!(c, Clause::Strained | Clause::Moving));
+            let why = state
+                .assessment
+                .against(Urgency::None)
+                .filter(|c| matches!(c, Clause::Strained | Clause::Moving));
             (actual, Action::Hold, why.unwrap_or(Clause::Content))
         }
     };

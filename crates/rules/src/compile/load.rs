@@ -67,12 +67,12 @@ impl Compiler<'_> {
         if let Counter::Vmstat(name) = counter
             && let Some(names) = &self.machine.names
             && !names.has_vmstat(name)
-            && let Some(retired) = retired(name)
+            && let Some(reads) = retired(name)
         {
-            self.retired(name, retired.reads, span);
+            self.retired(name, reads, span);
             // The sum of the lines that the family has today, 0 where it has none.
             let mut some = false;
-            for read in retired.reads {
+            for read in reads {
                 self.load(out, &Counter::vmstat(read), age, span);
                 if std::mem::replace(&mut some, true) {
                     out.push(Op::Binary(BinaryOp::Add), span);

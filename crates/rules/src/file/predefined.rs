@@ -1,5 +1,7 @@
 //! The names that the language itself knows on the left of `=`.
 
+use base::named;
+
 /// For whom the rules of a file decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -9,33 +11,14 @@ pub enum FileKind {
     Host,
 }
 
-macro_rules! predefined {
-    ($($list:ident { $($variant:ident = $name:literal),+ $(,)? })+) => {
-        /// The names that the language itself knows on the left of `=`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[allow(missing_docs)]
-        pub enum Name { $($($variant),+),+ }
-
-        impl Name {
-            /// All of them, of both kinds of file.
-            pub const ALL: &'static [Name] = &[$($(Name::$variant),+),+];
-            $(const $list: &'static [Name] = &[$(Name::$variant),+];)+
-
-            /// As it is written by convention.
-            pub fn name(self) -> &'static str {
-                match self { $($(Name::$variant => $name),+),+ }
-            }
-        }
-    };
-}
-
-predefined! {
-    GUEST {
+named! {
+    /// The names that the language itself knows on the left of `=`, as they are written by
+    /// convention: those of a guest's file, then those of a host's.
+    #[allow(missing_docs)]
+    pub enum Name {
         Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG",
         Memunplug = "MEMUNPLUG", CmmInc = "CMM_INC", CmmDec = "CMM_DEC", Update = "UPDATE",
         CpuMin = "CPU_MIN", CpuMax = "CPU_MAX", CmmMin = "CMM_MIN", CmmMax = "CMM_MAX",
-    }
-    HOST {
         ShrinkGuest = "SHRINKGUEST", GrowGuest = "GROWGUEST", MayShrink = "MAYSHRINK",
         MayGrow = "MAYGROW", ShrinkSize = "SHRINKSIZE", GrowSize = "GROWSIZE",
     }
@@ -44,9 +27,10 @@ predefined! {
 impl FileKind {
     /// The names that a file of this kind can set.
     pub fn names(self) -> &'static [Name] {
+        let (guest, host) = Name::ALL.split_at(Name::ShrinkGuest as usize);
         match self {
-            FileKind::Guest => Name::GUEST,
-            FileKind::Host => Name::HOST,
+            FileKind::Guest => guest,
+            FileKind::Host => host,
         }
     }
 }
@@ -54,7 +38,7 @@ impl FileKind {
 impl Name {
     /// The kind of file that it can be set in.
     pub fn kind(self) -> FileKind {
-        if Name::HOST.contains(&self) { FileKind::Host } else { FileKind::Guest }
+        if self >= Name::ShrinkGuest { FileKind::Host } else { FileKind::Guest }
     }
 
     /// Whether it is a rule, which is true or false, and not a number or a size.
