@@ -84,11 +84,11 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(refused)))
 }
 
-/// A request or a guest that failed is told by the exit status too, for scripts.
+/// The exit status says whether a request or a guest failed, for scripts.
 fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
-    let told = load::run(args)?;
-    print(&told.text)?;
-    Ok(ExitCode::from(u8::from(told.failed > 0)))
+    let summary = load::run(args)?;
+    print(&summary.text)?;
+    Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
 
 /// The answer goes out as it comes; a remark about it goes beside it.

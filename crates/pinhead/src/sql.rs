@@ -37,7 +37,7 @@ pub enum SqlFormat {
     Json,
 }
 
-/// Answers the question on `out`; what is to be told beside the answer is returned.
+/// Answers the question on `out`; remarks on the answer are returned.
 pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
     let dir = args.dir.clone().unwrap_or_else(why::default_recordings);
     let sql = Records::open(&dir)?.sql()?;
@@ -45,14 +45,14 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
     sql.ask(&args.query, &mut |names: &[String], cells: &[Cell]| printer.row(names, cells))?;
     let cut =
         printer.end().map_err(|source| Error::Read { path: "standard output".into(), source });
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     if cut? {
-        told.push(format!("Only the first {TEXT_ROWS_MAX} rows are shown; use --format csv"));
+        remarks.push(format!("Only the first {TEXT_ROWS_MAX} rows are shown; use --format csv"));
     }
     if !sql.left_out().is_empty() {
-        told.push(format!("Too many files: not asked are {}", sql.left_out().join(", ")));
+        remarks.push(format!("Too many files: not asked are {}", sql.left_out().join(", ")));
     }
-    Ok((!told.is_empty()).then(|| told.join("\n")))
+    Ok((!remarks.is_empty()).then(|| remarks.join("\n")))
 }
 
 struct Printer<'a> {

@@ -183,7 +183,7 @@ impl Service {
         let mut lookup = Lookup::new(ready.of(owner::CALLERS));
         for (key, caller) in (0..).zip(std::mem::take(&mut self.callers)) {
             let is_ready = !lookup.flags(key).is_empty();
-            self.hear(caller, is_ready, fleet, now);
+            self.read_question(caller, is_ready, fleet, now);
         }
         if ready.has(owner::LISTENER) || self.acceptor.next_ms().is_some() {
             self.accept(now);
@@ -215,8 +215,14 @@ impl Service {
         }
     }
 
-    /// Takes what a caller has said, and answers when it is a line.
-    fn hear(&mut self, mut caller: Caller, is_ready: bool, fleet: &mut Fleet, now_ms: u64) {
+    /// Reads from a caller, and answers when a whole line has come.
+    fn read_question(
+        &mut self,
+        mut caller: Caller,
+        is_ready: bool,
+        fleet: &mut Fleet,
+        now_ms: u64,
+    ) {
         if !is_ready {
             if now_ms.saturating_sub(caller.since_ms) < QUESTION_MS {
                 self.callers.push(caller);

@@ -123,7 +123,7 @@ impl Readiness {
     pub(super) fn turn(&mut self, ready: &[Event], now_ms: u64) -> Vec<usize> {
         self.now_ms = now_ms;
         for event in ready {
-            self.guests[event.key as usize].hear(now_ms);
+            self.guests[event.key as usize].read_answer(now_ms);
         }
         let mut open = self.guests.iter().filter(|guest| guest.probe.is_some()).count();
         let mut became = Vec::new();
@@ -165,7 +165,7 @@ impl Guest {
         }
     }
 
-    fn hear(&mut self, now_ms: u64) {
+    fn read_answer(&mut self, now_ms: u64) {
         let Some(stream) = &mut self.probe else { return };
         match stream.read(&mut [0; 64]) {
             Ok(1..) => {
@@ -215,24 +215,24 @@ mod tests {
         let ports = vec![port(80, Probe::Http), port(22, Probe::None), port(5432, Probe::Postgres)];
         let mut readiness = Readiness::new(vec![ports]);
         let server = std::thread::spawn(move || {
-            let mut heard = Vec::new();
+            let mut asked = Vec::new();
             // As QEMU does while the guest has no server: accept, then close.
             drop(listener.accept().unwrap());
             for _ in 0..2 {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut bytes = [0; 64];
                 let count = stream.read(&mut bytes).unwrap();
-                heard.push(bytes[..count].to_vec());
+                asked.push(bytes[..count].to_vec());
                 stream.write_all(b"x").unwrap();
             }
-            heard
+            asked
         });
         assert_eq!(readiness.state(0), ReadyState::Starting);
         readiness.is_up(0, 0);
         assert_eq!(until(&mut readiness, ReadyState::Ready), [0]);
-        let heard = server.join().unwrap();
-        assert!(heard[0].starts_with(b"HEAD / "));
-        assert_eq!(heard[1], SSL_REQUEST);
+        let asked = server.join().unwrap();
+        assert!(asked[0].starts_with(b"HEAD / "));
+        assert_eq!(asked[1], SSL_REQUEST);
         readiness.has_ended(0);
         assert_eq!(readiness.state(0), ReadyState::Ended);
     }
@@ -243,7 +243,7 @@ mod tests {
         assert!(readiness.turn(&[], 0).is_empty());
         readiness.is_up(0, 1);
         assert_eq!(readiness.turn(&[], 2), [0]);
-        assert!(readiness.turn(&[], 3).is_empty(), "it is told once");
+        assert!(readiness.turn(&[], 3).is_empty(), "it is reported once");
         assert_eq!(readiness.next_ms(), u64::MAX);
     }
 }

@@ -39,7 +39,7 @@ struct Shell {
     booting_ms: u64,
 }
 
-/// A command. Without a client nobody is told what it says.
+/// A command. Without a client its output goes nowhere.
 #[derive(Debug)]
 struct Job {
     command: String,

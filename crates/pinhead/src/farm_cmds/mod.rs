@@ -1,6 +1,6 @@
 //! What can be done with a farm that runs: `down`, `ps`, `console`, `exec`, `logs`.
 //!
-//! Each command finds the farm by its directory, asks at its socket and tells what it said.
+//! Each command finds the farm by its directory, asks at its socket and shows the answer.
 
 mod console;
 mod down;
@@ -25,7 +25,7 @@ use vm::Deadline;
 
 /// A command in a guest that says more is not meant for a terminal, and hardly for a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
-/// What ends a command in the guest needs some time to be heard of.
+/// A command that is ended in the guest needs some time until its end is seen here.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// The exit status when the guest's command could not be run at all, as `docker exec` has it.
 const CANNOT: u8 = 125;

@@ -1,4 +1,4 @@
-//! `pinhead load`: loads on guests, and what they tell.
+//! `pinhead load`: loads on guests, and what they measure.
 //!
 //! ```text
 //!   addresses, or a farm's guests ─► targets ─► load::run ─────► requests a second, latencies

@@ -76,11 +76,11 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
         }
     })?;
     screen.clear();
-    told(&outcome, format)
+    summary(&outcome, format)
 }
 
 /// As many files as there are connections, if this user may have them. If not, those requests
-/// fail, and it is told of them that they were `exhausted`.
+/// fail, and are counted as `exhausted`.
 fn make_room(plan: &Plan) {
     let connections = match plan.pattern {
         Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
@@ -95,7 +95,7 @@ fn make_room(plan: &Plan) {
     }
 }
 
-fn told(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
+fn summary(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
     let text = match format {
         Format::Json => json(&outcome.to_json())?,
         // Names of guests come from a file, and those of targets are addresses: both are cut to

@@ -107,7 +107,7 @@ impl Zone for Place<'_> {
 /// Answers from what the arguments name, with a line end.
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
-    // A wrong name is told before anything is opened.
+    // A wrong name is refused before anything is opened.
     reports::find(name)?;
     let now = why::now();
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 /// Starts a farm that goes on, and waits until its guests are ready.
 pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
-    // What is wrong with the file is told here, before anything is started.
+    // A faulty file is refused here, before anything is started.
     serve::load(path, only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
@@ -62,7 +62,7 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
         match step {
             Step::Done { done } => return Some(Ok(done)),
             Step::Failed { failed } => return Some(Err(failed)),
-            step => progress.tell(step),
+            step => progress.report(step),
         };
         None
     });
@@ -82,7 +82,7 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     let outcome = serve::load(&args.farm, &args.only)
         .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
-        // Nobody may be there any more to hear it.
+        // The command that reads it may have gone.
         let step = Step::Failed { failed: base::chain(error) };
         let _ = last.write_all(format!("{}\n", json!(step)).as_bytes());
     }

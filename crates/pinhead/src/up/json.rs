@@ -12,7 +12,7 @@ pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64) -> Va
 fn guest(member: &Member) -> Value {
     let spec = member.spec();
     let tally = member.tally();
-    // What a guest never told is null and not 0.
+    // A number that a guest never sent is null and not 0.
     let online = tally.cpus_online;
     json!({
         "name": spec.name,

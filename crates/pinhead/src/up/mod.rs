@@ -54,7 +54,7 @@ impl Screen {
         self.format == UpFormat::Table
     }
 
-    /// Draws when it is time to. Says whether there is still somebody to draw for.
+    /// Draws when it is time to. False: the reader has gone.
     fn show(&mut self, fleet: &Fleet) -> bool {
         let now = fleet.now_ms();
         if self.format == UpFormat::Json {

@@ -22,7 +22,7 @@ const ROOMY_GUESTS: u32 = 8;
 const WITHOUT_TRACING: &str = "lockdown=confidentiality";
 /// A template boots, settles and is saved; under emulation on a busy machine that takes a while.
 const TEMPLATE_PATIENCE: Duration = Duration::from_secs(600);
-/// Rules for a class that names none: the daemon tells how the guest is, and changes nothing.
+/// Rules for a class that names none: the daemon reports how the guest is, and changes nothing.
 const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
 /// Guests, ready to be started.
@@ -161,7 +161,7 @@ impl Maker<'_> {
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
         let name = builtin.name();
         let making = format!("image {name} for {}", class.name);
-        self.progress.tell(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making, permille: None });
         if builtin == Builtin::Web {
             files.extend(web_files(&self.cache, class.arch)?);
         }
@@ -170,11 +170,11 @@ impl Maker<'_> {
             return Ok(Root { image, disk: None, words: Vec::new() });
         };
         let progress = &mut *self.progress;
-        let mut tell = |at: images::rootfs::Progress| {
+        let mut report = |at: images::rootfs::Progress| {
             let making = format!("image {name}: {}", at.what);
-            progress.tell(Step::Making { making, permille: Some(at.permille) });
+            progress.report(Step::Making { making, permille: Some(at.permille) });
         };
-        let rootfs = software.build(&self.cache, &mut tell)?;
+        let rootfs = software.build(&self.cache, &mut report)?;
         let (writes, word) = disk_mode(class);
         let disk = Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None };
         Ok(Root { image, disk: Some(disk), words: vec![word] })
@@ -182,7 +182,7 @@ impl Maker<'_> {
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
         let making = format!("template of {}", class.name);
-        self.progress.tell(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making, permille: None });
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
         let clones = if class.copy { Clones::Copy } else { Clones::Share };
         Ok(Template::make(spec, clones, &self.cache, deadline)?)
@@ -318,8 +318,8 @@ mod tests {
         let text = "[[class]]\nname = 'web'\ncount = 3\nports = [{ guest = 80, host = 18000 }]\n\
                     [[class]]\nname = 'db'\n";
         let farm = farm::config::parse(text, "f").unwrap();
-        let told = how_to_reach(&farm);
-        assert!(told.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{told}");
-        assert!(told.contains("db1: no ports") && told.contains("down f"), "{told}");
+        let text = how_to_reach(&farm);
+        assert!(text.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{text}");
+        assert!(text.contains("db1: no ports") && text.contains("down f"), "{text}");
     }
 }

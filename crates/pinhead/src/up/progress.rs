@@ -13,7 +13,7 @@ const WIDTH: usize = 78;
 /// Between two lines where nobody watches the bar grow.
 const LINE_MS: u64 = 2_000;
 
-/// What can be told of a start.
+/// How far a start is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
@@ -75,7 +75,7 @@ fn bar(done: usize, of: usize) -> String {
     format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_CELLS - full))
 }
 
-/// Where progress is told.
+/// Where progress is shown.
 #[derive(Debug)]
 pub struct Progress {
     out: Out,
@@ -114,13 +114,12 @@ impl Progress {
         Progress { out, last: None, clock: Clock::new(), last_ms: 0, is_drawn: false }
     }
 
-    /// Tells of a step; one that says nothing new is not told again. False: nobody listens any
-    /// more.
-    pub fn tell(&mut self, step: Step) -> bool {
+    /// Shows a step; the same one is not shown again. False: the reader has gone.
+    pub fn report(&mut self, step: Step) -> bool {
         if self.last.as_ref() == Some(&step) {
             return true;
         }
-        let told = match &mut self.out {
+        let written = match &mut self.out {
             Out::Terminal => {
                 let line = base::plain(&step.line(), WIDTH);
                 self.is_drawn = true;
@@ -140,7 +139,7 @@ impl Progress {
             Out::Nobody => Ok(()),
         };
         self.last = Some(step);
-        told.is_ok()
+        written.is_ok()
     }
 
     /// Takes the bar away.
@@ -153,7 +152,7 @@ impl Progress {
 }
 
 impl Step {
-    /// Whether both tell of the same thing, further or less far.
+    /// Whether both are about the same thing, further or less far.
     fn is_like(&self, other: &Step) -> bool {
         match (self, other) {
             (Step::Making { making: a, .. }, Step::Making { making: b, .. }) => a == b,

@@ -96,11 +96,11 @@ fn restore_host() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let told: Vec<String> = match farm::tiers::restore_left() {
+    let faults: Vec<String> = match farm::tiers::restore_left() {
         Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
         Err(error) => vec![base::chain(&error)],
     };
-    for fault in told {
+    for fault in faults {
         eprintln!("pinhead: {}", base::plain(&fault, 400));
     }
 }

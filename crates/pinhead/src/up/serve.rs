@@ -28,12 +28,12 @@ use std::path::Path;
 const SIGNALS: u64 = OWNERS_END;
 const STARTER: u64 = OWNERS_END + 1;
 
-/// A start that takes longer is told as it is then.
+/// A start that takes longer is shown as it is then.
 const START_MAX_MS: u64 = 600_000;
 
 /// How often KSM is looked after.
 const TIERS_MS: u64 = 1_000;
-/// What the tiers have to say is short, and said once.
+/// Notes of the tiers that are kept; each comes once.
 const NOTES_MAX: usize = 100;
 
 /// So many guests that do not answer are named.
@@ -202,7 +202,7 @@ impl Running {
         self.notes.truncate(NOTES_MAX);
     }
 
-    /// Tells how far it is. Says whether there is still somebody to tell.
+    /// Shows how far it is. False: the reader has gone.
     fn show(&mut self) -> bool {
         let Some(name) = self.starting.clone() else { return self.screen.show(&self.fleet) };
         let mut counts = [0_usize; 3];
@@ -219,7 +219,7 @@ impl Running {
         let now = self.fleet.now_ms();
         self.screen.next_ms = now + 250;
         let step = Step::Guests { up: asked + ready, ready, ended, of };
-        if !self.progress.tell(step) && self.starter.is_some() {
+        if !self.progress.report(step) && self.starter.is_some() {
             return false;
         }
         if ready + ended == of || now > START_MAX_MS {
@@ -251,7 +251,7 @@ impl Running {
         }
         if self.starter.take().is_some() {
             text.push_str(&failures(&self.fleet));
-            self.progress.tell(Step::Done { done: text });
+            self.progress.report(Step::Done { done: text });
             self.progress = Progress::silent();
         } else if self.screen.is_table() {
             // Who reads this may have gone; the next table finds out.
@@ -267,7 +267,7 @@ impl Running {
             let report = json::report(self.fleet.members().iter(), seconds);
             let _ = std::io::stdout().write_all(format!("{report}\n").as_bytes());
         }
-        let told = failures(&self.fleet);
+        let failures = failures(&self.fleet);
         let is_empty = all_ended(&self.fleet);
         let Running { mut fleet, service, tiers, .. } = self;
         fleet.end();
@@ -276,7 +276,7 @@ impl Running {
             eprintln!("pinhead: {}", base::plain(&fault, NOTE_WIDTH));
         }
         drop(run_dir);
-        eprint!("{told}");
+        eprint!("{failures}");
         match is_empty && outcome.is_ok() {
             true => Err(Error::Message("All guests have ended by themselves".into())),
             false => outcome,
