@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vm::Scratch;
 
 pub use host_rules::{Snapshot, explain_host};
 
@@ -58,14 +59,14 @@ enum Trees {
     /// Captured trees, oldest first.
     Series(Vec<PathBuf>),
     /// A running guest: each look is a tree of its own.
-    Guest { name: String, dir: TempDir },
+    Guest { name: String, dir: Scratch },
 }
 
 impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
-            let dir = TempDir::new()?;
-            fetch(name, &dir.0.join("0"))?;
+            let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
+            fetch(name, &dir.join("0"))?;
             return Ok(Trees::Guest { name: name.clone(), dir });
         }
         let Some(root) = &args.root else { return Ok(Trees::Live(Root::default())) };
@@ -90,7 +91,7 @@ impl Trees {
         match self {
             Trees::Live(root) | Trees::Still(root) => root.clone(),
             Trees::Series(all) => Root::at(&all[0]),
-            Trees::Guest { dir, .. } => Root::at(dir.0.join("0")),
+            Trees::Guest { dir, .. } => Root::at(dir.join("0")),
         }
     }
 
@@ -101,7 +102,7 @@ impl Trees {
             Trees::Series(all) => Ok(Some(Root::at(&all[all.len() - looks + look]))),
             Trees::Guest { .. } if look == 0 => Ok(None),
             Trees::Guest { name, dir } => {
-                let dir = dir.0.join(look.to_string());
+                let dir = dir.join(look.to_string());
                 fetch(name, &dir)?;
                 Ok(Some(Root::at(dir)))
             }
@@ -122,25 +123,6 @@ impl Trees {
             }
             Trees::Guest { name, .. } => format!("guest {}, {looks} looks", base::plain(name, 64)),
         }
-    }
-}
-
-/// A directory that goes with its owner.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> Result<TempDir, Error> {
-        let name = format!("pinhead-explain-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // Ours alone: a directory that is there already may be somebody's trap.
-        std::fs::create_dir(&path).map_err(|e| Error::read(&path, e))?;
-        Ok(TempDir(path))
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -12,11 +12,16 @@ impl Scratch {
     /// Makes one. The name is for who finds it while it is there.
     pub fn new(name: &str) -> io::Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-{name}-{}-{number}", std::process::id());
-        let dir = env::temp_dir().join(name);
-        fs::create_dir_all(&dir)?;
-        Ok(Scratch(dir))
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let name = format!("pinhead-{name}-{}-{number}", std::process::id());
+            let dir = env::temp_dir().join(name);
+            match fs::create_dir(&dir) {
+                // Left by another process of this number, or put there by somebody as a trap.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Scratch(dir)),
+            }
+        }
     }
 
     /// Where it is.

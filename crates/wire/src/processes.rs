@@ -23,20 +23,18 @@ body! {
     }
 }
 
-/// What kind of task it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TaskKind {
-    /// A process, or its first thread.
-    #[default]
-    Process,
-    /// Another thread of a process.
-    Thread,
-    /// A thread of the kernel.
-    Kernel,
-}
-
-impl TaskKind {
-    const ALL: [TaskKind; 3] = [TaskKind::Process, TaskKind::Thread, TaskKind::Kernel];
+base::named! {
+    /// What kind of task it is.
+    #[derive(Default)]
+    pub enum TaskKind {
+        /// A process, or its first thread.
+        #[default]
+        Process = "process",
+        /// Another thread of a process.
+        Thread = "thread",
+        /// A thread of the kernel.
+        Kernel = "kernel",
+    }
 }
 
 place!(TaskKind);

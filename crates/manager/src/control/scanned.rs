@@ -118,15 +118,10 @@ pub struct TaskRow {
 
 impl From<wire::Task> for TaskRow {
     fn from(told: wire::Task) -> TaskRow {
-        let kind = match told.kind {
-            wire::TaskKind::Process => "process",
-            wire::TaskKind::Thread => "thread",
-            wire::TaskKind::Kernel => "kernel",
-        };
         TaskRow {
             tid: told.tid,
             pid: told.pid,
-            kind: kind.to_owned(),
+            kind: told.kind.name().to_owned(),
             name: told.name,
             state: (told.state != 0).then_some(char::from(told.state)),
             wchan: Some(told.wchan).filter(|wchan| !wchan.is_empty()),
