@@ -13,15 +13,15 @@ use std::io;
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
-    told_restarts: u64,
+    reported_restarts: u64,
     /// That there is no keeper was told.
-    told_none: bool,
+    is_absence_reported: bool,
 }
 
 impl Lease {
     /// For a manager that takes nothing.
     pub fn none() -> Lease {
-        Lease { keeper: None, told_restarts: 0, told_none: false }
+        Lease { keeper: None, reported_restarts: 0, is_absence_reported: false }
     }
 
     /// Starts the keeper: this program again, under a hidden name.
@@ -35,7 +35,7 @@ impl Lease {
 
     /// The lease that this keeper holds.
     pub fn of(keeper: keeper::Lease) -> Lease {
-        Lease { keeper: Some(keeper), told_restarts: 0, told_none: false }
+        Lease { keeper: Some(keeper), reported_restarts: 0, is_absence_reported: false }
     }
 
     /// A guest has less than its maximum, or is about to: it is to be given that back.
@@ -82,15 +82,15 @@ impl Lease {
     /// What is to be said about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
         let restarts = self.keeper.as_ref()?.restarts;
-        if restarts == self.told_restarts {
+        if restarts == self.reported_restarts {
             return None;
         }
         if self.is_kept() {
-            (self.told_restarts, self.told_none) = (restarts, false);
+            (self.reported_restarts, self.is_absence_reported) = (restarts, false);
             return Some("The keeper had ended, and was restarted: the lease holds".to_owned());
         }
-        let is_long = restarts > self.told_restarts + 1 && !self.told_none;
-        self.told_none |= is_long;
+        let is_long = restarts > self.reported_restarts + 1 && !self.is_absence_reported;
+        self.is_absence_reported |= is_long;
         is_long.then(|| {
             "The keeper does not stay: no memory is taken from any guest until it does".to_owned()
         })

@@ -70,7 +70,7 @@ pub(super) struct LibvirtGuest {
     pub(super) actual: Option<Bytes>,
     pub(super) process: Option<ProcessId>,
     /// Whether the manager knows it.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Whether it is left alone, since its description cannot be read.
     pub(super) is_ignored: bool,
     pub(super) reach: Reach,
@@ -94,7 +94,7 @@ impl LibvirtGuest {
             state: None,
             actual: None,
             process: None,
-            is_told: false,
+            is_reported: false,
             is_ignored: false,
             reach: Reach { answers: true, is_stuck: false },
             wants,
@@ -114,7 +114,7 @@ impl LibvirtGuest {
     /// Whether it can be asked for statistics now: one that is paused would never answer.
     pub(super) fn can_tell_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
-        can && self.is_told && self.reach.answers && self.state == Some(RunState::Running)
+        can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)
     }
 
     /// The next call, and what it is for.

@@ -102,7 +102,7 @@ impl Libvirt {
     /// Tells a guest's end.
     fn gone(&mut self, id: Id, why: &str) {
         if let Some(guest) = self.guests.remove(id)
-            && guest.is_told
+            && guest.is_reported
         {
             self.out.push(Event::Gone(id, why.to_owned()));
         }

@@ -44,7 +44,7 @@ impl Libvirt {
             Ok(reply) => self.guest_said(id, ask, reply, now_ms),
             Err(failure) => self.guest_failed(id, ask, failure, now_ms),
         }
-        self.tell_if_ready(id, now_ms);
+        self.report_if_ready(id, now_ms);
         self.guests.queue(id);
     }
 
@@ -105,7 +105,7 @@ impl Libvirt {
             let why = "its hypervisor does not answer libvirt".to_owned();
             self.out.push(Event::Refused(id, why));
         }
-        if std::mem::take(&mut guest.reach.answers) && guest.is_told {
+        if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
             self.out.push(Event::Answers(id, false));
         }
         self.guests.queue(id);
@@ -115,7 +115,7 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.reach.is_stuck = false;
         guest.wants.info = true;
-        if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_told {
+        if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_reported {
             self.out.push(Event::Answers(id, true));
         }
     }
@@ -130,7 +130,7 @@ impl Libvirt {
                 guest.wants.control = guest.reach.is_stuck;
                 guest.wants.state |= guest.state.is_none();
                 guest.wants.info |= guest.actual.is_none();
-                self.tell_if_ready(id, now_ms);
+                self.report_if_ready(id, now_ms);
             }
             self.guests.queue(id);
         }
@@ -138,7 +138,7 @@ impl Libvirt {
 
     fn is_now(&mut self, id: Id, state: RunState) {
         let Some(guest) = self.guests.get_mut(id) else { return };
-        if guest.state.replace(state) != Some(state) && guest.is_told {
+        if guest.state.replace(state) != Some(state) && guest.is_reported {
             self.out.push(Event::State(id, state));
         }
     }
@@ -147,16 +147,16 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         let Some(actual) = actual_kib.checked_mul(1024).map(Bytes) else { return };
         guest.actual = Some(actual);
-        if guest.is_told {
+        if guest.is_reported {
             self.out.push(Event::Actual(id, actual));
         }
     }
 
     /// Tells a guest as found once all of it is known.
-    fn tell_if_ready(&mut self, id: Id, now_ms: u64) {
+    fn report_if_ready(&mut self, id: Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         let (false, Some(description), Some(state), Some(actual)) =
-            (guest.is_told, &guest.description, guest.state, guest.actual)
+            (guest.is_reported, &guest.description, guest.state, guest.actual)
         else {
             return;
         };
@@ -170,7 +170,7 @@ impl Libvirt {
                 return;
             }
         };
-        guest.is_told = true;
+        guest.is_reported = true;
         let found = Found {
             name: domain.name.clone(),
             uuid: domain.uuid,
@@ -247,7 +247,7 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.question.give_up();
         guest.wants.info = true;
-        if guest.is_told {
+        if guest.is_reported {
             self.out.push(Event::Rebooted(id));
         }
         self.guests.queue(id);

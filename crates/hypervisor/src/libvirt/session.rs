@@ -82,7 +82,7 @@ impl Libvirt {
         self.let_go();
         self.connection.back_off(now_ms);
         for guest in self.guests.values_mut() {
-            if std::mem::take(&mut guest.reach.answers) && guest.is_told {
+            if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
                 self.out.push(Event::Answers(guest.id, false));
             }
         }
@@ -248,7 +248,7 @@ impl Libvirt {
         guest.wants.info = true;
         if guest.reach.is_stuck {
             guest.due_ms = Some(now_ms + PROBE_MS);
-        } else if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_told {
+        } else if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_reported {
             self.out.push(Event::Answers(id, true));
         }
         self.guests.queue(id);

@@ -21,11 +21,11 @@ struct News {
     actual: Option<Bytes>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Statistics that were asked for again, and are to be told again.
+    /// Statistics that were asked for again, and are to be reported again.
     repeated: Option<BalloonStats>,
 }
 
-/// A guest. What it tells more than once in a turn is told once, as it was last: a QEMU that
+/// A guest. What changes more than once in a turn is reported once, as it was last: a QEMU that
 /// floods us with events does not flood those above.
 #[derive(Debug)]
 pub(super) struct QmpGuest {
@@ -36,7 +36,7 @@ pub(super) struct QmpGuest {
     can: Capabilities,
     run: RunState,
     is_moving: bool,
-    told: RunState,
+    reported: RunState,
     news: News,
     /// The newest target, while QEMU is busy with an older one.
     wanted: Option<Bytes>,
@@ -56,7 +56,7 @@ impl QmpGuest {
             can: found.can,
             run: probed.run,
             is_moving: probed.is_moving,
-            told: found.state,
+            reported: found.state,
             news: News::default(),
             wanted: None,
             question: StatsQuestion::new(stats::PACE),
@@ -86,7 +86,7 @@ impl QmpGuest {
     /// Asks for statistics, unless they are being asked for, have just come, or nobody would
     /// answer.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
-        let runs = self.told == RunState::Running && !self.is_silent;
+        let runs = self.reported == RunState::Running && !self.is_silent;
         let can = self.balloon.is_some() && self.can.statistics;
         if can && runs && !link.waits_for(stats::is_ours) {
             self.news.repeated = self.question.begin(now_ms).or(self.news.repeated);
@@ -238,15 +238,15 @@ impl QmpGuest {
         stats.min(silent.map_or(u64::MAX, |ms| ms + SILENT_MS))
     }
 
-    /// Tells what has changed in this turn.
-    pub(super) fn tell(&mut self, events: &mut Vec<Event>) {
+    /// Reports what has changed in this turn.
+    pub(super) fn report(&mut self, events: &mut Vec<Event>) {
         let News { actual, blocks, is_new_boot, repeated } = std::mem::take(&mut self.news);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }
         let state = state::joined(self.run, self.is_moving);
-        if state != self.told {
-            self.told = state;
+        if state != self.reported {
+            self.reported = state;
             events.push(Event::State(self.id, state));
         }
         events.extend(repeated.map(|stats| Event::Stats(self.id, stats)));

@@ -49,8 +49,8 @@ pub struct QmpSource {
     common: Common,
     places: BTreeMap<PathBuf, Place>,
     guests: BTreeMap<Id, PathBuf>,
-    /// Told at the next turn.
-    untold: Vec<Event>,
+    /// Reported at the next turn.
+    unreported: Vec<Event>,
     next_scan_ms: u64,
     /// What the next place is called in a poll set.
     next_key: u64,
@@ -78,7 +78,7 @@ impl QmpSource {
             common: Common::new(root, ids),
             places: BTreeMap::new(),
             guests: BTreeMap::new(),
-            untold: Vec::new(),
+            unreported: Vec::new(),
             next_scan_ms: 0,
             next_key: 0,
         })
@@ -110,12 +110,12 @@ impl QmpSource {
             }
         }
         match cannot_look(&search.denied) {
-            Some(words) => self.common.tell(Trouble::Search, words, events),
+            Some(words) => self.common.report(Trouble::Search, words, events),
             None => self.common.over(&Trouble::Search),
         }
     }
 
-    /// Keeps the list of guests in step with what was told of them.
+    /// Keeps the list of guests in step with what was reported of them.
     fn note(&mut self, path: PathBuf, events: &[Event]) {
         for event in events {
             match event {
@@ -156,14 +156,14 @@ impl Hypervisor for QmpSource {
     }
 
     fn next_ms(&self) -> u64 {
-        if !self.untold.is_empty() {
+        if !self.unreported.is_empty() {
             return 0;
         }
         self.places.values().map(Place::next_ms).fold(self.next_scan_ms, u64::min)
     }
 
     fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
-        events.append(&mut self.untold);
+        events.append(&mut self.unreported);
         let mut ready = ready.map(Lookup::new);
         let mut notes = Vec::new();
         for (path, place) in &mut self.places {
@@ -200,9 +200,9 @@ impl Hypervisor for QmpSource {
     fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {
         let Some((asked, link)) = self.place(guest).and_then(Place::guest) else { return };
         if let Err(reason) = asked.set_target(target, link, now_ms) {
-            self.untold.push(Event::Refused(guest, reason));
+            self.unreported.push(Event::Refused(guest, reason));
         } else {
-            // A broken connection is seen, and told, in the next turn.
+            // A broken connection is seen, and reported, in the next turn.
             let _ = link.send();
         }
     }

@@ -59,15 +59,15 @@ impl Common {
         Common { root, ids, known: BTreeSet::new(), troubles: BTreeMap::new() }
     }
 
-    /// Tells a trouble, unless it was told already.
-    pub(super) fn tell(&mut self, trouble: Trouble, words: String, events: &mut Vec<Event>) {
+    /// Reports a trouble, unless it was reported already.
+    pub(super) fn report(&mut self, trouble: Trouble, words: String, events: &mut Vec<Event>) {
         if self.troubles.get(&trouble) != Some(&words) {
             events.push(Event::Trouble(words.clone()));
             self.troubles.insert(trouble, words);
         }
     }
 
-    /// Forgets a trouble that is over, so that it is told when it comes again.
+    /// Forgets a trouble that is over, so that it is reported when it comes again.
     pub(super) fn over(&mut self, trouble: &Trouble) {
         self.troubles.remove(trouble);
     }
@@ -186,7 +186,7 @@ impl Place {
             }
             Err(error) => {
                 let (trouble, words) = refused(&self.path, &error);
-                common.tell(trouble, words, events);
+                common.report(trouble, words, events);
                 self.retry_later(now_ms);
             }
         }
@@ -238,7 +238,7 @@ impl Place {
             }
             (stage, end) => {
                 let words = words(&self.path, &stage, end);
-                common.tell(Trouble::Socket(self.path.clone()), words, events);
+                common.report(Trouble::Socket(self.path.clone()), words, events);
                 self.retry_later(now_ms);
             }
         }
@@ -266,7 +266,7 @@ impl Active {
         }
         if let Stage::Up(guest) = &mut self.stage {
             guest.tick(&mut self.link, now_ms, events);
-            guest.tell(events);
+            guest.report(events);
         }
         received.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {

@@ -162,7 +162,7 @@ impl Server {
             // Most have sent their request before they are accepted.
             match serve(id, &mut client, PollFlags::IN, now_ms, asked) {
                 Ok(()) => drop(self.clients.insert(id, client)),
-                Err(why) => self.tell(peer, why),
+                Err(why) => self.note_gone(peer, why),
             }
         }
     }
@@ -178,11 +178,11 @@ impl Server {
     fn disconnect(&mut self, id: ClientId, why: Gone) {
         if let Some(client) = self.clients.remove(&id) {
             self.left.push(id);
-            self.tell(client.peer, why);
+            self.note_gone(client.peer, why);
         }
     }
 
-    fn tell(&mut self, peer: Peer, why: Gone) {
+    fn note_gone(&mut self, peer: Peer, why: Gone) {
         if let Some(why) = why.why() {
             let Peer { pid, uid, .. } = peer;
             self.note(format!(

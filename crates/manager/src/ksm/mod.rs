@@ -38,7 +38,7 @@ pub struct Ksm {
     /// What is to be said, once.
     note: Option<String>,
     saved: Option<Saved>,
-    told: Option<Settings>,
+    written: Option<Settings>,
     step: policy::ksm::Ksm,
     counters: KsmCounters,
     cost: Option<Span>,
@@ -64,7 +64,7 @@ impl Ksm {
             is_driven: false,
             note: None,
             saved: None,
-            told: None,
+            written: None,
             step: policy::ksm::Ksm::new(),
             counters: KsmCounters::default(),
             cost: None,
@@ -127,7 +127,7 @@ impl Ksm {
             self.write("sleep_millisecs", &settings.sleep_ms.to_string());
         }
         self.write("run", if settings.runs { "1" } else { "0" });
-        self.told = Some(settings);
+        self.written = Some(settings);
     }
 
     /// Memory that needs no place of its own any more.
@@ -156,11 +156,11 @@ impl Ksm {
     /// If the settings are not those that were written last, another program drives KSM, such as
     /// ksmtuned: then it has it, and what was found at the start is no longer ours to put back.
     fn is_changed_by_another(&mut self) -> bool {
-        let Some(told) = self.told else { return false };
-        let runs = self.files.run().is_none_or(|run| (run == 1) == told.runs);
+        let Some(written) = self.written else { return false };
+        let runs = self.files.run().is_none_or(|run| (run == 1) == written.runs);
         let pages = self.files.number("pages_to_scan");
-        let pages = pages.is_none_or(|pages| pages == told.pages_to_scan);
-        if runs && (pages || !told.runs) {
+        let pages = pages.is_none_or(|pages| pages == written.pages_to_scan);
+        if runs && (pages || !written.runs) {
             return false;
         }
         self.is_driven = false;

@@ -295,7 +295,6 @@ pub(crate) fn context_of(
     world: &World<'_>,
     host_total: Option<Bytes>,
 ) -> GuestContext {
-    let rates = world.host.rates;
     GuestContext {
         min: guest.limits.min,
         max: guest.limits.max,
@@ -305,9 +304,7 @@ pub(crate) fn context_of(
         cache: guest.memory.view.and_then(|memory| memory.cached),
         host: HostMetrics {
             total: host_total,
-            swap_in_s: rates.swap_in_s,
-            swap_out_s: rates.swap_out_s,
-            psi_permille: rates.psi_permille,
+            rates: world.host.rates,
             guests: world.guests.len(),
             ksm: world.ksm_gain,
         },

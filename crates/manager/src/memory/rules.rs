@@ -1,6 +1,7 @@
 //! The operator's rules: what they come to for each guest in a pass.
 
 use crate::Error;
+use crate::machine::HostRates;
 use counters::{Bytes, History, HostCounter};
 use policy::arbiter::{Inputs, Key, RuleVerdicts};
 use rules::host::HostProgram;
@@ -25,9 +26,7 @@ pub(crate) struct GuestContext {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HostMetrics {
     pub total: Option<Bytes>,
-    pub swap_in_s: Option<f64>,
-    pub swap_out_s: Option<f64>,
-    pub psi_permille: Option<f64>,
+    pub rates: HostRates,
     pub guests: usize,
     pub ksm: Option<Bytes>,
 }
@@ -136,9 +135,9 @@ pub(crate) fn value(counter: HostCounter, inputs: &Inputs, context: &GuestContex
         HostCounter::HostAvailable => mib(inputs.host_available),
         HostCounter::HostSetpoint => mib(inputs.host_set_point),
         HostCounter::HostReserve => mib(inputs.host_reserve),
-        HostCounter::HostSwapin => context.host.swap_in_s,
-        HostCounter::HostSwapout => context.host.swap_out_s,
-        HostCounter::HostPressure => context.host.psi_permille,
+        HostCounter::HostSwapin => context.host.rates.swap_in_s,
+        HostCounter::HostSwapout => context.host.rates.swap_out_s,
+        HostCounter::HostPressure => context.host.rates.psi_permille,
         HostCounter::HostGuests => Some(context.host.guests as f64),
         HostCounter::HostKsm => mib(context.host.ksm),
     }

@@ -55,7 +55,7 @@ pub trait Sink: Send {
 pub struct Live {
     /// The newest moment.
     pub moment: Arc<Moment>,
-    /// What happened between it and the one before. Processes are as they were told of last,
+    /// What happened between it and the one before. Processes are as they were reported last,
     /// over the time between their last two reports.
     pub interval: Arc<Interval>,
     /// How long the last round took, in microseconds, without the sink.
@@ -96,7 +96,7 @@ impl Monitor {
                 sink,
                 shared: ours,
                 before: None,
-                told: BTreeMap::new(),
+                reports: BTreeMap::new(),
                 processes: BTreeMap::new(),
                 least: 0,
             };
@@ -114,7 +114,7 @@ impl Monitor {
     }
 
     /// Gives a view. If the monitor is late, it is left out: nobody waits.
-    pub fn tell(&mut self, view: ManagerView) {
+    pub fn send(&mut self, view: ManagerView) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
             self.missed += 1;
@@ -148,7 +148,7 @@ impl Monitor {
         lock(&self.shared).said.drain(..).collect()
     }
 
-    /// Ends it: what it was told is recorded.
+    /// Ends it: what it was sent is recorded.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
         self.take_said()
@@ -187,8 +187,8 @@ fn files_max() -> usize {
     usize::try_from(now.saturating_sub(FILES_LEFT).max(now / 2)).unwrap_or(usize::MAX)
 }
 
-/// Processes of guests, as they are told of.
-type Told = BTreeMap<ProcessName, Row<ProcessField>>;
+/// The processes of a guest, as its daemon has reported them.
+type Processes = BTreeMap<ProcessName, Row<ProcessField>>;
 
 /// What the thread has.
 struct Worker {
@@ -198,7 +198,7 @@ struct Worker {
     shared: Arc<Mutex<Shared>>,
     before: Option<Arc<Moment>>,
     /// The last report of each guest's daemon, and when it came.
-    told: BTreeMap<GuestIdentity, (i64, Told)>,
+    reports: BTreeMap<GuestIdentity, (i64, Processes)>,
     /// What the last two reports differ by.
     processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>,
     /// Rounds that are still to do the least.
@@ -254,15 +254,15 @@ impl Worker {
     /// many moments are between them.
     fn take_processes(&mut self, moment: &Moment) {
         for (who, now) in &moment.processes {
-            let told = self.told.insert(who.clone(), (moment.at_ms, now.clone()));
-            let Some((then_ms, before)) = told else { continue };
+            let last = self.reports.insert(who.clone(), (moment.at_ms, now.clone()));
+            let Some((then_ms, before)) = last else { continue };
             let length_ms = u64::try_from(moment.at_ms.saturating_sub(then_ms)).unwrap_or(0);
             let grown = now.iter().filter_map(|(name, row)| {
                 Some((name.clone(), Over::between(before.get(name)?, row, length_ms)))
             });
             self.processes.insert(who.clone(), grown.collect());
         }
-        self.told.retain(|who, _| moment.guests.contains_key(who));
+        self.reports.retain(|who, _| moment.guests.contains_key(who));
         self.processes.retain(|who, _| moment.guests.contains_key(who));
     }
 }

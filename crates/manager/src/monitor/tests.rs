@@ -41,7 +41,7 @@ fn view(guests: Vec<GuestView>) -> ManagerView {
     ManagerView { guests, ..ManagerView::default() }
 }
 
-fn known(processes: Told) -> GuestView {
+fn known(processes: Processes) -> GuestView {
     GuestView {
         id: 1,
         who: GuestIdentity { name: "g1".into(), ..GuestIdentity::default() },
@@ -56,10 +56,10 @@ fn known(processes: Told) -> GuestView {
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
     // The first is being recorded, two wait, the others find no room; nobody waits here.
-    scene.monitor.tell(view(vec![]));
+    scene.monitor.send(view(vec![]));
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {
-        scene.monitor.tell(view(vec![]));
+        scene.monitor.send(view(vec![]));
     }
     assert_eq!(scene.monitor.missed, 3);
     // One more is what has run since.
@@ -74,13 +74,13 @@ fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
 fn what_is_live_is_the_last_two_moments() {
     let mut scene = scene();
     assert!(scene.monitor.live().is_none());
-    let told = |run| {
+    let reported = |run| {
         let mut row = Row::<ProcessField>::default();
         row.set(ProcessField::Run, Some(run));
-        Told::from([(ProcessName { name: "init".into(), pid: 1 }, row)])
+        Processes::from([(ProcessName { name: "init".into(), pid: 1 }, row)])
     };
-    for processes in [told(100), Told::new(), told(350), Told::new()] {
-        scene.monitor.tell(view(vec![known(processes)]));
+    for processes in [reported(100), Processes::new(), reported(350), Processes::new()] {
+        scene.monitor.send(view(vec![known(processes)]));
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
@@ -110,7 +110,7 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
     }
     let root = std::env::temp_dir().join("pinhead-no-such-tree");
     let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
-    (0..100).for_each(|_| monitor.tell(view(vec![])));
+    (0..100).for_each(|_| monitor.send(view(vec![])));
     let said = monitor.finish();
     assert!(said.iter().any(|text| text.contains("failed")), "{said:?}");
 }

@@ -92,7 +92,7 @@ impl Manager {
     }
 
     /// Reads the settings again because a signal said so, and tells of the outcome.
-    pub fn reload_and_tell(&mut self) {
+    pub fn reload_and_report(&mut self) {
         let now = self.now();
         match self.reload(now) {
             Ok(reloaded) => {

@@ -127,14 +127,14 @@ impl Manager {
     pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
         let ready = self.wait(signals)?;
         let now = self.now();
-        self.hear(&ready, now);
+        self.receive(&ready, now);
         if now.ms >= self.timers.tick_ms {
             self.timers.tick_ms = now.ms + TICK_MS;
             self.publish();
-            self.tell_guests(GuestEvent::Tick, now);
+            self.step_guests(GuestEvent::Tick, now);
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
-            self.tell_guests(GuestEvent::Ask, now);
+            self.step_guests(GuestEvent::Ask, now);
             self.schedule.asked(self.guests.has_open_question(now), now.ms);
         }
         if self.schedule.is_time_to_pass(now.ms) {
@@ -176,7 +176,7 @@ impl Manager {
         set.wait(wait_ms).map_err(|source| Error::Poll { source })
     }
 
-    fn hear(&mut self, ready: &Ready, now: Now) {
+    fn receive(&mut self, ready: &Ready, now: Now) {
         for source in 0..self.devices.sources.len() {
             let events = self.devices.sources.turn(source, owner::SOURCES, ready, now.ms);
             for event in events {
@@ -184,11 +184,11 @@ impl Manager {
                     self.devices.sources.has_trouble(source, text.clone());
                     self.perform(vec![Effect::Complain(text.clone())], now);
                 }
-                self.tell_guests(GuestEvent::Source(source, event), now);
+                self.step_guests(GuestEvent::Source(source, event), now);
             }
         }
         for port in ready.of(owner::PORTS) {
-            self.tell_guests(GuestEvent::Port(Id(port.key), port.flags), now);
+            self.step_guests(GuestEvent::Port(Id(port.key), port.flags), now);
         }
         if ready.has(owner::ATTACHMENTS) {
             let complaints = self.devices.attachments.turn();
@@ -214,7 +214,7 @@ impl Manager {
         control.turn(own, now.ms, &mut all);
         let (left, notes) = (control.take_left(), control.take_notes());
         for client in left {
-            self.tell_requests(RequestEvent::Left(client), now);
+            self.step_requests(RequestEvent::Left(client), now);
         }
         let notes = notes.into_iter().map(|note| Effect::note("control", note, None));
         self.perform(notes.collect(), now);
@@ -236,17 +236,17 @@ impl Manager {
             },
             Ask::Reload => self.reload(now).map(Answer::Reload),
             Ask::Scan { guest } => {
-                return self.tell_scans(ScanEvent::Asked { to, guest }, now);
+                return self.step_scans(ScanEvent::Asked { to, guest }, now);
             }
             Ask::Set { guest, change } => {
-                return self.tell_requests(RequestEvent::Set { to, peer, guest, change }, now);
+                return self.step_requests(RequestEvent::Set { to, peer, guest, change }, now);
             }
             Ask::Reserve { mib, timeout_ms, hold_ms } => {
                 let reserve = RequestEvent::Reserve { to, mib, timeout_ms, hold_ms };
-                return self.tell_requests(reserve, now);
+                return self.step_requests(reserve, now);
             }
             Ask::Unreserve { reservation } => {
-                return self.tell_requests(RequestEvent::Unreserve { to, reservation }, now);
+                return self.step_requests(RequestEvent::Unreserve { to, reservation }, now);
             }
         };
         self.devices.control.answer(client, id, &answer, now.ms);
@@ -280,31 +280,31 @@ impl Manager {
         answers::status(&self.view(now), own)
     }
 
-    fn tell_guests(&mut self, event: GuestEvent, now: Now) {
+    fn step_guests(&mut self, event: GuestEvent, now: Now) {
         let by = Entitlement { settings: &self.settings, acts: !self.run.options.dry_run };
         let effects = self.guests.step(by, event, now);
         self.perform(effects, now);
     }
 
-    fn tell_memory(&mut self, event: MemoryEvent, now: Now) {
+    fn step_memory(&mut self, event: MemoryEvent, now: Now) {
         let world = world!(self);
         let effects = self.memory.step(&world, event, now);
         self.perform(effects, now);
     }
 
-    fn tell_requests(&mut self, event: RequestEvent, now: Now) {
+    fn step_requests(&mut self, event: RequestEvent, now: Now) {
         let world = world!(self);
         let effects = self.requests.step(&world, event, now);
         self.perform(effects, now);
     }
 
-    fn tell_scans(&mut self, event: ScanEvent, now: Now) {
+    fn step_scans(&mut self, event: ScanEvent, now: Now) {
         let world = world!(self);
         let effects = self.scans.step(&world, event, now);
         self.perform(effects, now);
     }
 
-    fn tell_recorder(&mut self, missed: u64, now: Now) {
+    fn step_recorder(&mut self, missed: u64, now: Now) {
         let world = world!(self);
         let own_run_ns = self.run.clock.cpu_ns();
         let effects = self.recorder.step(&world, &self.scans, own_run_ns, missed, now);
@@ -331,16 +331,16 @@ impl Manager {
         if let Some(machine) = self.host.machine() {
             self.memory.resize(&self.settings, machine.total);
         }
-        self.tell_guests(GuestEvent::Settings, now);
+        self.step_guests(GuestEvent::Settings, now);
     }
 
     /// One pass over all guests.
     fn pass(&mut self, now: Now) {
         let before_us = self.run.clock.us();
         self.read_host(now);
-        self.tell_guests(GuestEvent::PassBegins, now);
-        self.tell_memory(MemoryEvent::Pass, now);
-        self.tell_guests(GuestEvent::PassEnded, now);
+        self.step_guests(GuestEvent::PassBegins, now);
+        self.step_memory(MemoryEvent::Pass, now);
+        self.step_guests(GuestEvent::PassEnded, now);
         self.said.extend(self.devices.journal.flush());
         self.schedule.passed(self.run.clock.us() - before_us);
     }
@@ -354,16 +354,16 @@ impl Manager {
         let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
         let complaints = complaints.map(Effect::Complain).collect();
         self.perform(complaints, now);
-        self.tell_scans(ScanEvent::Second, now);
+        self.step_scans(ScanEvent::Second, now);
         self.greet(now);
         if let Some(monitor) = &self.devices.monitor {
             let (missed, said) = (monitor.missed, monitor.take_said());
-            self.tell_recorder(missed, now);
+            self.step_recorder(missed, now);
             self.perform(said.into_iter().map(Effect::Complain).collect(), now);
         }
         if now.ms >= self.timers.look_ms {
             self.timers.look_ms = now.ms + LOOK_MS;
-            self.tell_guests(GuestEvent::LookAtProcesses, now);
+            self.step_guests(GuestEvent::LookAtProcesses, now);
         }
         let keep = &self.settings.journal;
         let trouble = self.devices.journal.prune(keep.keep_ms, keep.max_size.0, now);

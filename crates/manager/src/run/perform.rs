@@ -14,11 +14,11 @@ impl Manager {
 
     fn carry_out(&mut self, effect: Effect, now: Now) {
         match effect {
-            Effect::Guests(event) => self.tell_guests(event, now),
-            Effect::Memory(event) => self.tell_memory(event, now),
-            Effect::Requests(event) => self.tell_requests(event, now),
+            Effect::Guests(event) => self.step_guests(event, now),
+            Effect::Memory(event) => self.step_memory(event, now),
+            Effect::Requests(event) => self.step_requests(event, now),
             Effect::SetTarget { guest, size } => {
-                self.tell_guests(GuestEvent::Target { guest, size }, now);
+                self.step_guests(GuestEvent::Target { guest, size }, now);
                 self.ask_source(guest, |source| source.set_target(guest, size, now.ms));
             }
             Effect::AskActual { guest, source } => {
@@ -36,7 +36,7 @@ impl Manager {
             Effect::Scanned(id, scan) => {
                 let Some(guest) = self.guests.get(id) else { return };
                 let host = scan::host_side(guest.found.process, &guest.found.vcpu_tids);
-                self.tell_scans(ScanEvent::Answered { guest: id, scan, host }, now);
+                self.step_scans(ScanEvent::Answered { guest: id, scan, host }, now);
             }
             Effect::Hold { guest, size } => {
                 if let Some(guest) = self.guests.get(guest) {
@@ -62,7 +62,7 @@ impl Manager {
             }
             Effect::Record(view) => {
                 if let Some(monitor) = &mut self.devices.monitor {
-                    monitor.tell(*view);
+                    monitor.send(*view);
                 }
             }
             Effect::Hurry => self.schedule.hurry(now.ms),

@@ -61,7 +61,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
     scene.run(10_000);
     assert_eq!((scene.actual(guest), scene.held()), (2048, 0), "it has its maximum");
     fs::write(scene.dir.join("host.toml"), class("4 GiB")).unwrap();
-    scene.manager.reload_and_tell();
+    scene.manager.reload_and_report();
     scene.run(1_000);
     assert_eq!((scene.actual(guest), scene.held()), (2048, 1));
 }
@@ -137,7 +137,7 @@ fn a_rule_that_guards_guests_does_so_before_it_has_seen_enough() {
     scene.run(40_000);
     assert!(scene.actual(guest) < 3500);
     let before = scene.actual(guest);
-    scene.manager.reload_and_tell();
+    scene.manager.reload_and_report();
     write_meminfo(&scene.dir, GIB / 2);
     scene.run(5_000);
     assert_eq!(scene.actual(guest), before, "new rules know nothing yet");

@@ -146,13 +146,13 @@ fn settings_are_read_again_all_or_nothing() {
     let file = scene.dir.join("host.toml");
     fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\nmaxx = 1\n")
         .unwrap();
-    scene.manager.reload_and_tell();
+    scene.manager.reload_and_report();
     scene.run(10_000);
     assert_eq!(scene.actual(guest), 3072);
     let said = scene.manager.take_said().join("\n");
     assert!(said.contains("the old ones hold") && said.contains("maxx"), "{said}");
     fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\n").unwrap();
-    scene.manager.reload_and_tell();
+    scene.manager.reload_and_report();
     scene.run(15_000);
     assert_eq!(scene.actual(guest), 2048);
 }

@@ -36,7 +36,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
         if turn == Turn::Reload && reload.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
-            manager.reload_and_tell();
+            manager.reload_and_report();
         }
         manager.take_said().iter().for_each(|text| say(text));
         if turn == Turn::Stop || manager.is_over() {
