@@ -113,11 +113,10 @@ impl Seen {
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
         let starved_ms = member.starved_ms.map_or(0, |at_ms| now_ms - at_ms);
         let heard = member.line.lost_permille + member.line.late_permille == 0;
-        if heard && member.rival.is_none() && actual_kib < before_kib && starved_ms > HALT_MS {
-            let key = member.key;
-            return Err(format!("{key:?} is being shrunk, and starves for {starved_ms} ms"));
-        }
-        Ok(())
+        let shrinks = heard && member.rival.is_none() && actual_kib < before_kib;
+        never(shrinks && starved_ms > HALT_MS, || {
+            format!("{:?} is being shrunk, and starves for {starved_ms} ms", member.key)
+        })
     }
 
     /// Notes what a rival does that cannot be mistaken: a move of a guest that nobody else moved
@@ -192,31 +191,23 @@ impl Checker {
         let sample = round.samples.iter().find(|s| s.key == order.key);
         let spec = &member.guest.spec;
         let (min, max) = (Bytes(spec.min_kib << 10), Bytes(spec.max_kib << 10));
-        if order.target < min && order.target < order.from {
-            return Err(format!("{order:?} is below the minimum of {min}"));
-        }
-        if order.target > max {
-            return Err(format!("{order:?} is above the maximum of {max}"));
-        }
+        let below = order.target < min && order.target < order.from;
+        never(below, || format!("{order:?} is below the minimum of {min}"))?;
+        never(order.target > max, || format!("{order:?} is above the maximum of {max}"))?;
         if order.target < order.from {
             let starved_ms = member.starved_ms.map_or(0, |at_ms| world.now_ms - at_ms);
-            if starved_ms > DELAY_MS {
-                return Err(format!("{order:?} shrinks a guest that starves for {starved_ms} ms"));
-            }
+            never(starved_ms > DELAY_MS, || {
+                format!("{order:?} shrinks a guest that starves for {starved_ms} ms")
+            })?;
             let memory = sample.and_then(|s| s.memory);
             let fresh = memory.is_some_and(|m| {
                 sample.is_some_and(|s| s.asleep) || world.now_ms - m.at_ms <= world.config.stale_ms
             });
-            if !fresh {
-                return Err(format!("{order:?} shrinks a guest of which nothing fresh is known"));
-            }
-        }
-        if let Some(until_ms) = self.guests.get(&order.key).and_then(|seen| seen.foreign_ms)
-            && world.now_ms < until_ms
-        {
-            return Err(format!("{order:?} is for a balloon that another manager moves"));
+            never(!fresh, || format!("{order:?} shrinks a guest of which nothing fresh is known"))?;
         }
         let seen = self.guests.entry(order.key).or_default();
+        let foreign = seen.foreign_ms.is_some_and(|until_ms| world.now_ms < until_ms);
+        never(foreign, || format!("{order:?} is for a balloon that another manager moves"))?;
         let way = order.target.cmp(&order.from);
         seen.ordered_ms = world.now_ms;
         if way == Ordering::Less {
@@ -238,17 +229,16 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
-        if seen.calm_turns > 1 {
-            return Err(format!("{order:?} is a second turn though nothing changes"));
-        }
+        never(seen.calm_turns > 1, || {
+            format!("{order:?} is a second turn though nothing changes")
+        })?;
         let most = match spec.load {
             Load::Sawtooth { .. } => TURNS_RESTLESS_MAX,
             _ => TURNS_MAX,
         };
-        if seen.turns.len() > most {
-            return Err(format!("{order:?} is one turn too many: {:?}", seen.turns));
-        }
-        Ok(())
+        never(seen.turns.len() > most, || {
+            format!("{order:?} is one turn too many: {:?}", seen.turns)
+        })
     }
 
     /// New grants are of memory that is free above the reserve.
@@ -270,10 +260,9 @@ impl Checker {
             })
             .sum();
         let free_kib = round.host.available.less(world.config.reserve).0 >> 10;
-        match more && going_kib > free_kib {
-            true => Err(format!("{going_kib} KiB are granted, and {free_kib} KiB are free")),
-            false => Ok(()),
-        }
+        never(more && going_kib > free_kib, || {
+            format!("{going_kib} KiB are granted, and {free_kib} KiB are free")
+        })
     }
 
     fn reserved(&mut self, world: &World, ours: &Ours) -> Result<(), String> {
@@ -352,10 +341,9 @@ impl Checker {
         self.tally.need_ms_max = self.tally.need_ms_max.max(open_ms);
         // A slow balloon has its own time.
         let slow_ms = room_kib * 1000 / spec.balloon_kib_s.max(1);
-        match open_ms > NEED_MS + slow_ms {
-            true => Err(format!("{:?} waits for {open_ms} ms for what is there", member.key)),
-            false => Ok(()),
-        }
+        never(open_ms > NEED_MS + slow_ms, || {
+            format!("{:?} waits for {open_ms} ms for what is there", member.key)
+        })
     }
 
     /// After all has settled the host has what it wants, where guests can spare it.
@@ -374,13 +362,17 @@ impl Checker {
             return Ok(());
         }
         let low_ms = world.now_ms - self.low_ms;
-        match low_ms > 60_000 {
-            true => Err(format!(
+        never(low_ms > 60_000, || {
+            format!(
                 "the host lacks {lack_kib} KiB for {low_ms} ms; guests can spare {spare_kib} KiB"
-            )),
-            false => Ok(()),
-        }
+            )
+        })
     }
+}
+
+/// An error if something happened that must not.
+fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if happened { Err(what()) } else { Ok(()) }
 }
 
 /// Whether nobody and nothing keeps a guest from being managed.
