@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::steady;
-use procfs::parse::{lines, number, numbers, words};
+use procfs::parse::swaps::{SwapArea, swap_areas};
+use procfs::parse::{number, numbers};
 use procfs::{Buffer, Kept};
 
 /// The kernel has at most 32 swap areas.
@@ -89,8 +90,7 @@ impl TierReader {
 
     fn swaps(&mut self) -> BTreeMap<String, Row<TierField>> {
         let Some(text) = self.swaps.whole(&mut self.buffer) else { return BTreeMap::new() };
-        // The first line has the titles.
-        lines(text).skip(1).take(SWAPS_MAX).filter_map(swap).collect()
+        swap_areas(text).take(SWAPS_MAX).map(swap).collect()
     }
 
     fn zswap(&mut self, host: &Row<HostField>) -> Option<Row<TierField>> {
@@ -171,33 +171,12 @@ fn zrams(root: &Path) -> Vec<String> {
     names.filter(is_zram).take(ZRAM_MAX).collect()
 }
 
-/// A line of /proc/swaps: name, type, size and use in KiB, priority.
-fn swap(line: &[u8]) -> Option<(String, Row<TierField>)> {
-    let mut words = words(line);
-    let name = unescaped(words.next()?);
-    let [size, used] = [words.nth(1)?, words.next()?].map(number);
-    let priority: i64 = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+fn swap(area: SwapArea) -> (String, Row<TierField>) {
     let mut row = Row::default();
-    row.set(TierField::Size, size?.checked_mul(1024));
-    row.set(TierField::Used, used?.checked_mul(1024));
-    row.set(TierField::Priority, u64::try_from(priority.saturating_add(PRIORITY_BASE)).ok());
-    Some((name, row))
-}
-
-/// A path as the kernel writes it, with blanks and the like as three octal digits.
-fn unescaped(word: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let Some((first, behind)) = rest.split_first() {
-        let code = behind.get(..3).filter(|_| *first == b'\\').and_then(octal);
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { behind.get(3..).unwrap_or_default() } else { behind };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn octal(digits: &[u8]) -> Option<u8> {
-    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+    row.set(TierField::Size, area.size_kib.checked_mul(1024));
+    row.set(TierField::Used, area.used_kib.checked_mul(1024));
+    row.set(TierField::Priority, u64::try_from(area.priority.saturating_add(PRIORITY_BASE)).ok());
+    (area.name, row)
 }
 
 #[cfg(test)]
@@ -285,13 +264,5 @@ mod tests {
         assert_eq!(reader.read(&Row::default(), 1).len(), 2, "zram is listed seldom");
         let tiers = reader.read(&Row::default(), LIST_MS);
         assert_eq!(tiers.into_keys().collect::<Vec<_>>(), ["/dev/zram0"]);
-    }
-
-    #[test]
-    fn a_path_is_unescaped_as_far_as_it_is_escaped() {
-        for (word, path) in [("a\\040b", "a b"), ("\\", "\\"), ("\\04", "\\04"), ("\\999", "\\999")]
-        {
-            assert_eq!(unescaped(word.as_bytes()), path);
-        }
     }
 }

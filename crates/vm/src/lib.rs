@@ -10,9 +10,9 @@
 //! process dies, however it dies; its sockets have no names, or are in a directory that was asked
 //! for and go with the [`Guest`].
 //!
-//! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, a process must be
-//! waited for with a deadline, and the processor's time stamp counter be read. The standard library
-//! offers none of these; all are in the module `sys`, and nowhere else is unsafe code allowed.
+//! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, and the
+//! processor's time stamp counter be read. No library of ours offers either; both are in the module
+//! `sys`, and nowhere else is unsafe code allowed.
 
 #![deny(unsafe_code)]
 

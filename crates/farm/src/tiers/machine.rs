@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use procfs::parse::swaps::{SwapArea, swap_areas};
+
 use super::fault::{RECORD, TierContext, refused};
 use crate::{Error, sys};
 
@@ -131,26 +133,9 @@ impl Machine {
         write(&path, text).tier(tier, format!("cannot write {text:?} to {}", path.display()))
     }
 
-    /// The lines of /proc/swaps.
-    pub(super) fn swaps(&self) -> io::Result<Vec<Swap>> {
-        Ok(self.read("proc/swaps")?.lines().skip(1).filter_map(Swap::parse).collect())
-    }
-}
-
-/// A line of /proc/swaps.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Swap {
-    pub(super) path: PathBuf,
-    pub(super) size_kib: u64,
-}
-
-impl Swap {
-    fn parse(line: &str) -> Option<Swap> {
-        let mut words = line.split_ascii_whitespace();
-        // The kernel writes blanks as \040; names of ours have none.
-        let path = PathBuf::from(words.next()?);
-        let size_kib = words.nth(1)?.parse().ok()?;
-        Some(Swap { path, size_kib })
+    /// What is swapped to.
+    pub(super) fn swaps(&self) -> io::Result<Vec<SwapArea>> {
+        Ok(swap_areas(self.read("proc/swaps")?.as_bytes()).collect())
     }
 }
 

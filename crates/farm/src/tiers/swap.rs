@@ -6,10 +6,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
+use procfs::parse::swaps::SwapArea;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::fault::{SWAP, TierContext, refused};
-use super::machine::{Machine, Swap, names};
+use super::machine::{Machine, names};
 use super::record::Record;
 use super::step::{PREFIX, SWAP_SUFFIX, Undo};
 use crate::Error;
@@ -56,7 +57,7 @@ pub(super) fn remove_left(machine: &Machine, dir: &Path) {
     let Ok(swaps) = machine.swaps() else { return };
     for name in names(dir, PREFIX).into_iter().filter(|name| name.ends_with(SWAP_SUFFIX)) {
         let path = dir.join(name);
-        let in_use = swaps.iter().any(|swap| swap.path == path);
+        let in_use = swaps.iter().any(|swap| Path::new(&swap.name) == path);
         let Ok(file) = File::open(&path) else { continue };
         if !in_use && file.try_lock().is_ok() {
             // What cannot be removed now is tried again by the next start.
@@ -109,9 +110,9 @@ pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Erro
 }
 
 /// The kernel tells the size without the header's page.
-fn is_ours(swap: &Swap, path: &Path, bytes: u64) -> bool {
+fn is_ours(swap: &SwapArea, path: &Path, bytes: u64) -> bool {
     let size_kib = (bytes / PAGE_BYTES).saturating_sub(1) * (PAGE_BYTES / 1024);
-    swap.path == path && swap.size_kib == size_kib
+    Path::new(&swap.name) == path && swap.size_kib == size_kib
 }
 
 /// The first page of a swap device, as the kernel reads it (`union swap_header`): from byte 1024

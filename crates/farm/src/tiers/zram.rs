@@ -1,7 +1,7 @@
 //! A zram device of our own: compressed memory that the kernel swaps to.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
@@ -53,7 +53,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
         return Ok(());
     }
     let device = machine.path(&format!("dev/zram{id}"));
-    if machine.swaps()?.iter().any(|swap| swap.path == device) {
+    if machine.swaps()?.iter().any(|swap| Path::new(&swap.name) == device) {
         return Err(io::Error::other("it is swapped on"));
     }
     machine.calls.remove_zram(&machine.path(CONTROL), id)

@@ -8,6 +8,7 @@ pub mod loadavg;
 pub mod pressure;
 pub mod schedstat;
 pub mod stat;
+pub mod swaps;
 pub mod table;
 pub mod task;
 
