@@ -61,7 +61,7 @@ pub struct Past {
 /// The past of every host that the engine at `url` knows something of in the span.
 pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
     check(ask)?;
-    let mut hosts: BTreeMap<String, Steps> = BTreeMap::new();
+    let mut hosts: BTreeMap<String, Steps<'_>> = BTreeMap::new();
     moments(url, ask, &mut |host, moments| {
         let steps = hosts.entry(host.to_owned()).or_insert_with(|| Steps::new(ask));
         steps.feed(moments);
@@ -163,26 +163,16 @@ fn form_encoded(text: &str) -> String {
 }
 
 /// One host's moments, added up to minutes and these to steps.
-struct Steps {
-    from_ms: i64,
-    to_ms: i64,
-    step_ms: i64,
+struct Steps<'a> {
+    ask: &'a Ask,
     folder: Folder,
     done: Vec<Interval>,
     gaps: Vec<Gap>,
 }
 
-impl Steps {
-    fn new(ask: &Ask) -> Steps {
-        let Ask { from_ms, to_ms, step_ms, .. } = *ask;
-        Steps {
-            from_ms,
-            to_ms,
-            step_ms,
-            folder: Folder::default(),
-            done: Vec::new(),
-            gaps: Vec::new(),
-        }
+impl<'a> Steps<'a> {
+    fn new(ask: &'a Ask) -> Steps<'a> {
+        Steps { ask, folder: Folder::default(), done: Vec::new(), gaps: Vec::new() }
     }
 
     fn feed(&mut self, moments: &[Moment]) {
@@ -195,8 +185,8 @@ impl Steps {
                 self.add(&minute);
             }
             if let Some((from_ms, to_ms)) = fed.gap
-                && from_ms < self.to_ms
-                && to_ms > self.from_ms
+                && from_ms < self.ask.to_ms
+                && to_ms > self.ask.from_ms
             {
                 self.gaps.push(Gap { from_ms, to_ms, reason: "late".to_owned() });
             }
@@ -204,29 +194,26 @@ impl Steps {
     }
 
     fn add(&mut self, minute: &Interval) {
-        if minute.from_ms < self.from_ms || minute.from_ms >= self.to_ms {
+        let Ask { from_ms, to_ms, step_ms, .. } = *self.ask;
+        if !(from_ms..to_ms).contains(&minute.from_ms) {
             return;
         }
-        let step = (minute.from_ms - self.from_ms) / self.step_ms;
-        let begin_ms = self.from_ms + step * self.step_ms;
+        let begin_ms = minute.from_ms - (minute.from_ms - from_ms) % step_ms;
         match self.done.last_mut() {
             Some(last) if last.from_ms == begin_ms => add(last, minute),
             last => {
-                let known_ms = last.map_or(begin_ms, |last| last.from_ms + self.step_ms);
-                for from_ms in (known_ms..begin_ms).step_by(self.step()) {
-                    let length_ms = self.step_ms.unsigned_abs();
+                let known_ms = last.map_or(begin_ms, |last| last.from_ms + step_ms);
+                let step = usize::try_from(step_ms).unwrap_or(usize::MAX);
+                for from_ms in (known_ms..begin_ms).step_by(step) {
+                    let length_ms = step_ms.unsigned_abs();
                     self.done.push(Interval { from_ms, length_ms, ..Interval::default() });
                 }
-                let length_ms = self.step_ms.min(self.to_ms - begin_ms).unsigned_abs();
+                let length_ms = step_ms.min(to_ms - begin_ms).unsigned_abs();
                 let mut first = Interval { from_ms: begin_ms, length_ms, ..Interval::default() };
                 add(&mut first, minute);
                 self.done.push(first);
             }
         }
-    }
-
-    fn step(&self) -> usize {
-        usize::try_from(self.step_ms).unwrap_or(usize::MAX)
     }
 
     fn finish(mut self, host: String) -> Past {

@@ -13,7 +13,7 @@ use counters::{History, PAGE_KIB, Pages};
 use plug::{CmmPool, CpuSet, Polarization, Pool, balloon_deflates_on_oom};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, Resources};
 use procfs::{Reader, Root};
-use rules::{Fault, Program};
+use rules::Program;
 use std::error::Error;
 use wire::PoolKind;
 
@@ -201,11 +201,15 @@ impl Guest {
         let online = self.tally.summary.cpus_online;
         let resources = self.resources(&loaded.program, online, pool);
         let decision = guest::step(&loaded.program, &self.history, resources);
-        if let Some(cpu) = decision.cpu {
-            acted |= self.act_on_cpus(loaded, cpu, log);
+        match decision.cpu {
+            Some(Ok(cpu)) => acted |= self.act_on_cpus(cpu, log),
+            Some(Err(fault)) => log.error_once(Topic::Cpu, loaded.fault("cpu", fault)),
+            None => {}
         }
-        if let Some(memory) = decision.memory {
-            acted |= self.act_on_pool(loaded, memory, link, log);
+        match decision.memory {
+            Some(Ok(memory)) => acted |= self.act_on_pool(memory, link, log),
+            Some(Err(fault)) => log.error_once(Topic::Memory, loaded.fault("memory", fault)),
+            None => {}
         }
         if acted { Outcome::Acted } else { Outcome::Still }
     }
@@ -292,20 +296,7 @@ impl Guest {
         self.tally.readings = self.slots.readings(&self.history, self.tally.readings);
     }
 
-    fn act_on_cpus(
-        &mut self,
-        loaded: &Loaded,
-        decided: Result<CpuDecision, Fault>,
-        log: &mut Log,
-    ) -> bool {
-        let decision = match decided {
-            Ok(decision) => decision,
-            Err(fault) => {
-                let line = loaded.fault("cpu", fault);
-                log.error_once(Topic::Cpu, line);
-                return false;
-            }
-        };
+    fn act_on_cpus(&mut self, decision: CpuDecision, log: &mut Log) -> bool {
         let moved = match (decision.action, self.dry_run) {
             (CpuAction::Hold, _) => {
                 log.works(Topic::Cpu);
@@ -360,19 +351,10 @@ impl Guest {
 
     fn act_on_pool(
         &mut self,
-        loaded: &Loaded,
-        decided: Result<PoolDecision, Fault>,
+        decision: PoolDecision,
         link: Option<&mut Link>,
         log: &mut Log,
     ) -> bool {
-        let decision = match decided {
-            Ok(decision) => decision,
-            Err(fault) => {
-                let line = loaded.fault("memory", fault);
-                log.error_once(Topic::Memory, line);
-                return false;
-            }
-        };
         if let Some(negative) = decision.negative {
             let name = match decision.rule {
                 guest::DecidingRule::Plug => "cmm_dec",
