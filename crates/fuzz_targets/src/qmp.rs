@@ -42,7 +42,7 @@ fn converse(pieces: &[&[u8]]) {
         Command::QueryName,
         Command::QueryUuid,
         Command::QueryMemory,
-        Command::QueryHotpluggableCpus,
+        Command::Stop,
         Command::QueryChardev,
         Command::QueryMigrate,
         Command::QueryBlockstats,

@@ -27,8 +27,6 @@ pub struct Capabilities {
     pub deflate_on_oom: Option<bool>,
     /// Free pages come back by themselves; `None` if nobody can say.
     pub page_reporting: Option<bool>,
-    /// CPUs can be added while it runs.
-    pub cpu_hotplug: bool,
     /// It has a port for a daemon.
     pub port: bool,
 }

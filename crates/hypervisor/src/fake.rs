@@ -88,7 +88,6 @@ impl Fake {
                 statistics: true,
                 deflate_on_oom: Some(true),
                 page_reporting: Some(false),
-                cpu_hotplug: false,
                 port: false,
             },
             port: None,

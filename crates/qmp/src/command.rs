@@ -9,8 +9,6 @@ pub enum Command {
     Capabilities,
     /// `query-cpus-fast`: the virtual CPUs and their host threads. It does not stop the guest.
     QueryCpusFast,
-    /// `query-hotpluggable-cpus`: whether there are places for more virtual CPUs.
-    QueryHotpluggableCpus,
     /// `balloon`: asks the guest to keep this much memory.
     Balloon {
         /// The size that the guest keeps, not the size of the balloon.
@@ -103,7 +101,6 @@ impl Command {
         match self {
             Command::Capabilities => ("qmp_capabilities", null),
             Command::QueryCpusFast => ("query-cpus-fast", null),
-            Command::QueryHotpluggableCpus => ("query-hotpluggable-cpus", null),
             Command::Balloon { value_bytes } => ("balloon", json!({ "value": value_bytes })),
             Command::QueryBalloon => ("query-balloon", null),
             Command::QueryMemory => ("query-memory-size-summary", null),

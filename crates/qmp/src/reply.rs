@@ -69,11 +69,6 @@ pub enum Reply {
     Done,
     /// The answer to [`Command::QueryCpusFast`], sorted by index.
     Vcpus(Vec<VcpuThread>),
-    /// The answer to [`Command::QueryHotpluggableCpus`].
-    CpuPlaces {
-        /// Places for CPUs that are not taken.
-        free: usize,
-    },
     /// The answer to [`Command::QueryBalloon`].
     Balloon {
         /// The memory that the guest keeps.
@@ -118,13 +113,6 @@ impl Command {
                 })?;
                 vcpus.sort_by_key(|cpu| cpu.index);
                 Ok(Reply::Vcpus(vcpus))
-            }
-            Command::QueryHotpluggableCpus => {
-                let taken = reader.list(value, VCPUS_MAX, |place| {
-                    let place = place.as_object().ok_or(reader.wrong("(object)"))?;
-                    Ok(place.contains_key("qom-path"))
-                })?;
-                Ok(Reply::CpuPlaces { free: taken.iter().filter(|taken| !**taken).count() })
             }
             Command::QueryBalloon => {
                 Ok(Reply::Balloon { actual_bytes: reader.number(value, "actual")? })

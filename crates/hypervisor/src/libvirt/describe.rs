@@ -46,7 +46,6 @@ impl Description {
             statistics: balloon.is_some_and(is_virtio),
             deflate_on_oom: is_on("autodeflate"),
             page_reporting: is_on("freePageReporting"),
-            cpu_hotplug: child(domain, "vcpu").is_some_and(has_room),
             port: port.is_some(),
         };
         let port = port.and_then(socket_of);
@@ -79,13 +78,6 @@ fn size(node: Node<'_, '_>) -> Option<Bytes> {
     };
     let number: u64 = node.text()?.trim().parse().ok()?;
     number.checked_mul(unit).map(Bytes)
-}
-
-/// Whether fewer CPUs are there than there could be.
-fn has_room(vcpu: Node<'_, '_>) -> bool {
-    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u32>().ok());
-    let most = number(vcpu.text());
-    number(vcpu.attribute("current")).is_some_and(|now| most.is_some_and(|most| most > now))
 }
 
 fn is_our_port(channel: &Node<'_, '_>) -> bool {
@@ -135,7 +127,6 @@ mod tests {
                 statistics: true,
                 deflate_on_oom: Some(true),
                 page_reporting: Some(true),
-                cpu_hotplug: true,
                 port: true,
             },
             port: Some("/run/port".into()),

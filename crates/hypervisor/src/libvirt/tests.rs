@@ -205,7 +205,7 @@ fn a_domain_is_found_watched_and_gone() {
     let id = *id;
     assert_eq!((found.name.as_str(), found.uuid, found.process), ("g1", [1; 16], None));
     assert_eq!((found.memory, found.actual), (Bytes(1 << 30), Bytes(1 << 29)));
-    assert!(found.can.balloon && found.can.cpu_hotplug && !found.can.port);
+    assert!(found.can.balloon && !found.can.port);
     assert_eq!((found.can.deflate_on_oom, found.state), (Some(true), RunState::Running));
     scene.tell(EVENT_BALLOON, 1, 5, &[0, 4096]);
     assert_eq!(scene.settle(), [Event::Actual(id, Bytes(4 << 20))]);

@@ -48,7 +48,6 @@ pub(super) enum Purpose {
     Memory,
     Actual,
     Vcpus,
-    CpuPlaces,
     Chardevs,
     Migration,
     Blocks,

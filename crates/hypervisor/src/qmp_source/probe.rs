@@ -35,7 +35,6 @@ pub(super) struct Probe {
     status: Option<qmp::RunState>,
     is_moving: bool,
     vcpu_tids: Vec<u32>,
-    cpu_places: usize,
     chardevs: Vec<Chardev>,
     balloon: Option<String>,
     statistics: bool,
@@ -64,7 +63,6 @@ impl Probe {
             (Purpose::Memory, Command::QueryMemory),
             (Purpose::Actual, Command::QueryBalloon),
             (Purpose::Vcpus, Command::QueryCpusFast),
-            (Purpose::CpuPlaces, Command::QueryHotpluggableCpus),
             (Purpose::Chardevs, Command::QueryChardev),
             (Purpose::Migration, Command::QueryMigrate),
             (Purpose::Status, Command::QueryStatus),
@@ -96,7 +94,6 @@ impl Probe {
             (Purpose::Vcpus, Reply::Vcpus(threads)) => {
                 self.vcpu_tids = threads.iter().map(|thread| thread.tid).collect();
             }
-            (Purpose::CpuPlaces, Reply::CpuPlaces { free }) => self.cpu_places = free,
             (Purpose::Chardevs, Reply::Chardevs(list)) => self.chardevs = list,
             (Purpose::Migration, Reply::Migration(status)) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
@@ -175,7 +172,6 @@ impl Probe {
                 statistics: self.statistics,
                 deflate_on_oom: self.deflate_on_oom,
                 page_reporting: self.page_reporting,
-                cpu_hotplug: self.cpu_places > 0,
                 port: port.is_some(),
             },
             port: port.and_then(|port| listens_at(&self.chardevs, port.chardev.as_deref()?)),

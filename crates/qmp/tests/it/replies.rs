@@ -75,16 +75,6 @@ fn memory_is_what_was_built_in_and_what_was_plugged() {
 }
 
 #[test]
-fn a_place_without_a_cpu_is_free() {
-    let places = json!([
-        { "type": "max-x86_64-cpu", "vcpus-count": 1, "props": {} },
-        { "type": "max-x86_64-cpu", "vcpus-count": 1, "props": {}, "qom-path": "/machine/x" },
-    ]);
-    assert_eq!(read(Command::QueryHotpluggableCpus, places), Reply::CpuPlaces { free: 1 });
-    assert_eq!(wrong(Command::QueryHotpluggableCpus, json!([1])), "(object)");
-}
-
-#[test]
 fn objects_are_listed_within_bounds() {
     let list = json!([{ "name": "balloon0", "type": "child<virtio-balloon-pci>" }]);
     let property = Property { name: "balloon0".into(), kind: "child<virtio-balloon-pci>".into() };

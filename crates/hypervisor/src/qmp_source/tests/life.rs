@@ -20,7 +20,7 @@ fn a_guest_is_found_with_what_it_can() {
     assert_eq!(found.state, RunState::Running);
     assert_eq!(found.source, world.socket("a").display().to_string());
     let can = found.can;
-    assert!(can.balloon && can.statistics && can.cpu_hotplug && can.port);
+    assert!(can.balloon && can.statistics && can.port);
     assert_eq!((can.deflate_on_oom, can.page_reporting), (Some(true), None));
 }
 

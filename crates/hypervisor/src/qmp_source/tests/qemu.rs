@@ -139,7 +139,6 @@ impl Qemu {
                 let cpu = |(n, tid)| json!({ "cpu-index": n, "thread-id": tid });
                 Ok(self.tids.iter().enumerate().map(cpu).collect())
             }
-            "query-hotpluggable-cpus" => Ok(json!([{ "props": {}, "vcpus-count": 1 }])),
             "query-chardev" => Ok(json!([
                 { "label": "port", "filename": "disconnected:unix:/run/web1.port,server=on" },
             ])),
