@@ -171,11 +171,6 @@ base::named! {
 }
 
 impl Builtin {
-    /// Whether it is an image of a disk.
-    pub fn is_disk(self) -> bool {
-        !matches!(self, Builtin::Tiny | Builtin::Web)
-    }
-
     /// Whether an application with a heap runs in it.
     pub fn has_heap(self) -> bool {
         matches!(self, Builtin::DebianApp | Builtin::DebianCombo)

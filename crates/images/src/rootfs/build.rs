@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn images_have_names_and_keys_of_their_own() {
-        for software in Software::ALL {
+        for &software in Software::ALL {
             assert_eq!(Software::from_name(software.name()), Some(software));
             let same = Software::ALL.iter().filter(|other| other.key() == software.key());
             assert_eq!(same.count(), 1, "{software:?}");

@@ -16,18 +16,19 @@ mod settings;
 
 pub use settings::Settings;
 
-/// Which servers an image has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Software {
-    /// nginx: pages of 27 KiB on port 80, and `/app` handed on to an application server.
-    Nginx,
-    /// An application server on port 8000: a heap of a set size, pages made by Python, and a
-    /// transaction for each of them.
-    App,
-    /// PostgreSQL on port 5432, with the tables of pgbench in the database `pinhead`.
-    Postgres,
-    /// All three.
-    Combo,
+base::named! {
+    /// Which servers an image has, by its name in a farm's file.
+    pub enum Software {
+        /// nginx: pages of 27 KiB on port 80, and `/app` handed on to an application server.
+        Nginx = "debian-nginx",
+        /// An application server on port 8000: a heap of a set size, pages made by Python, and a
+        /// transaction for each of them.
+        App = "debian-app",
+        /// PostgreSQL on port 5432, with the tables of pgbench in the database `pinhead`.
+        Postgres = "debian-postgres",
+        /// All three.
+        Combo = "debian-combo",
+    }
 }
 
 /// How far the making of an image is.
@@ -41,25 +42,6 @@ pub struct Progress {
 }
 
 impl Software {
-    /// All of them, to loop over.
-    pub const ALL: [Software; 4] =
-        [Software::Nginx, Software::App, Software::Postgres, Software::Combo];
-
-    /// The image's name, as a farm's file has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Software::Nginx => "debian-nginx",
-            Software::App => "debian-app",
-            Software::Postgres => "debian-postgres",
-            Software::Combo => "debian-combo",
-        }
-    }
-
-    /// The image of this name.
-    pub fn from_name(name: &str) -> Option<Software> {
-        Software::ALL.into_iter().find(|software| software.name() == name)
-    }
-
     /// Its services, in the order in which they start.
     pub fn services(self) -> &'static [&'static str] {
         match self {
