@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod civil;
+mod csv;
 pub mod duration;
 mod error;
 pub mod glob;
@@ -23,6 +24,7 @@ mod spread;
 mod table;
 mod units;
 
+pub use csv::csv_record;
 pub use error::chain;
 pub use hash::StableHash;
 pub use names::{edits, nearest};

@@ -1,7 +1,7 @@
 //! `pinhead sql`: the user's own questions to recordings, read only.
 
 use crate::{Error, why};
-use base::{Column, Table, left, right};
+use base::{Column, Table, csv_record, left, right};
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -77,17 +77,16 @@ impl<'a> Printer<'a> {
         if cells.is_empty() {
             self.names = names.to_vec();
             if self.format == SqlFormat::Csv {
-                let line: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-                return self.put(&format!("{}\r\n", line.join(",")));
+                return self.put_record(names);
             }
             return ControlFlow::Continue(());
         }
         self.count += 1;
         match self.format {
-            SqlFormat::Csv => {
-                let line: Vec<String> = cells.iter().map(csv).collect();
-                self.put(&format!("{}\r\n", line.join(",")))
-            }
+            SqlFormat::Csv => self.put_record(cells.iter().map(|cell| match cell {
+                Cell::Null => String::new(),
+                cell => shown(cell),
+            })),
             SqlFormat::Json => {
                 let comma = if self.count > 1 { ",\n" } else { "[\n" };
                 let object = object(names, cells);
@@ -102,6 +101,12 @@ impl<'a> Printer<'a> {
                 ControlFlow::Break(())
             }
         }
+    }
+
+    fn put_record<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) -> ControlFlow<()> {
+        let mut record = String::new();
+        csv_record(&mut record, cells);
+        self.put(&record)
     }
 
     fn put(&mut self, text: &str) -> ControlFlow<()> {
@@ -155,21 +160,6 @@ fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
     table.row(names);
     rows.iter().for_each(|cells| table.row(cells.iter().map(shown)));
     table.text()
-}
-
-fn csv(cell: &Cell) -> String {
-    match cell {
-        Cell::Null => String::new(),
-        Cell::Text(text) => quoted(text),
-        cell => shown(cell),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }
 
 /// Names in the order of the question, which a map would not keep.
