@@ -60,7 +60,7 @@ settings::table! {
         /// how many guests
         count: u32 = number(1..=GUESTS_MAX), "1";
         /// `x86_64` or `s390x`
-        arch: Arch = one_of("architecture", &Arch::ALL, Arch::name), "x86_64";
+        arch: Arch = one_of("architecture", Arch::ALL, Arch::name), "x86_64";
         /// what its guests are made of: the table below
         image: Builtin = one_of("image", Builtin::ALL, Builtin::name), "tiny";
         /// a kernel of your own, instead of `image`
