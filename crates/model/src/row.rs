@@ -25,6 +25,13 @@ impl<F> Default for Row<F> {
     }
 }
 
+impl<F: Field> Extend<(F, Option<u64>)> for Row<F> {
+    /// Sets fields, or makes them missing.
+    fn extend<I: IntoIterator<Item = (F, Option<u64>)>>(&mut self, values: I) {
+        values.into_iter().for_each(|(field, value)| self.set(field, value));
+    }
+}
+
 impl<F: Field> Row<F> {
     /// A table that outgrows the mask is not compiled.
     const FITS: () = assert!(F::ALL.len() <= FIELDS_MAX);

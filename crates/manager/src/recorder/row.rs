@@ -33,10 +33,6 @@ pub(super) fn known_of(
     }
 }
 
-fn put<const N: usize>(row: &mut Row<G>, values: [(G, Option<u64>); N]) {
-    values.into_iter().for_each(|(field, value)| row.set(field, value));
-}
-
 fn bytes(kib: Option<u64>) -> Option<u64> {
     kib.map(|kib| kib.saturating_mul(KIB))
 }
@@ -46,17 +42,14 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
     let reports = guest.found.can.page_reporting == Some(true);
-    put(
-        &mut row,
-        [
-            (G::Vcpus, Some(vcpus).filter(|count| *count > 0)),
-            (G::Memory, Some(guest.found.memory.0)),
-            (G::Actual, Some(guest.memory.actual.0)),
-            (G::Target, guest.memory.target.map(|size| size.0)),
-            (G::Minimum, Some(guest.limits.min.0)),
-            (G::Reported, reports.then_some(guest.memory.reported.0)),
-        ],
-    );
+    row.extend([
+        (G::Vcpus, Some(vcpus).filter(|count| *count > 0)),
+        (G::Memory, Some(guest.found.memory.0)),
+        (G::Actual, Some(guest.memory.actual.0)),
+        (G::Target, guest.memory.target.map(|size| size.0)),
+        (G::Minimum, Some(guest.limits.min.0)),
+        (G::Reported, reports.then_some(guest.memory.reported.0)),
+    ]);
     let most = guest.found.memory.0;
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(told)), Some(_)) => put_memory(&mut row, told, most),
@@ -67,15 +60,12 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
         _ => {}
     }
     if let Some(blocks) = guest.blocks {
-        put(
-            &mut row,
-            [
-                (G::BlockReads, Some(blocks.reads)),
-                (G::BlockReadBytes, Some(blocks.read.0)),
-                (G::BlockWrites, Some(blocks.writes)),
-                (G::BlockWriteBytes, Some(blocks.written.0)),
-            ],
-        );
+        row.extend([
+            (G::BlockReads, Some(blocks.reads)),
+            (G::BlockReadBytes, Some(blocks.read.0)),
+            (G::BlockWrites, Some(blocks.writes)),
+            (G::BlockWriteBytes, Some(blocks.written.0)),
+        ]);
     }
     if let Some(status) = guest.daemon.link.agent().status() {
         put_status(&mut row, status, most);
@@ -91,31 +81,28 @@ pub(super) fn put_memory(row: &mut Row<G>, told: &wire::Memory, most: u64) {
     let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
     let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
     let working = told.anon_kib.zip(told.active_file_kib).map(|(a, b)| a.saturating_add(b));
-    put(
-        row,
-        [
-            (G::OwnTime, told.uptime_ms.checked_mul(NS_PER_MS)),
-            (G::OwnTotal, size(told.total_kib)),
-            (G::OwnFree, size(told.free_kib)),
-            (G::OwnAvailable, size(told.available_kib)),
-            (G::OwnCached, size(told.cached_kib)),
-            (G::OwnActiveFile, size(told.active_file_kib)),
-            (G::OwnInactiveFile, size(told.inactive_file_kib)),
-            (G::OwnAnonymous, size(told.anon_kib)),
-            (G::OwnSwapTotal, bytes(told.swap_total_kib)),
-            (G::OwnSwapFree, bytes(told.swap_free_kib)),
-            (G::OwnSwapIn, told.swap_in_pages),
-            (G::OwnSwapOut, told.swap_out_pages),
-            (G::OwnRefaultFile, told.refault_file),
-            (G::OwnRefaultAnonymous, told.refault_anon),
-            (G::OwnStalls, told.stalls),
-            (G::OwnOomKills, told.oom_kills),
-            (G::OwnMajorFaults, told.major_faults),
-            (G::OwnPsiSome, ns(told.psi_some_us)),
-            (G::OwnPsiFull, ns(told.psi_full_us)),
-            (G::OwnWorkingSet, size(working)),
-        ],
-    );
+    row.extend([
+        (G::OwnTime, told.uptime_ms.checked_mul(NS_PER_MS)),
+        (G::OwnTotal, size(told.total_kib)),
+        (G::OwnFree, size(told.free_kib)),
+        (G::OwnAvailable, size(told.available_kib)),
+        (G::OwnCached, size(told.cached_kib)),
+        (G::OwnActiveFile, size(told.active_file_kib)),
+        (G::OwnInactiveFile, size(told.inactive_file_kib)),
+        (G::OwnAnonymous, size(told.anon_kib)),
+        (G::OwnSwapTotal, bytes(told.swap_total_kib)),
+        (G::OwnSwapFree, bytes(told.swap_free_kib)),
+        (G::OwnSwapIn, told.swap_in_pages),
+        (G::OwnSwapOut, told.swap_out_pages),
+        (G::OwnRefaultFile, told.refault_file),
+        (G::OwnRefaultAnonymous, told.refault_anon),
+        (G::OwnStalls, told.stalls),
+        (G::OwnOomKills, told.oom_kills),
+        (G::OwnMajorFaults, told.major_faults),
+        (G::OwnPsiSome, ns(told.psi_some_us)),
+        (G::OwnPsiFull, ns(told.psi_full_us)),
+        (G::OwnWorkingSet, size(working)),
+    ]);
 }
 
 /// What its balloon's statistics say, once as they are and once under the daemon's fields.
@@ -126,50 +113,44 @@ pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats, actual: u64) {
     let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
     // A driver from before 4.6 does not say; what is free is surely available.
     let own_available = available.or(free);
-    put(
-        row,
-        [
-            (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
-            (G::BalloonTotal, total),
-            (G::BalloonFree, free),
-            (G::BalloonAvailable, available),
-            (G::BalloonCached, cached),
-            (G::BalloonSwapIn, swap_in),
-            (G::BalloonSwapOut, swap_out),
-            (G::BalloonMajorFaults, stats.major_faults),
-            (G::OwnFree, free),
-            (G::OwnAvailable, own_available),
-            (G::OwnCached, cached),
-            (G::OwnSwapIn, pages(swap_in)),
-            (G::OwnSwapOut, pages(swap_out)),
-            (G::OwnMajorFaults, stats.major_faults),
-            (G::OwnWorkingSet, own_available.map(|available| actual.saturating_sub(available))),
-        ],
-    );
+    row.extend([
+        (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
+        (G::BalloonTotal, total),
+        (G::BalloonFree, free),
+        (G::BalloonAvailable, available),
+        (G::BalloonCached, cached),
+        (G::BalloonSwapIn, swap_in),
+        (G::BalloonSwapOut, swap_out),
+        (G::BalloonMajorFaults, stats.major_faults),
+        (G::OwnFree, free),
+        (G::OwnAvailable, own_available),
+        (G::OwnCached, cached),
+        (G::OwnSwapIn, pages(swap_in)),
+        (G::OwnSwapOut, pages(swap_out)),
+        (G::OwnMajorFaults, stats.major_faults),
+        (G::OwnWorkingSet, own_available.map(|available| actual.saturating_sub(available))),
+    ]);
 }
 
 /// What its daemon said of its CPUs and its rules.
 fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     let size = |kib: u64| Some(kib.saturating_mul(KIB).min(most));
-    put(
-        row,
-        [
-            (G::OwnCpus, Some(status.cpus_online.into())),
-            (G::OwnCpusPresent, Some(status.cpus_present.into())),
-            (G::OwnBusy, Some(status.busy_ticks)),
-            (G::OwnIdle, Some(status.idle_ticks)),
-            (G::OwnSteal, Some(status.steal_ticks)),
-            (G::OwnPool, Some(status.pool_pages)),
-            (G::OwnRulesTotal, size(status.mem_total_kib)),
-            (G::OwnRulesFree, size(status.mem_free_kib)),
-            (G::OwnRulesAvailable, size(status.mem_available_kib)),
-            (G::OwnPlugs, Some(status.plugs.into())),
-            (G::OwnUnplugs, Some(status.unplugs.into())),
-            (G::OwnGrows, Some(status.grows.into())),
-            (G::OwnShrinks, Some(status.shrinks.into())),
-            (G::OwnSettled, Some(status.settled.into())),
-        ],
-    );
+    row.extend([
+        (G::OwnCpus, Some(status.cpus_online.into())),
+        (G::OwnCpusPresent, Some(status.cpus_present.into())),
+        (G::OwnBusy, Some(status.busy_ticks)),
+        (G::OwnIdle, Some(status.idle_ticks)),
+        (G::OwnSteal, Some(status.steal_ticks)),
+        (G::OwnPool, Some(status.pool_pages)),
+        (G::OwnRulesTotal, size(status.mem_total_kib)),
+        (G::OwnRulesFree, size(status.mem_free_kib)),
+        (G::OwnRulesAvailable, size(status.mem_available_kib)),
+        (G::OwnPlugs, Some(status.plugs.into())),
+        (G::OwnUnplugs, Some(status.unplugs.into())),
+        (G::OwnGrows, Some(status.grows.into())),
+        (G::OwnShrinks, Some(status.shrinks.into())),
+        (G::OwnSettled, Some(status.settled.into())),
+    ]);
 }
 
 /// What its daemon said of it as a whole, when it was asked who runs in it.
@@ -179,41 +160,35 @@ pub(super) fn put_system(row: &mut Row<G>, system: &wire::System) {
         let used = u128::from(total.saturating_sub(available)) * 1000 / u128::from(total);
         u64::try_from(used).unwrap_or(1000)
     });
-    put(
-        row,
-        [
-            (G::OwnLoad, system.load_1_permille),
-            (G::OwnLoad5, system.load_5_permille),
-            (G::OwnLoad15, system.load_15_permille),
-            (G::OwnRunning, system.running),
-            (G::OwnBlocked, system.blocked),
-            (G::OwnRootUsed, used),
-            (G::OwnRootTotal, bytes(system.root_total_kib)),
-            (G::OwnRootAvailable, bytes(system.root_available_kib)),
-            (G::OwnReceived, system.received_bytes),
-            (G::OwnReceivedPackets, system.received_packets),
-            (G::OwnSent, system.sent_bytes),
-            (G::OwnSentPackets, system.sent_packets),
-        ],
-    );
+    row.extend([
+        (G::OwnLoad, system.load_1_permille),
+        (G::OwnLoad5, system.load_5_permille),
+        (G::OwnLoad15, system.load_15_permille),
+        (G::OwnRunning, system.running),
+        (G::OwnBlocked, system.blocked),
+        (G::OwnRootUsed, used),
+        (G::OwnRootTotal, bytes(system.root_total_kib)),
+        (G::OwnRootAvailable, bytes(system.root_available_kib)),
+        (G::OwnReceived, system.received_bytes),
+        (G::OwnReceivedPackets, system.received_packets),
+        (G::OwnSent, system.sent_bytes),
+        (G::OwnSentPackets, system.sent_packets),
+    ]);
 }
 
 /// What its daemon's kernel counts of all tasks, and what its virtual CPUs had run by then.
 pub(super) fn put_scan(row: &mut Row<G>, scanned: &Scanned) {
     let totals = &scanned.totals;
-    put(
-        row,
-        [
-            (G::OwnRun, totals.run_ns),
-            (G::RunThen, scanned.host.vcpu_run_ns),
-            (G::OwnDispatches, totals.dispatches),
-            (G::OwnContextSwitches, totals.context_switches),
-            (G::OwnForks, totals.forks),
-            (G::OwnInterrupts, totals.interrupts),
-            (G::OwnSoftInterrupts, totals.soft_interrupts),
-            (G::OwnTimers, totals.timers),
-            (G::OwnInterruptTime, totals.interrupt_ticks),
-            (G::OwnTasks, totals.tasks),
-        ],
-    );
+    row.extend([
+        (G::OwnRun, totals.run_ns),
+        (G::RunThen, scanned.host.vcpu_run_ns),
+        (G::OwnDispatches, totals.dispatches),
+        (G::OwnContextSwitches, totals.context_switches),
+        (G::OwnForks, totals.forks),
+        (G::OwnInterrupts, totals.interrupts),
+        (G::OwnSoftInterrupts, totals.soft_interrupts),
+        (G::OwnTimers, totals.timers),
+        (G::OwnInterruptTime, totals.interrupt_ticks),
+        (G::OwnTasks, totals.tasks),
+    ]);
 }
