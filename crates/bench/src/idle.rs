@@ -13,8 +13,7 @@ use crate::error::{Error, scratch, write};
 use crate::meter::{self, Used};
 use crate::subject::Subject;
 use crate::table::{Row, figure};
-use procfs::parse::task::{StatField, TaskStat};
-use std::fs;
+use procfs::children;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -113,7 +112,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
     let mut before: Option<f64> = None;
     loop {
         up.used()?;
-        let qemus = children(up.id())?;
+        let qemus = children(up.id()).map_err(|e| Error::file(Path::new("/proc"), e))?;
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
@@ -145,17 +144,4 @@ fn over<T: std::ops::Sub<Output = T>>(
 /// What the virtual CPUs of all guests have used.
 fn used(qemus: &[u32]) -> Result<Used, Error> {
     qemus.iter().map(|pid| meter::used_beside_main(*pid)).sum()
-}
-
-/// The processes that a process has started.
-fn children(parent: u32) -> Result<Vec<u32>, Error> {
-    let proc = Path::new("/proc");
-    let all = fs::read_dir(proc).map_err(|e| Error::file(proc, e))?;
-    let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |pid: &u32| {
-        let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let of = TaskStat::parse(&text).and_then(|stat| stat.numbers([StatField::Parent]));
-        of == Some([u64::from(parent)])
-    };
-    Ok(pids.filter(is_child).collect())
 }

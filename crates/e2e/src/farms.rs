@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use crate::{PATIENCE, Share, scratch};
-use procfs::parse::task::{StatField, TaskStat};
+use procfs::children;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -41,14 +41,7 @@ impl Up {
 
     /// The QEMUs that it has started.
     pub fn qemus(&self) -> Vec<u32> {
-        let all = fs::read_dir("/proc").expect("/proc");
-        let pids = all.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-        let ours = |pid: &u32| {
-            let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = TaskStat::parse(&text).and_then(|stat| stat.numbers([StatField::Parent]));
-            parent == Some([u64::from(self.child.id())])
-        };
-        pids.filter(ours).collect()
+        children(self.child.id()).expect("/proc")
     }
 
     /// Waits until a condition holds, by looking again and again.

@@ -105,7 +105,7 @@ impl Case<'_, '_> {
         let result = body(&mut measures);
         let seconds = clock::seconds() - began_s;
         let failed = result.as_ref().err().map(|error| base::chain(error));
-        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.into_vec() };
+        let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.0 };
         let Case { bench, name, repetition } = self;
         (bench.say)(&format!("{name}, {repetition}: {}", text::phase_line(&phase)));
         bench.run(name, *repetition).phases.push(phase);

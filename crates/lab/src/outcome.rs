@@ -170,7 +170,7 @@ impl Phase {
 
 /// Collects the measures of a phase.
 #[derive(Debug, Default)]
-pub struct Measures(Vec<Measure>);
+pub struct Measures(pub(crate) Vec<Measure>);
 
 impl Measures {
     /// Notes a measure; one that is no number, or not known, stays out.
@@ -178,9 +178,5 @@ impl Measures {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });
         }
-    }
-
-    pub(crate) fn into_vec(self) -> Vec<Measure> {
-        self.0
     }
 }

@@ -46,5 +46,5 @@ pub use parse::cpulist::{CpuList, MAX_CPUS};
 pub use reader::Reader;
 pub use source::{Fs, Source, Texts};
 pub use sys::next_name;
-pub use tasks::{TaskDir, TaskSeen};
+pub use tasks::{TaskDir, TaskSeen, children};
 pub use window::MAX_FILE_BYTES;

@@ -2,11 +2,12 @@
 //! a guest must not allocate for each, nor have the kernel walk there from the root.
 
 use std::ffi::CStr;
-use std::fs::File;
-use std::io::{Read, Seek};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 
 use crate::file::Root;
 use crate::parse::schedstat::{self, Schedstat};
+use crate::parse::task::{StatField, TaskStat};
 use crate::{parse, sys};
 
 /// The longest text of a task: stat has some 350 bytes.
@@ -30,6 +31,18 @@ pub struct TaskSeen {
     pub tid: u32,
     /// What it has counted.
     pub ran: Schedstat,
+}
+
+/// The processes that a process has started, for who asks once in a while.
+pub fn children(parent: u32) -> io::Result<Vec<u32>> {
+    let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = TaskStat::parse(&text).and_then(|stat| stat.numbers([StatField::Parent]));
+        of == Some([u64::from(parent)])
+    };
+    Ok(pids.filter(is_child).collect())
 }
 
 /// /proc, kept open.
