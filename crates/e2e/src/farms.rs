@@ -61,10 +61,11 @@ impl Up {
         self.explain_guest("g1")
     }
 
-    /// Explains a guest.
+    /// Explains a guest of its own: other tests have guests of the same names.
     pub fn explain_guest(&self, guest: &str) -> Output {
+        let guest = format!("{}/{guest}", self.child.id());
         let mut command = Command::new(crate::program());
-        command.args(["explain", "default", "--interval", "300", "--guest", guest]);
+        command.args(["explain", "default", "--interval", "300", "--guest", &guest]);
         command.env("TMPDIR", self.dir.path()).output().expect("explain runs")
     }
 

@@ -147,6 +147,9 @@ pub struct ExplainArgs {
     pub root: Option<PathBuf>,
     /// A guest that `pinhead up` is running; for a host's rules, one that `pinhead host`
     /// manages
+    ///
+    /// Where several farms have a guest of this name, FARM/GUEST says which; PID/GUEST, with the
+    /// process id of `pinhead up`, where there is no farm's file.
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,
     /// The manager's socket, if not the usual one

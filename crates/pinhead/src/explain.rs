@@ -3,8 +3,8 @@
 mod host_rules;
 
 use crate::args::{ExplainArgs, Format};
+use crate::farm_cmds::{At, any_guest};
 use crate::rulesfile::{self, RulesText};
-use crate::up::rundir;
 use crate::{Error, check, escape, machine};
 use counters::{History, HostCounter, Pages};
 use farm::service;
@@ -59,15 +59,16 @@ enum Trees {
     /// Captured trees, oldest first.
     Series(Vec<PathBuf>),
     /// A running guest: each look is a tree of its own.
-    Guest { name: String, dir: Scratch },
+    Guest { at: At, dir: Scratch },
 }
 
 impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
             let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
-            fetch(name, &dir.join("0"))?;
-            return Ok(Trees::Guest { name: name.clone(), dir });
+            let at = any_guest(name)?;
+            fetch(&at, &dir.join("0"))?;
+            return Ok(Trees::Guest { at, dir });
         }
         let Some(root) = &args.root else { return Ok(Trees::Live(Root::default())) };
         if root.join("proc").is_dir() {
@@ -101,9 +102,9 @@ impl Trees {
             Trees::Live(_) | Trees::Still(_) => Ok(None),
             Trees::Series(all) => Ok(Some(Root::at(&all[all.len() - looks + look]))),
             Trees::Guest { .. } if look == 0 => Ok(None),
-            Trees::Guest { name, dir } => {
+            Trees::Guest { at, dir } => {
                 let dir = dir.join(look.to_string());
-                fetch(name, &dir)?;
+                fetch(at, &dir)?;
                 Ok(Some(Root::at(dir)))
             }
         }
@@ -121,26 +122,17 @@ impl Trees {
                 let newest = all.last().map(|dir| dir.display().to_string()).unwrap_or_default();
                 format!("{newest}, {looks} trees up to it")
             }
-            Trees::Guest { name, .. } => format!("guest {}, {looks} looks", base::plain(name, 64)),
+            Trees::Guest { at, .. } => {
+                format!("guest {}, {looks} looks", base::plain(&at.guest, 64))
+            }
         }
     }
-}
-
-/// Asks the running `pinhead up` that has this guest for all of its files.
-fn capture(guest: &str) -> Result<Json, Error> {
-    let mut refusal = Error::Message("No `pinhead up` is running: start one, or use --root".into());
-    for (_, dir) in rundir::living() {
-        match service::ask(&dir.join(service::SOCKET), &json!({ "capture": guest })) {
-            Ok((_, mut answer)) => return Ok(answer["files"].take()),
-            Err(error) => refusal = error.into(),
-        }
-    }
-    Err(refusal)
 }
 
 /// Writes the files of a running guest as a tree.
-fn fetch(guest: &str, dir: &Path) -> Result<(), Error> {
-    let files = capture(guest)?;
+fn fetch(at: &At, dir: &Path) -> Result<(), Error> {
+    let (_, answer) = service::ask(&at.socket, &json!({ "capture": at.guest }))?;
+    let files = &answer["files"];
     // Names from this program's own table only, whatever came through the socket.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
     for name in names.chain([service::POOL]) {

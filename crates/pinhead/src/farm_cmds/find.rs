@@ -1,4 +1,5 @@
-//! Which farm is meant, and which of its guests.
+//! Which farm is meant, and which of its guests. Guests that no file describes are called by the
+//! process id of their `pinhead up`.
 
 use crate::Error;
 use crate::up::rundir;
@@ -8,9 +9,10 @@ use std::path::{Path, PathBuf};
 /// So many guests are named to somebody who asks for one that is not there.
 const NEAR_MAX: usize = 5;
 
-/// A farm that runs.
+/// What `pinhead up` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
+    /// The farm's name; the process id where there is no farm's file.
     pub(super) name: String,
     pub(super) pid: u32,
     pub(super) socket: PathBuf,
@@ -18,18 +20,25 @@ pub(super) struct Found {
 
 /// A guest of a farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct At {
-    pub(super) socket: PathBuf,
-    pub(super) guest: String,
+pub(crate) struct At {
+    pub(crate) socket: PathBuf,
+    pub(crate) guest: String,
+}
+
+/// All that this user's `pinhead up` run, and whether it is a farm with a file.
+fn running() -> impl Iterator<Item = (bool, Found)> {
+    rundir::living().into_iter().filter_map(|(pid, dir)| {
+        let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
+        let is_farm = farm.is_some();
+        let name = farm.unwrap_or_else(|| pid.to_string());
+        socket.exists().then_some((is_farm, Found { name, pid, socket }))
+    })
 }
 
 /// All farms of this user that run; one at least.
 pub(super) fn farms() -> Result<Vec<Found>, Error> {
-    let found = rundir::living().into_iter().filter_map(|(pid, dir)| {
-        let (name, socket) = (rundir::farm_name(&dir)?, dir.join(SOCKET));
-        socket.exists().then_some(Found { name, pid, socket })
-    });
-    let found: Vec<Found> = found.collect();
+    let found: Vec<Found> =
+        running().filter(|(is_farm, _)| *is_farm).map(|(_, found)| found).collect();
     match found.is_empty() {
         true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
         false => Ok(found),
@@ -61,13 +70,36 @@ pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
 
 /// The farm that has a guest. `FARM/GUEST` says which, where several have one of that name.
 pub(super) fn guest(named: &str) -> Result<At, Error> {
-    if let Some((name, guest)) = named.split_once('/') {
-        let found = farm(Some(name))?;
-        return Ok(At { socket: found.socket, guest: guest.to_owned() });
+    match named.split_once('/') {
+        Some((name, guest)) => Ok(At { socket: farm(Some(name))?.socket, guest: guest.to_owned() }),
+        None => having(named, farms()?),
     }
+}
+
+/// The farm or the `pinhead up --guests` that has a guest, as `PID/GUEST` too.
+pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
+    let mut all: Vec<Found> = running().map(|(_, found)| found).collect();
+    if all.is_empty() {
+        let text = "No `pinhead up` is running: start one, or use --root";
+        return Err(Error::Message(text.into()));
+    }
+    let Some((name, guest)) = named.split_once('/') else { return having(named, all) };
+    let names = listed(all.iter().map(|found| found.name.clone()));
+    all.retain(|found| found.name == name || found.pid.to_string() == name);
+    match all.len() {
+        1 => Ok(At { socket: all.swap_remove(0).socket, guest: guest.to_owned() }),
+        _ => Err(Error::Message(format!(
+            "`{}` is not the name of one farm that runs, or its process id; there are {names}",
+            name.escape_debug()
+        ))),
+    }
+}
+
+/// The only one of these that has a guest of this name.
+fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
-    for found in farms()? {
+    for found in among {
         let Ok(table) = service::ps(&found.socket) else { continue };
         let (same, others): (Vec<GuestRow>, Vec<GuestRow>) =
             table.guests.into_iter().partition(|guest| guest.name == named);

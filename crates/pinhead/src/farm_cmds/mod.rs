@@ -10,6 +10,7 @@ mod ps;
 
 pub use console::console;
 pub use down::down;
+pub(crate) use find::{At, any_guest};
 pub use ps::ps;
 
 use crate::Error;
