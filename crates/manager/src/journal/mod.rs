@@ -4,6 +4,7 @@ mod entries;
 
 pub(crate) use entries::{decision, ended, outcome};
 
+use crate::control::JournalRow;
 use crate::effect::Now;
 use hypervisor::Id;
 use std::collections::BTreeMap;
@@ -18,11 +19,13 @@ pub(crate) struct JournalWriter {
     writer: Writer,
     tickets: BTreeMap<Id, Ticket>,
     next_prune_ms: u64,
+    /// Why nothing can be written at the moment.
+    trouble: Option<String>,
 }
 
 impl JournalWriter {
     pub(crate) fn new(writer: Writer, now_ms: u64) -> JournalWriter {
-        JournalWriter { writer, tickets: BTreeMap::new(), next_prune_ms: now_ms }
+        JournalWriter { writer, tickets: BTreeMap::new(), next_prune_ms: now_ms, trouble: None }
     }
 
     /// Keeps an event.
@@ -60,7 +63,13 @@ impl JournalWriter {
 
     /// Writes what waits. Gives what there is to say about that, once.
     pub(crate) fn flush(&mut self) -> Option<String> {
-        self.writer.flush().map(|news| in_words(&news))
+        let news = self.writer.flush()?;
+        match &news {
+            News::Failed(error) => self.trouble = Some(error.to_string()),
+            News::Recovered { .. } => self.trouble = None,
+            News::SetAside { .. } => {}
+        }
+        Some(in_words(&news))
     }
 
     /// Removes some of what is too old or too much, from time to time.
@@ -80,9 +89,11 @@ impl JournalWriter {
         trouble
     }
 
-    /// Entries that wait to be written, and those that were lost.
-    pub(crate) fn waiting_and_lost(&self) -> (u64, u64) {
-        (self.writer.queued() as u64, self.writer.lost())
+    /// How it is, but for its place.
+    pub(crate) fn row(&self) -> JournalRow {
+        let waiting = self.writer.queued() as u64;
+        let trouble = self.trouble.clone();
+        JournalRow { path: None, waiting, lost: self.writer.lost(), trouble }
     }
 }
 
@@ -98,5 +109,22 @@ fn in_words(news: &News) -> String {
         News::Recovered { lost } => {
             format!("The journal can be written to again; {lost} records were lost")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_cannot_be_written_to_says_why_in_its_row() {
+        let nowhere = Writer::new(std::path::Path::new("/dev/null/journal"));
+        let mut journal = JournalWriter::new(nowhere, 0);
+        assert_eq!(journal.row(), JournalRow::default());
+        journal.note("start", "The manager starts".into(), None, Now { ms: 1, wall_ms: 1 });
+        let said = journal.flush().expect("it fails");
+        let row = journal.row();
+        assert_eq!(row.waiting, 1);
+        assert!(said.contains(&row.trouble.expect("a reason")), "{said}");
     }
 }

@@ -19,7 +19,7 @@ use crate::answers::{self, View};
 use crate::attach::Attachments;
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
-use crate::control::{Answer, Ask, Asked, Failure, JournalRow, Server, Status};
+use crate::control::{Answer, Ask, Asked, Failure, Server, Status};
 use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return, ScanEvent};
 use crate::guests::{Entitlement, Guests};
 use crate::journal::JournalWriter;
@@ -262,14 +262,13 @@ impl Manager {
         let uptime_ms = now.ms.saturating_sub(self.run.start_ms);
         let cpu_percent = self.run.clock.cpu_ms() as f64 / uptime_ms.max(1) as f64 * 100.0;
         let (passes, pass_us) = self.schedule.count_and_cost();
-        let (waiting, lost) = journal.waiting_and_lost();
         let own = Status {
             dry_run: self.run.options.dry_run,
             uptime_ms,
             config: self.run.config_path.as_ref().map(|path| path.display().to_string()),
             sources: sources.rows(of),
             lease: lease.row(),
-            journal: JournalRow { waiting, lost, ..JournalRow::default() },
+            journal: journal.row(),
             passes,
             pass_us,
             cpu_percent: Some(cpu_percent),
