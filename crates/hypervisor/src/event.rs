@@ -1,4 +1,4 @@
-//! What a source of guests tells.
+//! The events of a source of guests.
 
 use counters::Bytes;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ pub struct ProcessId {
 pub struct Capabilities {
     /// It has a balloon device. Whether a driver answers is seen when it is used.
     pub balloon: bool,
-    /// The balloon tells statistics.
+    /// The balloon reports statistics.
     pub statistics: bool,
-    /// The guest's kernel takes memory back before it kills; `None` if nobody can say.
+    /// The guest's kernel takes memory back before it kills; `None` if that is unknown.
     pub deflate_on_oom: Option<bool>,
-    /// Free pages come back by themselves; `None` if nobody can say.
+    /// Free pages come back by themselves; `None` if that is unknown.
     pub page_reporting: Option<bool>,
     /// It has a port for a daemon.
     pub port: bool,
@@ -38,7 +38,7 @@ pub struct Found {
     pub name: String,
     /// Its UUID; zeroes where it was given none.
     pub uuid: [u8; 16],
-    /// Its process on this host, where it could be told.
+    /// Its process on this host, where it could be identified.
     pub process: Option<ProcessId>,
     /// The memory that it was started with: more than this it can never have.
     pub memory: Bytes,
@@ -61,7 +61,7 @@ pub struct Found {
 pub enum RunState {
     /// Its virtual CPUs run when they have something to do.
     Running,
-    /// Stopped by somebody: nothing is asked of it.
+    /// Paused: nothing is asked of it.
     Paused,
     /// It moves to another host: its memory is left alone.
     Migrating,
@@ -91,7 +91,7 @@ pub struct BalloonStats {
 }
 
 impl BalloonStats {
-    /// What a guest says that it has, cut to what it can have.
+    /// The guest's own numbers, capped at the memory that it can have.
     pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
         let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));
         BalloonStats {
@@ -117,12 +117,12 @@ pub struct BlockStats {
     pub written: Bytes,
 }
 
-/// Something that a source of guests has to say.
+/// An event of a source of guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A guest is there.
     Found(Id, Box<Found>),
-    /// It has restarted in the same process: nothing that was known of its inside holds.
+    /// It has restarted in the same process: earlier reports no longer hold.
     Rebooted(Id),
     /// It runs in another way.
     State(Id, RunState),
@@ -140,6 +140,6 @@ pub enum Event {
     Answers(Id, bool),
     /// It is gone, and why.
     Gone(Id, String),
-    /// Something that concerns no single guest; said once until it changes.
+    /// A trouble of no single guest; reported once until it changes.
     Trouble(String),
 }

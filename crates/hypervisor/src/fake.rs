@@ -1,7 +1,7 @@
 //! Guests that are not there, for tests of what stands above.
 //!
-//! A test keeps one handle and gives a clone to the manager: what the test changes is told in the
-//! manager's next turn, and what the manager asked for is there to be looked at.
+//! A test keeps one handle and gives a clone to the manager: its changes are reported in the
+//! manager's next turn, and it can look at what the manager asked for.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ struct Guest {
     balloon: Balloon,
     stats: Option<BalloonStats>,
     moved_ms: u64,
-    /// Whether it was told that this guest's hypervisor does not answer.
+    /// Whether it was reported that this guest's hypervisor does not answer.
     is_silent: bool,
 }
 
@@ -124,31 +124,31 @@ impl Fake {
         self.change(guest, |guest| guest.stats = stats);
     }
 
-    /// Changes a guest's size as somebody else would: the next event tells it.
+    /// Changes a guest's size as another manager would: the next event reports it.
     pub fn set_actual(&self, guest: Id, actual: Bytes) {
         self.change(guest, |guest| (guest.actual, guest.target) = (actual, actual));
-        self.tell(Event::Actual(guest, actual));
+        self.emit(Event::Actual(guest, actual));
     }
 
     /// Lets a guest restart.
     pub fn reboot(&self, guest: Id) {
-        self.tell(Event::Rebooted(guest));
+        self.emit(Event::Rebooted(guest));
     }
 
     /// Lets a guest run in another way.
     pub fn set_state(&self, guest: Id, state: RunState) {
-        self.tell(Event::State(guest, state));
+        self.emit(Event::State(guest, state));
     }
 
     /// Takes a guest away.
     pub fn remove(&self, guest: Id, reason: &str) {
         if self.inner.borrow_mut().guests.remove(&guest).is_some() {
-            self.tell(Event::Gone(guest, reason.to_owned()));
+            self.emit(Event::Gone(guest, reason.to_owned()));
         }
     }
 
-    /// Tells an event in the next turn, whatever it is.
-    pub fn tell(&self, event: Event) {
+    /// Reports any event in the next turn.
+    pub fn emit(&self, event: Event) {
         self.inner.borrow_mut().events.push(event);
     }
 
@@ -173,7 +173,7 @@ impl Fake {
 }
 
 impl Inner {
-    /// The guest, if its hypervisor answers; the first question without an answer is told.
+    /// The guest, if its hypervisor answers; the first question without an answer is reported.
     fn answering(&mut self, guest: Id) -> Option<&mut Guest> {
         let found = self.guests.get_mut(&guest)?;
         let is_silent = found.balloon == Balloon::Silent;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn balloons_follow_as_they_are_told_to() {
+    fn balloons_follow_in_the_way_that_was_set() {
         let mut fake = Fake::new("fake", IdSource::new());
         let handle = fake.clone();
         let id = handle.add(Fake::found("g1", Bytes(100 * MIB)));

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_it_has_nothing_to_say() {
+    fn a_kernel_without_ksm_has_no_statistics() {
         let tree = Tree::new();
         let files = KsmFiles::at(tree.path());
         assert_eq!((files.run(), files.is_advised()), (None, false));

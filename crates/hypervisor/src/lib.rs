@@ -8,8 +8,8 @@
 //!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► the driver of the sharing of guests' equal pages
 //! ```
 //!
-//! Nothing here waits: a back end says which descriptors it waits for, takes what has come, and
-//! gives events. What a hypervisor can do is asked, never assumed.
+//! Nothing here waits: a back end names the descriptors it waits for, reads what has come, and
+//! returns events. What a hypervisor can do is asked, never assumed.
 
 #![forbid(unsafe_code)]
 
@@ -65,7 +65,7 @@ pub trait Hypervisor {
     /// Asks for the size that the guest has now. It does not wake the guest.
     fn ask_actual(&mut self, guest: Id, now_ms: u64);
 
-    /// Asks what the guest did with its disks. It does not wake the guest. A source that cannot
-    /// tell does not answer.
+    /// Asks what the guest did with its disks. It does not wake the guest. A source that
+    /// does not know does not answer.
     fn ask_blocks(&mut self, _guest: Id, _now_ms: u64) {}
 }

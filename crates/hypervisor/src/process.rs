@@ -41,7 +41,7 @@ impl ProcessId {
     }
 }
 
-/// What /proc/PID/stat says of a process.
+/// The fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The letter of its state: `R`, `S`, `D`, and `T` for one that was stopped by a signal.

@@ -20,8 +20,8 @@ pub(crate) const MARK_S: u32 = 86_399;
 const OLD_MARK_S: u32 = 3_607;
 /// A guest that has not answered by then does not answer: its driver is gone, or it hangs.
 const PATIENCE_MS: u64 = 2_000;
-/// When the guest is asked once more. Statistics tell the second in which they came, so that an
-/// answer in the same second as the one before, and equal to it, cannot be told from none.
+/// When the guest is asked once more. Statistics carry the second in which they came: an
+/// answer in the same second as the one before, and equal to it, looks like none.
 const AGAIN_MS: u64 = 1_000;
 /// An answer this fresh is given again instead of a new one: it is as good, and costs no wake-up.
 const FRESH_MS: u64 = 500;
@@ -76,7 +76,7 @@ pub(crate) struct StatsQuestion {
     is_asked_again: bool,
     /// What was known before.
     before: Option<BalloonStats>,
-    /// What was told last, and when.
+    /// The last answer, and when it came.
     last: Option<(u64, BalloonStats)>,
     /// The period that the guest has when nobody asks; `None` where it is read for each question.
     home_s: Option<u32>,
@@ -91,7 +91,7 @@ impl StatsQuestion {
         StatsQuestion { pace, ..StatsQuestion::default() }
     }
 
-    /// Says what period the guest was found with, where that is known without asking.
+    /// Takes the period that the guest was found with, where that is known without asking.
     pub(crate) fn found(&mut self, period_s: u32) {
         self.home_s = Some(unmarked(period_s));
         if unmarked(period_s) != period_s {
@@ -180,8 +180,8 @@ impl StatsQuestion {
         }
     }
 
-    /// What is known has come; `None` where the guest has never said anything. Gives it if it is
-    /// an answer.
+    /// Takes the statistics that were read; `None` where the guest has never sent any. Returns
+    /// them if they are an answer.
     pub(crate) fn known(
         &mut self,
         stats: Option<BalloonStats>,
@@ -229,7 +229,7 @@ impl StatsQuestion {
         }
     }
 
-    /// A call of it failed. Without an answer there is nothing to tell.
+    /// A call of it failed. Without an answer there is nothing to report.
     pub(crate) fn failed(&mut self) {
         if self.is_wanted {
             // It is the call of a question that was given up since.
@@ -257,7 +257,7 @@ impl StatsQuestion {
         }
     }
 
-    /// The guest has started again: what it said before is not given again.
+    /// The guest has started again: its statistics of before are not given again.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }

@@ -1,4 +1,4 @@
-//! What a domain's description says of its memory, CPUs and port.
+//! A domain's description: its memory, CPUs and port.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ impl Description {
         let is_virtio = |balloon: Node<'_, '_>| {
             balloon.attribute("model").is_some_and(|model| model.starts_with("virtio"))
         };
-        // What is not said is off: so does QEMU, and libvirt passes on what is said only.
+        // What is not set is off in QEMU, and libvirt passes on what is set only.
         let is_on = |name| balloon.map(|node| node.attribute(name) == Some("on"));
         let period = balloon.and_then(|node| child(node, "stats")?.attribute("period"));
         let port = children(devices, "channel").find(is_our_port);
@@ -86,7 +86,7 @@ fn is_our_port(channel: &Node<'_, '_>) -> bool {
     })
 }
 
-/// Where to connect. A port that itself connects to somebody is that one's, and not ours.
+/// Where to connect. A port that itself connects is its listener's, and not ours.
 fn socket_of(channel: Node<'_, '_>) -> Option<PathBuf> {
     let source = child(channel, "source")?;
     if channel.attribute("type") != Some("unix") || source.attribute("mode") != Some("bind") {
@@ -146,7 +146,7 @@ mod tests {
         let plain = Description::parse(&domain(top, "<memballoon model='virtio'/>")).unwrap();
         assert_eq!(plain.can.deflate_on_oom, Some(false));
         assert_eq!(plain.can.page_reporting, Some(false));
-        // The port is there, and somebody else has it.
+        // The port is there, and another process has it.
         let connects = Description::parse(&domain(top, &channel("connect"))).unwrap();
         assert_eq!((connects.can.port, connects.port), (true, None));
     }

@@ -1,4 +1,4 @@
-//! One domain: what is known of it, and what is to be asked next.
+//! One domain: its description and state, and the next question to it.
 //!
 //! A domain whose hypervisor hangs holds each call that reaches the hypervisor forever, and
 //! libvirt serves five calls of a client at once. So a guest has one call open at most, and one
@@ -29,7 +29,7 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// What shall be asked, besides statistics.
+/// The questions that wait, without those for statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
     pub(super) xml: bool,
@@ -112,7 +112,7 @@ impl LibvirtGuest {
     }
 
     /// Whether it can be asked for statistics now: one that is paused would never answer.
-    pub(super) fn can_tell_stats(&self) -> bool {
+    pub(super) fn can_report_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
         can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)
     }

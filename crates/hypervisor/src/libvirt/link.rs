@@ -39,7 +39,7 @@ pub(super) enum Step {
     Polkit,
     /// Open the hypervisor.
     Open,
-    /// Have this and then all later kinds of events told.
+    /// Register for this and then all later kinds of events.
     Register(usize),
     /// See who is there.
     List,
@@ -66,9 +66,9 @@ pub(super) enum Asker {
     Guest(Id, Ask),
 }
 
-/// What came of the connection.
+/// A message of libvirt.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// An answer.
     Reply(Asker, Result<Reply, Failure>),
     /// An event.
@@ -177,7 +177,7 @@ impl Link {
     }
 
     /// Takes what has come. What cannot be understood costs itself only.
-    pub(super) fn read(&mut self, heard: &mut Vec<Heard>) -> Result<(), Loss> {
+    pub(super) fn read(&mut self, received: &mut Vec<Received>) -> Result<(), Loss> {
         let mut buffer = [0; 16 << 10];
         let mut left = READ_MAX;
         while left > 0 {
@@ -186,7 +186,7 @@ impl Link {
                 Ok(length) => {
                     left = left.saturating_sub(length);
                     self.client.feed(&buffer[..length]);
-                    self.take(heard)?;
+                    self.take(received)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -196,15 +196,15 @@ impl Link {
         Ok(())
     }
 
-    fn take(&mut self, heard: &mut Vec<Heard>) -> Result<(), Loss> {
+    fn take(&mut self, received: &mut Vec<Received>) -> Result<(), Loss> {
         while let Some(incoming) = self.client.poll() {
             match incoming {
                 Ok(Incoming::Reply { ticket, outcome }) => {
                     if let Some(open) = self.open.remove(&ticket) {
-                        heard.push(Heard::Reply(open.asker, outcome));
+                        received.push(Received::Reply(open.asker, outcome));
                     }
                 }
-                Ok(Incoming::Event(event)) => heard.push(Heard::Event(event)),
+                Ok(Incoming::Event(event)) => received.push(Received::Event(event)),
                 Err(error) if error.is_fatal() => return Err(Loss::Foreign(error)),
                 Err(_) => {}
             }

@@ -6,9 +6,9 @@
 //!                     Search: /proc ─► Guests: Guest, Description, StatsQuestion
 //! ```
 //!
-//! A connection says who it is, opens the hypervisor, has events told and lists the domains; from
-//! then on events tell what happens, and a list every half minute finds what they did not. Each
-//! domain is described by three calls and looked up in /proc, and only then told as found.
+//! A connection authenticates, opens the hypervisor, registers for events and lists the domains.
+//! From then on events report changes, and a list every half minute finds what they missed. Each
+//! domain is described by three calls and looked up in /proc, and only then reported as found.
 //!
 //! When the connection is lost the guests are still there: they do not answer until a new one has
 //! listed them again. A domain is the same as before if its UUID, its number and its process are.
@@ -53,9 +53,9 @@ pub struct Libvirt {
     ids: IdSource,
     connection: Connection,
     guests: Guests,
-    /// What is still to be told.
+    /// Reported at the next turn.
     out: Vec<Event>,
-    /// What was said last of the connection, so that it is not said again.
+    /// The last reported trouble of the connection, which is not reported again.
     trouble: Option<String>,
 }
 
@@ -137,7 +137,7 @@ impl Hypervisor for Libvirt {
     fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
         self.connect(now_ms);
         if ready.is_none_or(|ready| !ready.is_empty()) {
-            self.hear(now_ms);
+            self.receive(now_ms);
         }
         self.look_at_late(now_ms);
         self.look_at_due(now_ms);
@@ -163,7 +163,7 @@ impl Hypervisor for Libvirt {
 
     fn ask_stats(&mut self, guest: Id, now_ms: u64) {
         let Some(it) = self.guests.get_mut(guest) else { return };
-        if !it.can_tell_stats() {
+        if !it.can_report_stats() {
             return;
         }
         let fresh = it.question.begin(now_ms);

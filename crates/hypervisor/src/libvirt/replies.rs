@@ -41,14 +41,14 @@ impl Libvirt {
             }
         }
         match outcome {
-            Ok(reply) => self.guest_said(id, ask, reply, now_ms),
+            Ok(reply) => self.guest_replied(id, ask, reply, now_ms),
             Err(failure) => self.guest_failed(id, ask, failure, now_ms),
         }
         self.report_if_ready(id, now_ms);
         self.guests.queue(id);
     }
 
-    fn guest_said(&mut self, id: Id, ask: Ask, reply: Reply, now_ms: u64) {
+    fn guest_replied(&mut self, id: Id, ask: Ask, reply: Reply, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match (ask, reply) {
             (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
@@ -88,7 +88,7 @@ impl Libvirt {
         }
     }
 
-    /// Leaves a guest alone that cannot be described, and says so.
+    /// Leaves a guest alone that cannot be described, and reports why.
     fn ignore(&mut self, id: Id, reason: &str) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = true;
@@ -152,7 +152,7 @@ impl Libvirt {
         }
     }
 
-    /// Tells a guest as found once all of it is known.
+    /// Reports a guest as found once its description is complete.
     fn report_if_ready(&mut self, id: Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         let (false, Some(description), Some(state), Some(actual)) =

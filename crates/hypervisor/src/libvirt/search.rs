@@ -1,6 +1,6 @@
 //! Which process a domain is.
 //!
-//! The protocol does not tell. libvirt leaves a file with the number, which is there at once and
+//! The protocol has no call for it. libvirt leaves a file with the number, there at once and
 //! costs one read, but only root may look at it, and it may be older than the process. So what
 //! it says is believed only if the process was started with the domain's UUID. Where there is no
 //! such file, all processes are looked at for that UUID: some milliseconds for a thousand of
@@ -50,7 +50,7 @@ pub(super) struct Search {
 
 impl Search {
     /// For the daemon that listens at a socket.
-    pub(super) fn beside(socket: &Path) -> Search {
+    pub(super) fn for_socket(socket: &Path) -> Search {
         let dir = socket.parent().unwrap_or(Path::new("/"));
         Search {
             root: "/".into(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use virtrpc::{Auth, Domain, EventKind, Failure, Reply};
 
 use super::guest::{Ask, LibvirtGuest, PROBE_MS};
-use super::link::{Asker, Heard, Link, Step};
+use super::link::{Asker, Link, Received, Step};
 use super::search::Search;
 use super::{Libvirt, trouble};
 use crate::Event;
@@ -61,7 +61,7 @@ impl Libvirt {
         for socket in &self.sockets {
             match Link::to(socket) {
                 Ok(link) => {
-                    let search = Search::beside(socket);
+                    let search = Search::for_socket(socket);
                     let socket = socket.clone();
                     let up = Up { link, search, socket, is_listed: false, list_ms: None };
                     self.connection.up = Some(up);
@@ -77,7 +77,7 @@ impl Libvirt {
         self.fail(trouble::no_socket(&self.sockets, &self.uri), now_ms);
     }
 
-    /// The connection is not there: says why, and tries again later. Until then no guest answers.
+    /// There is no connection: reports why, and tries again later. Until then no guest answers.
     fn fail(&mut self, sentence: String, now_ms: u64) {
         self.let_go();
         self.connection.back_off(now_ms);
@@ -115,20 +115,20 @@ impl Libvirt {
     }
 
     /// Takes what has come.
-    pub(super) fn hear(&mut self, now_ms: u64) {
+    pub(super) fn receive(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
-        let mut heard = Vec::new();
-        let loss = up.link.read(&mut heard).err();
+        let mut received = Vec::new();
+        let loss = up.link.read(&mut received).err();
         let socket = up.socket.clone();
-        for item in heard {
+        for item in received {
             match item {
-                Heard::Reply(Asker::Session(step), outcome) => {
+                Received::Reply(Asker::Session(step), outcome) => {
                     self.step_done(step, outcome, now_ms);
                 }
-                Heard::Reply(Asker::Guest(id, ask), outcome) => {
+                Received::Reply(Asker::Guest(id, ask), outcome) => {
                     self.guest_done(id, ask, outcome, now_ms);
                 }
-                Heard::Event(event) => self.event(event, now_ms),
+                Received::Event(event) => self.event(event, now_ms),
             }
         }
         if let Some(loss) = loss
@@ -195,7 +195,7 @@ impl Libvirt {
             }
             (Step::Auths | Step::Polkit, Ok(_)) => up.link.next_step(Step::Open),
             (Step::Open, Ok(_)) => up.link.next_step(Step::Register(0)),
-            // An older libvirt lacks some of the events, and the list finds what they would say.
+            // An older libvirt lacks some of the events; the list finds those changes.
             (Step::Register(index), _) => {
                 let next = index + 1;
                 let is_last = next >= EventKind::ALL.len();
@@ -216,7 +216,7 @@ impl Libvirt {
         }
     }
 
-    /// Compares who is there with who is known.
+    /// Compares the listed domains with the guests of the last list.
     fn compare(&mut self, list: Vec<Domain>, was_listed: bool, now_ms: u64) {
         for id in self.guests.not_in(&list) {
             self.gone(id, "libvirt does not list it any more");
@@ -239,7 +239,7 @@ impl Libvirt {
         }
     }
 
-    /// A guest that was known is on the new connection as well.
+    /// A guest of the list before is on the new connection as well.
     fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = false;
@@ -254,7 +254,7 @@ impl Libvirt {
         self.guests.queue(id);
     }
 
-    /// A domain that was not known is there.
+    /// A new domain is there.
     pub(super) fn came(&mut self, domain: Domain, now_ms: u64) {
         if domain.id >= 0 && self.guests.has_room() {
             self.guests.add(LibvirtGuest::new(self.ids.next(), domain, now_ms));

@@ -39,7 +39,7 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A domain, whose name says which it is.
+/// A domain, named by its number.
 fn domain(number: u8, id: i32) -> Vec<u8> {
     let mut bytes = text(&format!("g{number}"));
     bytes.extend([number; 16]);
@@ -63,8 +63,8 @@ struct Scene {
     /// A call of the connection that is never answered.
     silent: Option<i32>,
     auth: u32,
-    /// The second in which the guests told their statistics last; a period makes it the next.
-    told_s: u64,
+    /// The second of the last statistics of the guests; setting a period advances it.
+    stats_s: u64,
     calls: Vec<i32>,
     libvirt: Libvirt,
     now_ms: u64,
@@ -86,7 +86,7 @@ impl Scene {
             refuse: None,
             silent: None,
             auth: 0,
-            told_s: 100,
+            stats_s: 100,
             calls: Vec::new(),
             libvirt: Libvirt::at(&socket, URI, IdSource::new()),
             now_ms: 0,
@@ -163,9 +163,9 @@ impl Scene {
             GET_INFO => words(&[1, 0, 1 << 20, 0, 1 << 19, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
             CONTROL => words(&[0, 0, 0, 0]),
-            STATS => words(&[3, 9, 0, self.told_s as u32, 4, 0, 77, 8, 1, 0]),
+            STATS => words(&[3, 9, 0, self.stats_s as u32, 4, 0, 77, 8, 1, 0]),
             SET_PERIOD if period() => {
-                self.told_s += 1;
+                self.stats_s += 1;
                 Vec::new()
             }
             316 => words(&[0]),
@@ -179,7 +179,7 @@ impl Scene {
         let _ = self.peers.last_mut().unwrap().write_all(&[&length, message].concat());
     }
 
-    fn tell(&mut self, procedure: i32, number: u8, id: i32, rest: &[u32]) {
+    fn send_event(&mut self, procedure: i32, number: u8, id: i32, rest: &[u32]) {
         let header = words(&[0x2000_8086, 1, procedure as u32, 2, 0, 0, 7]);
         self.send(&[header, domain(number, id), words(rest)].concat());
     }
@@ -207,21 +207,21 @@ fn a_domain_is_found_watched_and_gone() {
     assert_eq!((found.memory, found.actual), (Bytes(1 << 30), Bytes(1 << 29)));
     assert!(found.can.balloon && !found.can.port);
     assert_eq!((found.can.deflate_on_oom, found.state), (Some(true), RunState::Running));
-    scene.tell(EVENT_BALLOON, 1, 5, &[0, 4096]);
+    scene.send_event(EVENT_BALLOON, 1, 5, &[0, 4096]);
     assert_eq!(scene.settle(), [Event::Actual(id, Bytes(4 << 20))]);
-    scene.tell(EVENT_REBOOT, 1, 5, &[]);
+    scene.send_event(EVENT_REBOOT, 1, 5, &[]);
     assert_eq!(scene.settle(), [Event::Rebooted(id), Event::Actual(id, Bytes(1 << 29))]);
-    scene.tell(EVENT_LIFECYCLE, 1, 4, &[5, 1]);
+    scene.send_event(EVENT_LIFECYCLE, 1, 4, &[5, 1]);
     assert_eq!(scene.settle(), [], "one that ran before it");
-    scene.tell(EVENT_LIFECYCLE, 1, -1, &[5, 1]);
+    scene.send_event(EVENT_LIFECYCLE, 1, -1, &[5, 1]);
     assert_eq!(scene.settle(), [Event::Gone(id, "it was destroyed".into())]);
-    scene.tell(EVENT_LIFECYCLE, 1, 6, &[2, 0]);
+    scene.send_event(EVENT_LIFECYCLE, 1, 6, &[2, 0]);
     let again = ids(&scene.settle());
     assert!(again.len() == 1 && again[0] != id);
 }
 
 #[test]
-fn the_newest_target_is_asked_for_and_its_outcome_told() {
+fn the_newest_target_is_asked_for_and_its_outcome_reported() {
     let mut scene = Scene::new(&[(1, 5)]);
     let id = ids(&scene.settle())[0];
     for size in [300, 200, 100] {
@@ -243,14 +243,14 @@ fn statistics_are_asked_for_once_and_the_period_does_not_stay() {
     let events = scene.at(scene.libvirt.next_ms());
     let [Event::Stats(_, stats)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((stats.updated_s, stats.free, stats.total), (101, Some(Bytes(77 << 10)), None));
-    assert_eq!(stats.available, Some(Bytes(1 << 30)), "it says more than it can have");
+    assert_eq!(stats.available, Some(Bytes(1 << 30)), "it reports more than it can have");
     assert_eq!(scene.calls(SET_PERIOD), 2);
     assert_eq!(scene.at(20_000), []);
     assert_eq!(scene.calls(STATS), 2, "nobody asked");
 }
 
 #[test]
-fn a_guest_that_hangs_is_told_and_its_neighbour_served() {
+fn a_guest_that_hangs_is_reported_and_its_neighbour_served() {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);
     let found = ids(&scene.settle());
     scene.stuck = vec![b'1'];
@@ -325,7 +325,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
 }
 
 #[test]
-fn trouble_is_said_once_and_tried_again_ever_more_seldom() {
+fn trouble_is_reported_once_and_retried_ever_more_seldom() {
     let mut scene = Scene::new(&[]);
     scene.listener = None;
     let events = scene.settle();
@@ -344,7 +344,7 @@ fn trouble_is_said_once_and_tried_again_ever_more_seldom() {
     assert!(sentence.contains("start its daemon"), "{sentence}");
 }
 
-/// What is said of a daemon that is prepared like this, at the time at which it must be clear.
+/// The trouble that is reported of a daemon prepared like this, by the time it must be clear.
 fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
     let mut scene = Scene::new(&[(1, 5)]);
     prepare(&mut scene);

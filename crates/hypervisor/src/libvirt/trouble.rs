@@ -1,4 +1,4 @@
-//! What is said when libvirt cannot be spoken to: one sentence that says what would help.
+//! Messages for a libvirt that cannot be used: one sentence each, with what would help.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -134,7 +134,7 @@ fn matches(pattern: &str, entry: &DirEntry) -> bool {
     fits(pattern.as_bytes(), entry.file_name().as_bytes())
 }
 
-/// Whether a name fits a pattern: one that hides fits only a pattern that says so.
+/// Whether a name fits a pattern: a hidden one fits only a pattern that begins with a dot.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let hides = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
     !hides && base::glob::matches_bytes(pattern, name)

@@ -1,4 +1,4 @@
-//! A guest that was found: what is asked of it, and what it tells.
+//! A guest that was found: the questions to it, and its events.
 
 use counters::Bytes;
 use qmp::{Command, Failure, Reply, Value};
@@ -104,8 +104,8 @@ impl QmpGuest {
         }
     }
 
-    /// Asks for the size and, because QEMU tells it by itself only where somebody has asked for
-    /// that, whether the guest moves.
+    /// Asks for the size and, because QEMU reports migrations by itself only if a client has
+    /// enabled that, whether the guest migrates.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
         if self.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
@@ -157,7 +157,7 @@ impl QmpGuest {
             }
             (Purpose::Status, Ok(Reply::Status(status))) => self.run = state::of_status(&status),
             (Purpose::StatsKnown, outcome) => {
-                // An older QEMU has none to show before the guest has said some.
+                // An older QEMU has none before the guest has sent some.
                 let stats = match &outcome {
                     Ok(Reply::Value(value)) => stats::parse(value),
                     _ => None,
@@ -211,7 +211,7 @@ impl QmpGuest {
                     self.last_words = reason.map(|reason| cut(reason).to_owned());
                 }
                 self.run = state::of_event(name, self.run).unwrap_or(self.run);
-                // The event does not say everything: a guest is also stopped when it has moved.
+                // The event is not enough: a guest is also stopped when it has migrated away.
                 self.ask_status(link, now_ms);
             }
             _ => {}

@@ -12,21 +12,21 @@ use rustix::event::PollFlags;
 use crate::ProcessId;
 use reactor::{Budget, read_some, write_some};
 
-/// Bytes a second that a QEMU may say. Its events come at most once a second a kind, and are
-/// some 200 bytes each; our own questions make it say more, but seldom.
+/// Bytes a second that a QEMU may send. Its events come at most once a second a kind, and are
+/// some 200 bytes each; our own questions make it send more, but seldom.
 const BYTES_A_SECOND: u64 = 64 * 1024;
-/// Bytes that a QEMU may say at once: the longest answer that is read at all, and another.
+/// Bytes that a QEMU may send at once: the longest answer that is read at all, and another.
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
 /// Bytes taken from one QEMU in one turn, so that the others have theirs.
 const TURN: usize = 64 * 1024;
-/// The least that a read costs of the budget: a QEMU that says its bytes one by one wakes us for
+/// The least that a read costs of the budget: a QEMU that sends its bytes one by one wakes us for
 /// each of them.
 const READ_COST: u64 = 1024;
 /// Lines that are no QMP, or answers that nobody asked for, until the connection is given up. A
-/// QEMU that is what it says makes none.
+/// real QEMU sends none.
 const GARBAGE_MAX: u32 = 8;
 
-/// What is said of a QEMU that has ended.
+/// The reason of the end of a QEMU that has exited.
 pub(super) const CLOSED: &str = "QEMU closed its monitor";
 
 /// A QEMU that ends with a question of ours unread resets the connection instead of closing it.
@@ -66,9 +66,9 @@ pub(super) enum Purpose {
     StatsSet(u32),
 }
 
-/// What a QEMU has said.
+/// A message of a QEMU.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum Received {
     Ready,
     Answer(Purpose, Result<Reply, Failure>),
     Event { name: String, data: Value },
@@ -163,8 +163,8 @@ impl Link {
         Ok(())
     }
 
-    /// Takes what has come. The error says, in words for people, why nothing more will come.
-    pub(super) fn receive(&mut self, said: &mut Vec<Said>) -> Result<(), String> {
+    /// Reads what has come. The error is the reason, for people, why nothing more will come.
+    pub(super) fn receive(&mut self, received: &mut Vec<Received>) -> Result<(), String> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
         if room == 0 {
@@ -180,13 +180,15 @@ impl Link {
         let mut last_error = None;
         while let Some(incoming) = self.client.poll() {
             match incoming {
-                Ok(Incoming::Ready(_)) => said.push(Said::Ready),
+                Ok(Incoming::Ready(_)) => received.push(Received::Ready),
                 Ok(Incoming::Reply { ticket, outcome }) => {
                     let place = self.open.iter().position(|open| open.ticket == ticket);
                     let open = place.map(|place| self.open.remove(place));
-                    said.extend(open.map(|open| Said::Answer(open.purpose, outcome)));
+                    received.extend(open.map(|open| Received::Answer(open.purpose, outcome)));
                 }
-                Ok(Incoming::Event { name, data, .. }) => said.push(Said::Event { name, data }),
+                Ok(Incoming::Event { name, data, .. }) => {
+                    received.push(Received::Event { name, data })
+                }
                 Err(error @ qmp::Error::Refused { .. }) => return Err(error.to_string()),
                 Err(error) => {
                     self.garbage = self.garbage.saturating_add(1);

@@ -58,7 +58,7 @@ pub struct QmpSource {
 
 impl QmpSource {
     /// Looks for sockets that fit any of these absolute paths, whose parts may hold `*` and `?`.
-    /// What each socket gets to say is one guest, named by `ids`.
+    /// Each socket is one guest, named by `ids`.
     pub fn new<P: AsRef<str>>(patterns: &[P], ids: IdSource) -> Result<QmpSource, Error> {
         QmpSource::under(PathBuf::from("/"), patterns, ids)
     }

@@ -14,23 +14,23 @@ use qmp::Value;
 use rustix::event::PollFlags;
 
 use super::guest::QmpGuest;
-use super::link::{CLOSED, Link, Said};
+use super::link::{CLOSED, Link, Received};
 use super::probe::Probe;
 use crate::{Event, IdSource, ProcessId};
 
 /// How long a QEMU may take to greet, and to answer while it is asked what it is. It serves one
-/// client at a time, and keeps the others waiting without a word.
+/// client at a time, and keeps the others waiting without a greeting.
 const GREETING_MS: u64 = 5_000;
 /// The wait before a socket is tried again, and the longest: it doubles with each failure.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
-/// The kernel names the process that has last said that it listens. Whoever hands its QEMU a
-/// socket that listens already is named until QEMU has said so itself, right at its start: the
-/// second look, after this, sees QEMU, or somebody who will never be it.
+/// The kernel names the process that called listen last. A launcher that hands its QEMU a
+/// listening socket is named until QEMU calls listen itself, right at its start: the second
+/// look, after this, sees QEMU, or a process that will never be it.
 const SECOND_LOOK_MS: u64 = 200;
 /// A guest that was there for so long is one that stays.
 const STEADY_MS: u64 = 10_000;
-/// A connection that is not listened to because it says too much gets its next turn after this.
+/// A connection that has spent its budget of bytes is read again after this.
 const OVER_BUDGET_MS: u64 = 250;
 
 /// What places share.
@@ -110,9 +110,9 @@ pub(super) struct Place {
 
 /// Why a connection is given up.
 enum End {
-    /// With these words.
+    /// With this error.
     Failed(String),
-    /// It has not said what it had to.
+    /// It has not answered in time.
     Silent,
     /// Its guest is known through another socket.
     Twice,
@@ -256,38 +256,38 @@ impl Active {
     ) -> Result<(), End> {
         self.link.refill(now_ms);
         let closed = ready.intersects(PollFlags::HUP | PollFlags::ERR);
-        let mut said = Vec::new();
-        let received = match ready.is_empty() {
+        let mut messages = Vec::new();
+        let outcome = match ready.is_empty() {
             true => Ok(()),
-            false => self.link.receive(&mut said),
+            false => self.link.receive(&mut messages),
         };
-        for said in said {
-            self.take(said, now_ms, events);
+        for message in messages {
+            self.take(message, now_ms, events);
         }
         if let Stage::Up(guest) = &mut self.stage {
             guest.tick(&mut self.link, now_ms, events);
             guest.report(events);
         }
-        received.map_err(End::Failed)?;
+        outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
-            // What it has said is not read to its end: its end would be announced all that time.
+            // The rest is not read: poll would report the hang-up until it is.
             return Err(End::Failed(CLOSED.into()));
         }
         self.promote(now_ms, path, common, events)?;
         self.link.send().map_err(End::Failed)
     }
 
-    fn take(&mut self, said: Said, now_ms: u64, events: &mut Vec<Event>) {
+    fn take(&mut self, message: Received, now_ms: u64, events: &mut Vec<Event>) {
         let link = &mut self.link;
-        match (&mut self.stage, said) {
-            (Stage::Greeting, Said::Ready) => {
+        match (&mut self.stage, message) {
+            (Stage::Greeting, Received::Ready) => {
                 let probe = Box::new(Probe::begin(link, now_ms));
                 self.stage = Stage::Probing { probe, is_restless: false };
             }
-            (Stage::Probing { probe, .. }, Said::Answer(purpose, outcome)) => {
+            (Stage::Probing { probe, .. }, Received::Answer(purpose, outcome)) => {
                 probe.answer(purpose, outcome, link, now_ms);
             }
-            (Stage::Probing { probe, is_restless }, Said::Event { name, data }) => {
+            (Stage::Probing { probe, is_restless }, Received::Event { name, data }) => {
                 *is_restless = true;
                 if let ("BALLOON_CHANGE", Some(actual)) =
                     (name.as_str(), data.get("actual").and_then(Value::as_u64))
@@ -295,10 +295,10 @@ impl Active {
                     probe.balloon_changed(actual);
                 }
             }
-            (Stage::Up(guest), Said::Answer(purpose, outcome)) => {
+            (Stage::Up(guest), Received::Answer(purpose, outcome)) => {
                 guest.answer(purpose, outcome, link, now_ms, events);
             }
-            (Stage::Up(guest), Said::Event { name, data }) => {
+            (Stage::Up(guest), Received::Event { name, data }) => {
                 guest.event(&name, &data, link, now_ms);
             }
             _ => {}
@@ -330,7 +330,7 @@ impl Active {
             self.process = None;
         }
         let Some(probed) = probe.finish(path, self.process, &common.root) else {
-            return Err(End::Failed("it does not say how much memory it has".into()));
+            return Err(End::Failed("it does not report how much memory it has".into()));
         };
         if self.process.is_some_and(|process| !common.known.insert(process)) {
             return Err(End::Twice);

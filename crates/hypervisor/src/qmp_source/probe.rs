@@ -43,7 +43,7 @@ pub(super) struct Probe {
     ports: Vec<SerialPort>,
 }
 
-/// What is known when everything was answered.
+/// The result, when everything was answered.
 #[derive(Debug)]
 pub(super) struct Probed {
     pub(super) found: Found,

@@ -12,7 +12,7 @@ pub(super) fn of_status(status: &qmp::RunState) -> RunState {
     }
 }
 
-/// How it runs by the name of an event, where that alone says it. What it was matters: a guest
+/// How it runs by the name of an event, where that alone decides. What it was matters: a guest
 /// that has shut down is stopped afterwards, and is dead all the same.
 pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     match name {
@@ -23,8 +23,8 @@ pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     }
 }
 
-/// Whether a migration of this status is under way. One that is completed is over: where the
-/// guest went away its status says so, and where it arrived it runs.
+/// Whether a migration of this status is under way. One that is completed is over: the
+/// source of a migration has a status of its own for that, and its destination runs.
 pub(super) fn is_moving(status: &str) -> bool {
     !matches!(status, "none" | "completed" | "failed" | "cancelled")
 }

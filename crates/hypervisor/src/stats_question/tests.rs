@@ -45,7 +45,7 @@ fn ask_once(question: &mut StatsQuestion, now_ms: u64, second: u64, home_s: u32)
 }
 
 #[test]
-fn an_answer_is_told_once_and_the_period_is_put_back() {
+fn an_answer_is_reported_once_and_the_period_is_put_back() {
     for home_s in [0, 10] {
         for mut question in [question(home_s), StatsQuestion::new(PACE)] {
             ask_once(&mut question, 1_000, 50, home_s);
@@ -65,7 +65,7 @@ fn what_is_fresh_is_given_again_and_a_guest_is_not_asked_twice_in_a_second() {
     assert_eq!(question.next(), Some(StatsCall::Known));
     question.give_up();
     question.forget();
-    assert_eq!(question.begin(1_300), None, "it was another boot that said so");
+    assert_eq!(question.begin(1_300), None, "they are of the boot before");
 }
 
 #[test]

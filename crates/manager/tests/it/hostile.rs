@@ -114,7 +114,7 @@ fn a_guest_that_boots_without_end_does_not_fill_the_journal() {
     let kept = scene.decisions("quiet").len();
     assert!(scene.actual(other) < 4096 && kept > 0);
     for _ in 0..2_400 {
-        (0..25).for_each(|_| scene.fake.tell(Event::Rebooted(guest)));
+        (0..25).for_each(|_| scene.fake.emit(Event::Rebooted(guest)));
         scene.run(50);
     }
     let size = fs::metadata(scene.dir.join("journal.db")).unwrap().len();

@@ -183,7 +183,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(8_000);
-    scene.fake.tell(Event::Rebooted(guest));
+    scene.fake.emit(Event::Rebooted(guest));
     scene.run(8_000);
     let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
     let boots: Vec<String> =

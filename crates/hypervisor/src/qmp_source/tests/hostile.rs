@@ -5,28 +5,28 @@ use serde_json::json;
 use super::qemu::MIB;
 use super::*;
 
-/// The only thing that was told is a trouble with these words in it.
+/// Checks that the only event is a trouble with this text in it.
 fn trouble(world: &mut World, words: &str) {
-    let told = world.told();
+    let events = world.take_events();
     assert!(
-        matches!(told.as_slice(), [Event::Trouble(text)] if text.contains(words)),
-        "{words} is not all of {told:?}"
+        matches!(events.as_slice(), [Event::Trouble(text)] if text.contains(words)),
+        "{words} is not all of {events:?}"
     );
 }
 
 #[test]
-fn a_monitor_that_another_client_holds_is_told_once_and_tried_again() {
+fn a_monitor_that_another_client_holds_is_reported_once_and_retried() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));
     world.turn(0);
     world.turn(4_999);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     world.turn(1);
     trouble(&mut world, "another client holds its monitor");
     for _ in 0..10 {
         world.turn(1_000);
     }
-    assert_eq!(world.told(), [], "it is said once");
+    assert_eq!(world.take_events(), [], "it is reported once");
     // The other client has gone: QEMU takes those that have waited, one after the other.
     while world.source.places.values().all(|place| place.link().is_none()) {
         world.turn(1_000);
@@ -36,11 +36,11 @@ fn a_monitor_that_another_client_holds_is_told_once_and_tried_again() {
         qemu.greet();
         world.talk(&mut qemu);
     }
-    assert!(matches!(world.told().as_slice(), [Event::Found(_, _)]));
+    assert!(matches!(world.take_events().as_slice(), [Event::Found(_, _)]));
 }
 
 #[test]
-fn a_socket_without_a_qemu_is_told_once_and_forgotten_with_the_socket() {
+fn a_socket_without_a_qemu_is_reported_once_and_forgotten_with_the_socket() {
     let mut world = World::new();
     let path = world.socket("a");
     drop(Qemu::bind(&path));
@@ -55,40 +55,40 @@ fn a_socket_without_a_qemu_is_told_once_and_forgotten_with_the_socket() {
         turns += 1;
     }
     assert!(turns < 80, "it is tried less and less: {turns}");
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     std::fs::remove_file(&path).unwrap();
     world.turn(SCAN_MS);
     assert!(world.source.places.is_empty());
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
 }
 
 #[test]
-fn a_qemu_that_hangs_is_told_and_so_is_its_return() {
+fn a_qemu_that_hangs_is_reported_and_so_is_its_return() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
     qemu.is_stopped = true;
     world.source.set_target(id, Bytes(400 * MIB), world.now_ms);
     world.source.ask_stats(id, world.now_ms);
     world.turn(4_999);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     world.turn(1);
-    assert_eq!(world.told(), [Event::Answers(id, false)]);
+    assert_eq!(world.take_events(), [Event::Answers(id, false)]);
     for _ in 0..1_000 {
         world.source.set_target(id, Bytes(300 * MIB), world.now_ms);
         world.source.ask_stats(id, world.now_ms);
         world.source.ask_actual(id, world.now_ms);
         world.turn(10);
     }
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     qemu.is_stopped = false;
     world.talk(&mut qemu);
-    assert_eq!(world.told().first(), Some(&Event::Answers(id, true)));
+    assert_eq!(world.take_events().first(), Some(&Event::Answers(id, true)));
     assert_eq!(qemu.targets, [400 * MIB, 300 * MIB], "only the newest has waited");
     assert_eq!(qemu.interval_s, 0);
 }
 
 #[test]
-fn a_qemu_that_does_not_say_what_it_is_is_no_guest() {
+fn a_qemu_that_does_not_describe_itself_is_no_guest() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));
     world.turn(0);
@@ -109,17 +109,17 @@ fn nonsense_ends_the_connection_and_nothing_else() {
     let (mut good, other, _) = world.found("good");
     let (mut bad, id, _) = world.found("bad");
     // A few wrong lines are forgiven.
-    assert!(bad.say_bytes(b"\xff\xff\r\n{}\r\n"));
+    assert!(bad.send_bytes(b"\xff\xff\r\n{}\r\n"));
     world.talk(&mut bad);
-    assert_eq!(world.told(), []);
-    assert!(bad.say_bytes(&b"[1]\r\n".repeat(100)));
+    assert_eq!(world.take_events(), []);
+    assert!(bad.send_bytes(&b"[1]\r\n".repeat(100)));
     world.turn(0);
-    let told = world.told();
-    let [Event::Gone(gone, why)] = told.as_slice() else { panic!("{told:?}") };
+    let events = world.take_events();
+    let [Event::Gone(gone, why)] = events.as_slice() else { panic!("{events:?}") };
     assert!(*gone == id && why.contains("no QMP"), "{why}");
     world.source.set_target(other, Bytes(MIB), world.now_ms);
     world.talk(&mut good);
-    assert_eq!(world.told(), [Event::Taken(other, Bytes(MIB))]);
+    assert_eq!(world.take_events(), [Event::Taken(other, Bytes(MIB))]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn nonsense_instead_of_a_greeting_is_no_guest() {
     let mut qemu = Qemu::bind(&world.socket("a"));
     world.turn(0);
     qemu.accept();
-    assert!(qemu.say_bytes(&b"SSH-2.0-x\r\n".repeat(20)));
+    assert!(qemu.send_bytes(&b"SSH-2.0-x\r\n".repeat(20)));
     world.turn(0);
     trouble(&mut world, "No guest behind");
 }
@@ -141,10 +141,10 @@ fn answers_of_the_wrong_shape_are_missing_and_not_zero() {
     qemu.accept();
     qemu.greet();
     world.turn(0);
-    qemu.say(&json!({ "return": {}, "id": 0 }));
+    qemu.send(&json!({ "return": {}, "id": 0 }));
     world.turn(0);
     for id in 1..=11 {
-        qemu.say(&json!({ "return": -1, "id": id }));
+        qemu.send(&json!({ "return": -1, "id": id }));
     }
     world.turn(0);
     trouble(&mut world, "how much memory");
@@ -155,19 +155,19 @@ fn a_close_in_the_middle_of_an_answer_is_an_end() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
     world.source.set_target(id, Bytes(MIB), world.now_ms);
-    assert!(qemu.say_bytes(b"{\"return\": {"));
+    assert!(qemu.send_bytes(b"{\"return\": {"));
     world.turn(0);
     qemu.close();
     world.turn(0);
-    assert_eq!(world.told(), [Event::Gone(id, "QEMU closed its monitor".into())]);
+    assert_eq!(world.take_events(), [Event::Gone(id, "QEMU closed its monitor".into())]);
     // Nothing is left of it: a question for it is nobody's.
     world.source.set_target(id, Bytes(MIB), world.now_ms);
     world.turn(0);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
 }
 
 #[test]
-fn a_flood_is_heard_in_part_and_told_in_brief() {
+fn a_flood_is_read_within_a_budget_and_reported_once_a_turn() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
     let timestamp = json!({ "seconds": 1, "microseconds": 0 });
@@ -176,15 +176,15 @@ fn a_flood_is_heard_in_part_and_told_in_brief() {
         let event = json!({ "event": "BALLOON_CHANGE", "data": data, "timestamp": timestamp });
         format!("{event}\r\n").into_bytes()
     };
-    let (mut said, mut turns) = (0, 0);
+    let (mut sent, mut turns) = (0, 0);
     while !world.source.places.values().all(|p| p.link().unwrap().is_over_budget()) {
-        while qemu.say_bytes(&line(said)) {
-            said += 1;
+        while qemu.send_bytes(&line(sent)) {
+            sent += 1;
         }
         world.turn(0);
         turns += 1;
-        assert!(world.told().len() <= 1, "once a turn at most");
-        assert!(turns < 1_000, "it is listened to forever");
+        assert!(world.take_events().len() <= 1, "once a turn at most");
+        assert!(turns < 1_000, "it is read forever");
     }
     // It is not waited for until its budget has grown again.
     let links = || world.source.places.values().filter_map(|place| place.link());
@@ -199,12 +199,12 @@ fn a_flood_is_heard_in_part_and_told_in_brief() {
     drop(qemu);
     let key = world.source.places.values().next().unwrap().key;
     let ended = [reactor::Event { owner: 0, key, flags: PollFlags::IN | PollFlags::HUP }];
-    world.told();
+    world.take_events();
     for _ in 0..200 {
         world.source.turn(Some(&ended), world.now_ms, &mut world.events);
     }
-    let told = world.told();
-    assert!(matches!(told.last(), Some(Event::Gone(gone, _)) if *gone == id), "{told:?}");
+    let events = world.take_events();
+    assert!(matches!(events.last(), Some(Event::Gone(gone, _)) if *gone == id), "{events:?}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn drops_cost_more_than_their_bytes() {
     let (mut qemu, _, _) = world.found("a");
     let mut drops = 0;
     while !world.source.places.values().all(|p| p.link().unwrap().is_over_budget()) {
-        assert!(qemu.say_bytes(b" "));
+        assert!(qemu.send_bytes(b" "));
         world.turn(0);
         drops += 1;
         assert!(drops < 5_000, "each of them wakes us");

@@ -34,8 +34,8 @@ fn without_a_balloon_nothing_is_promised() {
     qemu.accept();
     qemu.greet();
     world.talk(&mut qemu);
-    let told = world.told();
-    let [Event::Found(id, found)] = told.as_slice() else { panic!("{told:?}") };
+    let events = world.take_events();
+    let [Event::Found(id, found)] = events.as_slice() else { panic!("{events:?}") };
     assert!(!found.can.balloon && !found.can.statistics);
     assert_eq!((found.can.deflate_on_oom, found.process), (None, None));
     assert_eq!((found.actual, found.state), (Bytes(512 * MIB), RunState::Migrating));
@@ -43,7 +43,7 @@ fn without_a_balloon_nothing_is_promised() {
     world.source.ask_stats(*id, world.now_ms);
     assert_eq!(world.source.next_ms(), 0);
     world.talk(&mut qemu);
-    assert_eq!(world.told(), [Event::Refused(*id, "it has no balloon device".into())]);
+    assert_eq!(world.take_events(), [Event::Refused(*id, "it has no balloon device".into())]);
     assert_eq!((qemu.targets.len(), qemu.intervals.len()), (0, 0));
 }
 
@@ -57,14 +57,14 @@ fn only_the_newest_target_waits_while_one_is_open() {
     world.talk(&mut qemu);
     assert_eq!(qemu.targets, [400 * MIB, 200 * MIB]);
     let taken = [400, 200].map(|mib| Event::Taken(id, Bytes(mib * MIB)));
-    assert_eq!(world.told(), taken);
+    assert_eq!(world.take_events(), taken);
     qemu.refusal = Some("no");
     world.source.set_target(id, Bytes(MIB), world.now_ms);
     qemu.event("BALLOON_CHANGE", &json!({ "actual": 450 * MIB }));
     qemu.event("BALLOON_CHANGE", &json!({ "actual": 400 * MIB }));
     world.talk(&mut qemu);
     let actual = Event::Actual(id, Bytes(400 * MIB));
-    assert_eq!(world.told(), [actual, Event::Refused(id, "no".into())]);
+    assert_eq!(world.take_events(), [actual, Event::Refused(id, "no".into())]);
 }
 
 #[test]
@@ -87,23 +87,23 @@ fn statistics_cost_one_wake_up_and_leave_nothing_behind() {
             swap_out: None,
             major_faults: Some(9),
         };
-        assert_eq!(world.told(), [Event::Stats(id, stats)], "no more free than it has");
+        assert_eq!(world.take_events(), [Event::Stats(id, stats)], "no more free than it has");
         assert_eq!((qemu.updated_s, qemu.interval_s), (round, 0));
-        // Those that have just come are told again, and the guest sleeps.
+        // Fresh ones are reported again, and the guest sleeps on.
         world.source.ask_stats(id, world.now_ms);
         assert_eq!(world.source.next_ms(), 0);
         world.talk(&mut qemu);
-        assert_eq!(world.told(), [Event::Stats(id, stats)]);
+        assert_eq!(world.take_events(), [Event::Stats(id, stats)]);
         assert_eq!(qemu.updated_s, round);
         world.turn(1_000);
     }
-    // Somebody else's interval is there again afterwards.
+    // Another manager's interval is there again afterwards.
     qemu.interval_s = 2;
     world.source.ask_stats(id, world.now_ms);
     world.talk(&mut qemu);
     world.turn(10);
     world.talk(&mut qemu);
-    assert_eq!((world.told().len(), qemu.interval_s), (1, 2));
+    assert_eq!((world.take_events().len(), qemu.interval_s), (1, 2));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
         turns += 1;
     }
     assert!(turns < 60, "{turns}");
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     assert_eq!((qemu.intervals.len(), qemu.interval_s), (4, 0), "{:?}", qemu.intervals);
     // An answer to the second question counts: the first may have come too early for the driver.
     world.source.ask_stats(id, world.now_ms);
@@ -134,7 +134,9 @@ fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
         world.talk(&mut qemu);
         world.turn(100);
     }
-    assert!(matches!(world.told().as_slice(), [Event::Stats(_, stats)] if stats.updated_s == 8));
+    assert!(
+        matches!(world.take_events().as_slice(), [Event::Stats(_, stats)] if stats.updated_s == 8)
+    );
 }
 
 #[test]
@@ -153,29 +155,29 @@ fn no_guest_is_left_asked_when_the_source_ends() {
 }
 
 #[test]
-fn it_is_told_how_a_guest_runs() {
+fn events_report_how_a_guest_runs() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
     let mut after = |qemu: &mut Qemu, name: &str, status: &'static str| {
         qemu.status = status;
         qemu.event(name, &json!({ "reason": "guest-shutdown" }));
         world.talk(qemu);
-        world.told()
+        world.take_events()
     };
     let state = |state| vec![Event::State(id, state)];
     assert_eq!(after(&mut qemu, "STOP", "paused"), state(RunState::Paused));
     assert_eq!(after(&mut qemu, "RESUME", "running"), state(RunState::Running));
-    let told = after(&mut qemu, "RESET", "running");
-    assert_eq!(told, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
-    // It has moved away, and the word for that is not in the event.
-    let told = after(&mut qemu, "STOP", "postmigrate");
-    assert_eq!(told.last(), Some(&Event::State(id, RunState::Migrating)));
+    let events = after(&mut qemu, "RESET", "running");
+    assert_eq!(events, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
+    // It has migrated away, which the event does not contain.
+    let events = after(&mut qemu, "STOP", "postmigrate");
+    assert_eq!(events.last(), Some(&Event::State(id, RunState::Migrating)));
     assert_eq!(after(&mut qemu, "SHUTDOWN", "shutdown"), state(RunState::Dead));
     assert_eq!(after(&mut qemu, "STOP", "shutdown"), []);
     qemu.close();
     world.turn(0);
     let reason = "QEMU closed its monitor: guest-shutdown";
-    assert_eq!(world.told(), [Event::Gone(id, reason.into())]);
+    assert_eq!(world.take_events(), [Event::Gone(id, reason.into())]);
 }
 
 #[test]
@@ -184,20 +186,20 @@ fn a_migration_is_seen_by_its_event_and_by_asking() {
     let (mut qemu, id, _) = world.found("a");
     qemu.event("MIGRATION", &json!({ "status": "active" }));
     world.talk(&mut qemu);
-    assert_eq!(world.told(), [Event::State(id, RunState::Migrating)]);
+    assert_eq!(world.take_events(), [Event::State(id, RunState::Migrating)]);
     qemu.event("MIGRATION", &json!({ "status": "failed" }));
     world.talk(&mut qemu);
-    assert_eq!(world.told(), [Event::State(id, RunState::Running)]);
+    assert_eq!(world.take_events(), [Event::State(id, RunState::Running)]);
     qemu.migration = Some("active");
     world.source.ask_actual(id, world.now_ms);
     world.talk(&mut qemu);
-    let told = world.told();
-    assert!(told.contains(&Event::State(id, RunState::Migrating)), "{told:?}");
-    assert!(told.contains(&Event::Actual(id, Bytes(512 * MIB))), "{told:?}");
+    let events = world.take_events();
+    assert!(events.contains(&Event::State(id, RunState::Migrating)), "{events:?}");
+    assert!(events.contains(&Event::Actual(id, Bytes(512 * MIB))), "{events:?}");
 }
 
 #[test]
-fn what_a_guest_did_with_its_disks_is_told_when_it_is_asked_for() {
+fn the_disk_counters_of_a_guest_are_reported_when_they_are_asked_for() {
     let mut world = World::new();
     world.process(1);
     let (mut qemu, id, _) = world.found("a");
@@ -206,9 +208,9 @@ fn what_a_guest_did_with_its_disks_is_told_when_it_is_asked_for() {
     world.talk(&mut qemu);
     let (read, written) = (Bytes(8192), Bytes(2048));
     let both = crate::BlockStats { reads: 6, read, writes: 4, written };
-    assert_eq!(world.told(), [Event::Blocks(id, both)]);
+    assert_eq!(world.take_events(), [Event::Blocks(id, both)]);
     world.talk(&mut qemu);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
 }
 
 #[test]
@@ -218,7 +220,7 @@ fn a_restarted_guest_is_another() {
     let (qemu, first, before) = world.found("a");
     drop(qemu);
     world.turn(0);
-    assert!(matches!(world.told().as_slice(), [Event::Gone(id, _)] if *id == first));
+    assert!(matches!(world.take_events().as_slice(), [Event::Gone(id, _)] if *id == first));
     world.process(2);
     let (_qemu, second, after) = world.found("a");
     assert_ne!(first, second);
@@ -236,16 +238,16 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.accept();
     second.greet();
     world.talk(&mut second);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.take_events(), []);
     // The other one takes over when the first is gone.
     drop(first);
     world.turn(0);
-    assert!(matches!(world.told().as_slice(), [Event::Gone(gone, _)] if *gone == id));
+    assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));
     world.turn(30_000);
     second.accept();
     second.greet();
     world.talk(&mut second);
-    assert!(matches!(world.told().last(), Some(Event::Found(_, _))));
+    assert!(matches!(world.take_events().last(), Some(Event::Found(_, _))));
 }
 
 #[test]
@@ -257,12 +259,12 @@ fn a_process_without_the_guests_threads_is_not_its_own() {
     qemu.accept();
     qemu.greet();
     world.talk(&mut qemu);
-    assert_eq!(world.told(), [], "a second look comes first");
+    assert_eq!(world.take_events(), [], "a second look comes first");
     world.turn(200);
     qemu.accept();
     qemu.greet();
     world.talk(&mut qemu);
-    let told = world.told();
-    let [Event::Found(_, found)] = told.as_slice() else { panic!("{told:?}") };
+    let events = world.take_events();
+    let [Event::Found(_, found)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((found.process, found.vcpu_tids.len()), (None, 0));
 }

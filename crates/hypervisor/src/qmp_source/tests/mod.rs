@@ -12,7 +12,7 @@ use super::*;
 use crate::testing::Tree;
 use crate::{Found, ProcessId};
 
-/// A source that looks into a directory of sockets, and what it has told.
+/// A source that looks into a directory of sockets, and its events.
 struct World {
     tree: Tree,
     source: QmpSource,
@@ -47,7 +47,7 @@ impl World {
         self.source.turn(None, self.now_ms, &mut self.events);
     }
 
-    /// Talks until nobody has anything left to say.
+    /// Exchanges messages until both sides have sent theirs.
     fn talk(&mut self, qemu: &mut Qemu) {
         for _ in 0..20 {
             self.turn(0);
@@ -56,8 +56,8 @@ impl World {
         self.turn(0);
     }
 
-    /// What was told since the last time.
-    fn told(&mut self) -> Vec<Event> {
+    /// The events since the last call.
+    fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
@@ -69,9 +69,9 @@ impl World {
         qemu.accept();
         qemu.greet();
         self.talk(&mut qemu);
-        let mut told = self.told();
-        let Some(Event::Found(id, found)) = told.pop() else { panic!("{told:?}") };
-        assert_eq!(told, []);
+        let mut events = self.take_events();
+        let Some(Event::Found(id, found)) = events.pop() else { panic!("{events:?}") };
+        assert_eq!(events, []);
         (qemu, id, *found)
     }
 }

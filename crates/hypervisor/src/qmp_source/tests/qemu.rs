@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// What it is, for a test to change, and what it was told.
+/// Its state, for a test to change, and the commands that it received.
 pub(super) struct Qemu {
     listener: UnixListener,
     stream: Option<UnixStream>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     pub(super) has_balloon: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
@@ -34,7 +34,7 @@ impl Qemu {
         Qemu {
             listener: UnixListener::bind(path).unwrap(),
             stream: None,
-            heard: Vec::new(),
+            received: Vec::new(),
             has_balloon: true,
             status: "running",
             tids: vec![71, 72],
@@ -53,7 +53,7 @@ impl Qemu {
     pub(super) fn accept(&mut self) {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        self.heard.clear();
+        self.received.clear();
         self.stream = Some(stream);
     }
 
@@ -70,21 +70,21 @@ impl Qemu {
     pub(super) fn greet(&mut self) {
         let qemu = json!({ "micro": 0, "minor": 2, "major": 7 });
         let version = json!({ "qemu": qemu, "package": "" });
-        self.say(&json!({ "QMP": { "version": version, "capabilities": [] } }));
+        self.send(&json!({ "QMP": { "version": version, "capabilities": [] } }));
     }
 
-    pub(super) fn say(&mut self, line: &Value) {
-        self.say_bytes(format!("{line}\r\n").as_bytes());
+    pub(super) fn send(&mut self, line: &Value) {
+        self.send_bytes(format!("{line}\r\n").as_bytes());
     }
 
-    /// Says it, as far as there is room.
-    pub(super) fn say_bytes(&mut self, bytes: &[u8]) -> bool {
+    /// Sends as much as there is room for.
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> bool {
         self.stream.as_mut().is_some_and(|stream| stream.write_all(bytes).is_ok())
     }
 
     pub(super) fn event(&mut self, name: &str, data: &Value) {
         let timestamp = json!({ "seconds": 1, "microseconds": 0 });
-        self.say(&json!({ "event": name, "data": data, "timestamp": timestamp }));
+        self.send(&json!({ "event": name, "data": data, "timestamp": timestamp }));
     }
 
     /// Answers what it was asked.
@@ -97,13 +97,13 @@ impl Qemu {
         loop {
             match stream.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(count) => self.heard.extend_from_slice(&chunk[..count]),
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => panic!("{error}"),
             }
         }
-        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
+        while let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.received.drain(..=end).collect();
             let asked: Value = serde_json::from_slice(&line).unwrap();
             let name = asked["execute"].as_str().unwrap().to_owned();
             let answer = match self.answer(&name, &asked["arguments"]) {
@@ -113,7 +113,7 @@ impl Qemu {
                     json!({ "error": error, "id": asked["id"] })
                 }
             };
-            self.say(&answer);
+            self.send(&answer);
         }
     }
 
