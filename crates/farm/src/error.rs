@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Everything that a farm can fail at.
+/// The errors of a farm.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A guest, or a connection.

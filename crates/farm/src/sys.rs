@@ -20,7 +20,7 @@ pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
     }
 }
 
-/// Brings everything back that was swapped to a file or device, and waits for it.
+/// Brings back all that was swapped to a file or device, and waits for it.
 pub(crate) fn swap_off(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a zero and lives until the call returns.

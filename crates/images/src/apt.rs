@@ -118,7 +118,7 @@ impl Cache {
         let tree = scratch.join("tree");
         create_dir(&tree)?;
 
-        // apt calls it a success when a mirror could not be reached, so what it said is kept for
+        // apt calls it a success when a mirror could not be reached, so its stderr is kept for
         // the message about the package that then cannot be found.
         let mut update = apt.command("apt-get");
         let update_stderr = run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr;

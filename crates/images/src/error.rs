@@ -34,7 +34,7 @@ pub enum Error {
     PackageUnknown {
         package: String,
         arch: Arch,
-        /// What apt said while it refreshed its lists; empty if that went well.
+        /// The errors of apt while it refreshed its lists; empty if that went well.
         update_stderr: String,
     },
     #[error("Packages unpacked in {root} lack {missing}")]

@@ -61,7 +61,7 @@ pub struct Image {
 /// Whose a guest's first process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstProcess {
-    /// Ours, which does what our words on the kernel's command line say.
+    /// Ours, which follows our words on the kernel's command line.
     Ours,
     /// The user's, which knows nothing of them.
     Users,
@@ -190,8 +190,8 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
     archive.file(list, 0o644, names.into_bytes());
 }
 
-/// Puts an archive into the cache under a name made from its content. The hash only has to tell
-/// apart what one user's own builds make; nobody gains from a collision in one's own cache.
+/// Puts an archive into the cache under a name made from its content. The hash only has to
+/// distinguish one user's own builds; an attacker gains nothing from a collision in a user's cache.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);

@@ -1,7 +1,7 @@
 //! Which modules a guest's kernel needs, and in which order.
 //!
 //! A Debian kernel package brings no `modules.dep`: that is made at installation, and a guest's
-//! kernel is never installed here. The modules themselves say what they depend on, in the ELF
+//! kernel is never installed here. The modules themselves list what they depend on, in the ELF
 //! section `.modinfo`, so the order is read from there.
 
 use std::collections::{BTreeMap, BTreeSet};

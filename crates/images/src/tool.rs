@@ -9,11 +9,11 @@ use crate::{Error, sys};
 /// An error message need not hold more of a tool's words than this.
 const STDERR_BYTES_MAX: usize = 2000;
 
-/// What a tool that succeeded has said.
+/// The output of a tool that succeeded.
 pub struct Output {
     /// On standard output.
     pub stdout: Vec<u8>,
-    /// The end of what it said on standard error.
+    /// The end of its standard error.
     pub stderr: String,
 }
 
@@ -29,7 +29,7 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     Ok(Output { stdout: output.stdout, stderr })
 }
 
-/// Like [`run`], with each line of standard error handed over as it is said. The tool's standard
+/// Like [`run`], with each line of standard error handed over as it comes. The tool's standard
 /// output is thrown away, and the tool does not outlive us.
 pub(crate) fn run_and_follow(
     command: &mut Command,
@@ -41,7 +41,7 @@ pub(crate) fn run_and_follow(
     sys::bind_child(command, Vec::new());
     let mut child =
         command.spawn().map_err(|source| not_started(command.get_program(), hint, source))?;
-    let mut said = String::new();
+    let mut stderr_end = String::new();
     if let Some(stderr) = child.stderr.take() {
         // A line may be endless; what is kept of it is bounded like the rest.
         let mut reader = BufReader::new(stderr);
@@ -57,14 +57,14 @@ pub(crate) fn run_and_follow(
             }
             let text = String::from_utf8_lossy(&line);
             follow(text.trim_end());
-            said = last_part(&(said + &text));
+            stderr_end = last_part(&(stderr_end + &text));
         }
     }
     let status = child.wait().map_err(|source| not_started(command.get_program(), hint, source))?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::ToolFailed { command: command_line(command), status, stderr: said })
+    Err(Error::ToolFailed { command: command_line(command), status, stderr: stderr_end })
 }
 
 /// Why a program does not run; `hint` says what to install where it is not there.

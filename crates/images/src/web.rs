@@ -59,7 +59,7 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     let root = cache.package_set(arch, "web", &PACKAGES)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
     for library in LIBRARIES {
-        // Where the loader looks without being told.
+        // Where the loader looks without a configuration.
         files.push(file_of(&root, &format!("lib/{}-linux-gnu/{library}", arch.name()))?);
     }
     let loader = match arch {

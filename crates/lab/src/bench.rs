@@ -31,13 +31,13 @@ pub struct Bench<'a> {
     pub asked: Asked,
     outcome: Outcome,
     began_s: f64,
-    say: &'a mut dyn FnMut(&str),
+    progress: &'a mut dyn FnMut(&str),
 }
 
 impl<'a> Bench<'a> {
     /// An experiment that begins now. `outcome` has its head, and no runs yet.
-    pub fn new(asked: Asked, outcome: Outcome, say: &'a mut dyn FnMut(&str)) -> Bench<'a> {
-        Bench { asked, outcome, began_s: clock::seconds(), say }
+    pub fn new(asked: Asked, outcome: Outcome, progress: &'a mut dyn FnMut(&str)) -> Bench<'a> {
+        Bench { asked, outcome, began_s: clock::seconds(), progress }
     }
 
     /// Whether a case was asked for.
@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
     /// Notes what a reader has to know.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
-        (self.say)(&note);
+        (self.progress)(&note);
         self.outcome.notes.push(note);
     }
 
@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
         &self.outcome
     }
 
-    /// Writes the result so far; says where.
+    /// Writes the result so far; gives its path.
     pub fn save(&mut self) -> Result<PathBuf, Error> {
         self.outcome.seconds = clock::seconds() - self.began_s;
         shelf::save(&self.outcome, &self.asked.out)
@@ -107,7 +107,7 @@ impl Case<'_, '_> {
         let failed = result.as_ref().err().map(|error| base::chain(error));
         let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.0 };
         let Case { bench, name, repetition } = self;
-        (bench.say)(&format!("{name}, {repetition}: {}", text::phase_line(&phase)));
+        (bench.progress)(&format!("{name}, {repetition}: {}", text::phase_line(&phase)));
         bench.run(name, *repetition).phases.push(phase);
         bench.save()?;
         Ok(result.ok())

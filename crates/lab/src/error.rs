@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something about an experiment cannot be done.
+/// The errors of experiments.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot {what} {path}")]
@@ -28,7 +28,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A file with which something cannot be done.
+    /// A file that cannot be read, written or created.
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::File { what, path: path.to_path_buf(), source }
     }

@@ -35,7 +35,7 @@ pub fn file_name(outcome: &Outcome) -> String {
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
 }
 
-/// What a result says; of an experiment that is no more, only its numbers.
+/// The view of a result; of an experiment that is no more, only its numbers.
 pub fn view(outcome: &Outcome) -> View {
     let known = catalog::ALL.iter().find(|one| one.name == outcome.experiment);
     known.map(|one| (one.view)(outcome)).unwrap_or_default()

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::Error;
 
-/// Set when somebody wants everything to end: phases and waits look at it, so that what was
+/// Set when the user ends the experiments: phases and waits look at it, so that what was
 /// started is ended in peace.
 pub fn stop_flag() -> &'static Arc<AtomicBool> {
     static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);

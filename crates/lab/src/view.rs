@@ -1,11 +1,11 @@
-//! What a result says, ready to be printed: tables beside the published ones, charts, verdicts.
+//! A result, ready to be printed: tables next to the published ones, charts, verdicts.
 //!
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
 //! print any view.
 
 use base::Spread;
 
-/// Everything there is to show of a result.
+/// All that is shown of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// What the experiment is about, in a paragraph.
@@ -38,7 +38,7 @@ pub struct Table {
     pub heads: Vec<String>,
     /// Its rows, each as long as the heads.
     pub rows: Vec<Vec<String>>,
-    /// What has to be said below it.
+    /// The remark below it.
     pub note: String,
 }
 

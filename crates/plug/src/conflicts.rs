@@ -1,7 +1,7 @@
-//! What else in the guest has a say in its CPUs or its pool.
+//! What else in the guest changes its CPUs or its pool.
 //!
 //! Nothing found here stops the daemon: it is for `check` and for the log at the
-//! start. Each find is a sentence that says what it is and what to do about it.
+//! start. Each find is a sentence: what it is, and what to do about it.
 //! The work is bounded, against those who can start processes or make cgroups in the
 //! guest decides how much there is to find.
 
@@ -16,8 +16,8 @@ use crate::fsio;
 /// Processes that are looked at.
 const MAX_PROCESSES: usize = 4096;
 
-/// Pinned tasks, and cpusets, that are told one by one: who reads them all?
-const MAX_TOLD: usize = 16;
+/// Pinned tasks, and cpusets, that are reported one by one: who reads them all?
+const MAX_REPORTED: usize = 16;
 
 /// How far below the root cgroup is looked, and how many groups are.
 const MAX_DEPTH: usize = 3;
@@ -44,7 +44,7 @@ struct Process {
 
 fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     let cpus = Cpus::new(root);
-    // Without knowing all CPUs nobody can be said to be kept from some.
+    // Without all CPUs known, no process can be seen to be kept from some.
     let all = cpus.present().unwrap_or_default();
     let online = cpus.online().unwrap_or_default();
     let mut pinned = 0;
@@ -63,7 +63,7 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
             continue;
         }
         pinned += 1;
-        if pinned <= MAX_TOLD {
+        if pinned <= MAX_REPORTED {
             found.push(format!(
                 "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use others that are \
                  plugged, and loses its pinning when the last of them goes. Start it without \
@@ -72,14 +72,14 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
             ));
         }
     }
-    if pinned > MAX_TOLD {
-        found.push(format!("{} more processes are pinned to CPUs.", pinned - MAX_TOLD));
+    if pinned > MAX_REPORTED {
+        found.push(format!("{} more processes are pinned to CPUs.", pinned - MAX_REPORTED));
     }
 }
 
 /// A task in a cpuset that nobody has narrowed is shown with exactly the CPUs
 /// online, since the kernel itself narrows it when a CPU goes. That is no pinning,
-/// and cannot be told from one to just these CPUs.
+/// and cannot be distinguished from one to just these CPUs.
 fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
     let lacks = |set: &CpuList| set.iter().any(|cpu| !cpus.contains(cpu));
     let is_online_set =
@@ -114,7 +114,7 @@ fn is_kernel_thread(root: &Root, pid: u32) -> bool {
 }
 
 fn cpusets(root: &Root, found: &mut Vec<String>) {
-    let mut told = Vec::new();
+    let mut limits = Vec::new();
     let bases = [
         ("sys/fs/cgroup", false),
         ("sys/fs/cgroup/unified", false),
@@ -133,12 +133,12 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
             let Some(cpus) = cpus_of(&group) else { continue };
             if of_root.as_ref() != Some(&cpus) {
                 let group = group.strip_prefix(root.path()).unwrap_or(&group);
-                told.push(limited(group, &cpus, is_v1));
+                limits.push(limited(group, &cpus, is_v1));
             }
         }
     }
-    let more = told.len().saturating_sub(MAX_TOLD);
-    found.extend(told.into_iter().take(MAX_TOLD));
+    let more = limits.len().saturating_sub(MAX_REPORTED);
+    found.extend(limits.into_iter().take(MAX_REPORTED));
     if more > 0 {
         found.push(format!("{more} more cgroups are limited to CPUs."));
     }
@@ -169,7 +169,7 @@ fn groups_below(base: &Path) -> Vec<PathBuf> {
         let mut next = Vec::new();
         for dir in &level {
             let room = MAX_GROUPS.saturating_sub(groups.len() + next.len());
-            // A group has about a hundred files beside its groups.
+            // A group has about a hundred files besides its groups.
             let mut entries = fsio::entries(dir, MAX_GROUPS + 256);
             entries.sort_unstable();
             next.extend(entries.into_iter().filter(|path| is_real_dir(path)).take(room));

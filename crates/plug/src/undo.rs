@@ -12,7 +12,7 @@
 //! end                                             nothing is missing
 //! ```
 //!
-//! It is written beside its place, forced to disk and renamed, so that a crash
+//! It is written to a file of its own, forced to disk and renamed, so that a crash
 //! leaves the old record or the new one. A record that does not read to its last
 //! line is never acted on, not even in part.
 
@@ -133,21 +133,21 @@ impl UndoRecord {
 
     /// Saves it at `path`, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let beside = beside(path);
-        let saved = self.save_by_rename(&beside, path);
+        let new = new_path(path);
+        let saved = self.save_by_rename(&new, path);
         if saved.is_err() {
-            // A half-written one is in nobody's way; the error that counts is told.
-            let _ = fs::remove_file(&beside);
+            // A half-written one is in nobody's way; the error that counts is returned.
+            let _ = fs::remove_file(&new);
         }
         let value = String::from("the undo record");
         saved.map_err(|source| Error::Write { path: path.into(), value, source })
     }
 
-    fn save_by_rename(&self, beside: &Path, path: &Path) -> io::Result<()> {
-        let mut file = File::create(beside)?;
+    fn save_by_rename(&self, new: &Path, path: &Path) -> io::Result<()> {
+        let mut file = File::create(new)?;
         file.write_all(self.to_string().as_bytes())?;
         file.sync_all()?;
-        fs::rename(beside, path)?;
+        fs::rename(new, path)?;
         // The new name is on disk only when its directory is.
         match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
@@ -166,7 +166,7 @@ impl UndoRecord {
         }
     }
 
-    /// Restores what it says: memory first, for a guest short of it may not get
+    /// Restores what it holds: memory first, for a guest short of it may not get
     /// far enough to do the rest. Does what it can and gives back what it could not.
     pub fn undo(&self, cpus: &Cpus, pool: Option<&mut dyn Pool>) -> Vec<Error> {
         let mut errors = Vec::new();
@@ -194,7 +194,7 @@ fn ensure(holds: bool, bad: BadRecord) -> Result<(), BadRecord> {
     if holds { Ok(()) } else { Err(bad) }
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn new_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     PathBuf::from(name)

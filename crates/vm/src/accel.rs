@@ -24,7 +24,7 @@ pub enum WhyEmulation {
     NoProcessorSupport,
     /// The device cannot be opened: it is missing or this user may not use it.
     DeviceClosed,
-    /// A guest was started with KVM and did not say a word: the device is there, but of no use.
+    /// A guest was started with KVM and wrote nothing: the device is there, but of no use.
     KvmSilent,
     /// The caller asked for it.
     Asked,

@@ -15,12 +15,12 @@ pub const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub struct ConsoleLog {
     kept: Vec<u8>,
-    /// How much it has said in all.
+    /// How many bytes it has written in all.
     end: u64,
 }
 
 impl ConsoleLog {
-    /// Adds what it has said.
+    /// Adds its output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
         self.end += bytes.len() as u64;
@@ -33,12 +33,12 @@ impl ConsoleLog {
         &self.kept
     }
 
-    /// How many bytes it has said in all.
+    /// How many bytes it has written in all.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// What it has said since it had said `from` bytes, as far as that is kept.
+    /// Its output after the first `from` bytes, as far as that is kept.
     pub fn since(&self, from: u64) -> &[u8] {
         let behind = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
         &self.kept[self.kept.len() - behind.min(self.kept.len())..]

@@ -26,7 +26,7 @@ pub struct Ctl {
     overdue: usize,
 }
 
-/// What a command said and how it ended.
+/// A command's output and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The exit status; 128 and more are signals.

@@ -18,7 +18,7 @@ struct Version(u32, u32);
 /// runs into the INT3 that it had put there for a moment, again and again, and hangs.
 const LOCKS_PAGES: Version = Version(8, 1);
 
-/// What QEMU for this architecture says of its version. It is asked once.
+/// The version text of QEMU for this architecture. It is asked for once.
 pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     static TEXTS: [OnceLock<String>; Arch::ALL.len()] = [const { OnceLock::new() }; _];
     let text = &TEXTS[arch as usize];
@@ -26,8 +26,8 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
         return Ok(known);
     }
     let hint = format!("install {}", arch.qemu_package());
-    let said = run(Command::new(arch.qemu_program()).arg("--version"), &hint)?.stdout;
-    Ok(text.get_or_init(|| String::from_utf8_lossy(&said).into_owned()))
+    let output = run(Command::new(arch.qemu_program()).arg("--version"), &hint)?.stdout;
+    Ok(text.get_or_init(|| String::from_utf8_lossy(&output).into_owned()))
 }
 
 /// Whether this QEMU may go on with a translation of code that was changed meanwhile. One whose

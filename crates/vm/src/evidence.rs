@@ -1,4 +1,4 @@
-//! What is kept of a guest that hangs, before its QEMU is ended: all that could say why.
+//! What is kept of a guest that hangs, before its QEMU is ended: all that could show why.
 //!
 //! ```text
 //!   monitor ─► registers, twice: do the CPUs go round in the same place?
@@ -32,15 +32,15 @@ pub struct Hung {
     pub memory_mib: u64,
     /// The last words of its console.
     pub console: String,
-    /// What its QEMU said.
-    pub said: String,
+    /// The standard error of its QEMU.
+    pub stderr: String,
 }
 
 impl Hung {
     /// A guest whose QEMU still runs.
     pub fn new(spec: &GuestSpec, process: &Process, console: String) -> Hung {
         let (name, memory_mib) = (spec.name.clone(), spec.memory_mib);
-        Hung { name, pid: process.id(), memory_mib, console, said: process.stderr() }
+        Hung { name, pid: process.id(), memory_mib, console, stderr: process.stderr() }
     }
 }
 
@@ -67,7 +67,7 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
         fs::write(&path, text).file("write", &path)
     };
     put("console", &hung.console)?;
-    put("qemu", &hung.said)?;
+    put("qemu", &hung.stderr)?;
     put("status", &ask(monitor, "info status"))?;
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
@@ -108,10 +108,10 @@ fn threads(pid: u32) -> String {
 /// What each of QEMU's threads does, by a debugger if there is one.
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let file = File::create(path).file("create", path)?;
-    let said = file.try_clone().file("use", path)?;
+    let stderr = file.try_clone().file("use", path)?;
     let mut debugger = Command::new("gdb");
     debugger.args(["-nx", "-batch", "-ex", "thread apply all backtrace 24", "-p"]);
-    debugger.arg(pid.to_string()).stdin(Stdio::null()).stdout(file).stderr(said);
+    debugger.arg(pid.to_string()).stdin(Stdio::null()).stdout(file).stderr(stderr);
     let Ok(mut child) = debugger.spawn() else {
         return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
     };

@@ -52,7 +52,7 @@ impl Ram<'_> {
 /// What a guest's command line depends on besides the guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFacts {
-    /// The rate of the host's time stamp counter, if the guest is to be told.
+    /// The rate of the host's time stamp counter, if the guest needs it.
     pub(crate) tsc_rate: Option<Rate>,
     /// Whether the guest's CPUs but the first start when its kernel has patched itself, and not
     /// while it boots: see [`emulator::keeps_stale_code`].
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_emulated_pc_is_told_the_rate_of_its_clock() {
+    fn only_an_emulated_pc_gets_the_rate_of_its_clock() {
         assert_eq!(spec(Arch::S390x).host_facts().tsc_rate, None);
         let kvm = GuestSpec { accel: Accel::Kvm, ..spec(Arch::X86_64) };
         assert_eq!(kvm.host_facts().tsc_rate, None);
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn cpus_start_later_where_qemu_keeps_stale_code() {
-        let is_told = |spec: &GuestSpec, cpus_later| {
+        let has_words = |spec: &GuestSpec, cpus_later| {
             let words = spec.arguments_at(HostFacts { tsc_rate: None, cpus_later });
             words.iter().any(|word| {
                 let word = word.to_str().unwrap();
@@ -280,14 +280,14 @@ mod tests {
             })
         };
         let pc = spec(Arch::X86_64);
-        assert!(is_told(&pc, true) && !is_told(&pc, false));
+        assert!(has_words(&pc, true) && !has_words(&pc, false));
         let kvm = GuestSpec { accel: Accel::Kvm, ..pc.clone() };
         assert!(!kvm.host_facts().cpus_later, "nothing is translated");
         let single = GuestSpec { cpus: 1, ..pc.clone() };
-        assert!(!is_told(&single, true));
+        assert!(!has_words(&single, true));
         let mut users = pc;
         users.image.first_process = FirstProcess::Users;
-        assert!(!is_told(&users, true), "nobody there would start them");
+        assert!(!has_words(&users, true), "nobody there would start them");
     }
 
     #[test]

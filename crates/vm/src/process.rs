@@ -114,7 +114,7 @@ impl Process {
         }
     }
 
-    /// Whether a guest's QEMU still runs; if not, the error says how it ended and what it said.
+    /// Whether a guest's QEMU still runs; if not, the error has how it ended and its stderr.
     pub fn check(&mut self, guest: &str) -> Result<(), Error> {
         let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
         match self.try_wait().map_err(failed)? {
@@ -137,7 +137,7 @@ impl Process {
         self.child.wait()
     }
 
-    /// The first words that it said on standard error.
+    /// The beginning of its standard error.
     pub fn stderr(&self) -> String {
         let mut bytes = vec![0; STDERR_BYTES_MAX];
         let count = self.stderr.read_at(&mut bytes, 0).unwrap_or(0);

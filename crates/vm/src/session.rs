@@ -15,7 +15,7 @@ use crate::spec::up_marker;
 use crate::{Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, Process, SocketFile};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
-/// also shows the console's last words, so that a failed test tells what the guest said.
+/// also shows the console's last words, so that a failed test shows the guest's output.
 #[derive(Debug)]
 pub struct Session {
     /// The guest's name.
@@ -110,7 +110,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells its daemon who it is, and waits until it is.
+    /// Sends its daemon its identity, and waits until the daemon has taken it.
     fn send_identity(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
         let taken = |message| match message {
             ToHost::Identified(Identified { refusal }) => Some(refusal),

@@ -1,4 +1,4 @@
-//! How a guest is to be: what is said of it before there is one.
+//! The specification of a guest, from which it is started.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub struct GuestSpec {
     pub restore: Option<Template>,
     /// Whether the guest starts again when it reboots, instead of ending its QEMU.
     pub reboot: bool,
-    /// Whether the guest tells the host which of its memory is free. Not on s390x, where it would
+    /// Whether the guest reports its free memory to the host. Not on s390x, where it would
     /// wait forever for the answer.
     pub page_reporting: bool,
 }

@@ -186,9 +186,9 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             (word(&memory), Some(&*memory))
         }
     };
-    // QEMU hands none of its descriptors to a program of its own, and says that it is done before
-    // that program is: so the program says it too. It cannot tell a QEMU that was killed from one
-    // that is done, so the state gets its name from us, who hear both.
+    // QEMU hands none of its descriptors to a program of its own, and reports its end before that
+    // program is done: so the program reports its own end too. It cannot distinguish a QEMU that
+    // was killed from one that is done, so the state gets its name here, where both reports arrive.
     let [from, done, not_done] = [&part, &saved, &failed].map(word);
     let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
     let uri = format!("exec:umask 077; {write} || : > {not_done}");

@@ -8,7 +8,7 @@
 //! QEMU's translator hands a guest the host's own counter. The guest's kernel would find its rate
 //! by comparing it with a timer that QEMU makes up: on a busy host QEMU is kept from running
 //! meanwhile, and the guest's clock then goes several times too fast or too slow for as long as
-//! the guest lives. So the host finds the rate, and tells.
+//! the guest lives. So the host measures the rate, and passes it to the guest.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -54,12 +54,12 @@ impl Rate {
     }
 }
 
-/// What the counter and the clock said together.
+/// The counter and the clock at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The counter.
     pub(crate) ticks: u64,
-    /// The clock, which nobody sets or slews.
+    /// The clock, which is neither set nor slewed.
     pub(crate) ns: u64,
     /// Ticks that went by while the clock was looked at.
     pub(crate) took_ticks: u64,
@@ -95,7 +95,7 @@ fn moment() -> Option<Moment> {
     tries.min_by_key(|moment| moment.took_ticks)
 }
 
-/// The rate over the whole time, if the rates of both halves say the same.
+/// The rate over the whole time, if the rates of both halves agree.
 fn rate([start, middle, end]: &[Moment; 3]) -> Option<Rate> {
     let ticks_a_ms = |from: &Moment, to: &Moment| {
         let ticks = u128::from(to.ticks.checked_sub(from.ticks)?);
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(alike(MHZ_MIN), [500_000, 501_000]);
     }
 
-    /// A measure that a busy machine spoils is none; those that succeed say the same.
+    /// A measure that a busy machine spoils is none; those that succeed agree.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn this_hosts_rate_is_found_and_found_again() {

@@ -8,7 +8,7 @@ use vm::FORWARDS_MAX;
 
 use super::types::{Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, Port, Probe, Source, Top};
 
-/// Classes in a file: more than anybody tells apart.
+/// Classes in a file: more than anyone can keep apart.
 const CLASSES_MAX: usize = 100;
 /// A guest's name is also its host name; the number needs some of its room.
 const NAME_MAX: usize = 50;

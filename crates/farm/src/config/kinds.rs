@@ -7,7 +7,7 @@ pub(super) fn mib(value: &DeValue<'_>) -> Converted<u64> {
     size(value).map(|size| size.as_mib())
 }
 
-/// `zram:64 MiB`, in MiB: the kind of swap is said, so that another kind can be added.
+/// `zram:64 MiB`, in MiB: the kind of swap is named, so that another kind can be added.
 pub(super) fn swap(value: &DeValue<'_>) -> Converted<u64> {
     let text = words(value)?;
     let Some(amount) = text.strip_prefix("zram:") else {

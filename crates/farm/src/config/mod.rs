@@ -5,7 +5,7 @@
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is taken whole or not at all, and all its faults are told at once. [`parse`] is a
+//! A file is taken whole or not at all, and all its faults are reported at once. [`parse`] is a
 //! function of the text alone; [`load`] reads the file.
 
 mod build;
@@ -17,11 +17,11 @@ pub use types::{Builtin, Class, Farm, Limits, Port, Probe, SECTIONS, Source};
 
 use std::path::Path;
 
-/// What a farm is called whose file says nothing and has no name either.
+/// The name of a farm whose file gives none and has no name either.
 const NAMELESS: &str = "farm";
 
 /// Reads a file's text. Paths in it are as they were typed, see [`Farm::below`]. `stem` is what
-/// the farm is called if the text does not say.
+/// the farm is called if the text does not name it.
 pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     let mut reader = settings::Reader::new(text);
     let tree = reader.tree(SECTIONS);

@@ -68,12 +68,12 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn faults_have_their_place_and_say_what_would_be_right() {
-    let told = faults("[[class]]\nname = \"web\"\ncuont = 3\n");
-    assert_eq!(told, ["3:1: class: no key `cuont` is known in [class] (is it `count`?)"]);
-    let told = faults("[[class]]\nname = \"web\"\ncount = 0\nmemory = \"96\"\n");
-    assert!(told[0].starts_with("3:9: class.count: 0 is out of range (write a whole number"));
-    assert!(told[1].starts_with("4:10: class.memory: `96`: no unit"), "{told:?}");
+fn faults_have_their_place_and_the_right_form() {
+    let found = faults("[[class]]\nname = \"web\"\ncuont = 3\n");
+    assert_eq!(found, ["3:1: class: no key `cuont` is known in [class] (is it `count`?)"]);
+    let found = faults("[[class]]\nname = \"web\"\ncount = 0\nmemory = \"96\"\n");
+    assert!(found[0].starts_with("3:9: class.count: 0 is out of range (write a whole number"));
+    assert!(found[1].starts_with("4:10: class.memory: `96`: no unit"), "{found:?}");
     assert!(faults("")[0].contains("without guests"));
     assert!(faults("nmae = 'x'\n[[class]]\nname = 'a'\n")[0].contains("is it `name`?"));
     assert!(faults("[class]\nname = 'a'\n")[0].contains("two brackets"));
@@ -114,8 +114,8 @@ fn values_that_cannot_be_are_refused() {
         ("template = true\ndaemon = false", "makes them themselves"),
         ("cpus = 65", "1 to 64"),
     ] {
-        let told = class_faults(keys);
-        assert!(told.iter().any(|fault| fault.contains(word)), "{keys}: {told:?}");
+        let found = class_faults(keys);
+        assert!(found.iter().any(|fault| fault.contains(word)), "{keys}: {found:?}");
     }
     assert!(faults("[[class]]\nname = 'web1'\n")[0].contains("no digit at the end"));
     assert!(faults("[[class]]\nname = 'a'\n[[class]]\nname = 'a'\n")[0].contains("already"));
@@ -125,8 +125,8 @@ fn values_that_cannot_be_are_refused() {
 
 #[test]
 fn what_is_quoted_is_escaped_and_cut() {
-    let told = class_faults("image = \"\\u001b[2J\"");
-    assert!(told[0].contains("\\u{1b}[2J") && !told[0].contains('\u{1b}'), "{told:?}");
+    let found = class_faults("image = \"\\u001b[2J\"");
+    assert!(found[0].contains("\\u{1b}[2J") && !found[0].contains('\u{1b}'), "{found:?}");
     let long = format!("image = \"{}\"", "x".repeat(5000));
     assert!(class_faults(&long)[0].len() < 200);
     assert!(faults(&"[[class]]\nx = 1\n".repeat(99)).len() <= settings::ERRORS_MAX);

@@ -1,4 +1,4 @@
-//! What a `FARM.toml` says, after it was checked.
+//! The contents of a `FARM.toml`, after it was checked.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(super) const GUESTS_MAX: u32 = 2_000;
 const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
 /// The line goes through the guest's shell, whose own reader has a limit.
 const COMMAND_MAX: usize = 2_000;
-/// What is said of ports that are not written as they should be.
+/// The message about ports that are not written as they should be.
 pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
 
 /// A farm.
@@ -178,7 +178,7 @@ impl Builtin {
 }
 
 base::named! {
-    /// How one sees that a service answers. That its port can be connected to says nothing: QEMU
+    /// How one sees that a service answers. That its port can be connected to proves nothing: QEMU
     /// accepts on the host whatever is in the guest.
     #[derive(Default)]
     pub enum Probe {

@@ -1,4 +1,4 @@
-//! What a guest's daemon says and is answered; and whose its port is.
+//! The messages of a guest's daemon and their answers; and the owner of its port.
 
 use agent::{DaemonEvent, Port};
 use qmp::{Command, Failure, Reply, Ticket};

@@ -5,12 +5,12 @@ use agent::Captured;
 /// Something that happened in a turn.
 #[derive(Debug)]
 pub enum Event {
-    /// The guest of this place said hello.
+    /// The daemon of this guest sent its hello.
     Up(usize),
     /// The guest of this place starts again, in the same QEMU.
     Reset(usize),
-    /// The guest of this place has hung in its boot; the words say what was kept of it. It is
-    /// started again or ends, without a further word of this kind.
+    /// The guest of this place has hung in its boot; the note has what was kept of it. It is
+    /// started again or ends, without another event of this kind.
     Hung {
         /// Whose boot.
         guest: usize,

@@ -18,7 +18,7 @@ use super::usage::CpuMeter;
 use super::watch::BootWatch;
 use crate::tiers::Tier;
 
-/// A kernel on a KVM that works has long said something by then, if only that it is up.
+/// A kernel on a KVM that works has written to its console by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;
 
 /// A guest that has not taken its name by then is not this guest, and must not stay.
@@ -92,12 +92,12 @@ impl Member {
         self.running.as_mut().filter(|_| self.link.agent().is_named())?.ctl.take()
     }
 
-    /// What is known of its daemon.
+    /// Its daemon.
     pub fn agent(&self) -> &Agent {
         self.link.agent()
     }
 
-    /// What its daemon said last.
+    /// The last status of its daemon.
     pub fn status(&self) -> Option<&Status> {
         self.link.agent().last_status()
     }
@@ -117,12 +117,12 @@ impl Member {
         self.console.kept()
     }
 
-    /// How many bytes its console has said in all.
+    /// How many bytes its console has written in all.
     pub fn console_end(&self) -> u64 {
         self.console.end()
     }
 
-    /// What its console has said since it had said `from` bytes, as far as that is kept.
+    /// Its console's output after the first `from` bytes, as far as that is kept.
     pub fn console_since(&self, from: u64) -> &[u8] {
         self.console.since(from)
     }
@@ -144,7 +144,7 @@ impl Member {
         if let Err(reason) = self.seat.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
             let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
             self.running = Some(running);
-            // A clone is told its name by us, whichever manager it has then.
+            // A clone gets its name from us, whichever manager it has then.
             if !self.managed || !self.link.agent().is_named() {
                 self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
             }
@@ -196,7 +196,7 @@ impl Member {
     pub(super) fn end(&mut self, reason: String) {
         self.disconnect();
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
-        // What is left of its last turn may say it again.
+        // What is left of its last turn may end it again.
         if !matches!(before, State::Ended(_)) {
             self.events.push(Event::Ended(self.place));
         }
@@ -205,7 +205,7 @@ impl Member {
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &mut self.running else { return };
-        // A QEMU that cannot use KVM after all ends before its guest says a word.
+        // A QEMU that cannot use KVM after all ends before its guest writes to its console.
         if self.state == State::Booting
             && self.seat.spec.accel == Accel::Kvm
             && self.console.kept().is_empty()
@@ -227,8 +227,8 @@ impl Member {
         let Some(running) = &mut self.running else { return };
         let mut buffer = [0; 4096];
         match running.read_console(&mut buffer) {
-            Ok(said) => {
-                self.console.push(said);
+            Ok(output) => {
+                self.console.push(output);
                 self.notice_up();
             }
             Err(_) => self.closed(),
@@ -236,11 +236,11 @@ impl Member {
     }
 
     /// While the port is another's, and where no daemon speaks on it, a guest is up when its
-    /// console says so.
+    /// console has the marker.
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.managed || self.seat.daemon == Daemon::Missing;
-        let says_so = || self.console.holds(&up_marker(&self.seat.spec.name));
-        if is_silent && self.state == State::Booting && says_so() {
+        let is_marked = || self.console.holds(&up_marker(&self.seat.spec.name));
+        if is_silent && self.state == State::Booting && is_marked() {
             self.is_up_without_us();
         }
     }
@@ -256,7 +256,7 @@ impl Member {
                     self.send_state();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
-                        // It answers when it has read its state, and may have told so before.
+                        // It is ready when it has read its state, and its event may be past.
                         self.ask(Command::QueryStatus);
                     }
                 }
@@ -309,7 +309,7 @@ impl Member {
     /// What has to be looked at again and again, four times a second.
     pub(super) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
-        // A clone's console has nothing to say.
+        // A clone's console writes nothing.
         let boots = self.state == State::Booting && self.seat.spec.restore.is_none();
         if boots && is_mute(self.seat.spec.accel, self.console.kept().len(), waited_ms) {
             return self.emulate(now_ms);

@@ -6,8 +6,8 @@
 //!        ─► port ─► hello, status, requests
 //! ```
 //!
-//! A guest's bytes are taken within a budget; a guest that does not read loses what
-//! is said to it; a guest that ends is a state, not an error.
+//! A guest's bytes are read within a budget; a guest that does not read loses what
+//! is sent to it; a guest that ends is a state, not an error.
 
 mod balloon;
 mod daemon;

@@ -64,7 +64,7 @@ impl Member {
         if self.managed {
             self.leave_to_manager();
         } else {
-            // Its daemon has long said hello, to the template's host.
+            // Its daemon has sent its hello long ago, to the template's host.
             self.link.welcome();
         }
     }

@@ -10,7 +10,7 @@ use vm::{GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
 
-/// What a guest may say on its console: so many tokens a second, and at once. A read costs
+/// What a guest may write to its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
 /// by one, and each of them wakes us.
 const CONSOLE_A_SECOND: u64 = 16 * 1024;
@@ -53,13 +53,13 @@ impl RunningGuest {
         Ok((running, guest.port))
     }
 
-    /// A console that has said too much is not listened to for a while.
+    /// A console that has written too much is not read for a while.
     pub(super) fn console_fd(&self) -> (BorrowedFd<'_>, PollFlags) {
-        let is_heard = self.console_budget.left() > 0;
-        (self.console.as_fd(), if is_heard { PollFlags::IN } else { PollFlags::empty() })
+        let is_read = self.console_budget.left() > 0;
+        (self.console.as_fd(), if is_read { PollFlags::IN } else { PollFlags::empty() })
     }
 
-    /// What the console has said, into `buffer`.
+    /// Reads the console's output into `buffer`.
     pub(super) fn read_console<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
         let count = read_some(&mut self.console, buffer)?;
         if count > 0 {

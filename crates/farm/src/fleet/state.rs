@@ -1,4 +1,4 @@
-//! What can be said of a guest at any time.
+//! The state of a guest, and what it did over its life.
 
 use wire::Status;
 
@@ -9,9 +9,9 @@ pub enum State {
     Waiting,
     /// It boots.
     Booting,
-    /// Its daemon has said hello.
+    /// Its daemon has sent its hello.
     Up,
-    /// It is up without a daemon: there is none, or it has said good-bye.
+    /// It is up without a daemon: there is none, or it has signed off.
     Unmanaged,
     /// It is up, and another process has its port and its balloon: a host manager.
     Managed,
@@ -51,7 +51,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what a status says that the one before did not.
+    /// Adds what a status has that the one before did not.
     pub(super) fn add(&mut self, status: &Status, before: Option<&Status>) {
         let online = status.cpus_online;
         self.cpus_online = Some(match self.cpus_online {

@@ -7,7 +7,7 @@ use qmp::Ticket;
 /// How often the usage that people see is taken.
 const USAGE_MS: u64 = 1_000;
 
-/// The virtual CPUs of a guest, once QEMU has said which threads they are.
+/// The virtual CPUs of a guest, once QEMU has named their threads.
 #[derive(Debug, Default)]
 pub(super) struct CpuMeter {
     vcpus: Vcpus,

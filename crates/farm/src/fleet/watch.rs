@@ -19,7 +19,7 @@ use vm::{Error, GuestSpec, Monitor, Process};
 
 use super::open::RunningGuest;
 
-/// A guest that has said something within this time does not hang.
+/// A guest that has written to its console within this time does not hang.
 const SILENCE_MS: u64 = 60_000;
 /// More of its virtual CPUs than any boot takes between two words: the longest, with a database,
 /// takes a fifth of it.
@@ -31,7 +31,7 @@ const RESTARTS_MAX: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LifeSign {
     at_ms: u64,
-    said_bytes: u64,
+    out_bytes: u64,
     run_ns: u64,
 }
 
@@ -61,15 +61,15 @@ struct Inquest {
 }
 
 impl BootWatch {
-    /// Judges a guest that boots by its last sign of life: what its console has said in all, and
+    /// Judges a guest that boots by its last sign of life: what its console has written in all, and
     /// what its virtual CPUs have run. What is not known is not a hang.
-    pub(super) fn is_hanging(&mut self, now_ms: u64, said_bytes: u64, run_ns: Option<u64>) -> bool {
+    pub(super) fn is_hanging(&mut self, now_ms: u64, out_bytes: u64, run_ns: Option<u64>) -> bool {
         let Some(run_ns) = run_ns else {
             self.last = None;
             return false;
         };
-        let Some(last) = self.last.filter(|last| last.said_bytes == said_bytes) else {
-            self.last = Some(LifeSign { at_ms: now_ms, said_bytes, run_ns });
+        let Some(last) = self.last.filter(|last| last.out_bytes == out_bytes) else {
+            self.last = Some(LifeSign { at_ms: now_ms, out_bytes, run_ns });
             return false;
         };
         let silent_ms = now_ms.saturating_sub(last.at_ms);
@@ -126,13 +126,13 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Looks once a second at a guest with this many busy CPUs, and says after how many seconds it
+    /// Looks once a second at a guest with this many busy CPUs, and gives after how many seconds it
     /// is found to hang.
-    fn hangs_after(cpus: f64, said_bytes: impl Fn(u64) -> u64) -> Option<u64> {
+    fn hangs_after(cpus: f64, out_bytes: impl Fn(u64) -> u64) -> Option<u64> {
         let mut watch = BootWatch::default();
         (0..1000).find(|second| {
             let run_ns = Some((*second as f64 * cpus * SECOND_NS as f64) as u64);
-            watch.is_hanging(second * 1000, said_bytes(*second), run_ns)
+            watch.is_hanging(second * 1000, out_bytes(*second), run_ns)
         })
     }
 

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Map, Value, json};
 
-use super::say;
+use super::send_line;
 use crate::fleet::{Captured, Fleet, State};
 
 /// The name under which an answer has the size of the pool, whichever kind it is.
@@ -61,7 +61,7 @@ impl Captures {
             let mut waiting = self.0.swap_remove(place);
             let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
             waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
-            say(&waiting.client, &json!({ "files": waiting.files }));
+            send_line(&waiting.client, &json!({ "files": waiting.files }));
         }
     }
 }

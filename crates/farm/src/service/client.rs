@@ -48,8 +48,8 @@ pub fn ps(socket: &Path) -> Result<FarmTable, Error> {
     })
 }
 
-/// Runs a command in a guest, hands on what it says as it comes, at most so much, and gives its
-/// exit status.
+/// Runs a command in a guest, writes its output to `output` as it comes, at most `output_max`
+/// bytes, and gives its exit status.
 pub fn exec(
     socket: &Path,
     guest: &str,
@@ -62,27 +62,27 @@ pub fn exec(
     let (mut stream, _) = ask(socket, &json!({ "exec": guest, "command": command }))?;
     let mut mark = Mark::default();
     let mut chunk = [0; 16 * 1024];
-    let mut said = 0;
+    let mut output_bytes = 0;
     let waiting_for = format_args!("the end of guest command {command:?}");
     loop {
         let count = read_before(&mut stream, &mut chunk, deadline, "exec", &waiting_for)?;
         let fed = mark.feed(&chunk[..count]);
-        said += fed.text.len() as u64;
+        output_bytes += fed.text.len() as u64;
         output
             .write_all(&fed.text)
             .map_err(|source| vm::Error::Channel { channel: "out", source })?;
         match fed.end {
             Some(Some(code)) => return Ok(code),
             Some(None) => return Err(wrong("the guest's answer has no exit status").into()),
-            None if said > output_max => return Err(wrong("it says too much").into()),
+            None if output_bytes > output_max => return Err(wrong("it says too much").into()),
             None => {}
         }
     }
 }
 
-/// Runs a command in a guest and gives what it said, and its exit status.
+/// Runs a command in a guest and gives its output and its exit status.
 pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Result<Output, Error> {
-    let mut said = Vec::new();
-    let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut said)?;
-    Ok(Output { code, text: String::from_utf8_lossy(&said).into_owned() })
+    let mut output = Vec::new();
+    let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut output)?;
+    Ok(Output { code, text: String::from_utf8_lossy(&output).into_owned() })
 }

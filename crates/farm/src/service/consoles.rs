@@ -33,7 +33,7 @@ struct Attached {
 }
 
 impl Consoles {
-    /// Attaches a terminal; it sees what the console says from here on.
+    /// Attaches a terminal; it sees the console's output from here on.
     pub(super) fn attach(
         &mut self,
         guest: usize,

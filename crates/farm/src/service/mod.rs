@@ -48,10 +48,10 @@ pub const SOCKET: &str = "control";
 const CLIENTS_MAX: usize = 64;
 /// So many guests are named to a client that asks for one that is not there.
 const NAMES_MAX: usize = 10;
-/// A client has this long to say what it wants.
+/// A client has this long to send its request.
 const QUESTION_MS: u64 = 5_000;
 
-/// What is known of a guest beside how it is started.
+/// The properties of a guest besides how it is started.
 #[derive(Clone, Debug)]
 pub struct Occupant {
     /// The class that it is of.
@@ -80,7 +80,7 @@ mod owner {
 /// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
 pub const OWNERS_END: u64 = owner::END;
 
-/// A client that has connected and not said yet what it wants.
+/// A client that has connected and not sent its request yet.
 #[derive(Debug)]
 struct Caller {
     stream: UnixStream,
@@ -88,7 +88,7 @@ struct Caller {
     since_ms: u64,
 }
 
-/// The control socket, and everything that is under way for those who asked.
+/// The control socket, and all requests under way.
 #[derive(Debug)]
 pub struct Service {
     /// The farm's name, if it has one.
@@ -161,7 +161,7 @@ impl Service {
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);
                 }
-                // Whoever asked the QEMU that was ended gets no answer.
+                // A client of the QEMU that was ended gets no answer.
                 Event::Hung { guest, .. } => self.shells.has_ended(*guest),
                 Event::Captured { guest, captured } => {
                     self.captures.captured(*guest, captured, fleet);
@@ -195,7 +195,7 @@ impl Service {
         self.readiness.next_ms().min(self.acceptor.next_ms().unwrap_or(u64::MAX))
     }
 
-    /// Whether somebody has asked for the farm's end.
+    /// Whether a client has asked for the farm's end.
     pub fn is_to_end(&self) -> bool {
         self.ending.is_some()
     }
@@ -242,7 +242,7 @@ impl Service {
         let answered = protocol::question(&String::from_utf8_lossy(&line))
             .and_then(|question| self.answer(question, &caller.stream, fleet));
         if let Err(message) = answered {
-            say(&caller.stream, &json!({ "error": message }));
+            send_line(&caller.stream, &json!({ "error": message }));
         }
     }
 
@@ -254,18 +254,18 @@ impl Service {
     ) -> Result<(), String> {
         let clone = || stream.try_clone().map_err(|e| format!("The connection fails: {e}"));
         match question {
-            Question::Ps => say(stream, &json!(self.table(fleet))),
+            Question::Ps => send_line(stream, &json!(self.table(fleet))),
             Question::Logs(name) => {
                 let member = &fleet.members()[place(fleet, &name)?];
                 let lost = member.console_end().saturating_sub(CONSOLE_BYTES_MAX as u64);
                 let text = String::from_utf8_lossy(member.console()).into_owned();
-                say(stream, &json!({ "logs": text, "lost_bytes": lost }));
+                send_line(stream, &json!({ "logs": text, "lost_bytes": lost }));
             }
             Question::Console(name) => {
                 let guest = place(fleet, &name)?;
                 let from = fleet.members()[guest].console_end();
                 self.consoles.attach(guest, clone()?, from)?;
-                say(stream, &json!({ "console": name }));
+                send_line(stream, &json!({ "console": name }));
             }
             Question::Exec { guest: name, command } => {
                 let guest = place(fleet, &name)?;
@@ -275,7 +275,7 @@ impl Service {
                     ReadyState::Asked | ReadyState::Ready => {}
                 }
                 let client = Some(clone()?);
-                say(stream, &json!({ "exec": name }));
+                send_line(stream, &json!({ "exec": name }));
                 self.shells.run(guest, command, client, fleet);
             }
             Question::Capture(name) => {
@@ -292,10 +292,10 @@ impl Service {
                 let answer = json!({ "managed": names, "dir": dir });
                 self.manager = Some(clone()?);
                 fleet.yield_to_other_manager();
-                say(stream, &answer);
+                send_line(stream, &answer);
             }
             Question::Down => {
-                say(stream, &json!({ "down": fleet.members().len() }));
+                send_line(stream, &json!({ "down": fleet.members().len() }));
                 self.ending = Some(clone()?);
             }
         }
@@ -343,7 +343,7 @@ fn place(fleet: &Fleet, name: &str) -> Result<usize, String> {
     })
 }
 
-/// Whether a client that says nothing more has closed its end.
+/// Whether a client that sends nothing more has closed its end.
 fn has_ended(mut stream: &UnixStream) -> bool {
     match stream.read(&mut [0; 4096]) {
         Ok(count) => count == 0,
@@ -352,7 +352,7 @@ fn has_ended(mut stream: &UnixStream) -> bool {
 }
 
 /// Sends a line to the client. One that does not read has gone, or loses it.
-fn say(mut stream: &UnixStream, value: &Value) {
+fn send_line(mut stream: &UnixStream, value: &Value) {
     // A table of a thousand guests is larger than a socket's buffer: so long the reader is awaited.
     let patience = Some(std::time::Duration::from_millis(200));
     if stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(patience)).is_ok() {

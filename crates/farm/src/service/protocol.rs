@@ -1,4 +1,4 @@
-//! What can be asked of a farm, one line of JSON a connection, and what it says of its guests.
+//! The requests to a farm, one line of JSON a connection, and the table of its guests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,12 +10,12 @@ use super::ServedPort;
 /// The longest question. Most of it is a command for a guest's shell.
 pub(super) const QUESTION_MAX: usize = 64 * 1024;
 
-/// What somebody asks.
+/// A request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// All guests.
     Ps,
-    /// What a guest's console has said.
+    /// The output of a guest's console.
     Logs(String),
     /// A guest's console, both ways.
     Console(String),

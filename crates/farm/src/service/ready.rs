@@ -109,7 +109,7 @@ impl Readiness {
         }
     }
 
-    /// When the next question or the end of somebody's patience is due.
+    /// When the next probe or the next deadline of a service is due.
     pub(super) fn next_ms(&self) -> u64 {
         let asked = self.guests.iter().filter(|guest| guest.state == ReadyState::Asked);
         let due = asked.map(|guest| match guest.probe {

@@ -1,6 +1,6 @@
 //! Commands in guests, one at a time in each, relayed as they speak.
 //!
-//! The guest's control port is a shell that takes a line, writes what the command says, and marks
+//! The guest's control port is a shell that takes a line, writes the command's output, and marks
 //! its end. Only this module reads these ports while a farm runs.
 
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ impl Shells {
         self.run(guest, line, None, fleet);
     }
 
-    /// Runs a line, and relays what it says and its end to the client, if there is one.
+    /// Runs a line, and relays its output and its end to the client, if there is one.
     pub(super) fn run(
         &mut self,
         guest: usize,
@@ -101,7 +101,7 @@ impl Shells {
         }
     }
 
-    /// Takes what commands have said.
+    /// Reads the output of commands.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
         for event in ready {
             self.0[event.key as usize].listen();
@@ -144,7 +144,7 @@ impl Shell {
         }
     }
 
-    /// What a background process of an earlier command has said belongs to no command.
+    /// The output of a background process of an earlier command belongs to no command.
     fn discard(&mut self) {
         let mut chunk = [0; 4096];
         let Some(stream) = &mut self.stream else { return };
@@ -196,7 +196,7 @@ impl Shell {
     }
 }
 
-/// Whether a client that has nothing more to say has closed its end.
+/// Whether a client that has nothing more to send has closed its end.
 fn has_gone(client: &UnixStream) -> bool {
     let mut byte = [0];
     match rustix::net::recv(client, &mut byte, rustix::net::RecvFlags::PEEK) {

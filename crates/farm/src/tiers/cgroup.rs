@@ -67,7 +67,7 @@ pub(super) fn empty(dir: &Path) {
 }
 
 /// The nearest directory above ours whose children have the controller. If none has, the top may
-/// be told to hand it on: it alone can have processes as well.
+/// be made to hand it on: it alone can have processes as well.
 fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<PathBuf, Error> {
     let top = machine.path(V2);
     let has = |dir: &Path, file: &str| {

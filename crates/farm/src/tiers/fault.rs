@@ -11,7 +11,7 @@ pub(super) const SWAP: &str = "swap file";
 pub(super) const KSM: &str = "KSM";
 pub(super) const RECORD: &str = "record";
 
-/// Says of an error which tier it is about.
+/// Adds to an error which tier it is about.
 pub(super) trait TierContext<T> {
     /// `what` could not be done, in words that begin with "cannot".
     fn tier(self, tier: &'static str, what: impl Into<String>) -> Result<T, Error>;

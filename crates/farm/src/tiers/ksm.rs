@@ -1,8 +1,8 @@
 //! The kernel's sharing of equal pages, for a farm without a manager that drives it.
 //!
 //! How hard to look is decided in [`policy::ksm`]: hard while guests come, as long as it pays
-//! after that. Here are the files, and the manners: KSM that runs already is somebody else's, and
-//! somebody who changes our settings has it from then on.
+//! after that. Here are the files. KSM that runs already is left to its owner; when another program
+//! changes our settings, it is left to that program.
 
 use counters::Bytes;
 use hypervisor::KsmFiles;
@@ -18,14 +18,14 @@ use crate::Error;
 #[derive(Debug)]
 pub(super) struct Ksm {
     saved: Vec<(String, String)>,
-    told: Vec<(String, String)>,
+    written: Vec<(String, String)>,
     step: policy::ksm::Ksm,
     files: KsmFiles,
     is_driven: bool,
 }
 
 impl Ksm {
-    /// Takes it over; `None` if somebody else has it.
+    /// Takes it over; `None` if another program drives it.
     pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
         let files = KsmFiles::at(&machine.path(""));
         let Some(run) = files.run() else {
@@ -38,15 +38,15 @@ impl Ksm {
         }
         let saved = files.settings();
         let step = policy::ksm::Ksm::new();
-        let mut ksm = Ksm { saved, told: Vec::new(), step, files, is_driven: true };
-        record.add(Undo::Ksm { saved: ksm.saved.clone(), told: Vec::new() })?;
+        let mut ksm = Ksm { saved, written: Vec::new(), step, files, is_driven: true };
+        record.add(Undo::Ksm { saved: ksm.saved.clone(), written: Vec::new() })?;
         if ksm.files.is_advised() {
-            ksm.tell(record, vec![KsmFiles::no_advice()])?;
+            ksm.write(record, vec![KsmFiles::no_advice()])?;
         }
         Ok(Some(ksm))
     }
 
-    /// Reads the counters and tells the kernel what to do; gives what is to be said.
+    /// Reads the counters and writes the settings that follow; gives a message for the operator.
     pub(super) fn turn(
         &mut self,
         record: &mut Record,
@@ -57,10 +57,10 @@ impl Ksm {
         if !self.is_driven {
             return None;
         }
-        let is_as_told = |(name, text): &(String, String)| {
+        let is_as_written = |(name, text): &(String, String)| {
             self.files.setting(name).is_none_or(|now| now == *text)
         };
-        if !self.told.iter().all(is_as_told) {
+        if !self.written.iter().all(is_as_written) {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
@@ -74,28 +74,28 @@ impl Ksm {
             counters: self.files.counters(),
         };
         let Settings { runs, pages_to_scan, sleep_ms } = self.step.step(&sample, now_ms)?;
-        let mut news = Vec::new();
-        let mut add = |name: &str, text: String| news.push((name.to_owned(), text));
+        let mut new = Vec::new();
+        let mut add = |name: &str, text: String| new.push((name.to_owned(), text));
         if runs {
             add("pages_to_scan", pages_to_scan.to_string());
             add("sleep_millisecs", sleep_ms.to_string());
         }
         add("run", u8::from(runs).to_string());
-        let told = self.tell(record, news);
-        told.err().map(|error| {
+        self.write(record, new).err().map(|error| {
             self.is_driven = false;
             format!("KSM is not driven any more: {}", sentence(&error))
         })
     }
 
-    /// Writes settings, after the record says that they are ours.
-    fn tell(&mut self, record: &mut Record, news: Vec<(String, String)>) -> Result<(), Error> {
-        for (name, text) in &news {
-            self.told.retain(|(told, _)| told != name);
-            self.told.push((name.clone(), text.clone()));
+    /// Writes settings, after the record has them as ours.
+    fn write(&mut self, record: &mut Record, new: Vec<(String, String)>) -> Result<(), Error> {
+        for (name, text) in &new {
+            self.written.retain(|(old, _)| old != name);
+            self.written.push((name.clone(), text.clone()));
         }
-        record.replace_last(Undo::Ksm { saved: self.saved.clone(), told: self.told.clone() })?;
-        for (name, text) in news {
+        let (saved, written) = (self.saved.clone(), self.written.clone());
+        record.replace_last(Undo::Ksm { saved, written })?;
+        for (name, text) in new {
             let path = self.files.dir().join(&name);
             self.files
                 .write(&name, &text)
@@ -105,21 +105,21 @@ impl Ksm {
     }
 }
 
-/// Writes back what was found. If somebody else has changed since what we wrote, such as a
-/// manager, it has it for as long as it likes; it found our settings, and will leave them.
+/// Writes back what was found. If another program, such as a manager, has changed what we wrote, it
+/// has KSM for as long as it likes; it found our settings, and will leave them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],
-    told: &[(String, String)],
+    written: &[(String, String)],
 ) -> Result<Done, Error> {
     let files = KsmFiles::at(&machine.path(""));
     // After a kill between the record and the writing some files are still as they were found.
-    let is_ours = told.iter().all(|(name, text)| {
+    let is_ours = written.iter().all(|(name, text)| {
         let now = files.setting(name);
         let found = saved.iter().find(|(saved, _)| saved == name).map(|(_, text)| text);
         now.is_none() || now.as_ref() == Some(text) || now.as_ref() == found
     });
-    if told.is_empty() {
+    if written.is_empty() {
         return Ok(Done::Undone);
     }
     if !is_ours {

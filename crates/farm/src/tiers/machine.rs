@@ -1,4 +1,4 @@
-//! The host as the tiers see it: files below a root, and three things that files cannot do.
+//! The host as the tiers see it: files below a root, and three calls that files cannot do.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +14,7 @@ use crate::{Error, sys};
 /// Files of the kernel that are read here are numbers, words or short tables.
 const TEXT_BYTES_MAX: u64 = 256 * 1024;
 
-/// Where things are.
+/// The directories that the tiers use.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The root of /proc, /sys and /dev: `/` but for tests.

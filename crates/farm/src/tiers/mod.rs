@@ -13,7 +13,7 @@
 //! Every change of the host is written down before it is made, with what was there before
 //! ([`undo`]), and is undone in the opposite order: when [`Tiers`] is closed or dropped, or, if
 //! the process was killed, by the next [`restore_left`], which every start of tiers begins with.
-//! What somebody else made or has changed since is left alone. Who holds a [`Tiers`] has to handle
+//! What another program made or has changed since is left alone. The owner of a [`Tiers`] handles
 //! the signals that end a process, so that it is dropped.
 
 mod cgroup;
@@ -175,7 +175,7 @@ impl Tiers {
         self.tier.clone()
     }
 
-    /// What there is to say to the operator, each once.
+    /// Messages for the operator, each once.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
@@ -208,7 +208,7 @@ impl Tiers {
 
 impl Drop for Tiers {
     fn drop(&mut self) {
-        // What could not be undone stays in the record, and is told by the next start.
+        // What could not be undone stays in the record, and is reported by the next start.
         self.undo();
     }
 }

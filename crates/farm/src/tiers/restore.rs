@@ -17,7 +17,7 @@ pub struct Left {
     /// The record.
     pub record: PathBuf,
     /// What could not be undone, in sentences. Then the record stays, and the next start tries
-    /// again. It stays without a fault while somebody else drives KSM, who took it over from us.
+    /// again. It stays without a fault while another program drives KSM, having taken it over.
     pub faults: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! One change of the host, as the record holds it: what was made, so that it can be undone.
 //!
-//! A record is read by a process that knows nothing else of its maker, so each entry says what was
-//! made in a way by which it can be seen whether it is still ours. What a record names is checked:
+//! A record is read by a process that has nothing else from its maker. So each entry holds enough
+//! to see whether what was made is still ours. What a record names is checked:
 //! nothing is removed that does not have a name of ours.
 
 use std::path::{Component, Path, PathBuf};
@@ -42,11 +42,15 @@ pub(super) enum Undo {
     /// It was swapped on.
     Swap { path: PathBuf, bytes: u64 },
     /// KSM's settings: what was found, and what was written last.
-    Ksm { saved: Vec<(String, String)>, told: Vec<(String, String)> },
+    Ksm {
+        saved: Vec<(String, String)>,
+        #[serde(rename = "told")]
+        written: Vec<(String, String)>,
+    },
 }
 
 impl Undo {
-    /// Whether a record of ours may say so.
+    /// Whether a record of ours may hold it.
     pub(super) fn is_plausible(&self) -> bool {
         let is_plain = |path: &Path| {
             path.is_absolute() && path.components().all(|part| part != Component::ParentDir)
@@ -61,8 +65,8 @@ impl Undo {
             Undo::Swap { path, .. } => {
                 is_swap_file(path) || is_plain(path) && has_name(path, "zram", "")
             }
-            Undo::Ksm { saved, told } => {
-                saved.iter().chain(told).all(|(name, _)| KsmFiles::is_driven(name))
+            Undo::Ksm { saved, written } => {
+                saved.iter().chain(written).all(|(name, _)| KsmFiles::is_driven(name))
             }
             Undo::ZramModule | Undo::ZramAdding { .. } | Undo::Zram { .. } => true,
         }

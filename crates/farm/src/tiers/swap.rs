@@ -109,7 +109,7 @@ pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Erro
     machine.calls.swap_off(path).tier(SWAP, what)
 }
 
-/// The kernel tells the size without the header's page.
+/// The kernel gives the size without the header's page.
 fn is_ours(swap: &SwapArea, path: &Path, bytes: u64) -> bool {
     let size_kib = (bytes / PAGE_BYTES).saturating_sub(1) * (PAGE_BYTES / 1024);
     Path::new(&swap.name) == path && swap.size_kib == size_kib

@@ -21,7 +21,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn says(&self, what: &str) -> io::Result<()> {
+    fn call(&self, what: &str) -> io::Result<()> {
         self.log.lock().unwrap().push(what.to_owned());
         let refuses = self.refuses.lock().unwrap();
         match refuses.filter(|refused| what.starts_with(refused)) {
@@ -41,7 +41,7 @@ fn name(path: &Path) -> String {
 
 impl Calls for Fake {
     fn swap_on(&self, path: &Path, priority: u16) -> io::Result<()> {
-        self.says(&format!("on {} {priority}", name(path)))?;
+        self.call(&format!("on {} {priority}", name(path)))?;
         let page = fs::read(path)?;
         assert_eq!(&page[4086..4096], b"SWAPSPACE2");
         let last = u32::from_ne_bytes(page[1028..1032].try_into().unwrap());
@@ -51,7 +51,7 @@ impl Calls for Fake {
     }
 
     fn swap_off(&self, path: &Path) -> io::Result<()> {
-        self.says(&format!("off {}", name(path)))?;
+        self.call(&format!("off {}", name(path)))?;
         let swaps = fs::read_to_string(self.path("proc/swaps"))?;
         let start = format!("{} ", path.display());
         let kept: String = swaps
@@ -63,13 +63,13 @@ impl Calls for Fake {
     }
 
     fn module(&self, arguments: &[&str]) -> io::Result<()> {
-        self.says(&arguments.join(" "))?;
+        self.call(&arguments.join(" "))?;
         let control = self.path("sys/class/zram-control");
         if arguments[0] == "-r" { fs::remove_dir(control) } else { fs::create_dir_all(control) }
     }
 
     fn make_cgroup(&self, dir: &Path) -> io::Result<()> {
-        self.says("mkdir")?;
+        self.call("mkdir")?;
         fs::create_dir(dir)?;
         for file in ["cgroup.procs", "memory.limit_in_bytes", "memory.max"] {
             fs::write(dir.join(file), "")?;
@@ -80,12 +80,12 @@ impl Calls for Fake {
     fn remove_cgroup(&self, dir: &Path) -> io::Result<()> {
         // The limit is away before anything is brought back into memory.
         let limit = fs::read_to_string(dir.join("memory.limit_in_bytes"))?;
-        self.says(&format!("rmdir {limit}"))?;
+        self.call(&format!("rmdir {limit}"))?;
         fs::remove_dir_all(dir)
     }
 
     fn add_zram(&self, _: &Path) -> io::Result<String> {
-        self.says("add")?;
+        self.call("add")?;
         fs::create_dir_all(self.path("sys/block/zram1"))?;
         fs::write(self.path("sys/block/zram1/disksize"), "0\n")?;
         fs::write(self.path("dev/zram1"), "")?;
@@ -93,7 +93,7 @@ impl Calls for Fake {
     }
 
     fn remove_zram(&self, _: &Path, id: u32) -> io::Result<()> {
-        self.says(&format!("remove {id}"))?;
+        self.call(&format!("remove {id}"))?;
         fs::remove_dir_all(self.path(&format!("sys/block/zram{id}")))
     }
 }
@@ -247,7 +247,7 @@ fn a_kill_at_any_moment_leaves_nothing_that_the_next_start_does_not_undo() {
 }
 
 #[test]
-fn what_cannot_be_undone_stays_in_the_record_and_is_told() {
+fn what_cannot_be_undone_stays_in_the_record_and_is_reported() {
     let tree = Tree::new("stays");
     let tiers = tree.open(&all()).unwrap();
     *tree.calls.refuses.lock().unwrap() = Some("off pinhead");
@@ -281,8 +281,8 @@ fn what_is_somebody_elses_by_now_is_left_alone() {
     assert_eq!((tree.ksm()[1].as_str(), tree.ksm()[3].as_str()), ("5000", "1"));
     assert_eq!(tree.log(), ["rmdir -1"]);
     // The other one ends and puts back what it found: ours, behind which is what was there first.
-    let told = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
-    let record = told.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
+    let files = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
+    let record = files.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
     let record = fs::read_to_string(record.unwrap()).unwrap();
     assert!(record.contains("ksm") && !record.contains("zram"), "{record}");
     tree.file(&format!("{KSM_DIR}/pages_to_scan"), "100\n");
@@ -339,7 +339,7 @@ fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again()
 }
 
 #[test]
-fn a_machine_that_cannot_says_so() {
+fn a_machine_that_cannot_is_refused_with_a_reason() {
     let tree = Tree::new("cannot");
     fs::remove_dir_all(tree.calls.path("sys/class/zram-control")).unwrap();
     // The module is loaded, and unloaded at the end: but zram0 is there, and needs it.

@@ -29,7 +29,7 @@ pub(super) fn prepare(step: &Undo) {
 /// Undoes it, if it is still to be undone.
 pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
     match step {
-        Undo::Ksm { saved, told } => return ksm::put_back(machine, saved, told),
+        Undo::Ksm { saved, written } => return ksm::put_back(machine, saved, written),
         Undo::Controller { dir } => {
             let path = dir.join("cgroup.subtree_control");
             match write(&path, "-memory") {
@@ -52,7 +52,7 @@ pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
     Ok(Done::Undone)
 }
 
-/// Tries again while somebody is busy with it.
+/// Tries again while another process is busy with it.
 fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let deadline = Deadline::after(PATIENCE);
     loop {

@@ -49,7 +49,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
         return Ok(());
     };
     if found != 0 && found != bytes {
-        // Ours is gone, and somebody else has one of that number.
+        // Ours is gone, and another program has one of that number.
         return Ok(());
     }
     let device = machine.path(&format!("dev/zram{id}"));

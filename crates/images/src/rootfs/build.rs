@@ -51,7 +51,7 @@ const DISK_SIZE: &str = "4G";
 /// and each has hundreds of megabytes.
 const KEPT_IMAGES: usize = 2;
 
-/// The steps that mmdebstrap tells of, and how far they are, in thousandths.
+/// The steps that mmdebstrap reports, and how far they are, in thousandths.
 const STEPS: [(&str, &str, u16); 7] = [
     ("I: running apt-get update", "fetching packages", 20),
     ("I: downloading packages", "fetching packages", 100),
@@ -91,7 +91,7 @@ impl Software {
         Ok(path)
     }
 
-    /// Tells apart what would make different images.
+    /// Distinguishes what would make different images.
     fn key(self) -> u64 {
         let lists = [self.packages().join(" "), self.services().join(" "), LEFT_OUT.join(" ")];
         let files = FILES.iter().flat_map(|(name, content)| [*name, content]);
@@ -120,7 +120,7 @@ impl Software {
         let part = path.with_file_name(format!("{}.part", self.name()));
         remove_dir(&part)?;
         let result = self.make_in(arch, &part, path, progress);
-        // The first error is the one to tell of.
+        // The first error is the one to report.
         result.and(remove_dir(&part))
     }
 

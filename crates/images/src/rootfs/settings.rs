@@ -1,8 +1,8 @@
-//! What the servers of one guest are told, as words of its kernel's command line.
+//! The settings of one guest's servers, as words of its kernel's command line.
 
 use std::net::SocketAddrV4;
 
-/// What a guest with [`super::Software`] is told; what is `None` stays as the image has it.
+/// Settings of a guest with [`super::Software`]; what is `None` stays as the image has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Which of the image's services are started: all of them unless given.

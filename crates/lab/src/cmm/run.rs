@@ -101,15 +101,15 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
             script.join(" ")
         );
         let from = Reading::of(site.guests(), false);
-        let said = everywhere(&site, &line, Duration::from_secs(u64::from(seconds) + 120))?;
+        let outputs = everywhere(&site, &line, Duration::from_secs(u64::from(seconds) + 120))?;
         let to = Reading::of(site.guests(), false);
-        let rates: Vec<f64> = said.iter().filter_map(|text| rate(text)).collect();
+        let rates: Vec<f64> = outputs.iter().filter_map(|text| rate(text)).collect();
         if rates.len() < site.guests().len() {
             return Err(Error::Failed(format!(
                 "{} of {} guests reported a rate; the output of one: {}",
                 rates.len(),
                 site.guests().len(),
-                said.first().map_or("", |text| text.trim_end())
+                outputs.first().map_or("", |text| text.trim_end())
             )));
         }
         measures.note("transactions", "1/s", rates.iter().sum::<f64>());
@@ -165,7 +165,7 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     Ok(())
 }
 
-/// Runs a line in all guests at once and gives what they said.
+/// Runs a line in all guests at once and gives their outputs.
 fn everywhere(site: &Site, line: &str, limit: Duration) -> Result<Vec<String>, Error> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = site
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_read_from_what_pgbench_says() {
+    fn the_rate_is_read_from_the_output_of_pgbench() {
         let text = "number of transactions actually processed: 12\nlatency average = 3.1 ms\n\
                     tps = 123.456 (without initial connection time)\n";
         assert_eq!(rate(text), Some(123.456));

@@ -1,4 +1,4 @@
-//! What a result says, beside what the study found.
+//! A result, next to what the study found.
 
 use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
 use crate::view::{Chart, Finding, Table, View, cell, figure, percent};
@@ -9,7 +9,7 @@ const ABOUT: &str = "Databases on half of the memory that they think they have, 
     claims memory after the others have touched all of theirs and freed it: four ways to move \
     memory. After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// Everything there is to show.
+/// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),

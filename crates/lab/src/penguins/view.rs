@@ -1,4 +1,4 @@
-//! What a result says, beside the talk's figures.
+//! A result, next to the talk's figures.
 
 use super::{CASES, FORTY, FREE, LIMITED, SHARED, SQUEEZED, phase};
 use crate::view::{Chart, Finding, Table, View, cell, figure};
@@ -26,12 +26,12 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("failed", phase::WIPES[0], "failed"),
 ];
 
-/// Everything there is to show.
+/// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
         findings: findings(outcome),
-        tables: vec![ours(outcome), beside(outcome)],
+        tables: vec![ours(outcome), comparison(outcome)],
         charts: charts(outcome),
     }
 }
@@ -104,7 +104,7 @@ fn disks(outcome: &Outcome, phase: &str) -> String {
     }
 }
 
-fn beside(outcome: &Outcome) -> Table {
+fn comparison(outcome: &Outcome) -> Table {
     let text = |case: &str, phase: &str, measure: &str, unit: &str| {
         let value = outcome.median(case, phase, measure);
         cell(value.map(|value| format!("{} {unit}", figure(value)).trim().to_owned()))

@@ -1,4 +1,4 @@
-//! What a result says, beside the study's table.
+//! A result, next to the study's table.
 
 use super::{ALL, DYNAMIC, HAND, OURS, STEAL, cases, phase};
 use crate::view::{Chart, Finding, Table, View, cell, figure, percent};
@@ -13,12 +13,12 @@ const ABOUT: &str = "Two triplets and two combined servers under clients without
 /// The measures that are compared with those of the baseline.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
 
-/// Everything there is to show.
+/// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
         findings: findings(outcome),
-        tables: vec![beside(outcome), intervals(outcome), dynamic(outcome)],
+        tables: vec![comparison(outcome), intervals(outcome), dynamic(outcome)],
         charts: vec![chart(outcome)],
     }
 }
@@ -65,7 +65,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     ]
 }
 
-fn beside(outcome: &Outcome) -> Table {
+fn comparison(outcome: &Outcome) -> Table {
     let heads = [
         "Configuration",
         "throughput",

@@ -36,8 +36,8 @@ impl Child {
         self.process.id()
     }
 
-    /// The first words that it said on standard error.
-    pub(super) fn said(&self) -> String {
+    /// The beginning of its standard error.
+    pub(super) fn stderr(&self) -> String {
         self.process.stderr().trim_end().to_owned()
     }
 
@@ -47,7 +47,7 @@ impl Child {
         match self.process.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
-                Err(Error::Failed(format!("{what} has ended with {status}: {}", self.said())))
+                Err(Error::Failed(format!("{what} has ended with {status}: {}", self.stderr())))
             }
             Err(error) => Err(Error::Failed(format!("{what}'s state is not known: {error}"))),
         }

@@ -1,4 +1,4 @@
-//! What a guest says of itself: counters of its kernel, read through its shell.
+//! A guest's own counters, of its kernel, read through its shell.
 
 use super::Site;
 use crate::{Error, Measures};

@@ -55,7 +55,7 @@ impl Manager {
                     "The manager knows {known} of {} guests after {} s: {}",
                     site.guests().len(),
                     PATIENCE.as_secs(),
-                    manager.process.said()
+                    manager.process.stderr()
                 )));
             }
             wait(LOOK);

@@ -131,7 +131,7 @@ impl Site {
         self.class(class).filter_map(target).collect()
     }
 
-    /// Runs a command in a guest and returns what it said. A status that is not 0 is an error.
+    /// Runs a command in a guest and returns its output. A status that is not 0 is an error.
     pub fn sh(&self, guest: &str, line: &str, limit: Duration) -> Result<String, Error> {
         let output = self.run(guest, line, limit)?;
         match output.code {

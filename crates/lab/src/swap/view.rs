@@ -1,4 +1,4 @@
-//! What a result says, beside the study's table.
+//! A result, next to the study's table.
 
 use super::{CASES, Case, phase};
 use crate::view::{Chart, Finding, Table, View, cell, figure};
@@ -9,12 +9,12 @@ const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a s
     a second; all of them share one limit. After a study of swap on a virtual disk (Velocity \
     Software, 2001).";
 
-/// Everything there is to show.
+/// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
         findings: findings(outcome),
-        tables: vec![beside(outcome)],
+        tables: vec![comparison(outcome)],
         charts: vec![chart(outcome)],
     }
 }
@@ -31,7 +31,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     )]
 }
 
-fn beside(outcome: &Outcome) -> Table {
+fn comparison(outcome: &Outcome) -> Table {
     let ran = outcome.cases();
     let mut rows = Vec::new();
     for (case, theirs) in CASES.iter().zip(published::SWAP) {

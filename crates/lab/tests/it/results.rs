@@ -36,9 +36,9 @@ fn asked(out: PathBuf) -> Asked {
 #[test]
 fn a_phase_that_fails_keeps_what_it_measured() {
     let out = directory("phases");
-    let mut said = Vec::new();
-    let mut say = |line: &str| said.push(line.to_owned());
-    let mut bench = Bench::new(asked(out.clone()), outcome(), &mut say);
+    let mut lines = Vec::new();
+    let mut progress = |line: &str| lines.push(line.to_owned());
+    let mut bench = Bench::new(asked(out.clone()), outcome(), &mut progress);
     let done = bench.case("plain", 1).phase("wipe", |measures| {
         measures.note("p99", "s", 0.5);
         Ok(7)
@@ -60,21 +60,21 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     assert_eq!(read.failures(), ["plain, repetition 1, squeeze: the host went away"]);
     assert_eq!(read.runs.len(), 1, "the phases of a case are in one run");
     assert!(path.with_extension("html").is_file());
-    assert!(said[1].contains("FAILED: the host went away"), "{said:?}");
+    assert!(lines[1].contains("FAILED: the host went away"), "{lines:?}");
     std::fs::remove_dir_all(out).unwrap();
 }
 
 #[test]
 fn only_the_cases_that_were_asked_for() {
-    let mut say = |_: &str| {};
+    let mut progress = |_: &str| {};
     let cases = vec!["balloon".to_owned()];
     let asked = Asked { cases, ..asked(directory("cases")) };
-    let bench = Bench::new(asked, outcome(), &mut say);
+    let bench = Bench::new(asked, outcome(), &mut progress);
     assert!(bench.wants("balloon") && !bench.wants("nothing"));
 }
 
 #[test]
-fn what_is_no_result_is_refused_and_says_why() {
+fn what_is_no_result_is_refused_with_a_reason() {
     let json = serde_json::to_string(&outcome()).unwrap();
     let error = shelf::parse(json.replace("\"format\":1", "\"format\":9").as_bytes()).unwrap_err();
     assert_eq!(error, "its field `format` is 9, and this program knows 1");

@@ -1,4 +1,4 @@
-//! What else has a say.
+//! What else changes the CPUs or the pool.
 
 use std::os::unix::fs::symlink;
 
@@ -15,11 +15,11 @@ fn found(kernel: &FakeKernel) -> Vec<String> {
     found
 }
 
-/// Whether just these are told, by how the sentences begin.
+/// Checks that just these are found, by how the sentences begin.
 fn check(kernel: &FakeKernel, expected: &[&str]) {
-    let told = found(kernel);
-    let begins = told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected));
-    assert!(begins && told.len() == expected.len(), "{told:?}");
+    let found = found(kernel);
+    let begins = found.iter().zip(expected).all(|(text, expected)| text.starts_with(expected));
+    assert!(begins && found.len() == expected.len(), "{found:?}");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_plain_guest_has_none() {
 }
 
 #[test]
-fn a_pinned_process_is_told_and_its_name_is_escaped() {
+fn a_pinned_process_is_found_and_its_name_is_escaped() {
     let kernel = FakeKernel::new(2, 4);
     kernel.add_process(40, "evil\x1b[2J", "x", "1");
     check(&kernel, &["Process 40 (evil\\u{1b}[2J) is pinned to CPUs 1:"]);
@@ -49,9 +49,9 @@ fn many_pinned_processes_are_counted() {
     for pid in 100..130 {
         kernel.add_process(pid, "worker", "worker", "0");
     }
-    let told = found(&kernel);
-    assert_eq!((told.len(), told[16].as_str()), (17, "14 more processes are pinned to CPUs."));
-    assert!(told[0].starts_with("Process 100 (worker) is pinned"));
+    let found = found(&kernel);
+    assert_eq!((found.len(), found[16].as_str()), (17, "14 more processes are pinned to CPUs."));
+    assert!(found[0].starts_with("Process 100 (worker) is pinned"));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_process_that_makes_no_sense_or_ended_is_passed_over() {
 }
 
 #[test]
-fn another_manager_is_told_and_we_ourselves_are_not() {
+fn another_manager_is_found_and_this_process_is_not() {
     let kernel = FakeKernel::new(2, 4);
     kernel.add_process(OWN, "pinheadd", "pinheadd", "0-3");
     kernel.add_process(50, "cpuplugd", "cpuplugd -c x", "0-3");
@@ -76,7 +76,7 @@ fn another_manager_is_told_and_we_ourselves_are_not() {
 }
 
 #[test]
-fn groups_of_the_new_hierarchy_are_told_when_they_have_cpus() {
+fn groups_of_the_new_hierarchy_are_found_when_they_have_cpus() {
     let kernel = FakeKernel::new(2, 4);
     let base = "sys/fs/cgroup";
     kernel.write(&format!("{base}/cpuset.cpus"), "0-1\n");
@@ -85,7 +85,7 @@ fn groups_of_the_new_hierarchy_are_told_when_they_have_cpus() {
     kernel.write(&format!("{base}/a.slice/b/c/cpuset.cpus"), "1\n");
     kernel.write(&format!("{base}/a.slice/b/c/d/cpuset.cpus"), "1\n");
     symlink(kernel.path(base), kernel.path(&format!("{base}/loop"))).unwrap();
-    // Nothing says that this is a hierarchy.
+    // Without the marker file it is no hierarchy.
     check(&kernel, &[]);
     kernel.write(&format!("{base}/cgroup.controllers"), "cpuset cpu memory\n");
     // What lies deeper than three is not looked for.
@@ -100,7 +100,7 @@ fn groups_of_the_new_hierarchy_are_told_when_they_have_cpus() {
 }
 
 #[test]
-fn groups_of_the_old_hierarchy_are_told_when_they_differ_from_its_root() {
+fn groups_of_the_old_hierarchy_are_found_when_they_differ_from_its_root() {
     let kernel = FakeKernel::new(2, 4);
     let base = "sys/fs/cgroup/cpuset";
     kernel.write(&format!("{base}/cpuset.cpus"), "0-1\n");
@@ -112,12 +112,12 @@ fn groups_of_the_old_hierarchy_are_told_when_they_differ_from_its_root() {
     for n in 0..20 {
         kernel.write(&format!("{base}/x{n}/cpuset.cpus"), "1\n");
     }
-    let told = found(&kernel);
-    assert_eq!(told.last().map(String::as_str), Some("5 more cgroups are limited to CPUs."));
+    let found = found(&kernel);
+    assert_eq!(found.last().map(String::as_str), Some("5 more cgroups are limited to CPUs."));
 }
 
 #[test]
-fn other_owners_of_the_pool_are_told() {
+fn other_owners_of_the_pool_are_found() {
     let kernel = FakeKernel::s390x(1, 1, 0);
     kernel.write("proc/sys/vm/cmm_timed_pages", "12\n");
     kernel.write("sys/module/cmm/parameters/sender", "VMRMSVM\n");

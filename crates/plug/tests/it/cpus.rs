@@ -61,7 +61,7 @@ fn a_cpu_that_fails_does_not_stop_the_next() {
     let cpus = Cpus::new(&kernel.root());
     kernel.break_file("sys/devices/system/cpu/cpu2/online");
     assert_eq!(cpus.plug_one().unwrap(), Some(3));
-    // Now only the broken one is left, and that is told.
+    // Only the broken one is left now: that is an error.
     let error = cpus.plug_one().unwrap_err();
     let path = kernel.path("sys/devices/system/cpu/cpu2/online");
     assert!(error.to_string().ends_with(&path.display().to_string()), "{error}");
@@ -104,7 +104,7 @@ fn exactly_the_set_that_was_is_restored() {
 }
 
 #[test]
-fn what_cannot_be_restored_is_told_and_the_rest_is_done() {
+fn a_cpu_that_cannot_be_restored_is_an_error_and_the_rest_are_restored() {
     let kernel = FakeKernel::s390x(3, 6, 0);
     let cpus = Cpus::new(&kernel.root());
     kernel.break_file("sys/devices/system/cpu/cpu1/online");
@@ -112,11 +112,10 @@ fn what_cannot_be_restored_is_told_and_the_rest_is_done() {
     // cpu9 has left the machine; cpu1 is to go and does not; cpu4 does not come.
     let errors = cpus.restore(&set(&[0, 3, 4, 9]));
     let file = |cpu: u32| kernel.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
-    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    for (told, cpu) in told.iter().zip([4, 9, 1]) {
-        assert!(told.ends_with(&file(cpu).display().to_string()), "{told}");
+    assert_eq!(errors.len(), 3);
+    for (error, cpu) in errors.iter().zip([4, 9, 1]) {
+        assert!(error.to_string().ends_with(&file(cpu).display().to_string()), "{error}");
     }
-    assert_eq!(told.len(), 3);
     assert_eq!(kernel.read("sys/devices/system/cpu/cpu3/online"), "1\n");
     assert_eq!(kernel.read("sys/devices/system/cpu/cpu2/online"), "0\n");
     assert!(!file(9).exists(), "a write makes no file");

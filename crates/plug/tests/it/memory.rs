@@ -43,7 +43,7 @@ fn a_pool_that_fails_says_so_and_recovers() {
 }
 
 #[test]
-fn the_features_of_the_balloon_are_told_apart() {
+fn the_features_of_the_balloon_are_distinguished() {
     let kernel = FakeKernel::new(1, 1);
     let driver = "sys/bus/virtio/drivers/virtio_balloon";
     let deflates = || balloon_deflates_on_oom(&kernel.root());
@@ -123,7 +123,7 @@ fn a_record_that_is_cut_or_changed_anywhere_is_refused_or_means_itself() {
 }
 
 #[test]
-fn a_bad_record_is_told_with_its_line() {
+fn the_error_of_a_bad_record_has_its_line() {
     let kernel = FakeKernel::new(1, 4);
     let path = kernel.path("undo");
     let good = record(Some(1)).to_string();
