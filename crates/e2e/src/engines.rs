@@ -49,7 +49,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts one that scrapes what listens at `target`, if anything does; `None`, said aloud,
+    /// Starts one that scrapes what listens at `target`, if anything does; `None`, with a note,
     /// where it is not installed.
     pub fn start(kind: Kind, target: Option<&str>) -> Option<Engine> {
         let program = kind.program();
@@ -111,7 +111,7 @@ impl Engine {
 pub struct Asked(String);
 
 impl Asked {
-    /// The answer to a query about a time, as JSON; what went wrong is told.
+    /// The answer to a query about a time, as JSON; a failure in words.
     pub fn query(&self, query: &str, at_ms: i64) -> Result<String, String> {
         let mut encoded = String::new();
         for byte in query.bytes() {
@@ -123,13 +123,13 @@ impl Asked {
              Connection: close\r\n\r\n",
             at_ms / 1000
         );
-        let told = |error: std::io::Error| error.to_string();
-        let mut stream = TcpStream::connect(address).map_err(told)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(told)?;
-        stream.write_all(request.as_bytes()).map_err(told)?;
-        let mut heard = Vec::new();
-        stream.read_to_end(&mut heard).map_err(told)?;
-        let response = Response::parse(&heard)?;
+        let to_text = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect(address).map_err(to_text)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(to_text)?;
+        stream.write_all(request.as_bytes()).map_err(to_text)?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).map_err(to_text)?;
+        let response = Response::parse(&bytes)?;
         let body = String::from_utf8_lossy(&response.body).into_owned();
         if response.status == 200 { Ok(body) } else { Err(body) }
     }

@@ -169,7 +169,7 @@ impl Farm {
         (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
     }
 
-    /// The directory of the farm's sockets, as the processes that have them say.
+    /// The directory of the farm's sockets, by the processes that have them open.
     pub fn run_dir(&self, farm: u32) -> PathBuf {
         run_dir(farm, "control")
     }

@@ -1,7 +1,7 @@
 //! Real guests for the end-to-end tests: booted in QEMU, driven through a shell on a
 //! control port, watched by a real fleet.
 //!
-//! Every wait is for a condition, with a deadline. What a guest said on its console
+//! Every wait is for a condition, with a deadline. What a guest wrote to its console
 //! is shown when a test fails.
 
 #![forbid(unsafe_code)]
@@ -41,13 +41,13 @@ const BOOTS: usize = 3;
 pub struct Seen {
     /// Booting, up, ended.
     pub state: State,
-    /// What its daemon said last.
+    /// The last status of its daemon.
     pub status: Option<Status>,
     /// What it did so far.
     pub tally: Tally,
-    /// How its memory was when its daemon said so last.
+    /// The last report of its memory.
     pub memory: Option<Memory>,
-    /// How often its daemon has said that tasks wait for memory.
+    /// How often its daemon has reported that tasks wait for memory.
     pub needs: u64,
     /// The process of its QEMU.
     pub pid: Option<u32>,

@@ -95,14 +95,14 @@ impl Daemon {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// All that it, QEMU and the guest have said.
+    /// The output of libvirtd, QEMU and the guest.
     pub fn log(&self) -> String {
         let log = self.dir.join(format!("cache/libvirt/qemu/log/{NAME}.log"));
         let log = fs::read_to_string(log).unwrap_or_default();
         format!("{}\n{log}\n{}", self.process.stderr(), self.console())
     }
 
-    /// What the guest has said.
+    /// The output of the guest.
     pub fn console(&self) -> String {
         let console = fs::read(self.dir.join("console")).unwrap_or_default();
         String::from_utf8_lossy(&console).into_owned()

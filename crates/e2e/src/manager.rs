@@ -72,7 +72,7 @@ impl Place {
             let answer = monitor.call(qmp::Command::QueryBalloon, soon());
             matches!(answer, Ok(qmp::Reply::Balloon { actual_bytes }) if actual_bytes >> 20 == mib)
         });
-        assert!(there.is_some(), "the balloon of {name} is not as told");
+        assert!(there.is_some(), "the balloon of {name} is not as set");
     }
 
     /// Writes the settings of a host that is as large as `size` says. KSM belongs to the whole
@@ -221,7 +221,7 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// Waits until it has heard of so many guests from their balloons or daemons, and decides.
+    /// Waits until it has data of so many guests from their balloons or daemons, and decides.
     pub fn knows(&self, guests: usize) {
         self.until("it knows all guests", PATIENCE, |ps| {
             ps.guests.iter().filter(|guest| guest.age_ms.is_some()).count() >= guests
@@ -239,8 +239,8 @@ impl<'a> Manager<'a> {
     /// The same, for what must succeed.
     pub fn succeed(&self, words: &[&str]) -> String {
         let output = self.command(words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 

@@ -131,7 +131,7 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     ));
     let took = burst(&mut guests[1], Duration::from_secs(10));
     println!("a burst beside a flood, a stopped one and one without a driver: {took:?}");
-    manager.until("the stopped one is told of", Duration::from_secs(30), |ps| {
+    manager.until("the stopped one is reported", Duration::from_secs(30), |ps| {
         row(ps, "g7").is_some_and(|guest| guest.unusable.is_some())
     });
     assert!(!moved(&manager, "g2").is_empty());

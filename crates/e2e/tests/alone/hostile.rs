@@ -10,7 +10,7 @@ const PORT: &str = "/dev/virtio-ports/org.pinhead.0";
 /// The share of a core that the host may spend on a flood, in percent.
 const SHARE: u32 = 10;
 
-/// Frames that are well made and say nonsense.
+/// Frames that are well formed and hold nonsense.
 fn nonsense() -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..200_u32 {
@@ -61,8 +61,8 @@ fn garbage_floods_and_silence_harm_nobody_else() {
     neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);
     let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
 
-    // The guest never reads what it is answered. What it has said waits in its own
-    // memory, up to 4 MiB of it, so the attack whose frames are to be heard comes first.
+    // The guest never reads its answers. What it has sent waits in its own memory, up
+    // to 4 MiB of it, so the attack whose frames are to be received comes first.
     for attack in [
         format!("while :; do cat /etc/nonsense; done > {PORT}"),
         format!("exec cat /dev/urandom > {PORT}"),
@@ -74,7 +74,7 @@ fn garbage_floods_and_silence_harm_nobody_else() {
         host.until(0, "a flood is noticed", PATIENCE, |s| s.misbehaviour.1 > before);
         is_served(&mut neighbour);
         if attack.contains("nonsense") {
-            host.until(0, "its frames are heard", PATIENCE, |s| s.status.is_some());
+            host.until(0, "its frames are received", PATIENCE, |s| s.status.is_some());
         }
         let (lasted, spent) = (clock.elapsed(), neighbour.seen().host_cpu - began);
         println!("{attack}: {spent:?} of the host's CPU in {lasted:?}");

@@ -201,7 +201,7 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     assert!(recorded, "the monitor was at work all the time: {}", manager.log());
 
     // The one that is never asleep is asked once a minute for what is recorded, and the children
-    // that it starts are told by it.
+    // that it starts are reported by it.
     let last = scan(&place, "g3");
     let wakers = Wakers::between(&first[2], &last).expect("what has happened");
     println!("{}", shown(&wakers));

@@ -18,7 +18,7 @@ const MEMORY_MIB: u64 = 128;
 const TAKEN_MIB: u64 = 16;
 /// Free memory in large blocks is reported about every two seconds, a block's time after another.
 const REPORTED: Duration = Duration::from_secs(40);
-/// How far a clone's clock may be from its host's: what it is told is as old as its way there.
+/// How far a clone's clock may be from its host's: the time it gets is as old as its way there.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
@@ -104,7 +104,7 @@ impl Web {
         answer[answer.len() - images::PAGE_BYTES..].to_vec()
     }
 
-    /// All that a guest can be told from others by.
+    /// All that distinguishes a guest from others.
     fn identity(&mut self) -> Vec<String> {
         let random = "dd if=/dev/urandom bs=32 count=1 2> /dev/null | sha256sum";
         [
@@ -326,7 +326,7 @@ fn report_free_memory(web: &mut Web) {
         assert!(clock.remaining().is_some(), "{full_kib} KiB, now {}", web.resident_kib());
         web.sh("usleep 500000");
     }
-    println!("{full_kib} KiB resident, {} after free pages were told", web.resident_kib());
+    println!("{full_kib} KiB resident, {} after free pages were reported", web.resident_kib());
 }
 
 /// Reboots a guest, which stays who it is in all that lasts.

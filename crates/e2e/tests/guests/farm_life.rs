@@ -50,9 +50,9 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
          [[class]]\nname = 'b'\ndaemon = false\n[[class]]\nname = 'never'\n",
         e2e::share(3),
     );
-    let said = farm.succeed(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
-    assert!(said.contains("3 of 3 guests are ready"), "{said}");
-    assert!(said.contains("a1 to a2: http://127.0.0.1:27180 to 27181 (port 80)"), "{said}");
+    let output = farm.succeed(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
+    assert!(output.contains("3 of 3 guests are ready"), "{output}");
+    assert!(output.contains("a1 to a2: http://127.0.0.1:27180 to 27181 (port 80)"), "{output}");
     let mut web = TcpStream::connect("127.0.0.1:27181").unwrap();
     web.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut page = Vec::new();
@@ -76,8 +76,9 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     assert!(shown.contains("3 guests in ") && shown.contains("127.0.0.1:27181>80"), "{shown}");
 
     let again = farm.run(&["up", &farm.file(), "--detach", "--only", "b"]);
-    let (wanted, said) = (format!("A farm called {} runs already", farm.name), text(&again.stderr));
-    assert!(!again.status.success() && said.contains(&wanted), "{said}");
+    let (wanted, error) =
+        (format!("A farm called {} runs already", farm.name), text(&again.stderr));
+    assert!(!again.status.success() && error.contains(&wanted), "{error}");
 
     what_exec_does(&farm);
     let log = farm.succeed(&["logs", &farm.guest("a2")]);
@@ -95,9 +96,9 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     let (service, guests) = farm.processes();
     let run_dir = farm.run_dir(service);
     let clock = Clock::new();
-    let said = farm.succeed(&["down", &farm.file()]);
-    assert!(clock.ms() < 5_000, "{said} {}", clock.ms());
-    assert!(said.contains("3 guests ended in"), "{said}");
+    let output = farm.succeed(&["down", &farm.file()]);
+    assert!(clock.ms() < 5_000, "{output} {}", clock.ms());
+    assert!(output.contains("3 guests ended in"), "{output}");
     are_gone(&guests);
     are_gone(&[service]);
     assert!(!run_dir.exists(), "{}", run_dir.display());
@@ -163,10 +164,10 @@ fn a_file_that_is_wrong_is_refused_with_its_places() {
         Farm::new("wrong", "[[class]]\nname = 'web'\ncuont = 3\nimage = 'x'\n", e2e::share(0));
     for args in [["up", &farm.file(), "--detach"].as_slice(), &["up", &farm.file()]] {
         let refused = farm.run(args);
-        let said = text(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(said.contains("FARM.toml:4:1: class: no key `cuont`"), "{said}");
-        assert!(said.contains("FARM.toml:5:9: class.image: no image `x`"), "{said}");
+        let output = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{output}");
+        assert!(output.contains("FARM.toml:4:1: class: no key `cuont`"), "{output}");
+        assert!(output.contains("FARM.toml:5:9: class.image: no image `x`"), "{output}");
     }
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/FARM.toml");
     let parsed = farm::config::load(&example).unwrap_or_else(|e| panic!("{e}"));

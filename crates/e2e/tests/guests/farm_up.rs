@@ -53,14 +53,14 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
 }
 
 /// The next message of a port that is wanted.
-fn hear(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&ToHost) -> bool) -> ToHost {
-    let mut heard = None;
+fn receive(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&ToHost) -> bool) -> ToHost {
+    let mut message = None;
     up.until(what, |_| {
         port.receive().expect("the port");
-        heard = std::iter::from_fn(|| port.next()).find(&is);
-        heard.is_some()
+        message = std::iter::from_fn(|| port.next()).find(&is);
+        message.is_some()
     });
-    heard.expect("a message")
+    message.expect("a message")
 }
 
 fn balloon_mib(monitor: &mut Monitor) -> u64 {
@@ -105,9 +105,9 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
         let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
         port.say(&ToGuest::Welcome(welcome)).expect("a word");
-        hear(&mut up, &mut port, "a hello", |m| matches!(m, ToHost::Hello(_)));
+        receive(&mut up, &mut port, "a hello", |m| matches!(m, ToHost::Hello(_)));
         port.say(&ToGuest::Sample(Sample { sequence: 5 })).expect("a word");
-        let memory = hear(&mut up, &mut port, "its memory", |m| matches!(m, ToHost::Memory(_)));
+        let memory = receive(&mut up, &mut port, "its memory", |m| matches!(m, ToHost::Memory(_)));
         let ToHost::Memory(memory) = memory else { panic!("{memory:?}") };
         assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
 

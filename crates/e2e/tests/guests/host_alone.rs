@@ -12,21 +12,21 @@ const NOBODY: u32 = 65534;
 const SIZE: Size =
     Size { budget_mib: 2000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a manager says in some seconds without a guest.
+/// The messages of a manager in some seconds without a guest.
 fn runs(config: &Path) -> String {
     let mut command = Command::new(e2e::program());
     command.args(["host", "--for", "5", "--config"]).arg(config).stdin(Stdio::null());
     let output = command.output().expect("it runs");
-    assert!(output.status.success(), "{}", said(&output));
-    said(&output)
+    assert!(output.status.success(), "{}", stderr(&output));
+    stderr(&output)
 }
 
 #[test]
-fn no_guest_is_told_once() {
+fn no_guest_is_reported_once() {
     let place = Place::new();
     let text = runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("guest is there")).collect();
@@ -46,7 +46,7 @@ fn at_its_end_it_clears_what_dead_farms_left() {
 }
 
 #[test]
-fn no_libvirt_is_told_once() {
+fn no_libvirt_is_reported_once() {
     let place = Place::new();
     let path = place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n");
     let settings = std::fs::read_to_string(&path).expect("the settings");
@@ -55,8 +55,8 @@ fn no_libvirt_is_told_once() {
     std::fs::write(&path, settings.replace("libvirt = []", &uri)).expect("the settings");
     let text = runs(&path);
     let name = socket.display().to_string();
-    let told = text.lines().filter(|line| line.contains(&name) && !line.contains("yet; looked"));
-    assert_eq!(told.count(), 1, "{text}");
+    let lines = text.lines().filter(|line| line.contains(&name) && !line.contains("yet; looked"));
+    assert_eq!(lines.count(), 1, "{text}");
 }
 
 /// The program where everybody can run it.
@@ -78,7 +78,7 @@ fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
 }
 
 #[test]
-fn no_right_is_told_in_a_sentence() {
+fn no_right_is_reported_in_a_sentence() {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     if !is_root {
         e2e::skipped("only root can try it as another user");
@@ -91,8 +91,8 @@ fn no_right_is_told_in_a_sentence() {
     let socket = place.socket().display().to_string();
     let sentence = |words: &[&str]| {
         let output = as_nobody(&program, words, &place);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
-        let text = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        let text = stderr(&output);
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };

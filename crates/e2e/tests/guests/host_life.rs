@@ -46,11 +46,11 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     let back = wait_until(SOON, || resident_mib(host, 0) + 180 <= full);
     let left = resident_mib(host, 0);
     assert!(back.is_some(), "{left} of {full} MiB are still the guest's");
-    let told = manager.until("they are counted", SOON, |ps| {
+    let took = manager.until("they are counted", SOON, |ps| {
         row(ps, "g1").is_some_and(|guest| guest.reported_bytes >> 20 >= counted + 180)
     });
     println!(
-        "page reporting: {} of 200 MiB were back after {back:?}, {} counted after {told:?} more",
+        "page reporting: {} of 200 MiB were back after {back:?}, {} counted after {took:?} more",
         full - left,
         reported() - counted
     );
@@ -80,23 +80,23 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
 /// (g) Settings are taken as a whole, or not at all.
 fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     let class = |name: &str| manager.row(name).class.unwrap_or_default();
-    let said = |text: &str| {
-        let heard = wait_until(SOON, || manager.log().contains(text));
-        assert!(heard.is_some(), "{text:?} is not in {}", manager.log());
+    let wait_for_log = |text: &str| {
+        let found = wait_until(SOON, || manager.log().contains(text));
+        assert!(found.is_some(), "{text:?} is not in {}", manager.log());
     };
     let wrong = "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\nmax = \"60%\"\n";
     place.settings(size, wrong);
     manager.signal("HUP");
-    said("the old ones hold");
+    wait_for_log("the old ones hold");
     assert_eq!(class("g2"), "");
     place.settings(size, "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\n");
     manager.signal("HUP");
-    said("1 guests have other limits");
+    wait_for_log("1 guests have other limits");
     assert_eq!(class("g2"), "c");
     assert_eq!(manager.row("g2").min_bytes >> 20, MEMORY_MIB * 7 / 10);
     place.settings(size, "");
     manager.signal("HUP");
-    said("1 guests have other limits");
+    wait_for_log("1 guests have other limits");
     let old = wait_until(SOON, || class("g2").is_empty());
     assert!(old.is_some(), "the class is still there");
 }
@@ -110,7 +110,7 @@ fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let wanted = before + 60;
     let clock = Deadline::after(PATIENCE);
     let output = manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}\n{}", manager.journal_text());
     let took = clock.elapsed();
     println!(
@@ -119,13 +119,13 @@ fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
         free(),
         resident_mib(host, 1)
     );
-    assert!(free() >= wanted, "{told}: {} MiB", free());
+    assert!(free() >= wanted, "{text}: {} MiB", free());
     assert!(had >= resident_mib(host, 1) + 60);
-    let number = told.split("reservation ").nth(1).and_then(|rest| rest.split(')').next());
+    let number = text.split("reservation ").nth(1).and_then(|rest| rest.split(')').next());
     manager.succeed(&["reserve", "--release", number.expect("its number")]);
-    let told = refused(manager, &["reserve", "800", "--timeout", "4"]);
-    println!("{told}");
-    assert!(told.contains("800 MiB") && told.contains("g1") && told.contains("g2"), "{told}");
+    let text = refused(manager, &["reserve", "800", "--timeout", "4"]);
+    println!("{text}");
+    assert!(text.contains("800 MiB") && text.contains("g1") && text.contains("g2"), "{text}");
 }
 
 /// KSM as it is driven if nobody says anything.

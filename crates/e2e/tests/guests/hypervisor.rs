@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 /// What follows from something that QEMU does by itself: it waits for nobody.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A source, and what it has told that nobody has asked for yet.
+/// A source, and its events that no test has taken yet.
 struct Watch {
     source: QmpSource,
     clock: Clock,
@@ -30,7 +30,7 @@ impl Watch {
         Watch { source, clock: Clock::new(), events: Vec::new() }
     }
 
-    /// One turn, as a manager takes it: nobody is asked who has not something to say.
+    /// One turn, as a manager takes it: only sources that are ready are read.
     fn turn(&mut self, wait_ms_max: u64) {
         let mut set = PollSet::new();
         self.source.fds(&mut set);
@@ -187,7 +187,7 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
         let (free, available, total) = (stats.free, stats.available, stats.total);
         assert!(free > Some(Bytes(0)) && free <= total && available <= total, "{stats:?}");
         assert!(total > Some(Bytes(64 * MIB)), "{stats:?}");
-        // One word more from QEMU: what puts the interval back was said before.
+        // One more answer from QEMU: the one that puts the interval back came before.
         watch.source.ask_actual(id, watch.clock.ms());
         watch.until_actual(id, Bytes(128 * MIB));
         assert_eq!(interval(session), Reply::Value(json!(0)), "the guest is left asked");

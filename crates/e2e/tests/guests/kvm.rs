@@ -5,7 +5,7 @@ use images::{Arch, Cache, ImageSpec};
 use vm::{Accel, GuestSpec};
 
 /// A guest that is started with KVM comes up, by KVM where that works and by emulation
-/// where it does not, and it is said which.
+/// where it does not, and it is printed which.
 #[test]
 fn a_guest_comes_up_whatever_kvm_is_worth() {
     let _share = e2e::share(1);

@@ -1,4 +1,4 @@
-//! A guest under a host manager: found at once, told of its balloon, and left alone by it.
+//! A guest under a host manager: found at once, informed of its balloon, and left alone by it.
 
 use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
@@ -13,18 +13,22 @@ const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"
                        HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// What the daemon says until something is among it, and how long that took.
-fn hear(port: &mut Port, limit: Duration, is: impl Fn(&ToHost) -> bool) -> (Vec<ToHost>, Duration) {
+/// The daemon's messages until one of a kind is among them, and how long that took.
+fn receive(
+    port: &mut Port,
+    limit: Duration,
+    is: impl Fn(&ToHost) -> bool,
+) -> (Vec<ToHost>, Duration) {
     let deadline = Deadline::after(limit);
-    let mut heard = Vec::new();
-    while !heard.iter().any(&is) {
-        assert!(deadline.remaining().is_some(), "not within {limit:?}: {heard:#?}");
+    let mut messages = Vec::new();
+    while !messages.iter().any(&is) {
+        assert!(deadline.remaining().is_some(), "not within {limit:?}: {messages:#?}");
         port.receive().expect("the port");
-        heard.extend(std::iter::from_fn(|| port.next()));
+        messages.extend(std::iter::from_fn(|| port.next()));
         // Waits for an end that does not come, instead of sleeping.
         let _ = wait_for_exit(std::process::id(), Duration::from_millis(5));
     }
-    (heard, deadline.elapsed())
+    (messages, deadline.elapsed())
 }
 
 fn greet(dir: &std::path::Path) -> Port {
@@ -43,9 +47,9 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     plan.run_dir = Some(dir.clone());
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
-    let told = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
+    let balloon_status = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
     guest.until("its daemon is there", PATIENCE, |_| true);
-    assert_eq!(told(&mut guest), "No host has told this guest of a balloon.\n");
+    assert_eq!(balloon_status(&mut guest), "No host has told this guest of a balloon.\n");
 
     host.yield_to_manager();
     host.until(0, "it is let go", PATIENCE, |seen| seen.state == State::Managed);
@@ -55,7 +59,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     guest.until_sh(settled, PATIENCE, |text| text == "1");
     let mut port = greet(&dir);
     let is_hello = |m: &ToHost| matches!(m, ToHost::Hello(_));
-    let (_, met) = hear(&mut port, Duration::from_secs(1), is_hello);
+    let (_, met) = receive(&mut port, Duration::from_secs(1), is_hello);
     println!("a manager was met after {met:?}");
 
     let balloon = "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} END {print i-d}' \
@@ -70,15 +74,18 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
         let grant = Grant { sequence: 0, pages, reason: reason.into() };
         port.say(&ToGuest::Grant(grant)).expect("a word");
         guest.until_sh(balloon, PATIENCE, |text| text == pages.to_string());
-        let (heard, _) =
-            hear(&mut port, PATIENCE, |m| matches!(m, ToHost::Status(s) if s.pool_pages == pages));
-        for message in heard {
+        let (messages, _) = receive(
+            &mut port,
+            PATIENCE,
+            |m| matches!(m, ToHost::Status(s) if s.pool_pages == pages),
+        );
+        for message in messages {
             assert!(!matches!(message, ToHost::PoolRequest(_)), "it fights: {message:?}");
             if let ToHost::Status(status) = message {
                 assert_eq!((status.shrinks, status.reason.as_str()), (0, ""));
             }
         }
-        let sentence = told(&mut guest);
+        let sentence = balloon_status(&mut guest);
         let begins = format!(
             "The host's balloon holds {} MiB ({pages} pages) of this guest's 256 MiB since ",
             pages / 256
@@ -88,9 +95,9 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
         assert!(!sentence.contains('\x1b'), "{sentence:?}");
     }
 
-    // New rules are told of.
+    // New rules are reported.
     guest.sh("sed -i 's/^UPDATE=.*/UPDATE=\"2\"/' /etc/pinhead.conf; kill -HUP $(pidof pinheadd)");
-    hear(
+    receive(
         &mut port,
         Duration::from_secs(10),
         |m| matches!(m, ToHost::Hello(hello) if hello.reply && hello.update_ms == 2000),

@@ -83,7 +83,7 @@ fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
     }
 }
 
-/// What a host's monitor saw, second by second. One guest sleeps and is told of once in half a
+/// What a host's monitor saw, second by second. One guest sleeps and is reported once in half a
 /// minute, one is restarted, one has a name that nobody should have; one host has a gap.
 fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     let seed = 1000 * (host as u64 + 1);
@@ -111,7 +111,7 @@ fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     all
 }
 
-/// What the host's own recordings say.
+/// The host's own recordings.
 fn recorded(dir: &Path, moments: &[Moment], ask: &Ask) -> Vec<Interval> {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for moment in moments {
@@ -271,8 +271,8 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
         .env("TZ", "UTC")
         .output()
         .expect("a report");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -461,6 +461,6 @@ fn promtool_finds_nothing_wrong() {
     let text = render(&moment, "h", "1", Format::Prometheus);
     child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("a reader");
     let output = child.wait_with_output().expect("its end");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && stderr.is_empty(), "{stderr}");
 }

@@ -32,16 +32,16 @@ const TRIES: u32 = 20;
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done; \
                     usleep 20000; done) &\nsleep 400\npoweroff -f\n";
 
-/// What a tool said, and when: in the middle of the time that it took.
+/// A tool's value, and when: in the middle of the time that it took.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Reading {
     at_ms: i64,
     value: f64,
 }
 
-/// CPU time of the domain's only virtual CPU, in nanoseconds, as libvirt tells it.
-fn vcpu_time(daemon: &Daemon) -> Told {
-    let mut best: Option<(i64, Told)> = None;
+/// CPU time of the domain's only virtual CPU, in nanoseconds, by libvirt.
+fn vcpu_time(daemon: &Daemon) -> Reading {
+    let mut best: Option<(i64, Reading)> = None;
     for _ in 0..TRIES {
         let before_ms = now().ms;
         let text = daemon.virsh(&["domstats", "--vcpu", NAME]);
@@ -49,23 +49,23 @@ fn vcpu_time(daemon: &Daemon) -> Told {
         let value = text.lines().find_map(|line| line.trim().strip_prefix("vcpu.0.time="));
         let value = value.and_then(|number| number.trim().parse().ok());
         let value = value.unwrap_or_else(|| panic!("no time of a virtual CPU: {text}"));
-        let told = Told { at_ms: before_ms + took_ms / 2, value };
+        let reading = Reading { at_ms: before_ms + took_ms / 2, value };
         if best.is_none_or(|(least_ms, _)| took_ms < least_ms) {
-            best = Some((took_ms, told));
+            best = Some((took_ms, reading));
         }
         if took_ms <= ANSWER_MS {
-            return told;
+            return reading;
         }
     }
     best.expect("an answer").1
 }
 
 /// MemAvailable in bytes, by /proc.
-fn available() -> Told {
+fn available() -> Reading {
     let text = std::fs::read_to_string("/proc/meminfo").expect("its memory");
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<f64>().ok());
-    Told { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
+    Reading { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
 }
 
 /// The share of time in which the host's CPUs worked, in percent, by `sar`, and when it began
@@ -210,7 +210,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     recorded.raw(i64::MIN, i64::MAX, take).expect("samples");
     println!("{} samples of the host, {} of the guest", host.len(), guest.len());
 
-    let run = |told: Told| at(&guest, GuestField::VcpuRun, told.at_ms);
+    let run = |reading: Reading| at(&guest, GuestField::VcpuRun, reading.at_ms);
     let (ours, theirs) = (run(last) - run(first), last.value - first.value);
     let seconds = (last.at_ms - first.at_ms) as f64 / 1e3;
     println!(
@@ -226,7 +226,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     println!("host busy: {ours:.2} % by us, {busy:.2} % by sar, {by:.2} % apart");
     assert!(apart(ours, busy) <= APART, "{ours} and {busy} %");
 
-    let nearest = |at_ms: i64| memory.iter().min_by_key(|told| (told.at_ms - at_ms).abs());
+    let nearest = |at_ms: i64| memory.iter().min_by_key(|reading| (reading.at_ms - at_ms).abs());
     let mut all: Vec<f64> = host
         .iter()
         .filter(|(at_ms, _)| (from_ms..to_ms).contains(at_ms))

@@ -17,7 +17,7 @@ const REPORTS: [&str; 16] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "PAGE", "CACHE",
     "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
-/// Processes are told of by two reports, which lie in two minutes.
+/// Processes are recorded from two reports, which lie in two minutes.
 const APART: Duration = Duration::from_secs(61);
 /// By then the minute of the second one is over.
 const RECORDED: Duration = Duration::from_secs(90);
@@ -44,7 +44,7 @@ const NOT_HERE: [&str; 14] = [
     "net/dev",
     "statvfs",
 ];
-/// What did not happen: no disk was read, no memory had to be reclaimed or shared, nobody was told
+/// What did not happen: no disk was read, no memory had to be reclaimed or shared, no guest had
 /// a target.
 const OF_NOTHING: [&str; 4] = ["cache_hit_percent", "turn_s", "ksm_ratio", "target_mib"];
 
@@ -63,8 +63,8 @@ fn report(dir: &Path, name: &str, words: &[&str]) -> String {
     let mut command = Command::new(e2e::program());
     command.args(["report", name, "--dir"]).arg(dir).args(words);
     let output = command.output().expect("a report");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} {words:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} {words:?}: {stderr}");
     String::from_utf8(output.stdout).expect("text")
 }
 

@@ -1,11 +1,11 @@
-//! What a host hears of a guest's memory: when it asks, and at once when memory is short.
+//! A guest's reports of its memory: when the host asks, and at once when memory is short.
 
 use e2e::{Host, PATIENCE, Plan};
 use images::Arch;
 use std::time::Duration;
 use wire::Memory;
 
-/// Rules that say nothing of memory: its signals must not hang on them.
+/// Rules without memory: its signals must not depend on them.
 const CPU_ONLY: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                         HOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
@@ -32,10 +32,10 @@ fn answers(arch: Arch) {
         host.seen(0).memory.expect("an answer")
     };
     let first = ask(7);
-    let near = |told: Option<u64>, line: &str, slack: u64, guest: &mut e2e::Guest<'_>| {
-        let told = told.unwrap_or_else(|| panic!("no {line}"));
+    let near = |reported: Option<u64>, line: &str, slack: u64, guest: &mut e2e::Guest<'_>| {
+        let reported = reported.unwrap_or_else(|| panic!("no {line}"));
         let real = guest.number(&format!("awk '/^{line}:/ {{print $2}}' /proc/meminfo"));
-        assert!(told.abs_diff(real) <= slack, "{line}: {told} was told, {real} is true");
+        assert!(reported.abs_diff(real) <= slack, "{line}: {reported} is reported, {real} is true");
     };
     near(first.total_kib, "MemTotal", 0, &mut guest);
     near(first.free_kib, "MemFree", 16_384, &mut guest);
@@ -71,24 +71,24 @@ fn s390x_a_question_is_answered() {
     answers(Arch::S390x);
 }
 
-/// Tasks that wait for memory are told of within a second, by the guest's own clock, under
-/// rules without a word on memory and at a pace that never wakes for pressure.
+/// Tasks that wait for memory are reported within a second, by the guest's own clock, under
+/// rules without memory and at a pace that never wakes for pressure.
 #[test]
-fn a_guest_that_thrashes_says_so_within_a_second() {
+fn a_guest_that_thrashes_reports_it_within_a_second() {
     let mut plan = plan(Arch::X86_64);
     plan.memory_mib = 128;
     plan.kernel_args.push("pinhead.zram_mib=256".into());
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("its daemon is there", PATIENCE, |_| true);
-    assert_eq!(host.seen(0).needs, 0, "nobody waits yet");
+    assert_eq!(host.seen(0).needs, 0, "no task waits yet");
     // Notes when tasks have waited for a tenth of a second in all since now.
     guest.sh("some() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }; \
          (began=$(some); while [ $(($(some) - began)) -lt 100000 ]; do usleep 10000; done; \
           awk '{print int($1 * 1000)}' /proc/uptime > /run/stalled) > /dev/null 2>&1 &");
     guest.sh("(dd if=/dev/zero of=/dev/shm/fill bs=65536 count=2400; \
           while :; do cat /dev/shm/fill; done) > /dev/null 2>&1 & echo $! > /run/load");
-    let told = host.until(0, "a need", PATIENCE, |seen| {
+    let took = host.until(0, "a need", PATIENCE, |seen| {
         seen.needs > 0 && seen.memory.is_some_and(|memory| memory.sequence == 0)
     });
     let memory = host.seen(0).memory.expect("it came with the need");
@@ -96,7 +96,7 @@ fn a_guest_that_thrashes_says_so_within_a_second() {
     guest.sh("kill $(cat /run/load); rm /dev/shm/fill");
     let stalled_ms = guest.number("cat /run/stalled");
     let late_ms = memory.uptime_ms.saturating_sub(stalled_ms);
-    println!("told {told:?} after the load began, {late_ms} ms after the stall: {memory:?}");
-    assert!(late_ms <= 1000, "told {late_ms} ms after the stall");
+    println!("reported {took:?} after the load began, {late_ms} ms after the stall: {memory:?}");
+    assert!(late_ms <= 1000, "reported {late_ms} ms after the stall");
     assert!(memory.psi_some_us >= Some(40_000), "{memory:?}");
 }

@@ -107,7 +107,7 @@ fn the_past_is_gone_through_with_keys() {
 }
 
 #[test]
-fn without_colour_nothing_is_painted_and_mistakes_are_told() {
+fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
     if is_skipped() {
         return;
     }
@@ -119,11 +119,11 @@ fn without_colour_nothing_is_painted_and_mistakes_are_told() {
         terminal.until_shown("replay  2026-11-21 15:0");
         assert!(!terminal.painted().contains('\u{1b}'), "{:?}", terminal.painted());
     }
-    // What a program says that ends at once is lost in tmux: a shell stays behind.
+    // The output of a program that ends at once is lost in tmux: a shell stays behind.
     let nowhere = vec![e2e::program(), "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
-    for (words, told) in [
-        // A day that is never today, whose times are told without their day.
+    for (words, message) in [
+        // A day that is never today, whose times are shown without their day.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "is no time: write 14:03"),
         (with(["--step", "90"]), "whole minutes"),
@@ -133,7 +133,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_told() {
         shell.extend(words);
         let terminal = Terminal::start((160, 24), &[("TZ", "UTC")], &shell);
         let screen = terminal.until_shown("it ended with 2");
-        assert!(screen.contains(told), "{screen}");
+        assert!(screen.contains(message), "{screen}");
     }
 }
 
@@ -191,7 +191,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     });
     let screen = terminal.screen();
     assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
-    // The manager records nothing, so that nobody is asked who runs in it.
+    // The manager records nothing, so no daemon is asked for its tasks.
     assert!(screen.contains("not told of twice yet") || screen.contains("WAKER"), "{screen}");
 
     // What is frozen stands still, and goes on.
@@ -213,7 +213,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
 
-    // The manager goes: it is told, and the last that is known stays.
+    // The manager goes: that is reported, and the last known values stay.
     drop(manager);
     terminal.until("trouble", |screen| screen.lines().last().is_some_and(|l| l.starts_with('!')));
     terminal.types("q");

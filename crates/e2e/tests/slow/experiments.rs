@@ -31,11 +31,11 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
         .args(more)
         .output()
         .unwrap_or_else(|e| panic!("{name}: {e}"));
-    let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(run.status.success(), "{name}: {said}");
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success(), "{name}: {stderr}");
     let found = shelf::list(&out.0).unwrap_or_else(|e| panic!("{name}: {e}"));
     let [(path, Ok(outcome))] = found.as_slice() else { panic!("{name}: {found:?}") };
-    assert!(outcome.quick && outcome.failures().is_empty(), "{name}: {said}");
+    assert!(outcome.quick && outcome.failures().is_empty(), "{name}: {stderr}");
     has_page(path, outcome);
     Some(outcome.clone())
 }

@@ -78,8 +78,8 @@ fn report(place: &Place, name: &str) -> Value {
         let mut command = Command::new(e2e::program());
         command.args(["report", name, "--top", "1000", "--format", format]);
         let output = command.arg("--dir").arg(&dir).output().expect("a report");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     println!("{}", ask("text"));
@@ -139,7 +139,7 @@ fn states_sum_to_a_hundred(state: &Value) {
     assert!(!notes.contains("scaled to fit"), "{notes}");
 }
 
-/// The host's memory is where it is said to be.
+/// The recorded places of the host's memory are the true ones.
 fn memory_sums_to_its_total(store1: &Value) {
     let text = std::fs::read_to_string("/proc/meminfo").expect("the host's memory");
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
