@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The socket on which `pinhead up` is asked, beside those of its guests.
+/// The socket on which `pinhead up` is asked, in the directory of those of its guests.
 const SOCKET: &str = "control";
-/// What one of them may say in all: it has one answer to give. Any user may listen in a directory
-/// of this name, and one that goes on would keep the manager reading.
+/// The bytes that one of them may send in all: it gives one answer. Any user may listen in a
+/// directory of this name, and one that goes on would keep the manager reading.
 const ANSWER_MAX: usize = 64 * 1024;
 
 /// The connections to all `pinhead up` whose guests are managed.
@@ -28,12 +28,12 @@ pub struct Attachments {
 struct Attachment {
     stream: UnixStream,
     lines: Lines,
-    /// What it may still say.
+    /// The bytes that it may still send.
     left: usize,
 }
 
 impl Attachments {
-    /// Asks whoever started this guest for its port, if it was `pinhead up`.
+    /// Asks the process that started this guest for its port, if it was `pinhead up`.
     pub fn attach(&mut self, found: &Found) {
         let Some(dir) = run_dir(Path::new(&found.source)) else { return };
         if self.open.contains_key(dir) {
@@ -53,7 +53,7 @@ impl Attachments {
         }
     }
 
-    /// Takes what has come: complaints to tell of. A connection that closes has ended with its
+    /// Takes what has come: complaints to report. A connection that closes has ended with its
     /// `pinhead up`.
     pub fn turn(&mut self) -> Vec<String> {
         let mut complaints = Vec::new();
@@ -82,7 +82,7 @@ impl Attachments {
 }
 
 /// Asks for the guests of a run directory. It does not wait: a listener whose queue is full is as
-/// good as none, since whoever listens there could leave it full forever.
+/// good as none, since the listener could leave it full forever.
 fn connect(dir: &Path) -> io::Result<UnixStream> {
     let mut stream = reactor::connect(&dir.join(SOCKET))?;
     // A link there could lead a manager that is root to anybody's socket.
@@ -144,7 +144,7 @@ mod tests {
             if attachments.open.is_empty() {
                 break;
             }
-            assert!(turn < 100, "it says lines forever, and is read forever");
+            assert!(turn < 100, "it sends lines forever, and is read forever");
         }
     }
 

@@ -76,7 +76,7 @@ impl DaemonPort {
         }
     }
 
-    /// Takes what the daemon has said.
+    /// Takes what the daemon has sent.
     pub fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Vec<DaemonEvent> {
         let events = self.link.turn(flags, now_ms);
         if self.link.is_lost() {

@@ -62,9 +62,9 @@ pub(crate) enum GuestEvent {
     Attend(Id, Attention),
     /// A guest's daemon is asked who runs in it.
     AskScan(Id),
-    /// A guest's daemon is told what the guest has, and why.
+    /// A guest's daemon is to be sent the guest's memory, and why.
     Grant { guest: Id, keeps: Bytes, reason: String },
-    /// A guest's hypervisor is told to give it this much.
+    /// A guest's hypervisor is to set this target.
     Target { guest: Id, size: Bytes },
 }
 
@@ -137,15 +137,15 @@ pub(crate) enum Effect {
     AskStats { guest: Id, source: usize },
     /// Its hypervisor is asked what the guest did with its disks.
     AskBlocks(Id),
-    /// Whoever started the guest is asked for its daemon's port.
+    /// The process that started the guest is asked for its daemon's port.
     Attach(Box<Found>),
-    /// Its daemon has told who runs in it.
+    /// Its daemon has reported its tasks.
     Scanned(Id, Box<TaskScan>),
     /// The keeper is to give the guest its maximum back: it has this much, or will have.
     Hold { guest: Id, size: Bytes },
     /// The keeper has nothing to give back to the guest.
     Release(Id),
-    /// The keeper is told what the host keeps free.
+    /// The memory that the host keeps free, for the keeper.
     SetReserve(Bytes),
     /// An event, for the journal.
     Note { kind: &'static str, text: String, guest: Option<Arc<model::GuestIdentity>> },
@@ -154,7 +154,7 @@ pub(crate) enum Effect {
     /// What came of a guest's last move, for the journal.
     Outcome { guest: Id, row: store::Outcome },
     /// A sentence for the operator.
-    Say(String),
+    Notify(String),
     /// The same, and an event in the journal.
     Complain(String),
     /// An answer to a client.

@@ -22,7 +22,7 @@ pub enum Error {
     Poll { source: io::Error },
     #[error(transparent)]
     Control(crate::control::Error),
-    /// Something has no place, because the environment does not say where.
+    /// Something has no place, because the environment names none.
     #[error("There is no place for {what}: XDG_RUNTIME_DIR is not set; name one with {key}")]
     NoPlace { what: &'static str, key: &'static str },
     /// The keeper, which holds the lease, cannot be started.

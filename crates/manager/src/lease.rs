@@ -1,4 +1,4 @@
-//! What the keeper is told of each guest, and what of it is told to the operator.
+//! The keeper of this manager: what it has to know of each guest, and its troubles.
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
@@ -14,7 +14,7 @@ use std::io;
 pub struct Lease {
     keeper: Option<keeper::Lease>,
     reported_restarts: u64,
-    /// That there is no keeper was told.
+    /// That there is no keeper was reported.
     is_absence_reported: bool,
 }
 
@@ -73,13 +73,13 @@ impl Lease {
         }
     }
 
-    /// Whether memory may be taken: somebody would give it back. A manager that takes nothing
-    /// needs nobody.
+    /// Whether memory may be taken: a keeper would give it back. A manager that takes nothing
+    /// needs none.
     pub fn is_kept(&self) -> bool {
         self.keeper.as_ref().is_none_or(keeper::Lease::is_kept)
     }
 
-    /// What is to be said about it, once.
+    /// A message about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
         let restarts = self.keeper.as_ref()?.restarts;
         if restarts == self.reported_restarts {
@@ -111,7 +111,7 @@ impl Lease {
         match keeper.finish() {
             Ok(status) if status.success() => Vec::new(),
             Ok(_) => vec!["Not all memory could be given back; the lines above say whose".into()],
-            Err(error) => vec![format!("The keeper cannot be told to give memory back: {error}")],
+            Err(error) => vec![format!("The keeper cannot be asked to give memory back: {error}")],
         }
     }
 }

@@ -61,7 +61,7 @@ impl MachineReader {
 }
 
 impl Machine {
-    /// What the arbiter is told. With a budget guests may use that much together, whatever
+    /// The arbiter's input. With a budget guests may use that much together, whatever
     /// else the host has.
     pub fn sample(
         &self,
@@ -82,7 +82,7 @@ impl Machine {
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages a second that it reads from swap while something waits for memory.
 const HOST_SWAP_IN: f64 = 256.0;
-/// Time in which some task waits for memory, in thousandths. Alone it says little: a container
+/// Time in which some task waits for memory, in thousandths. Alone it means little: a container
 /// at its own limit waits too, and no guest can help it.
 const HOST_PSI: f64 = 100.0;
 
@@ -126,8 +126,8 @@ pub(crate) struct HostMeter {
 }
 
 impl HostMeter {
-    /// Takes a reading. What cannot be read is not known: the arbiter then moves nothing. Gives
-    /// what there is to say about that, once.
+    /// Takes a reading. What cannot be read is not known: the arbiter then moves nothing. Returns
+    /// a message about that, once.
     pub(crate) fn observe(
         &mut self,
         read: Result<Machine, procfs::Error>,
@@ -153,7 +153,7 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
-    /// What the arbiter is told, if the host was read now.
+    /// The arbiter's input, if the host was read now.
     pub(crate) fn sample(
         &self,
         settings: &Settings,

@@ -5,7 +5,7 @@ use crate::machine::per_second;
 use counters::Bytes;
 use hypervisor::{ProcessId, ProcessView};
 
-/// What is said of a guest's process over the last seconds. What cannot be seen is `None`.
+/// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// What of it the host has swapped out.

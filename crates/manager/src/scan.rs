@@ -1,5 +1,5 @@
 //! Who runs in a guest: its daemon is asked, the parts of its answer are put together, and what
-//! its process has used on the host is read beside them.
+//! its process has used on the host is read with them.
 //!
 //! ```text
 //!   `scan` at the control socket ─► Scan ─► daemon ─► Processes (parts) ─► Gather ─► Scanned
@@ -189,7 +189,7 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
 }
 
 /// The processes of an answer as they are recorded, each by its name and number. What its
-/// threads counted is summed; threads that were not told of are not in it.
+/// threads counted is summed; threads that were not reported are not in it.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
     for task in &scanned.tasks {

@@ -38,7 +38,7 @@ impl Sources {
         }
     }
 
-    /// What a source has to say, if it is ready or its time has come.
+    /// The events of a source, if it is ready or its time has come.
     pub(crate) fn turn(
         &mut self,
         source: usize,

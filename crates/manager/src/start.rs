@@ -19,7 +19,7 @@ use store::{Journal, Writer};
 /// Where libvirt's system socket is; one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
-/// The parts of a manager, by a file of settings or by the usual one, and what there is to say.
+/// The parts of a manager, by a file of settings or by the usual one, and messages to the operator.
 pub(crate) fn parts(
     config_path: Option<PathBuf>,
     options: Options,
@@ -32,9 +32,9 @@ pub(crate) fn parts(
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
     let control = control(settings)?;
-    let (sources, mut said) = sources(settings, &place);
+    let (sources, mut notices) = sources(settings, &place);
     let (journal, trouble) = journal(settings);
-    said.extend(trouble);
+    notices.extend(trouble);
     let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
     let reserve = settings.arbiter(total).reserve;
@@ -44,7 +44,7 @@ pub(crate) fn parts(
             .map_err(|source| Error::Keeper { source })?,
     };
     // After the keeper, which is a process of its own and has no use for threads.
-    let monitor = monitor(settings, &mut said);
+    let monitor = monitor(settings, &mut notices);
     let parts = Parts {
         clock,
         options,
@@ -59,7 +59,7 @@ pub(crate) fn parts(
         ksm,
         monitor,
     };
-    Ok((parts, said))
+    Ok((parts, notices))
 }
 
 /// What of new settings takes effect only with a restart.
@@ -98,11 +98,11 @@ fn control(settings: &Settings) -> Result<Server, Error> {
 fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec<String>) {
     let ids = IdSource::new();
     let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
-    let mut said = Vec::new();
+    let mut notices = Vec::new();
     if !settings.sources.qmp.is_empty() {
         match QmpSource::new(&settings.sources.qmp, ids.clone()) {
             Ok(source) => sources.push(Box::new(source)),
-            Err(error) => said.push(error.to_string()),
+            Err(error) => notices.push(error.to_string()),
         }
     }
     let uris: Vec<LibvirtUri> = match &settings.sources.libvirt {
@@ -117,35 +117,35 @@ fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec
         let runtime_dir = place.runtime_dir.as_deref();
         match hypervisor::Libvirt::of_uri(&uri, socket.as_deref(), runtime_dir, ids.clone()) {
             Some(libvirt) => sources.push(Box::new(libvirt)),
-            None => said.push(format!(
+            None => notices.push(format!(
                 "{uri} is a user's libvirt, and XDG_RUNTIME_DIR does not say where that is"
             )),
         }
     }
-    (sources, said)
+    (sources, notices)
 }
 
 /// The monitor. The manager goes on without one if it cannot be had.
-fn monitor(settings: &Settings, said: &mut Vec<String>) -> Option<Monitor> {
-    let sink = sink(&settings.monitor, said);
+fn monitor(settings: &Settings, notices: &mut Vec<String>) -> Option<Monitor> {
+    let sink = sink(&settings.monitor, notices);
     let (sink, trouble) = pushing(&settings.metrics, sink);
-    said.extend(trouble);
+    notices.extend(trouble);
     match Monitor::start(Path::new("/"), sink) {
         Ok(monitor) => Some(monitor),
         Err(error) => {
-            said.push(format!("The monitor cannot be started, nothing is recorded: {error}"));
+            notices.push(format!("The monitor cannot be started, nothing is recorded: {error}"));
             None
         }
     }
 }
 
 /// Where moments are recorded, if they are.
-fn sink(settings: &MonitorSettings, said: &mut Vec<String>) -> Option<Box<dyn Sink>> {
+fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn Sink>> {
     if !settings.record {
         return None;
     }
     let Some(dir) = &settings.dir else {
-        said.push("There is no place for recordings: name one with [monitor] dir".to_owned());
+        notices.push("There is no place for recordings: name one with [monitor] dir".to_owned());
         return None;
     };
     Some(Box::new(Recording::new(dir, settings.keep())))

@@ -19,7 +19,7 @@ pub(crate) struct World<'a> {
     pub plan: Config,
     /// Whether decisions are carried out.
     pub acts: bool,
-    /// Whether somebody would give back what is taken, if this process ended.
+    /// Whether a keeper would give back what is taken, if this process ended.
     pub is_leased: bool,
     /// Memory that page sharing saves.
     pub ksm_gain: Option<Bytes>,

@@ -1,8 +1,8 @@
 //! Which process a domain is.
 //!
-//! The protocol has no call for it. libvirt leaves a file with the number, there at once and
-//! costs one read, but only root may look at it, and it may be older than the process. So what
-//! it says is believed only if the process was started with the domain's UUID. Where there is no
+//! The protocol has no call for it. libvirt leaves a file with the number at once, and
+//! it costs one read, but only root may look at it, and it may be older than the process. It is
+//! believed only if the process was started with the domain's UUID. Where there is no
 //! such file, all processes are looked at for that UUID: some milliseconds for a thousand of
 //! them, therefore not often.
 

@@ -29,8 +29,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     let mut journal: JournalSettings = reader.table(tree).0;
     journal.path = journal.path.or_else(|| place.journal());
     let mut monitor: MonitorSettings = reader.table(tree).0;
-    let beside = || Some(journal.path.as_ref()?.parent()?.join("recordings"));
-    monitor.dir = monitor.dir.or_else(beside);
+    let default_dir = || Some(journal.path.as_ref()?.parent()?.join("recordings"));
+    monitor.dir = monitor.dir.or_else(default_dir);
     let mut control: ControlSettings = reader.table(tree).0;
     control.socket = control.socket.or_else(|| default_socket(place));
     Settings {
@@ -139,7 +139,7 @@ fn check_order(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     }
 }
 
-/// Of a part and a size nobody can say before a guest's memory is known.
+/// A part and a size cannot be compared before a guest's memory is known.
 fn is_more(a: Share, b: Share) -> bool {
     match (a, b) {
         (Share::Permille(a), Share::Permille(b)) => a > b,

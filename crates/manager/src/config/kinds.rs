@@ -50,7 +50,7 @@ pub(super) fn url(value: &DeValue<'_>) -> Converted<Url> {
 }
 
 pub(super) fn processes(value: &DeValue<'_>) -> Converted<Processes> {
-    truth(value).map(|told| if told { Processes::Told } else { Processes::Left })
+    truth(value).map(|enabled| if enabled { Processes::Told } else { Processes::Left })
 }
 
 pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {

@@ -5,7 +5,7 @@
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is taken whole or not at all, and all its faults are told at once. [`parse`] is a
+//! A file is taken whole or not at all, and all its faults are reported at once. [`parse`] is a
 //! function of the text alone; [`load`] reads the file, and the one of the shadow policy.
 
 mod build;

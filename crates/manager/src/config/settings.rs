@@ -1,4 +1,4 @@
-//! The settings as they hold: checked, and with defaults where nothing was said.
+//! The settings as they hold: checked, and with defaults where nothing was configured.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::scrape::Listen;
 
 /// A sample older than this decides nothing.
 const STALE_MS: u64 = 1000;
-/// A guest whose class says nothing keeps at least this part,
+/// A guest whose class sets no minimum keeps at least this part,
 const MIN_PERMILLE: u64 = 150;
 /// and at least this much.
 const MIN_BYTES: Bytes = Bytes::mib(64);
@@ -34,7 +34,7 @@ const JOURNAL_MIN: Bytes = Bytes::mib(1);
 /// Engines take a sample a second, and show nothing of what comes less than once a minute.
 const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 
-/// Everything that a file can say.
+/// Everything that a file can set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `[host]`
@@ -279,7 +279,7 @@ impl Settings {
         self.host.budget.map(|budget| budget.of(host_total)).filter(|size| *size < host_total)
     }
 
-    /// What a guest of this name and size is entitled to, and the class that says so.
+    /// The entitlement of a guest of this name and size, and the class that it comes from.
     pub fn limits(&self, name: &str, memory: Bytes) -> (Limits, Option<&str>) {
         let fits =
             |class: &&Class| class.patterns.iter().any(|pattern| glob::matches(pattern, name));

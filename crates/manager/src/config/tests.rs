@@ -29,11 +29,11 @@ fn an_empty_file_is_the_defaults() {
     let settings = parse("", &user).unwrap();
     assert_eq!(settings.sources.qmp.last().unwrap(), "/tmp/run/pinhead/up/*/*.qmp");
     assert_eq!(settings.control.socket, Some("/tmp/run/pinhead/host.sock".into()));
-    assert_eq!(settings.journal.path, None, "nobody said where");
+    assert_eq!(settings.journal.path, None, "no place was configured");
 }
 
 #[test]
-fn recordings_are_beside_the_journal_and_kept_as_long_as_said() {
+fn recordings_are_next_to_the_journal_and_kept_as_long_as_configured() {
     let dir = |text: &str| ok(text).monitor.dir.unwrap();
     assert_eq!(dir(""), std::path::Path::new("/var/lib/pinhead/recordings"));
     assert_eq!(dir("[journal]\npath = '/a/j.db'"), std::path::Path::new("/a/recordings"));
@@ -96,7 +96,7 @@ fn the_first_class_that_fits_counts() {
 }
 
 #[test]
-fn all_faults_are_told_with_their_places() {
+fn all_faults_are_reported_with_their_places() {
     let text = "[host]\nset_piont = '10%'\nreserve = '12%'\ninterval = '1ms'\n\n\
                 [polcy]\n[policy]\nidle_tax = 75\nstep = '0%'\n[ksm]\nmode = 'on'\n\
                 [[class]]\nname = 'a'\nmatch = ['a']\nmin = '2 GiB'\nmax = '1 GiB'\n\
@@ -125,7 +125,7 @@ fn all_faults_are_told_with_their_places() {
 #[test]
 fn parts_and_sizes_are_compared_where_the_hosts_memory_is_known() {
     let text = "[host]\nset_point = '10%'\nreserve = '3 GiB'\nhysteresis = '1%'\n";
-    assert!(parse(text, &place()).is_ok(), "nobody can say");
+    assert!(parse(text, &place()).is_ok(), "the memory of the host is not known yet");
     let of_host = |gib: u64| Place { host_total: Some(Bytes::mib(gib << 10)), ..place() };
     assert!(parse(text, &of_host(64)).is_ok());
     assert_eq!(parse(text, &of_host(16)).unwrap_err()[0].key, "host.reserve");
@@ -163,7 +163,7 @@ fn sources_are_checked() {
 }
 
 #[test]
-fn a_shadow_is_read_beside_the_file_and_has_none_of_its_own() {
+fn a_shadow_is_read_from_the_directory_of_the_file_and_has_none_of_its_own() {
     let dir = crate::control::scratch::Scratch::new();
     let main = dir.file("host.toml", "[policy]\nshadow = 'other.toml'\nrules = 'r'\n");
     dir.file("other.toml", "[host]\nset_point = '20%'\n");

@@ -1,4 +1,4 @@
-//! The command line's end of the socket. It waits, for as long as it is told.
+//! The command line's end of the socket. It waits for as long as its caller allows.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! One client: what it has said, what waits for it, and how long it may stay.
+//! One client: its requests, the answers that wait for it, and how long it may stay.
 
 use std::os::unix::net::UnixStream;
 
@@ -43,7 +43,7 @@ pub(super) enum Gone {
 }
 
 impl Gone {
-    /// A clause for the operator; `None` where there is nothing to tell.
+    /// A clause for the operator; `None` where there is nothing to report.
     pub(super) fn why(self) -> Option<&'static str> {
         match self {
             Gone::Left | Gone::Idle => None,
@@ -59,7 +59,7 @@ impl Gone {
 pub(super) struct Client {
     pub(super) stream: UnixStream,
     pub(super) peer: Peer,
-    heard: Lines,
+    input: Lines,
     out: Outbox,
     /// Requests without an answer.
     pub(super) open: usize,
@@ -76,7 +76,7 @@ impl Client {
         Client {
             stream,
             peer,
-            heard: Lines::default(),
+            input: Lines::default(),
             out: Outbox::default(),
             open: 0,
             budget: Budget::new(REQUESTS_A_SECOND, REQUESTS_BURST, now_ms),
@@ -123,7 +123,7 @@ impl Client {
         if !self.ended && self.has_room() {
             self.receive(now_ms)?;
         }
-        if self.ended && self.open == 0 && self.out.is_empty() && !self.heard.has_line() {
+        if self.ended && self.open == 0 && self.out.is_empty() && !self.input.has_line() {
             return Err(Gone::Left);
         }
         if now_ms >= self.until_ms() {
@@ -133,30 +133,30 @@ impl Client {
     }
 
     fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
-        // What is kept stays below two lines, whatever is said at once.
-        if self.heard.len() > LINE_MAX {
-            return if self.heard.has_line() { Ok(()) } else { Err(Gone::LongLine) };
+        // What is kept stays below two lines, whatever is sent at once.
+        if self.input.len() > LINE_MAX {
+            return if self.input.has_line() { Ok(()) } else { Err(Gone::LongLine) };
         }
-        match self.heard.read(&self.stream) {
+        match self.input.read(&self.stream) {
             Ok(Received::End) => self.ended = true,
             Ok(Received::Bytes(_)) => self.heard_ms = now_ms,
             Ok(Received::Nothing) => {}
             Err(_) => return Err(Gone::Left),
         }
-        if self.heard.len() > LINE_MAX && !self.heard.has_line() {
+        if self.input.len() > LINE_MAX && !self.input.has_line() {
             return Err(Gone::LongLine);
         }
         Ok(())
     }
 
-    /// The next line, without its end, if the client may be heard. It is open until it is
+    /// The next line, without its end, if the client may be served. It is open until it is
     /// answered.
     pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>, Gone> {
         loop {
             if !self.has_room() {
                 return Ok(None);
             }
-            let Some(line) = self.heard.next_line() else { return Ok(None) };
+            let Some(line) = self.input.next_line() else { return Ok(None) };
             if self.budget.left() == 0 {
                 return Err(Gone::Flood);
             }
@@ -172,7 +172,7 @@ impl Client {
 
     /// Whether there is more to do for it without anything new coming in.
     pub(super) fn has_more(&self) -> bool {
-        self.has_room() && self.heard.has_line()
+        self.has_room() && self.input.has_line()
     }
 
     /// Queues an answer. It is handed over in this turn or a later one.

@@ -1,7 +1,7 @@
 //! Lines of JSON to requests, and answers to lines.
 //!
-//! Requests are read by hand and not by serde: a client is told which member is wrong and what
-//! would be right, and nothing that is not looked at can be in a request.
+//! Requests are read by hand and not by serde: an answer names the member that is wrong and the
+//! right form, and nothing that is not looked at can be in a request.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What happened in the last second, as the control socket tells it.
+//! What happened in the last second, as the control socket reports it.
 //!
 //! Values stand under the names of the tables in crate `model`: a counter's is what it grew
 //! by, a gauge's is its mean. What is not known is left out, and a name that the reader does not
@@ -90,12 +90,12 @@ impl Values {
 }
 
 impl Passed {
-    /// All that is told of an interval.
+    /// All of an interval.
     pub fn of(interval: &Interval, round_us: u64) -> Passed {
         Passed::with(interval, round_us, &Whose::Everybody)
     }
 
-    /// What is told of an interval, with the processes that are wanted.
+    /// An interval, with the processes that are wanted.
     pub fn with(interval: &Interval, round_us: u64, processes: &Whose) -> Passed {
         let is_wanted = |who: &GuestIdentity| match processes {
             Whose::Everybody => true,
@@ -125,7 +125,7 @@ impl Passed {
         }
     }
 
-    /// The interval that was told of.
+    /// The interval.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval {
             from_ms: self.from_ms,
@@ -177,8 +177,8 @@ mod tests {
         let passed = Passed::of(&interval, 12);
         let text = serde_json::to_string(&passed).unwrap();
         assert!(text.contains(r#""vcpu_run_ns":5"#) && !text.contains("exits"), "{text}");
-        let told: Passed = serde_json::from_str(&text).unwrap();
-        assert_eq!((told.interval(), told.round_us), (interval.clone(), 12));
+        let read: Passed = serde_json::from_str(&text).unwrap();
+        assert_eq!((read.interval(), read.round_us), (interval.clone(), 12));
         let processes = |whose| Passed::with(&interval, 12, &whose).guests[0].processes.len();
         let other = "g\u{1b}1".to_owned();
         let counts = [Whose::Guest("web\u{1b}1".into()), Whose::Guest(other), Whose::Nobody];

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A unix stream socket; each line is one request or one answer, see docs/host.md. Who may open
-//! the socket's file may ask. A client that floods, does not read, or says nothing for long loses
+//! the socket's file may ask. A client that floods, does not read, or is silent for long loses
 //! its connection, and nobody else notices.
 
 mod ask;

@@ -1,7 +1,7 @@
-//! Who runs in a guest, as the control socket tells it.
+//! A guest's tasks, as the control socket reports them.
 //!
 //! Counts are since the guest's boot, the task's start, or the start of the guest's process:
-//! a client that wants to know what happened asks twice and takes the difference.
+//! a client that wants rates asks twice and takes the difference.
 
 use agent::AskCounts;
 use serde::{Deserialize, Serialize};
@@ -117,26 +117,26 @@ pub struct TaskRow {
 }
 
 impl From<wire::Task> for TaskRow {
-    fn from(told: wire::Task) -> TaskRow {
+    fn from(task: wire::Task) -> TaskRow {
         TaskRow {
-            tid: told.tid,
-            pid: told.pid,
-            kind: told.kind.name().to_owned(),
-            name: told.name,
-            state: (told.state != 0).then_some(char::from(told.state)),
-            wchan: Some(told.wchan).filter(|wchan| !wchan.is_empty()),
-            start_ticks: told.start_ticks,
-            user_ticks: told.user_ticks,
-            system_ticks: told.system_ticks,
-            child_user_ticks: told.child_user_ticks,
-            child_system_ticks: told.child_system_ticks,
-            run_ns: told.run_ns,
-            dispatches: told.dispatches,
-            run_before_ns: told.run_before_ns,
-            dispatches_before: told.dispatches_before,
-            resident_bytes: told.resident_kib.map(|kib| kib.saturating_mul(1024)),
-            major_faults: told.major_faults,
-            threads: told.threads,
+            tid: task.tid,
+            pid: task.pid,
+            kind: task.kind.name().to_owned(),
+            name: task.name,
+            state: (task.state != 0).then_some(char::from(task.state)),
+            wchan: Some(task.wchan).filter(|wchan| !wchan.is_empty()),
+            start_ticks: task.start_ticks,
+            user_ticks: task.user_ticks,
+            system_ticks: task.system_ticks,
+            child_user_ticks: task.child_user_ticks,
+            child_system_ticks: task.child_system_ticks,
+            run_ns: task.run_ns,
+            dispatches: task.dispatches,
+            run_before_ns: task.run_before_ns,
+            dispatches_before: task.dispatches_before,
+            resident_bytes: task.resident_kib.map(|kib| kib.saturating_mul(1024)),
+            major_faults: task.major_faults,
+            threads: task.threads,
         }
     }
 }

@@ -4,9 +4,10 @@
 //!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET
 //! ```
 //!
-//! The lock says who lives: the kernel lets it go however its holder ends, so a socket whose lock
-//! is free is a dead manager's and is replaced. The mode is set before the file is there, since
-//! what a socket is bound with is its own, and the name that clients know comes last.
+//! The lock proves that its holder lives: the kernel lets it go however its holder ends, so a
+//! socket whose lock is free is a dead manager's and is replaced. The mode is set before the file
+//! is there, since what a socket is bound with is its own, and the name that clients know comes
+//! last.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};

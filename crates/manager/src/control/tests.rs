@@ -70,7 +70,7 @@ fn requests_come_back_as_they_were_written() {
 }
 
 #[test]
-fn wrong_requests_are_told_what_would_be_right() {
+fn a_wrong_request_is_answered_with_the_right_form() {
     let check = |text: &str, id: Option<u64>, message: &str| {
         let bad = decode_request(text.as_bytes()).unwrap_err();
         assert_eq!(bad.id, id, "{text}");
@@ -229,7 +229,7 @@ fn a_slow_reader_is_disconnected_and_its_queue_is_bounded() {
             house.server.answer(request.client, request.id, &answer, 0);
         }
     }
-    assert!(total < 20, "it is not heard while answers wait");
+    assert!(total < 20, "it is not read while answers wait");
     assert_eq!(house.server.clients(), 1);
     house.turn(9_999);
     assert_eq!(house.server.clients(), 1);

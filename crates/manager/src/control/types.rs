@@ -28,7 +28,7 @@ pub enum Ask {
         #[serde(flatten)]
         change: Change,
     },
-    /// Free memory for somebody who is about to start. The answer comes when it is there, or when
+    /// Free memory for a guest that is about to start. The answer comes when it is there, or when
     /// the time is over.
     Reserve {
         /// How much.
@@ -107,7 +107,7 @@ pub enum Change {
     Pin(#[serde(serialize_with = "as_text")] Share),
     /// It is not managed any more.
     Release,
-    /// It is managed again, as its class says.
+    /// It is managed again, by its class.
     Manage,
 }
 
@@ -207,7 +207,7 @@ pub struct HostRow {
     pub swap_out_pages_s: Option<f64>,
 }
 
-/// KSM: its gain beside its cost.
+/// KSM: its gain and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KsmRow {
     /// Whether the manager drives it.
@@ -252,7 +252,7 @@ pub struct GuestRow {
     pub memory_bytes: u64,
     /// What it has.
     pub actual_bytes: Option<u64>,
-    /// What it was told to have.
+    /// The target of its balloon.
     pub target_bytes: Option<u64>,
     /// What it never gets less than.
     pub min_bytes: u64,
@@ -293,11 +293,11 @@ pub struct GuestRow {
     pub host_psi_permille: Option<f64>,
     /// Free memory that came back by itself, by page reporting.
     pub reported_bytes: u64,
-    /// Whether free pages come back by themselves; null if nobody can say.
+    /// Whether free pages come back by themselves; null if that is unknown.
     pub page_reporting: Option<bool>,
-    /// Whether its kernel takes memory back before it kills; null if nobody can say.
+    /// Whether its kernel takes memory back before it kills; null if that is unknown.
     pub deflate_on_oom: Option<bool>,
-    /// The threads of its virtual CPUs on the host, in their order; empty if nobody can say.
+    /// The threads of its virtual CPUs on the host, in their order; empty if they are unknown.
     #[serde(default)]
     pub vcpu_tids: Vec<u32>,
 }
@@ -321,7 +321,7 @@ pub struct Entitled {
     pub shares: u32,
 }
 
-/// Memory that is held for somebody.
+/// Memory that is held for a client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reserved {
     /// Its number, for `unreserve`.

@@ -1,4 +1,4 @@
-//! What the protocol says with one word of a few.
+//! Values of the protocol that are one word of a few.
 
 use base::named;
 use policy::arbiter::{Action, Clause, Mode};

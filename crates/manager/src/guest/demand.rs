@@ -3,8 +3,8 @@
 use counters::Bytes;
 use reactor::Budget;
 
-/// Passes a second that a guest's own words may bring forward, beside those that come anyway, and
-/// how many at once: a guest that grows fast says so some times, and one that never stops would
+/// Passes a second that a guest's reports may bring forward, besides those that come anyway, and
+/// how many at once: a guest that grows fast reports it some times, and one that never stops would
 /// have all others looked at ten times a second.
 const HURRIES_A_SECOND: u64 = 2;
 const HURRIES_BURST: u64 = 20;
@@ -16,7 +16,7 @@ pub struct GuestDemand {
     pub request: Option<Bytes>,
     /// The number of a request of its rules, until it is answered.
     pub sequence: Option<u32>,
-    /// Whether it said that it waits for memory, since the last pass.
+    /// Whether it reported that it waits for memory, since the last pass.
     pub is_urgent: bool,
     hurries: Budget,
 }

@@ -42,7 +42,7 @@ impl IdentityTracker {
         is_due
     }
 
-    /// Its daemon said in which boot it is. True if that is another one than before.
+    /// Its daemon reported its boot. True if that is another one than before.
     pub fn is_new_boot(&mut self, boot: [u8; 16], found: &Found) -> bool {
         let before = self.boot.replace(boot);
         if before == Some(boot) {

@@ -1,4 +1,4 @@
-//! What is known of a guest's memory: what was said, what the arbiter takes of it, and what of it
+//! The state of a guest's memory: what was reported, what the arbiter takes of it, and what of it
 //! is in the host's memory.
 
 use super::arbiter_view::{memory_of, memory_of_stats};
@@ -9,7 +9,7 @@ use policy::arbiter::Memory;
 /// What of a guest that sleeps is in the host's memory is read this often.
 const RESIDENT_MS: u64 = 5_000;
 
-/// What was said of a guest's memory.
+/// A report of a guest's memory.
 #[derive(Clone, Debug)]
 pub enum MemorySample {
     /// Its daemon.
@@ -58,7 +58,7 @@ impl GuestMemory {
         self.view.filter(|_| self.samples >= 2)
     }
 
-    /// Takes what its daemon said, and when that was true at least. True if it is news.
+    /// Takes its daemon's sample, and when that was true at least. True if it is news.
     pub fn daemon_sample(
         &mut self,
         sample: &wire::Memory,
@@ -101,7 +101,7 @@ impl GuestMemory {
         self.resident = Some(now);
     }
 
-    /// Nothing that was said holds after a reboot.
+    /// Earlier reports do not hold after a reboot.
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample, self.samples) = (None, None, 0);
     }

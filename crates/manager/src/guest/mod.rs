@@ -43,7 +43,7 @@ pub struct ManagedGuest {
     pub memory: GuestMemory,
     /// What it asks for.
     pub demand: GuestDemand,
-    /// What it did with its disks, as its hypervisor said last.
+    /// What it did with its disks, by the last report of its hypervisor.
     pub blocks: Option<BlockStats>,
     /// Its process, as the host sees it.
     pub outside: Outside,
@@ -111,7 +111,7 @@ impl ManagedGuest {
             .is_some_and(|memory| self.cpu.has_slept_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
-    /// Takes what its daemon said of its memory, and when that was true at least.
+    /// Takes its daemon's sample of its memory, and when that was true at least.
     pub fn daemon_sample(&mut self, sample: &wire::Memory, true_ms: Option<u64>) {
         if self.memory.daemon_sample(sample, true_ms, self.found.memory) {
             self.cpu.sampled();
@@ -131,7 +131,7 @@ impl ManagedGuest {
         self.memory.read_resident(self.outside.resident(), reports, now_ms);
     }
 
-    /// It has started again: nothing that was known of its inside holds.
+    /// It has started again: earlier reports no longer hold.
     pub fn rebooted(&mut self) {
         self.identity.rebooted(&self.found);
         self.memory.rebooted();
@@ -139,7 +139,7 @@ impl ManagedGuest {
         self.daemon.link.rebooted();
     }
 
-    /// What the arbiter is told of it.
+    /// The arbiter's input.
     pub fn sample(&self, now_ms: u64) -> GuestSample {
         GuestSample {
             key: self.key(),

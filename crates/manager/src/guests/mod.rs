@@ -1,4 +1,4 @@
-//! The guests: who is there, what they said, and what is asked of them.
+//! The guests: which there are, what they reported, and what is asked of them.
 //!
 //! ```text
 //!   hypervisors' events ─┐
@@ -114,7 +114,10 @@ impl Guests {
             GuestEvent::Port(id, flags) => {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 let events = guest.daemon.turn(flags, now.ms);
-                return events.into_iter().flat_map(|event| self.heard(id, event, now)).collect();
+                return events
+                    .into_iter()
+                    .flat_map(|event| self.daemon_event(id, event, now))
+                    .collect();
             }
             GuestEvent::Tick => return self.tick(now),
             GuestEvent::Ask => return self.ask(now),
@@ -170,7 +173,7 @@ impl Guests {
 
     fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
-        // A balloon that moves is watched; QEMU tells of it once a second at most.
+        // A balloon that moves is watched; QEMU reports that once a second at most.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
         let moving = moving.filter_map(|(id, _)| self.guests.get(id));
         moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
@@ -248,7 +251,7 @@ impl Guests {
                     Effect::Outcome { guest: id, row },
                 ];
             }
-            // The loop tells of it: it is no guest's.
+            // The loop reports it: it is no guest's.
             Event::Trouble(_) => {}
         }
         Vec::new()
@@ -304,7 +307,7 @@ impl Guests {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
         let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id))];
-        // It may say so a hundred times a second: the journal is for the others too.
+        // It may report that a hundred times a second: the journal is for the others too.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
@@ -312,7 +315,7 @@ impl Guests {
     }
 
     /// Takes an event from a guest's daemon.
-    fn heard(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
+    fn daemon_event(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
             DaemonEvent::Here(boot) => match guest.identity.is_new_boot(boot, &guest.found) {

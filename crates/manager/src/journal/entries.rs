@@ -53,7 +53,7 @@ pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     }
 }
 
-/// The end of a decision whose guest said no, or went.
+/// The end of a decision whose guest refused, or went.
 pub(crate) fn ended(fate: Fate, actual: Bytes, at_ms: i64) -> store::Outcome {
     store::Outcome { at_ms, fate, reached_bytes: actual.0, host_got_bytes: None }
 }

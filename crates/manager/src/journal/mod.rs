@@ -61,7 +61,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes what waits. Gives what there is to say about that, once.
+    /// Writes what waits. Returns a message about that, once.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let news = self.writer.flush()?;
         match &news {
@@ -122,9 +122,9 @@ mod tests {
         let mut journal = JournalWriter::new(nowhere, 0);
         assert_eq!(journal.row(), JournalRow::default());
         journal.note("start", "The manager starts".into(), None, Now { ms: 1, wall_ms: 1 });
-        let said = journal.flush().expect("it fails");
+        let message = journal.flush().expect("it fails");
         let row = journal.row();
         assert_eq!(row.waiting, 1);
-        assert!(said.contains(&row.trouble.expect("a reason")), "{said}");
+        assert!(message.contains(&row.trouble.expect("a reason")), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the keeper was told, and whether the time has come.
+//! The state of the manager's guests as the keeper received it, and whether the time has come.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Default for Limits {
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Wait for the manager to say something, at most until then.
+    /// Wait for a message of the manager, at most until then.
     Wait {
         /// When to look again.
         until_ms: u64,
@@ -47,7 +47,7 @@ pub enum Verdict {
     End,
 }
 
-/// What the keeper was told.
+/// The state that the keeper received.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     guests: BTreeMap<u64, Held>,
@@ -58,12 +58,11 @@ pub struct Book {
     /// When the last sign of life came; before the first one nobody can be late.
     beat_ms: Option<u64>,
     looked_ms: Option<u64>,
-    /// What the manager said when it ended in order.
+    /// The manager's last message, if it ended in order.
     done: Option<bool>,
 }
 
 impl Book {
-    /// Nothing was told yet.
     pub fn new() -> Book {
         Book::default()
     }
@@ -85,8 +84,8 @@ impl Book {
         }
     }
 
-    /// What to do now. Call it after everything that was said so far was taken; `has_ended` says
-    /// that the manager's end of the pipe is closed.
+    /// What to do now. Call it after all messages so far were taken; `has_ended` means that the
+    /// manager's end of the pipe is closed.
     pub fn verdict(&mut self, has_ended: bool, limits: Limits, now_ms: u64) -> Verdict {
         let looked_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
         let has_nothing = self.guests.is_empty() && self.ksm.is_none();
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_ends_is_a_dead_manager_unless_it_said_goodbye() {
+    fn a_pipe_that_ends_is_a_dead_manager_unless_it_ended_in_order() {
         let mut book = Book::new();
         assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave, "nothing was taken");
         book.take(Order::Guest(held(1)), 0);

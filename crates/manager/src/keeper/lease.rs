@@ -2,7 +2,7 @@
 //!
 //! It never waits: what the keeper does not take yet is kept as the newest state of each guest,
 //! so a keeper that hangs costs a bounded amount of memory, and one that has died is replaced and
-//! told everything again.
+//! sent everything again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -54,7 +54,7 @@ pub struct Lease {
 
 impl Lease {
     /// Starts a keeper: this program with these arguments, which is to call
-    /// [`run`](super::run) with its standard input. What it has to say goes to our standard
+    /// [`run`](super::run) with its standard input. Its messages go to our standard
     /// error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
         let mut lease =
@@ -64,8 +64,8 @@ impl Lease {
         Ok(lease)
     }
 
-    /// A guest has this much less than it should, or will have: to be said before the guest is
-    /// told. One that has all its memory is no longer held.
+    /// A guest has this much less than it should, or will have: to be called before the target
+    /// is set. One that has all its memory is no longer held.
     pub fn hold(&mut self, held: Held) {
         if held.held >= held.restore {
             return self.release(held.id);
@@ -138,7 +138,7 @@ impl Lease {
         self.keeper.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Whether somebody would restore the guests: a keeper that ends as soon as it is started is
+    /// Whether a keeper would restore the guests: a keeper that ends as soon as it is started is
     /// none.
     pub fn is_kept(&self) -> bool {
         self.lives && self.keeper.is_some()
@@ -155,7 +155,7 @@ impl Lease {
         self.end(true)
     }
 
-    /// The manager ends, and the keeper puts everything back. Its exit status tells whether it
+    /// The manager ends, and the keeper puts everything back. Its exit status shows whether it
     /// could. The manager must have let go of its guests before: QEMU's monitors serve one.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
@@ -187,10 +187,10 @@ impl Lease {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? - OFlags::NONBLOCK)?;
-        let said = pipe.write_all(&self.out);
+        let written = pipe.write_all(&self.out);
         drop(pipe);
         let status = child.wait()?;
-        said.map(|()| status)
+        written.map(|()| status)
     }
 
     fn spawn(&mut self) -> io::Result<()> {
@@ -225,7 +225,7 @@ impl Lease {
         }
     }
 
-    /// Says what is new, as far as there is room. What was begun is said to its end first.
+    /// Writes what is new, as far as there is room. A message that was begun is ended first.
     fn flush(&mut self) {
         loop {
             if self.out.is_empty() {
@@ -238,8 +238,8 @@ impl Lease {
             match pipe.write(&self.out) {
                 Ok(count) => drop(self.out.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A full pipe is told the rest later; one whose reader is gone is seen to in
-                // the next turn.
+                // A full pipe gets the rest later; one whose reader is gone is handled in the
+                // next turn.
                 Err(_) => return,
             }
         }

@@ -8,8 +8,8 @@
 //!
 //! The keeper is a process of its own, so that it lives when the manager does not. It does nothing
 //! but wait, and holds no connection to any guest before it is needed: QEMU's monitors serve one
-//! client, and that is the manager. All that it decides is pure: [`Book`] says when, [`Rescue`]
-//! says what.
+//! client, and that is the manager. Its decisions are pure: [`Book`] decides when, [`Rescue`]
+//! what.
 
 mod book;
 mod lease;

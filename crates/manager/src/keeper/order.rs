@@ -1,4 +1,4 @@
-//! What the manager tells its keeper: a line of JSON for each change.
+//! The manager's messages to its keeper: a line of JSON for each change.
 //!
 //! ```text
 //!   {"manager":{"pid":7,"start_ticks":9}}  {"guest":{...}}  {"drop":3}  {"beat":12}
@@ -70,7 +70,7 @@ pub struct Held {
     pub process: Option<(u32, u64)>,
     /// What it is to have, in bytes.
     pub restore: u64,
-    /// What it was told to have, in bytes.
+    /// The target of its balloon, in bytes.
     pub held: u64,
 }
 

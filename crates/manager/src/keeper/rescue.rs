@@ -31,7 +31,7 @@ pub enum Outcome {
     Missing {
         /// What it did not get.
         bytes: Bytes,
-        /// What its hypervisor said last, if it refused.
+        /// The last error of its hypervisor, if it refused.
         refusal: Option<String>,
     },
     /// Its hypervisor did not answer.
@@ -188,8 +188,8 @@ impl Rescue {
         };
         let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
         let missed: Bytes = all().filter(counts).map(Patient::missed).sum();
-        // Everyone's part is one of all that there is to give, so whoever was reached first has
-        // no more of it than others.
+        // Everyone's part is one of all that there is to give, so those that were reached first
+        // have no more of it than others.
         let pot = room.plus(all().map(|patient| patient.given).sum());
         let fits = missing <= room;
         let mut ready: Vec<_> = self
@@ -206,7 +206,7 @@ impl Rescue {
             let missing = patient.missing();
             let due = part(patient.missed(), pot, missed).less(patient.given);
             let gift = if fits { missing } else { due.min(missing).min(room) };
-            // With nothing missing it is told all the same: its target may still be a low one.
+            // With nothing missing its target is set all the same: the present one may be lower.
             if gift < missing && gift < GIFT_MIN {
                 continue;
             }

@@ -43,37 +43,37 @@ pub enum Ended {
 /// The manager, as the keeper sees it.
 struct Line<F> {
     pipe: F,
-    heard: Vec<u8>,
+    input: Vec<u8>,
     has_ended: bool,
     manager: Option<OwnedFd>,
 }
 
-/// Waits for the manager's end, and does what is to be done then. What there is to tell goes to
-/// `say`, a sentence at a time.
-pub fn run<F: AsFd>(pipe: F, options: &Options, say: &mut dyn FnMut(&str)) -> io::Result<Ended> {
+/// Waits for the manager's end, and does what is to be done then. Messages go to `log`, a
+/// sentence at a time.
+pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io::Result<Ended> {
     let clock = Clock::start();
     settle();
-    let mut line = Line { pipe, heard: Vec::new(), has_ended: false, manager: None };
+    let mut line = Line { pipe, input: Vec::new(), has_ended: false, manager: None };
     let mut book = Book::new();
     loop {
         let verdict = book.verdict(line.has_ended, options.limits, clock.ms());
         match verdict {
             Verdict::Leave => return Ok(Ended::Released),
             Verdict::Rescue => {
-                say(match book.is_asked_for() {
+                log(match book.is_asked_for() {
                     true => "The manager has ended: its guests get their memory back",
                     false => "The manager has died: its guests get their memory back",
                 });
-                return rescue(&book, options, &clock, say);
+                return rescue(&book, options, &clock, log);
             }
             Verdict::End => {
                 let limit_ms = options.limits.beat_ms;
-                say(&format!(
+                log(&format!(
                     "The manager has given no sign of life for {limit_ms} ms: it is \
                               ended, and its guests get their memory back"
                 ));
                 line.end_manager();
-                return rescue(&book, options, &clock, say);
+                return rescue(&book, options, &clock, log);
             }
             Verdict::Wait { until_ms } => {
                 let mut set = PollSet::new();
@@ -97,17 +97,17 @@ fn settle() {
 }
 
 impl<F: AsFd> Line<F> {
-    /// Takes what the manager has said.
+    /// Takes what the manager has sent.
     fn read(&mut self, book: &mut Book, clock: &Clock) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
         match rustix::io::read(&self.pipe, &mut buffer) {
             Ok(0) => self.has_ended = true,
-            Ok(count) => self.heard.extend_from_slice(&buffer[..count]),
+            Ok(count) => self.input.extend_from_slice(&buffer[..count]),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
-        while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
+        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
             // A line that is no order is from another version: the rest still counts.
             let Some(order) = decode(line.trim_ascii()) else { continue };
             if let Order::Manager { pid, start_ticks } = order {
@@ -115,8 +115,8 @@ impl<F: AsFd> Line<F> {
             }
             book.take(order, clock.ms());
         }
-        if self.heard.len() > LINE_MAX {
-            self.heard.clear();
+        if self.input.len() > LINE_MAX {
+            self.input.clear();
         }
         Ok(())
     }
@@ -145,12 +145,12 @@ fn rescue(
     book: &Book,
     options: &Options,
     clock: &Clock,
-    say: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> io::Result<Ended> {
     let failed = book.ksm.as_ref().map(|saved| saved.put_back(options.root.path()));
     let failed: Vec<(PathBuf, io::Error)> = failed.unwrap_or_default();
     for (path, error) in &failed {
-        say(&format!("{} could not be put back: {error}", path.display()));
+        log(&format!("{} could not be put back: {error}", path.display()));
     }
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
@@ -169,7 +169,7 @@ fn rescue(
         let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms());
         ready = Some(wait(sources.poll_set(), until_ms, clock)?);
     }
-    Ok(report(&rescue, !failed.is_empty(), say))
+    Ok(report(&rescue, !failed.is_empty(), log))
 }
 
 /// The host's free memory, now.
@@ -179,28 +179,28 @@ fn available(memory: &mut Option<Reader>) -> Option<Bytes> {
     row[0].is_finite().then(|| Bytes((row[0] as u64).saturating_mul(1024)))
 }
 
-fn report(rescue: &Rescue, is_partly: bool, say: &mut dyn FnMut(&str)) -> Ended {
+fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended {
     let mut ended = if is_partly { Ended::Partly } else { Ended::Restored };
     let mut restored = 0;
     for (name, outcome) in rescue.outcomes() {
         let name = name.escape_debug();
         match outcome {
             Outcome::Restored => restored += 1,
-            Outcome::Gone(reason) => say(&format!("{name} needs nothing: {reason}")),
+            Outcome::Gone(reason) => log(&format!("{name} needs nothing: {reason}")),
             Outcome::Missing { bytes, refusal } => {
                 ended = Ended::Partly;
                 let why = refusal.map_or("the host has no more".to_owned(), |refusal| {
-                    format!("its hypervisor said: {}", refusal.escape_debug())
+                    format!("its hypervisor refused: {}", refusal.escape_debug())
                 });
-                say(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
+                log(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
             }
             Outcome::Unreached => {
                 ended = Ended::Partly;
-                say(&format!("{name} could not be given its memory: its hypervisor is silent"));
+                log(&format!("{name} could not be given its memory: its hypervisor is silent"));
             }
         }
     }
-    say(&format!("{restored} guests have all their memory"));
+    log(&format!("{restored} guests have all their memory"));
     ended
 }
 

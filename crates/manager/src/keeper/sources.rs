@@ -61,7 +61,7 @@ impl Sources {
         self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes what has come, and tells the rescue.
+    /// Takes what has come, and hands it to the rescue.
     pub(super) fn turn(
         &mut self,
         ready: Option<&Ready>,

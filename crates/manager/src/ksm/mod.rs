@@ -35,7 +35,7 @@ impl Saved {
 pub struct Ksm {
     files: KsmFiles,
     is_driven: bool,
-    /// What is to be said, once.
+    /// A message to the operator, once.
     note: Option<String>,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -104,7 +104,7 @@ impl Ksm {
         self.saved.as_ref()
     }
 
-    /// What there is to say to the operator, once.
+    /// The message to the operator, once.
     pub fn take_note(&mut self) -> Option<String> {
         self.note.take()
     }
@@ -135,7 +135,7 @@ impl Ksm {
         self.counters.pages_sharing.map(Pages::bytes)
     }
 
-    /// Gain beside cost, for `ps` and `status`.
+    /// Gain and cost, for `ps` and `status`.
     pub fn row(&self) -> KsmRow {
         KsmRow {
             driven: self.is_driven,
@@ -147,7 +147,7 @@ impl Ksm {
         }
     }
 
-    /// Puts everything back as it was found. What somebody else has set since stays.
+    /// Puts everything back as it was found. What another program has set since stays.
     pub fn restore(&mut self) -> Vec<(PathBuf, io::Error)> {
         self.is_driven = false;
         self.saved.take().map_or_else(Vec::new, |saved| self.files.put_back(&saved.0))
@@ -184,7 +184,7 @@ impl Ksm {
         }
     }
 
-    /// A write that fails ends the driving, and is said once.
+    /// A write that fails ends the driving, and is reported once.
     fn write(&mut self, name: &str, text: &str) {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;

@@ -94,14 +94,14 @@ fn another_program_that_drives_it_has_it() {
     tree.file(&format!("{DIR}/pages_to_scan"), "5000\n");
     turn(&mut ksm, 1000);
     assert!(ksm.take_note().unwrap().contains("Another program"));
-    assert_eq!(ksm.take_note(), None, "said once");
+    assert_eq!(ksm.take_note(), None, "reported once");
     assert_eq!((ksm.row().driven, ksm.row().phase), (false, None));
     ksm.restore();
     assert_eq!(tree.read(&format!("{DIR}/pages_to_scan")), "5000\n");
 }
 
 #[test]
-fn a_kernel_without_it_is_said_once() {
+fn a_kernel_without_ksm_is_reported_once() {
     let tree = Scratch::new();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     assert!(ksm.take_note().unwrap().contains("no KSM"));

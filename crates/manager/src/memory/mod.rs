@@ -1,4 +1,4 @@
-//! The memory of all guests: when to decide, what was decided, and what each guest is told.
+//! The memory of all guests: when to decide, what was decided, and the target of each guest.
 //!
 //! ```text
 //!   World (guests' samples, the host's reading) ─► PolicyEngine ─► Pass ─► Effects: targets,
@@ -192,7 +192,7 @@ impl Memory {
         }
     }
 
-    /// Leaves guests to another manager that moves them, and tells of it.
+    /// Leaves guests to another manager that moves them, and reports that.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);
@@ -205,7 +205,7 @@ impl Memory {
                 format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
             effects.push(Effect::Release(*id));
             effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
-            effects.push(Effect::Say(text));
+            effects.push(Effect::Notify(text));
         }
     }
 
@@ -254,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// What rules can ask for beside the arbiter's numbers; nothing where there are no rules.
+    /// What rules can ask for besides the arbiter's numbers; nothing where there are no rules.
     fn contexts(
         &self,
         world: &World<'_>,
@@ -279,17 +279,17 @@ fn attention_of(arbiter: &Arbiter, key: Key) -> Attention {
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     match decision.clause {
-        Clause::Stuck => Some(Effect::Say(format!(
+        Clause::Stuck => Some(Effect::Notify(format!(
             "The balloon of {name} does not move: it is left out, and tried again later"
         ))),
-        Clause::NoYield => Some(Effect::Say(format!(
+        Clause::NoYield => Some(Effect::Notify(format!(
             "What {name} gave did not reach the host: nothing is asked of it for a while"
         ))),
         _ => None,
     }
 }
 
-/// What rules can ask for of a guest and its host, beside the arbiter's numbers.
+/// What rules can ask for of a guest and its host, besides the arbiter's numbers.
 pub(crate) fn context_of(
     guest: &ManagedGuest,
     world: &World<'_>,

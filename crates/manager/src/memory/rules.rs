@@ -63,8 +63,8 @@ impl OperatorRules {
         }
     }
 
-    /// What the rules say of a guest. Until the history is full they say nothing, but where one of
-    /// them guards what is taken, nothing is: a rule without a value vetoes what would be taken,
+    /// What the rules want of a guest. Until the history is full they want nothing, but where one
+    /// of them guards what is taken, nothing is: a rule without a value vetoes what would be taken,
     /// because something is not known.
     pub fn verdicts(&mut self, key: Key, inputs: &Inputs, context: &GuestContext) -> RuleVerdicts {
         let program = &self.program;
@@ -79,8 +79,9 @@ impl OperatorRules {
                 ..RuleVerdicts::default()
             };
         }
-        let said = program.evaluate(history);
-        let faults = [&said.shrink_guest, &said.grow_guest, &said.may_shrink, &said.may_grow];
+        let values = program.evaluate(history);
+        let faults =
+            [&values.shrink_guest, &values.grow_guest, &values.may_shrink, &values.may_grow];
         let faulty = faults.into_iter().any(|word| matches!(word, Some(Err(_))));
         let truth = |word: Option<Result<bool, rules::Fault>>| word.and_then(Result::ok);
         let size = |word: Option<Result<i64, rules::Fault>>| {
@@ -88,12 +89,12 @@ impl OperatorRules {
             Some(Bytes::mib(u64::try_from(mib).unwrap_or(0)))
         };
         RuleVerdicts {
-            shrink: truth(said.shrink_guest),
-            grow: truth(said.grow_guest),
-            may_shrink: if faulty { Some(false) } else { truth(said.may_shrink) },
-            may_grow: truth(said.may_grow),
-            shrink_size: size(said.shrink_mib),
-            grow_size: size(said.grow_mib),
+            shrink: truth(values.shrink_guest),
+            grow: truth(values.grow_guest),
+            may_shrink: if faulty { Some(false) } else { truth(values.may_shrink) },
+            may_grow: truth(values.may_grow),
+            shrink_size: size(values.shrink_mib),
+            grow_size: size(values.grow_mib),
         }
     }
 

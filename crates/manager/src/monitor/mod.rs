@@ -1,4 +1,4 @@
-//! The monitor: what is recorded of everything, once a second, beside the manager and never in
+//! The monitor: what is recorded of everything, once a second, next to the manager and never in
 //! its way.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only says what it knows. Reading files of a hundred processes and writing to a
+//! The manager only hands over what it knows. Reading files of a hundred processes and writing to a
 //! disk that may be slow is done in a thread of its own. That one does not give way: where CPUs
 //! are short it would be held up for seconds in the midst of a moment, and what it reads would
 //! not be of one moment and not add up. If it is late, moments are left out, which is a gap; if
@@ -35,7 +35,7 @@ const FILES_MAX: u64 = 65_536;
 /// The part of them that the monitor leaves to the manager.
 const FILES_LEFT: u64 = 512;
 /// Messages that nobody has taken yet.
-const SAID_MAX: usize = 20;
+const NOTICES_MAX: usize = 20;
 
 mod recording;
 
@@ -43,7 +43,7 @@ pub use recording::Recording;
 
 /// Where moments are kept.
 pub trait Sink: Send {
-    /// Keeps a moment. Gives what there is to say to the operator, each thing once.
+    /// Keeps a moment. Returns messages to the operator, each once.
     fn record(&mut self, moment: &Moment) -> Option<String>;
 
     /// The last moment was given: what is still in memory is written.
@@ -65,7 +65,7 @@ pub struct Live {
 #[derive(Debug, Default)]
 struct Shared {
     live: Option<Live>,
-    said: VecDeque<String>,
+    notices: VecDeque<String>,
 }
 
 /// The monitor of a manager. It ends with this value.
@@ -143,15 +143,15 @@ impl Monitor {
         Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
     }
 
-    /// What there is to say, once.
-    pub fn take_said(&self) -> Vec<String> {
-        lock(&self.shared).said.drain(..).collect()
+    /// The messages since the last call.
+    pub fn take_notices(&self) -> Vec<String> {
+        lock(&self.shared).notices.drain(..).collect()
     }
 
     /// Ends it: what it was sent is recorded.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
-        self.take_said()
+        self.take_notices()
     }
 
     fn end(&mut self) {
@@ -159,7 +159,7 @@ impl Monitor {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            say(&self.shared, "The monitor has failed; nothing more was recorded".to_owned());
+            notify(&self.shared, "The monitor has failed; nothing more was recorded".to_owned());
         }
     }
 }
@@ -174,10 +174,10 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn say(shared: &Mutex<Shared>, text: String) {
+fn notify(shared: &Mutex<Shared>, text: String) {
     let mut shared = lock(shared);
-    if shared.said.len() < SAID_MAX {
-        shared.said.push_back(text);
+    if shared.notices.len() < NOTICES_MAX {
+        shared.notices.push_back(text);
     }
 }
 
@@ -212,7 +212,7 @@ impl Worker {
         }
         self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
-            say(&self.shared, news);
+            notify(&self.shared, news);
         }
     }
 
@@ -221,7 +221,7 @@ impl Worker {
         let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
         let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
         if let Some(news) = sink.record(&moment) {
-            say(&self.shared, news);
+            notify(&self.shared, news);
         }
     }
 
@@ -232,14 +232,14 @@ impl Worker {
         let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
         let moment = Arc::new(self.collector.collect(view, care));
         let round_us = self.clock.us().saturating_sub(from_us);
-        // Guests that have just come take longer, which says nothing of the host.
+        // Guests that have just come take longer, which means nothing for the host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;
         self.least = match is_late {
             true => LEAST_ROUNDS,
             false => self.least.saturating_sub(1),
         };
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.record(&moment)) {
-            say(&self.shared, news);
+            notify(&self.shared, news);
         }
         self.take_processes(&moment);
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {
@@ -250,7 +250,7 @@ impl Worker {
         }
     }
 
-    /// Daemons tell of processes once a minute: two reports are held against each other, however
+    /// Daemons report processes once a minute: two reports are compared, however
     /// many moments are between them.
     fn take_processes(&mut self, moment: &Moment) {
         for (who, now) in &moment.processes {

@@ -66,8 +66,8 @@ fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     for word in [None, Some("the disk is full".to_owned()), None, None] {
         scene.go.send(word).unwrap();
     }
-    let said = scene.monitor.finish();
-    assert_eq!(said, ["the disk is full", "all is written"]);
+    let notices = scene.monitor.finish();
+    assert_eq!(notices, ["the disk is full", "all is written"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_is_live_is_the_last_two_moments() {
     scene.monitor.end();
     let live = scene.monitor.live().unwrap();
     assert_eq!(live.moment.host.get(HostField::Guests), Some(1));
-    assert!(live.moment.processes.is_empty(), "it told of them before");
+    assert!(live.moment.processes.is_empty(), "they were reported before");
     let processes = live.interval.processes.values().next().unwrap();
     let init = processes.values().next().unwrap();
     assert_eq!(init.get(ProcessField::Run), Some(250), "of the last two reports");
@@ -111,6 +111,6 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
     let root = std::env::temp_dir().join("pinhead-no-such-tree");
     let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
     (0..100).for_each(|_| monitor.send(view(vec![])));
-    let said = monitor.finish();
-    assert!(said.iter().any(|text| text.contains("failed")), "{said:?}");
+    let notices = monitor.finish();
+    assert!(notices.iter().any(|text| text.contains("failed")), "{notices:?}");
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
 const BLOCKS_MS: u64 = 15_000;
 
-/// When things were told last, so that each is told once.
+/// The times of the last recorded reports, so that each is recorded once.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     scans_ms: BTreeMap<Id, u64>,
@@ -24,7 +24,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Once a second: with what daemons have told of who runs in their guests, the CPU time that
+    /// Once a second: with what daemons have reported of their processes, the CPU time that
     /// the manager has used, and the moments that the monitor had to leave out.
     pub(crate) fn step(
         &mut self,

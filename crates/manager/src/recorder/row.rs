@@ -1,8 +1,8 @@
-//! What is recorded of a guest by the manager: what it, the hypervisor, the balloon and the daemon
-//! said, each as it was said. Nothing here is what the policy made of it.
+//! What is recorded of a guest by the manager: its own values, and those that the
+//! hypervisor, the balloon and the daemon reported, unchanged. None is the policy's conclusion.
 //!
-//! Sizes are held within what the guest can have. Where no daemon speaks, the balloon's
-//! statistics stand under the daemon's fields too, as far as they say the same: who asks for
+//! Sizes are capped at what the guest can have. Where no daemon runs, the balloon's statistics
+//! stand under the daemon's fields too, as far as they mean the same: a reader of
 //! `own_available_bytes` need not know which of the two a guest has.
 
 use crate::control::Scanned;
@@ -12,7 +12,7 @@ use hypervisor::BalloonStats;
 use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 
-/// Bytes in a KiB, in which daemons tell of memory.
+/// Bytes in a KiB, the daemons' unit of memory.
 const KIB: u64 = 1024;
 /// Bytes in a page of swap space, as guests count it.
 const PAGE_BYTES: u64 = 4096;
@@ -37,7 +37,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
     kib.map(|kib| kib.saturating_mul(KIB))
 }
 
-/// What the manager, the hypervisor and the daemon say of a guest.
+/// The values of a guest by the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
@@ -52,11 +52,11 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
     ]);
     let most = guest.found.memory.0;
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
-        (Some(MemorySample::Daemon(told)), Some(_)) => put_memory(&mut row, told, most),
+        (Some(MemorySample::Daemon(sample)), Some(_)) => put_memory(&mut row, sample, most),
         (Some(MemorySample::Balloon(stats)), _) => {
             put_balloon(&mut row, stats, guest.memory.actual.0)
         }
-        // A daemon that has gone says nothing any more.
+        // The last sample of a daemon that has gone is not recorded again.
         _ => {}
     }
     if let Some(blocks) = guest.blocks {
@@ -76,42 +76,42 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
     row
 }
 
-/// What its daemon said of its memory.
-pub(super) fn put_memory(row: &mut Row<G>, told: &wire::Memory, most: u64) {
+/// Its memory, as its daemon reported it.
+pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
     let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
     let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
-    let working = told.anon_kib.zip(told.active_file_kib).map(|(a, b)| a.saturating_add(b));
+    let working = sample.anon_kib.zip(sample.active_file_kib).map(|(a, b)| a.saturating_add(b));
     row.extend([
-        (G::OwnTime, told.uptime_ms.checked_mul(NS_PER_MS)),
-        (G::OwnTotal, size(told.total_kib)),
-        (G::OwnFree, size(told.free_kib)),
-        (G::OwnAvailable, size(told.available_kib)),
-        (G::OwnCached, size(told.cached_kib)),
-        (G::OwnActiveFile, size(told.active_file_kib)),
-        (G::OwnInactiveFile, size(told.inactive_file_kib)),
-        (G::OwnAnonymous, size(told.anon_kib)),
-        (G::OwnSwapTotal, bytes(told.swap_total_kib)),
-        (G::OwnSwapFree, bytes(told.swap_free_kib)),
-        (G::OwnSwapIn, told.swap_in_pages),
-        (G::OwnSwapOut, told.swap_out_pages),
-        (G::OwnRefaultFile, told.refault_file),
-        (G::OwnRefaultAnonymous, told.refault_anon),
-        (G::OwnStalls, told.stalls),
-        (G::OwnOomKills, told.oom_kills),
-        (G::OwnMajorFaults, told.major_faults),
-        (G::OwnPsiSome, ns(told.psi_some_us)),
-        (G::OwnPsiFull, ns(told.psi_full_us)),
+        (G::OwnTime, sample.uptime_ms.checked_mul(NS_PER_MS)),
+        (G::OwnTotal, size(sample.total_kib)),
+        (G::OwnFree, size(sample.free_kib)),
+        (G::OwnAvailable, size(sample.available_kib)),
+        (G::OwnCached, size(sample.cached_kib)),
+        (G::OwnActiveFile, size(sample.active_file_kib)),
+        (G::OwnInactiveFile, size(sample.inactive_file_kib)),
+        (G::OwnAnonymous, size(sample.anon_kib)),
+        (G::OwnSwapTotal, bytes(sample.swap_total_kib)),
+        (G::OwnSwapFree, bytes(sample.swap_free_kib)),
+        (G::OwnSwapIn, sample.swap_in_pages),
+        (G::OwnSwapOut, sample.swap_out_pages),
+        (G::OwnRefaultFile, sample.refault_file),
+        (G::OwnRefaultAnonymous, sample.refault_anon),
+        (G::OwnStalls, sample.stalls),
+        (G::OwnOomKills, sample.oom_kills),
+        (G::OwnMajorFaults, sample.major_faults),
+        (G::OwnPsiSome, ns(sample.psi_some_us)),
+        (G::OwnPsiFull, ns(sample.psi_full_us)),
         (G::OwnWorkingSet, size(working)),
     ]);
 }
 
-/// What its balloon's statistics say, once as they are and once under the daemon's fields.
+/// Its balloon's statistics, once as they are and once under the daemon's fields.
 pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats, actual: u64) {
     let [total, free, available, cached, swap_in, swap_out] =
         [stats.total, stats.free, stats.available, stats.caches, stats.swap_in, stats.swap_out]
             .map(|size| size.map(|size| size.0));
     let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
-    // A driver from before 4.6 does not say; what is free is surely available.
+    // A driver from before 4.6 does not report it; what is free is surely available.
     let own_available = available.or(free);
     row.extend([
         (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
@@ -132,7 +132,7 @@ pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats, actual: u64) {
     ]);
 }
 
-/// What its daemon said of its CPUs and its rules.
+/// Its CPUs and its rules, as its daemon reported them.
 fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     let size = |kib: u64| Some(kib.saturating_mul(KIB).min(most));
     row.extend([
@@ -153,7 +153,7 @@ fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     ]);
 }
 
-/// What its daemon said of it as a whole, when it was asked who runs in it.
+/// The guest as a whole, as its daemon reported it with its processes.
 pub(super) fn put_system(row: &mut Row<G>, system: &wire::System) {
     let root = system.root_total_kib.zip(system.root_available_kib);
     let used = root.filter(|(total, _)| *total > 0).map(|(total, available)| {

@@ -4,8 +4,8 @@ use hypervisor::BalloonStats;
 use model::{GuestField, Row};
 
 #[test]
-fn what_a_guest_tells_is_held_within_what_it_can_be() {
-    let told = wire::Memory {
+fn what_a_guest_reports_is_capped_at_what_it_can_have() {
+    let sample = wire::Memory {
         total_kib: Some(u64::MAX - 1),
         free_kib: Some(10),
         swap_free_kib: Some(u64::MAX - 1),
@@ -14,7 +14,7 @@ fn what_a_guest_tells_is_held_within_what_it_can_be() {
         ..wire::Memory::default()
     };
     let mut row = Row::default();
-    row::put_memory(&mut row, &told, 1 << 30);
+    row::put_memory(&mut row, &sample, 1 << 30);
     assert_eq!(row.get(GuestField::OwnTotal), Some(1 << 30));
     assert_eq!(row.get(GuestField::OwnFree), Some(10_240));
     assert_eq!(row.get(GuestField::OwnSwapFree), Some(u64::MAX));
@@ -22,22 +22,22 @@ fn what_a_guest_tells_is_held_within_what_it_can_be() {
     assert_eq!(row.get(GuestField::OwnPsiFull), Some(7000));
     assert_eq!(row.get(GuestField::OwnStalls), None);
     assert_eq!(row.get(GuestField::OwnWorkingSet), None);
-    let told = wire::Memory { anon_kib: Some(7), active_file_kib: Some(3), ..told };
-    row::put_memory(&mut row, &told, 1 << 30);
+    let sample = wire::Memory { anon_kib: Some(7), active_file_kib: Some(3), ..sample };
+    row::put_memory(&mut row, &sample, 1 << 30);
     assert_eq!(row.get(GuestField::OwnWorkingSet), Some(10_240));
 }
 
 #[test]
-fn what_a_guest_tells_of_its_root_is_a_share() {
+fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
     let mut row = Row::default();
     let mut used = |total, available| {
-        let told = wire::System {
+        let sample = wire::System {
             root_total_kib: total,
             root_available_kib: available,
             load_1_permille: Some(120),
             ..wire::System::default()
         };
-        row::put_system(&mut row, &told);
+        row::put_system(&mut row, &sample);
         assert_eq!(row.get(GuestField::OwnLoad), Some(120));
         row.get(GuestField::OwnRootUsed)
     };
@@ -72,5 +72,5 @@ fn a_balloons_statistics_are_recorded_as_they_are_and_as_the_daemons() {
         (GuestField::BalloonCached, Bytes::mib(20).0),
         (GuestField::BalloonSwapIn, 4096 * 3 + 1),
     ];
-    assert_eq!(row.known().collect::<Vec<_>>(), expected, "what was not said is missing");
+    assert_eq!(row.known().collect::<Vec<_>>(), expected, "what was not reported is missing");
 }

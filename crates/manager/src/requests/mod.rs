@@ -113,7 +113,7 @@ impl Requests {
         }))
     }
 
-    /// Tells what came of a reservation.
+    /// Answers with the outcome of a reservation.
     fn settled(&mut self, world: &World<'_>, one: &arbiter::Reserved) -> Vec<Effect> {
         let Some(Waiting { to, mib, hold_ms }) = self.waiting.remove(&one.id) else {
             return Vec::new();
@@ -134,7 +134,7 @@ impl Requests {
     }
 }
 
-/// Changes what a guest is entitled to, and tells what that is from now on.
+/// Changes a guest's entitlement, and answers with the new one.
 fn set(
     world: &World<'_>,
     name: &str,
@@ -176,7 +176,7 @@ fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
             by_clause.entry(*clause).or_default().push(&guest.found.name);
         }
     }
-    let told: Vec<String> = by_clause
+    let clauses: Vec<String> = by_clause
         .into_iter()
         .map(|(clause, names)| {
             let shown = names.len().min(NAMES_MAX);
@@ -187,8 +187,8 @@ fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
             format!("{}{more} ({})", names[..shown].join(", "), clause.name())
         })
         .collect();
-    match told.is_empty() {
+    match clauses.is_empty() {
         true => "there is no guest that could give anything".into(),
-        false => format!("nothing more came from {}", told.join("; ")),
+        false => format!("nothing more came from {}", clauses.join("; ")),
     }
 }

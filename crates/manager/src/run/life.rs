@@ -24,9 +24,9 @@ use store::kinds;
 impl Manager {
     /// Starts a manager by a file of settings, or by the usual one.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
-        let (parts, mut said) = start::parts(config_path, options)?;
+        let (parts, mut notices) = start::parts(config_path, options)?;
         let mut manager = Manager::new(parts)?;
-        manager.said.append(&mut said);
+        manager.notices.append(&mut notices);
         Ok(manager)
     }
 
@@ -59,7 +59,7 @@ impl Manager {
             scans: Scans::new(is_recorded),
             recorder: Recorder::default(),
             timers: Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false },
-            said: trouble.into_iter().collect(),
+            notices: trouble.into_iter().collect(),
         };
         let now = manager.now();
         manager.read_host(now);
@@ -91,16 +91,16 @@ impl Manager {
         Ok(Reloaded { config, changed_guests, notes })
     }
 
-    /// Reads the settings again because a signal said so, and tells of the outcome.
+    /// Reads the settings again after a signal, and reports the outcome.
     pub fn reload_and_report(&mut self) {
         let now = self.now();
         match self.reload(now) {
             Ok(reloaded) => {
-                self.said.push(format!(
+                self.notices.push(format!(
                     "The settings were read again; {} guests have other limits",
                     reloaded.changed_guests
                 ));
-                self.said.extend(reloaded.notes);
+                self.notices.extend(reloaded.notes);
             }
             Err(failure) => {
                 let text = format!("The settings were not taken, the old ones hold: {failure}");
@@ -110,7 +110,7 @@ impl Manager {
     }
 
     /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
-    /// was taken. Gives what there is to say.
+    /// was taken. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
             false => "the manager ends and gives all memory back",
@@ -119,17 +119,17 @@ impl Manager {
         let now = self.now();
         self.perform(vec![Effect::note(kinds::MANAGER_STOP, text, None)], now);
         for (path, error) in self.devices.ksm.restore() {
-            self.said.push(format!("{} could not be put back: {error}", path.display()));
+            self.notices.push(format!("{} could not be put back: {error}", path.display()));
         }
-        self.said.extend(self.devices.journal.flush());
-        let Manager { devices, guests, mut said, .. } = self;
+        self.notices.extend(self.devices.journal.flush());
+        let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, .. } = devices;
         // A monitor serves one client: the keeper needs ours to be closed.
         drop((sources, guests, attachments, control));
-        said.extend(lease.finish());
+        notices.extend(lease.finish());
         // Last, for a disk may be slow.
-        said.extend(monitor.into_iter().flat_map(Monitor::finish));
-        said
+        notices.extend(monitor.into_iter().flat_map(Monitor::finish));
+        notices
     }
 }
 

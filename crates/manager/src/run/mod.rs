@@ -1,4 +1,4 @@
-//! The loop: it waits for what comes next, tells the owners, and carries out what they want done.
+//! The loop: it waits for the next event, hands it to its owner, and carries out the effects.
 //!
 //! ```text
 //!   poll ─► events ─► owner.step(&World, event, now) ─► effects ─► perform
@@ -46,7 +46,7 @@ const TICK_MS: u64 = 250;
 const SLOW_MS: u64 = 1_000;
 /// How often the processes of guests that run are looked at, beyond what decisions need.
 const LOOK_MS: u64 = 5_000;
-/// After this time the operator is told how many guests were found.
+/// After this time the number of guests that were found is reported.
 const GREETING_MS: u64 = 3_000;
 
 /// How this manager runs.
@@ -92,8 +92,8 @@ pub struct Manager {
     scans: Scans,
     recorder: Recorder,
     timers: Timers,
-    /// What is to be said on the terminal or to the log, once.
-    said: Vec<String>,
+    /// Messages for the terminal or the log, each once.
+    notices: Vec<String>,
 }
 
 /// Who owns a descriptor in the manager's poll set; sources follow each other from the last.
@@ -107,7 +107,7 @@ mod owner {
     pub(super) const SOURCES: u64 = 6;
 }
 
-/// What is known, beside the owner that is told of it.
+/// What the owners may read of the manager, with their own part borrowed for writing.
 macro_rules! world {
     ($manager:expr) => {
         World {
@@ -310,7 +310,7 @@ impl Manager {
         self.perform(effects, now);
     }
 
-    /// Publishes the monitor's newest moment, if there is one and somebody could see it.
+    /// Publishes the monitor's newest moment, if there is one and a client could see it.
     fn publish(&mut self) {
         let Devices { scrape: Some(scrape), monitor: Some(monitor), .. } = &mut self.devices else {
             return;
@@ -322,7 +322,7 @@ impl Manager {
 
     fn read_host(&mut self, now: Now) {
         let read = self.devices.reader.read();
-        self.said.extend(self.host.observe(read, now.ms));
+        self.notices.extend(self.host.observe(read, now.ms));
     }
 
     /// Applies the settings to the host's size and to all guests.
@@ -340,7 +340,7 @@ impl Manager {
         self.step_guests(GuestEvent::PassBegins, now);
         self.step_memory(MemoryEvent::Pass, now);
         self.step_guests(GuestEvent::PassEnded, now);
-        self.said.extend(self.devices.journal.flush());
+        self.notices.extend(self.devices.journal.flush());
         self.schedule.passed(self.run.clock.us() - before_us);
     }
 
@@ -356,9 +356,9 @@ impl Manager {
         self.step_scans(ScanEvent::Second, now);
         self.greet(now);
         if let Some(monitor) = &self.devices.monitor {
-            let (missed, said) = (monitor.missed, monitor.take_said());
+            let (missed, notices) = (monitor.missed, monitor.take_notices());
             self.step_recorder(missed, now);
-            self.perform(said.into_iter().map(Effect::Complain).collect(), now);
+            self.perform(notices.into_iter().map(Effect::Complain).collect(), now);
         }
         if now.ms >= self.timers.look_ms {
             self.timers.look_ms = now.ms + LOOK_MS;
@@ -382,13 +382,13 @@ impl Manager {
         }
     }
 
-    /// Says, once, how many guests there are, or where was looked for them.
+    /// Reports, once, how many guests there are, or where they were looked for.
     fn greet(&mut self, now: Now) {
         let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
         if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
             return;
         }
-        self.said.push(match self.guests.len() {
+        self.notices.push(match self.guests.len() {
             0 => {
                 let places = self.devices.sources.places(&self.settings.sources.qmp);
                 format!("No guest is there yet; looked at {places}. Guests are taken as they come")
@@ -398,9 +398,9 @@ impl Manager {
         });
     }
 
-    /// What is to be said on the terminal or to the log, once.
-    pub fn take_said(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.said)
+    /// Messages for the terminal or the log, each once.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Whether the time that it was given is over.

@@ -1,4 +1,4 @@
-//! What a manager is made of, and what it is told from outside.
+//! The parts of a manager, and its signals from outside.
 
 use crate::clock::Clock;
 use crate::config::{Loaded, Place};
@@ -35,9 +35,9 @@ pub struct Signals<'a> {
 pub enum Turn {
     /// Go on.
     On,
-    /// It was told to end.
+    /// It is to end.
     Stop,
-    /// It was told to read its configuration again.
+    /// It is to read its configuration again.
     Reload,
 }
 

@@ -52,10 +52,10 @@ impl Manager {
                 self.devices.journal.decided(guest, &who, *row, moves);
             }
             Effect::Outcome { guest, row } => self.devices.journal.outcome(guest, row),
-            Effect::Say(text) => self.said.push(text),
+            Effect::Notify(text) => self.notices.push(text),
             Effect::Complain(text) => {
                 self.devices.journal.note("trouble", text.clone(), None, now);
-                self.said.push(text);
+                self.notices.push(text);
             }
             Effect::Answer { to, answer } => {
                 self.devices.control.answer(to.client, to.id, &answer, now.ms);

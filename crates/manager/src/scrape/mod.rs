@@ -3,7 +3,7 @@
 //! ```text
 //!   publish(moment) ─► Latest ─► text, made when it is asked for and kept until the next moment
 //!                                  │
-//!   accept ─► hear one request ────┴─► answer it ─► close
+//!   accept ─► read one request ────┴─► answer it ─► close
 //! ```
 //!
 //! Nothing here waits. A client that asks for something else, asks too slowly or does not read
@@ -48,7 +48,7 @@ enum Listener {
 struct Client {
     key: u64,
     stream: UnixStream,
-    heard: Vec<u8>,
+    input: Vec<u8>,
     /// What is to be sent; the text is shared by all clients.
     out: Option<Reply>,
     until_ms: u64,
@@ -68,7 +68,7 @@ pub struct ScrapeServer {
     text: Text,
 }
 
-/// The newest values, and their text in both formats as far as somebody has asked.
+/// The newest values, and their text in both formats as far as a client has asked.
 #[derive(Debug)]
 struct Text {
     latest: Latest,
@@ -78,8 +78,8 @@ struct Text {
 }
 
 impl ScrapeServer {
-    /// Serves what the settings ask for; `None` if they do not. A failure is told to the operator,
-    /// and is no reason not to manage guests.
+    /// Serves what the settings ask for; `None` if they do not. A failure is reported to the
+    /// operator, and is no reason not to manage guests.
     pub(crate) fn of(settings: &MetricsSettings) -> (Option<ScrapeServer>, Option<String>) {
         let Some(listen) = &settings.listen else { return (None, None) };
         let (host, version) = (push::host_name(settings), push::VERSION.to_owned());
@@ -166,11 +166,11 @@ impl ScrapeServer {
             let mut client = Client {
                 key: self.given,
                 stream,
-                heard: Vec::new(),
+                input: Vec::new(),
                 out: None,
                 until_ms: now_ms.saturating_add(REQUEST_MS),
             };
-            // Most have said what they want before they are taken.
+            // Most have sent their request before they are accepted.
             if client.turn(&mut self.text, now_ms).is_ok() && self.has_room() {
                 self.clients.push(client);
             }
@@ -213,8 +213,8 @@ impl Client {
         if self.out.is_none() {
             let mut buffer = [0; HEAD_MAX];
             let count = read_some(&self.stream, &mut buffer).map_err(|_| Done)?;
-            self.heard.extend_from_slice(&buffer[..count]);
-            let (head, body): (_, Rc<str>) = match Request::parse(&self.heard) {
+            self.input.extend_from_slice(&buffer[..count]);
+            let (head, body): (_, Rc<str>) = match Request::parse(&self.input) {
                 Ok(None) => return Ok(()),
                 Ok(Some(Request { wants_body, format })) => {
                     let body = text.get(format);
@@ -227,7 +227,7 @@ impl Client {
                     (refusal.answer(), "".into())
                 }
             };
-            self.heard = Vec::new();
+            self.input = Vec::new();
             self.out = Some(Reply::new(head, body));
             self.until_ms = now_ms.saturating_add(ANSWER_MS);
         }
@@ -239,7 +239,7 @@ impl Client {
         if matches!(reply.send(&self.stream), Ok(false)) { Ok(()) } else { Err(Done) }
     }
 
-    /// Its time is over: who has not asked is told so, once.
+    /// Its time is over: a client that has not asked is answered with a timeout, once.
     fn expire(&mut self, now_ms: u64) -> Result<(), Done> {
         if self.out.is_some() {
             return Err(Done);

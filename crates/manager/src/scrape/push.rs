@@ -5,7 +5,7 @@
 //!                                  └─► Pusher, a thread that waits for the engine
 //! ```
 //!
-//! What goes wrong at the engine is said once, and delays nobody.
+//! What goes wrong at the engine is reported once, and delays nobody.
 
 use crate::config::MetricsSettings;
 use crate::monitor::Sink;
@@ -23,7 +23,7 @@ pub struct MetricsPush {
     pending: Latest,
     interval_ms: i64,
     next_ms: i64,
-    /// What was said last of its troubles.
+    /// The last reported trouble.
     last_trouble: Option<String>,
     lost: u64,
 }
@@ -53,7 +53,7 @@ pub fn pushing(
 }
 
 impl MetricsPush {
-    /// Offers what has come, and gives what there is to say about the pushing.
+    /// Offers what has come, and returns messages about the pushing.
     fn push(&mut self, moment: &Moment) -> Option<String> {
         // A guest that has not run is left out, as it is of the recordings.
         self.pending.take(moment, &|_| true);
@@ -96,7 +96,7 @@ impl Sink for MetricsPush {
     }
 }
 
-/// What the host is called: as the settings say, or its kernel.
+/// The name of the host: by the settings, or by its kernel.
 pub(super) fn host_name(settings: &MetricsSettings) -> String {
     if let Some(name) = &settings.host {
         return name.clone();

@@ -45,7 +45,7 @@ fn a_guest_is_held_until_it_has_all_its_memory() {
     assert!(scene.ask(&mut client, request).is_some());
     scene.run(2_000);
     assert!(scene.actual(guest) < 4096);
-    assert_eq!(scene.held(), 1, "it was told to grow, and has not grown");
+    assert_eq!(scene.held(), 1, "its target is higher, and it has not grown");
     scene.fake.set_balloon(guest, Balloon::Quick);
     scene.run(15_000);
     assert_eq!((scene.actual(guest), scene.held()), (4096, 0));
@@ -67,7 +67,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
 }
 
 #[test]
-fn whoever_waits_for_a_reservation_is_told_when_it_is_let_go() {
+fn a_client_that_waits_for_a_reservation_is_answered_when_it_is_let_go() {
     let mut scene = Scene::new("unreserve", "");
     scene.guest("web", FOUR, Bytes::mib(3900));
     write_meminfo(&scene.dir, GIB);
@@ -78,9 +78,9 @@ fn whoever_waits_for_a_reservation_is_told_when_it_is_let_go() {
     let mut other = scene.client();
     let let_go = r#"{"v":1,"id":1,"do":"unreserve","reservation":1}"#;
     assert!(scene.ask(&mut other, let_go).is_some());
-    let told = answer(&mut waits).unwrap();
-    assert_eq!(told["id"], 7);
-    assert!(told["error"].is_object() || told["error"].is_string(), "{told}");
+    let answer = answer(&mut waits).unwrap();
+    assert_eq!(answer["id"], 7);
+    assert!(answer["error"].is_object() || answer["error"].is_string(), "{answer}");
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn without_a_keeper_nothing_is_taken_that_nobody_would_give_back() {
         }
     }
     assert_eq!(scene.actual(guest), 4096);
-    let said = scene.manager.take_said();
-    let told = said.iter().filter(|text| text.contains("The keeper does not stay")).count();
-    assert_eq!(told, 1, "{said:?}");
+    let notices = scene.manager.take_notices();
+    let count = notices.iter().filter(|text| text.contains("The keeper does not stay")).count();
+    assert_eq!(count, 1, "{notices:?}");
 }
 
 /// Waits until no child of this process that has this name runs.

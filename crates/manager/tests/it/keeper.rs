@@ -1,4 +1,4 @@
-//! The keeper as a process: a manager that is killed, one that hangs, one that says goodbye.
+//! The keeper as a process: a manager that is killed, one that hangs, one that ends in order.
 //!
 //! Processes, all of this program: two that play QEMUs, a dummy manager that holds a lease, and the
 //! keeper that the lease starts. Each is a test of its own, which does nothing unless it is given
@@ -78,7 +78,7 @@ struct Scene {
     qemus: Vec<Child>,
     manager: Child,
     keeper: ProcessId,
-    told: Receiver<(&'static str, u64)>,
+    targets: Receiver<(&'static str, u64)>,
 }
 
 impl Scene {
@@ -91,7 +91,7 @@ impl Scene {
         fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
         let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
         fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
-        let (sender, told) = channel();
+        let (sender, targets) = channel();
         let mut qemus = Vec::new();
         for name in GUESTS {
             let mut qemu = child("a_qemu", &dir, name);
@@ -112,9 +112,9 @@ impl Scene {
         let mut numbers = numbers(&mut manager);
         let (_, pid) = numbers.next().expect("the keeper's number");
         let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
-        // Whatever else it says is read, so that it never waits.
+        // The rest of its output is read, so that it never waits.
         thread::spawn(move || numbers.count());
-        Scene { dir, qemus, manager, keeper, told }
+        Scene { dir, qemus, manager, keeper, targets }
     }
 
     fn signal(&self, signal: Signal) {
@@ -126,7 +126,7 @@ impl Scene {
     fn targets(&self) -> BTreeMap<&'static str, u64> {
         let mut targets = BTreeMap::new();
         while targets.len() < 2 {
-            let (name, target) = self.told.recv_timeout(LONG).expect("a target");
+            let (name, target) = self.targets.recv_timeout(LONG).expect("a target");
             targets.insert(name, target);
         }
         targets
@@ -235,9 +235,9 @@ fn a_keeper() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let limits = Limits { beat_ms: 5000, rescue_ms: 4000 };
     let options = Options { limits, root: Root::at(dir.join("root")) };
-    let mut said = Vec::new();
-    run(std::io::stdin(), &options, &mut |text| said.push(text.to_owned())).expect("a run");
-    fs::write(dir.join("said"), said.join("\n")).expect("a file");
+    let mut messages = Vec::new();
+    run(std::io::stdin(), &options, &mut |text| messages.push(text.to_owned())).expect("a run");
+    fs::write(dir.join("messages"), messages.join("\n")).expect("a file");
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
     fs::write(scene.dir.join("finish"), "").expect("a file");
     assert_eq!(scene.targets().len(), 2);
     assert!(scene.manager.wait().expect("its end").success());
-    let said = fs::read_to_string(scene.dir.join("said")).expect("what it said");
-    assert!(said.contains("has ended") && said.contains("2 guests"), "{said}");
+    let messages = fs::read_to_string(scene.dir.join("messages")).expect("its messages");
+    assert!(messages.contains("has ended") && messages.contains("2 guests"), "{messages}");
     scene.end();
 }
 

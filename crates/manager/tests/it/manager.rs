@@ -44,7 +44,7 @@ fn a_dry_run_decides_and_moves_nothing() {
 }
 
 #[test]
-fn whoever_cannot_be_asked_is_held_and_the_others_are_served() {
+fn a_guest_that_cannot_be_asked_is_held_and_the_others_are_served() {
     let mut scene = Scene::new("held", "");
     let paused = scene.guest("paused", FOUR, Bytes::mib(500));
     let silent = scene.guest("silent", FOUR, Bytes::mib(500));
@@ -71,15 +71,15 @@ fn whoever_cannot_be_asked_is_held_and_the_others_are_served() {
 }
 
 #[test]
-fn a_stuck_balloon_is_left_out_within_its_time_and_told() {
+fn a_stuck_balloon_is_left_out_within_its_time_and_reported() {
     let mut scene = Scene::new("stuck", "");
     let stuck = scene.guest("stuck", FOUR, Bytes::mib(500));
     scene.fake.set_balloon(stuck, Balloon::Stuck);
     write_meminfo(&scene.dir, GIB);
     scene.run(10_000);
     assert!(scene.clauses("stuck").contains(&"stuck".to_owned()));
-    let said = scene.manager.take_said().join("\n");
-    assert!(said.contains("The balloon of stuck does not move"), "{said}");
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(notices.contains("The balloon of stuck does not move"), "{notices}");
     let (_, _, last) = *scene.fake.targets().last().unwrap();
     assert_eq!(last, FOUR, "it is asked for what it has");
 }
@@ -114,8 +114,8 @@ fn another_manager_of_the_same_balloon_is_noticed_and_left_alone() {
     write_meminfo(&scene.dir, GIB);
     scene.run(30_000);
     assert_eq!(scene.fake.targets(), [], "it is the other's");
-    let said = scene.manager.take_said().join("\n");
-    assert!(said.contains("Somebody else moves the balloon of web"), "{said}");
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(notices.contains("Somebody else moves the balloon of web"), "{notices}");
     let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
     let range = Range { from_ms: 0, to_ms: i64::MAX };
     let keys: Vec<_> = journal.guests().unwrap().iter().map(|row| row.key).collect();
@@ -149,8 +149,8 @@ fn settings_are_read_again_all_or_nothing() {
     scene.manager.reload_and_report();
     scene.run(10_000);
     assert_eq!(scene.actual(guest), 3072);
-    let said = scene.manager.take_said().join("\n");
-    assert!(said.contains("the old ones hold") && said.contains("maxx"), "{said}");
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(notices.contains("the old ones hold") && notices.contains("maxx"), "{notices}");
     fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\n").unwrap();
     scene.manager.reload_and_report();
     scene.run(15_000);

@@ -138,18 +138,18 @@ fn a_moment_has_the_host_and_every_guest() {
     assert_eq!(web.get(GuestField::Actual), Some(1 << 30));
     assert!(web.get(GuestField::Minimum).is_some());
     assert_eq!(web.get(GuestField::VcpuRun), None, "its process is not known");
-    assert_eq!(web.get(GuestField::OwnTotal), None, "no daemon has told of it");
+    assert_eq!(web.get(GuestField::OwnTotal), None, "no daemon has reported it");
 }
 
 #[test]
-fn nobody_waits_for_a_sink_that_hangs_and_what_is_missed_is_told() {
+fn nobody_waits_for_a_sink_that_hangs_and_missed_moments_are_counted() {
     let mut scene = Scene::new("hangs");
     scene.fake.add(Fake::found("web1", Bytes::mib(1024)));
     // Half a minute of the manager's time passes while nothing can be recorded.
     scene.run(30_000);
     let missed = |moment: &Moment| moment.host.get(HostField::MissedMoments).unwrap();
     assert_eq!(missed(&scene.next()), 0);
-    // Two waited; what comes after them says how many found no room.
+    // Two waited; the next one counts those that found no room.
     (0..2).for_each(|_| drop(scene.next()));
     scene.run(1000);
     let moment = scene.next();

@@ -30,7 +30,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A manager of one guest whose daemon has said hello.
+    /// A manager of one guest whose daemon has sent its hello.
     fn new(name: &str) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -77,7 +77,7 @@ impl Scene {
         scene.run(1_000);
         (scene.daemon, _) = listener.accept().unwrap();
         scene.daemon.set_nonblocking(true).unwrap();
-        scene.tell(&ToHost::Hello(Hello {
+        scene.send(&ToHost::Hello(Hello {
             boot_id: [1; 16],
             cpus_present: 1,
             update_ms: 1000,
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    fn tell(&mut self, message: &ToHost) {
+    fn send(&mut self, message: &ToHost) {
         let mut frame = Vec::new();
         wire::encode(message, &mut frame);
         self.daemon.write_all(&frame).unwrap();
@@ -142,7 +142,7 @@ impl Scene {
         let totals = Totals { uptime_ms: Some(self.hand.get()), ..Totals::default() };
         let tasks = vec![task];
         let part = Processes { sequence, previous: 0, part, last, totals, tasks };
-        self.tell(&ToHost::Processes(part));
+        self.send(&ToHost::Processes(part));
         self.run(100);
     }
 }
@@ -183,7 +183,7 @@ fn parts_are_put_together_and_all_who_wait_are_answered() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_waited_for_and_then_told_of() {
+fn a_daemon_that_does_not_answer_is_waited_for_and_then_reported() {
     let mut scene = Scene::new("silent");
     scene.ask(1, "mute");
     let (_, answer) = scene.answer().unwrap();

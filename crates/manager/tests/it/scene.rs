@@ -26,7 +26,7 @@ pub struct Scene {
     pub hand: Rc<Cell<u64>>,
     pub fake: Fake,
     pub manager: Manager,
-    /// Nothing is ever said through it, and it stays open.
+    /// Nothing is ever sent through it, and it stays open.
     stop: (UnixStream, UnixStream),
     pub guests: Vec<(Id, BalloonStats)>,
 }
@@ -111,8 +111,8 @@ impl Scene {
                 let used = stats.total.unwrap().less(stats.available.unwrap());
                 let free = Some(actual.less(used));
                 let updated_s = now / 1000 + 1;
-                let told = BalloonStats { updated_s, available: free, free, ..*stats };
-                self.fake.set_stats(*id, Some(told));
+                let stats = BalloonStats { updated_s, available: free, free, ..*stats };
+                self.fake.set_stats(*id, Some(stats));
             }
             let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
             assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);

@@ -54,20 +54,20 @@ fn client(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// What the server says until it closes.
+/// What the server sends until it closes.
 fn answer(scrape: &mut ScrapeServer, client: &mut TcpStream, now_ms: u64) -> String {
-    let mut heard = Vec::new();
+    let mut output = Vec::new();
     for _ in 0..TURNS {
         turn(scrape, now_ms);
         let mut buffer = [0; 64 * 1024];
         match client.read(&mut buffer) {
-            Ok(0) => return String::from_utf8(heard).expect("a text"),
-            Ok(count) => heard.extend_from_slice(&buffer[..count]),
+            Ok(0) => return String::from_utf8(output).expect("a text"),
+            Ok(count) => output.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("no end of the answer: {:?}", String::from_utf8_lossy(&heard));
+    panic!("no end of the answer: {:?}", String::from_utf8_lossy(&output));
 }
 
 #[test]
@@ -91,14 +91,14 @@ fn a_scraper_is_served_whole_and_again() {
 #[test]
 fn what_is_wrong_is_refused() {
     let (mut scrape, address) = open();
-    for (said, status) in [
+    for (request, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
         (b"DELETE /metrics HTTP/1.1\r\n\r\n", "405"),
         (b"\x16\x03\x01\n\n", "400"),
         (&[b'a'; 9000], "431"),
     ] {
         let mut other = client(address);
-        other.write_all(said).unwrap();
+        other.write_all(request).unwrap();
         let text = answer(&mut scrape, &mut other, 0);
         assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
     }

@@ -38,7 +38,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
         if turn == Turn::Reload && reload.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
             manager.reload_and_report();
         }
-        manager.take_said().iter().for_each(|text| say(text));
+        manager.take_notices().iter().for_each(|text| say(text));
         if turn == Turn::Stop || manager.is_over() {
             break;
         }

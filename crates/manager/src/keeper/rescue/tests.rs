@@ -82,7 +82,7 @@ fn never_more_than_is_free_is_handed_out() {
 }
 
 #[test]
-fn whoever_is_reached_late_has_its_part_waiting() {
+fn a_guest_that_is_reached_late_has_its_part_waiting() {
     let mut rescue = rescue(&[200, 200], 0);
     rescue.lost(2);
     assert_eq!(rescue.step(Some(mib(200)), 0), [(1, mib(900))]);
