@@ -1,4 +1,4 @@
-//! What is known of a daemon, and what is said to it: a pure state machine.
+//! The state of a daemon, and the messages to it: a pure state machine.
 
 use base::PAGE_BYTES;
 use counters::Bytes;
@@ -12,13 +12,13 @@ use crate::files::{Captured, Captures};
 use crate::question::SampleQuestion;
 use crate::tasks::{TaskGather, TaskScan};
 
-/// More of one CPU than this is a load, of which a settled daemon is told: an idle kernel runs now
-/// and then by itself, and each look would keep it awake.
+/// More of one CPU than this is a load, for which a settled daemon is to look: an idle kernel runs
+/// now and then by itself, and each look would keep it awake.
 pub const BUSY_PERCENT: f64 = 10.0;
-/// The shortest time between two messages to look, whatever the daemon's rules say: the daemon's
+/// The shortest time between two messages to look, whatever the daemon's rules want: the daemon's
 /// clock decides when it looks, here only the flood of messages is kept down.
 pub const LOOK_MIN_MS: u64 = 250;
-/// How often a daemon looks that has not said how often.
+/// How often a daemon looks that has not sent its interval.
 const UPDATE_MS: u64 = 1_000;
 
 /// Whether daemons' requests for memory are answered.
@@ -36,7 +36,7 @@ pub enum PoolGrants {
 pub enum DaemonEvent {
     /// It is there, in this boot of its guest.
     Here([u8; 16]),
-    /// It has said how things are: see [`Agent::status`].
+    /// It has sent its status: see [`Agent::status`].
     Status,
     /// Its guest's memory, and when that was true at least. The time is `None` for the answer to
     /// a question that was put again meanwhile.
@@ -67,26 +67,26 @@ pub struct AskCounts {
 }
 
 /// Whether a guest is the one that it is to be. A clone goes on from its template's state: what
-/// its daemon says before it has its name is said by the template's guest.
+/// its daemon sends before it has its name is about the template's guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Naming {
     /// It is itself, as is every guest that boots.
     #[default]
     Done,
-    /// It was not told yet who it is.
+    /// It was not sent its identity yet.
     Due,
-    /// It was told, and has not said that it is.
-    Told,
+    /// It was sent its identity, and has not confirmed it.
+    Sent,
 }
 
-/// What the host knows of a daemon.
+/// A daemon's state.
 #[derive(Debug, Default)]
 pub struct Agent {
     /// What its guest was started with.
     pub bounds: GuestBounds,
     grants: PoolGrants,
     naming: Naming,
-    /// Whether it has said hello since it was there last.
+    /// Whether it has sent a hello since it was there last.
     is_here: bool,
     hello: Option<Hello>,
     status: Option<Status>,
@@ -102,7 +102,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Nothing is known yet but what its guest was started with.
+    /// A daemon that has not sent anything yet.
     pub fn new(bounds: GuestBounds, grants: PoolGrants) -> Agent {
         Agent { bounds, grants, ..Agent::default() }
     }
@@ -122,17 +122,17 @@ impl Agent {
         self.is_here && self.question.is_answered()
     }
 
-    /// What the daemon that is there said of itself.
+    /// The hello of the daemon that is there.
     pub fn hello(&self) -> Option<&Hello> {
         self.hello.as_ref().filter(|_| self.is_here)
     }
 
-    /// What it said last of how things are, within what its guest can be.
+    /// Its last status, capped at what its guest can be.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref().filter(|_| self.is_here)
     }
 
-    /// How its guest is as a whole, by the last answer to who runs in it.
+    /// Its guest as a whole, by the last answer to the question for its tasks.
     pub fn system(&self) -> Option<&System> {
         self.system.as_ref().filter(|_| self.is_here)
     }
@@ -147,12 +147,12 @@ impl Agent {
         self.last_sample.as_ref()
     }
 
-    /// How often it has said that tasks wait for memory.
+    /// How often it has reported that tasks wait for memory.
     pub fn memory_needs(&self) -> u64 {
         self.memory_needs
     }
 
-    /// Forgets what was said of the guest's state: another host has it now.
+    /// Forgets the reports of the guest's state: another host has it now.
     pub fn forget_state(&mut self) {
         (self.status, self.last_sample) = (None, None);
     }
@@ -162,17 +162,20 @@ impl Agent {
         self.files.expire(now_ms).map(DaemonEvent::File)
     }
 
-    /// Its guest has started again, or its port is closed: nothing that was known of its inside
-    /// holds.
+    /// Its guest has started again, or its port is closed: earlier reports no longer hold.
     pub fn gone(&mut self) {
         self.is_here = false;
-        self.question.heard();
+        self.question.answered();
     }
 
-    /// Takes what the daemon has said: what it is answered, and what that is to its owner.
-    pub fn hear(&mut self, message: ToHost, now_ms: u64) -> (Option<ToGuest>, Option<DaemonEvent>) {
+    /// Handles a message: returns the answer to it, and the event for its owner.
+    pub fn handle(
+        &mut self,
+        message: ToHost,
+        now_ms: u64,
+    ) -> (Option<ToGuest>, Option<DaemonEvent>) {
         if self.naming != Naming::Done {
-            return (None, self.hear_name(message));
+            return (None, self.handle_name(message));
         }
         let event = match message {
             ToHost::Hello(hello) => {
@@ -186,7 +189,7 @@ impl Agent {
                 Some(DaemonEvent::Status)
             }
             ToHost::Memory(sample) => {
-                self.question.heard();
+                self.question.answered();
                 self.last_sample = Some(sample);
                 let true_ms = self.question.true_at(sample.sequence, now_ms);
                 Some(DaemonEvent::Sample(Box::new(sample), true_ms))
@@ -223,15 +226,15 @@ impl Agent {
         if !self.is_here {
             self.system = None;
         }
-        self.question.heard();
+        self.question.answered();
         self.hello = Some(hello);
         self.is_here = true;
     }
 
-    fn hear_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
+    fn handle_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
         let ToHost::Identified(Identified { refusal }) = message else { return None };
-        // One that was not told yet cannot know who it is to be.
-        if self.naming != Naming::Told {
+        // One that was not sent its identity cannot confirm it.
+        if self.naming != Naming::Sent {
             return None;
         }
         if !refusal.is_empty() {
@@ -259,13 +262,13 @@ impl Agent {
         Some(ToGuest::Look)
     }
 
-    /// What a host says first.
+    /// The first message of a host.
     pub fn welcome(&self) -> ToGuest {
         let grants = self.grants == PoolGrants::Yes;
         ToGuest::Welcome(Welcome { memory_pages: self.bounds.pages(), grants, paces: true })
     }
 
-    /// Asks how the guest's memory is. `None` if nobody is there to ask.
+    /// Asks how the guest's memory is. `None` if no daemon is there.
     pub fn ask_sample(&mut self, now_ms: u64) -> Option<ToGuest> {
         self.hello()?;
         self.asked.samples += 1;
@@ -277,7 +280,7 @@ impl Agent {
         self.question.is_worth_waiting()
     }
 
-    /// Asks who runs in the guest. `None` if nobody is there to ask.
+    /// Asks who runs in the guest. `None` if no daemon is there.
     pub fn ask_tasks(&mut self) -> Option<ToGuest> {
         self.hello()?;
         self.asked.scans += 1;
@@ -290,7 +293,7 @@ impl Agent {
         Some((sequence, ToGuest::Capture(Capture { sequence, file })))
     }
 
-    /// Says how much its guest keeps, and why. `None` if nobody is there, or its kernel has a
+    /// How much its guest keeps, and why. `None` if no daemon is there, or its kernel has a
     /// pool of its own and nothing of ours.
     pub fn grant(&self, sequence: u32, keeps: Bytes, reason: String) -> Option<ToGuest> {
         self.hello().filter(|hello| hello.pool != PoolKind::Cmm)?;
@@ -298,17 +301,17 @@ impl Agent {
         Some(ToGuest::Grant(Grant { sequence, pages, reason }))
     }
 
-    /// Whether a clone was not told yet who it is.
+    /// Whether a clone was not sent its identity yet.
     pub fn wants_name(&self) -> bool {
         self.naming == Naming::Due
     }
 
-    /// Tells a clone who it is, once.
+    /// A clone's identity, once.
     pub fn identify(&mut self, identity: Identity) -> Option<ToGuest> {
         if !self.wants_name() {
             return None;
         }
-        self.naming = Naming::Told;
+        self.naming = Naming::Sent;
         Some(ToGuest::Identify(identity))
     }
 }

@@ -1,4 +1,4 @@
-//! What a guest can be, and what its daemon says held within that.
+//! What a guest can be, and its daemon's reports capped at that.
 
 use base::PAGE_BYTES;
 use counters::Bytes;
@@ -19,7 +19,7 @@ impl GuestBounds {
         self.memory.0 / PAGE_BYTES
     }
 
-    /// What the guest keeps beside a pool of so many pages.
+    /// What the guest keeps, without a pool of so many pages.
     pub fn kept(&self, pool_pages: u64) -> Bytes {
         let pool = Bytes(pool_pages.saturating_mul(PAGE_BYTES)).min(self.memory);
         self.memory.less(pool)
@@ -41,22 +41,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_held_within_what_the_guest_can_be() {
+    fn a_status_is_capped_at_what_the_guest_can_have() {
         let bounds = GuestBounds { memory: Bytes::mib(64), cpus: Some(2) };
-        let told = Status {
+        let status = Status {
             cpus_online: 0,
             cpus_present: u32::MAX,
             pool_pages: u64::MAX,
             ..Status::default()
         };
-        let held = bounds.hold(told.clone());
+        let held = bounds.hold(status.clone());
         assert_eq!((held.cpus_online, held.cpus_present, held.pool_pages), (1, 2, 64 * 256));
         let bounds = GuestBounds { cpus: None, ..bounds };
-        assert_eq!(bounds.hold(told).cpus_present, u32::MAX, "nobody knows better");
+        assert_eq!(bounds.hold(status).cpus_present, u32::MAX, "the host does not know better");
     }
 
     #[test]
-    fn what_a_guest_keeps_is_never_less_than_nothing() {
+    fn the_memory_that_a_guest_keeps_is_never_negative() {
         let bounds = GuestBounds { memory: Bytes::mib(64), cpus: None };
         assert_eq!(bounds.kept(256), Bytes::mib(63));
         assert_eq!(bounds.kept(u64::MAX), Bytes::ZERO);

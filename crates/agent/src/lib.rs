@@ -1,4 +1,4 @@
-//! The host's side of a guest's daemon: what it said, what it was asked, and the port to it.
+//! The host's side of a guest's daemon: its reports, the questions to it, and the port to it.
 //!
 //! ```text
 //!   socket ─► Port: budget, frames ─► AgentLink ─► Agent ─► answer ─► socket
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`Agent`] does no I/O and knows no policy: whether memory is granted, and to whom, is its
-//! owner's decision. Whatever a daemon says is a claim. It is held within what the guest was
+//! owner's decision. Whatever a daemon reports is a claim. It is capped at what the guest was
 //! started with, and a flood is read within a budget.
 
 #![forbid(unsafe_code)]

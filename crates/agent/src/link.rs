@@ -23,17 +23,17 @@ impl AgentLink {
         AgentLink { agent, port: None, is_lost: false }
     }
 
-    /// What is known of the daemon.
+    /// The daemon's state.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Forgets what was said of the guest's state.
+    /// Forgets the reports of the guest's state.
     pub fn forget_state(&mut self) {
         self.agent.forget_state();
     }
 
-    /// Speaks through this port from now on. Nothing is said yet.
+    /// Uses this port from now on. Nothing is sent yet.
     pub fn open(&mut self, port: Port) {
         (self.port, self.is_lost) = (Some(port), false);
     }
@@ -60,7 +60,7 @@ impl AgentLink {
     }
 
     /// What to wait for, while the port is open. One without a budget is not waited for at all:
-    /// if its other end is closed, that would be told again and again until it may be read.
+    /// if its other end is closed, that would be reported again and again until it may be read.
     pub fn fd(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let port = self.port.as_ref()?;
         Some((port.as_fd(), port.flags())).filter(|(_, flags)| !flags.is_empty())
@@ -74,18 +74,18 @@ impl AgentLink {
         std::iter::from_fn(|| self.agent.late_file(now_ms)).collect()
     }
 
-    /// Takes what the daemon has said, and hands over what waits for it.
+    /// Takes what the daemon has sent, and hands over what waits for it.
     pub fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Vec<DaemonEvent> {
         let mut events = Vec::new();
         let Some(port) = &mut self.port else { return events };
-        let sent = port.send();
+        let sent = port.flush();
         let received = match flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             true => port.receive(),
             false => Ok(()),
         };
         while let Some(message) = self.port.as_mut().and_then(Port::next) {
-            let (answer, event) = self.agent.hear(message, now_ms);
-            self.say_if(answer);
+            let (answer, event) = self.agent.handle(message, now_ms);
+            self.send_if(answer);
             events.extend(event);
         }
         if sent.is_err() || received.is_err() {
@@ -94,23 +94,23 @@ impl AgentLink {
         events
     }
 
-    /// Says something, now or when the daemon reads.
-    pub fn say(&mut self, message: &ToGuest) {
-        if self.port.as_mut().is_some_and(|port| port.say(message).is_err()) {
+    /// Sends a message, now or when the daemon reads.
+    pub fn send(&mut self, message: &ToGuest) {
+        if self.port.as_mut().is_some_and(|port| port.send(message).is_err()) {
             self.lose();
         }
     }
 
-    fn say_if(&mut self, message: Option<ToGuest>) -> bool {
-        message.inspect(|message| self.say(message)).is_some()
+    fn send_if(&mut self, message: Option<ToGuest>) -> bool {
+        message.inspect(|message| self.send(message)).is_some()
     }
 
     /// Introduces the host.
     pub fn welcome(&mut self) {
-        self.say(&self.agent.welcome());
+        self.send(&self.agent.welcome());
     }
 
-    /// Its guest has started again: its daemon will say hello.
+    /// Its guest has started again: its daemon will send a hello.
     pub fn rebooted(&mut self) {
         self.agent.gone();
     }
@@ -118,41 +118,41 @@ impl AgentLink {
     /// Its guest's virtual CPUs use this much, in percent of one CPU.
     pub fn load(&mut self, cpu_percent: f64, now_ms: u64) {
         let look = self.agent.look(cpu_percent, now_ms);
-        self.say_if(look);
+        self.send_if(look);
     }
 
     /// Asks how the guest's memory is. False if no answer is to be waited for.
     pub fn ask_sample(&mut self, now_ms: u64) -> bool {
         let question = self.agent.ask_sample(now_ms);
-        self.say_if(question) && self.agent.is_worth_waiting()
+        self.send_if(question) && self.agent.is_worth_waiting()
     }
 
-    /// Asks who runs in the guest. False if nobody is there to ask.
+    /// Asks who runs in the guest. False if no daemon is there.
     pub fn ask_tasks(&mut self) -> bool {
         let question = self.agent.ask_tasks();
-        self.say_if(question)
+        self.send_if(question)
     }
 
     /// Asks for a file; the answer has this number. `None` while too many are on their way.
     pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
         let (sequence, question) = self.agent.ask_file(file, now_ms)?;
-        self.say(&question);
+        self.send(&question);
         Some(sequence)
     }
 
-    /// Says how much the guest keeps, and why.
+    /// Sends how much the guest keeps, and why.
     pub fn grant(&mut self, sequence: u32, keeps: Bytes, reason: String) {
         let grant = self.agent.grant(sequence, keeps, reason);
-        self.say_if(grant);
+        self.send_if(grant);
     }
 
-    /// Tells a clone who it is, once.
+    /// Sends a clone its identity, once.
     pub fn identify(&mut self, identity: Identity) {
         let message = self.agent.identify(identity);
-        self.say_if(message);
+        self.send_if(message);
     }
 
-    /// Bytes that were no message, and turns in which the daemon said too much.
+    /// Bytes that were no message, and turns in which the daemon sent too much.
     pub fn misbehaviour(&self) -> (Dropped, u64) {
         self.port.as_ref().map_or_else(Default::default, |port| (port.dropped(), port.floods))
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_has_said_too_much_is_not_waited_for_even_if_it_is_closed() {
+    fn a_port_without_a_budget_is_not_waited_for_even_if_it_is_closed() {
         let (mut link, mut guest) = link();
         for turn in 0.. {
             while guest.write(&[0x9D; 4096]).is_ok() {}
@@ -197,11 +197,11 @@ mod tests {
         let (mut link, mut guest) = link();
         let mut byes = Vec::new();
         (0..1_000).for_each(|_| wire::encode(&wire::ToHost::Bye, &mut byes));
-        let mut heard = 0;
+        let mut events = 0;
         guest.write_all(&byes).unwrap();
         for _ in 0..3 {
-            heard += link.turn(PollFlags::IN, 0).len();
+            events += link.turn(PollFlags::IN, 0).len();
         }
-        assert_eq!(heard, 1_000, "what was read is taken in the turn that read it");
+        assert_eq!(events, 1_000, "what was read is taken in the turn that read it");
     }
 }

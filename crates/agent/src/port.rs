@@ -8,11 +8,11 @@ use std::path::Path;
 use reactor::{Budget, PollFlags, connect, read_some, write_some};
 use wire::{Decoder, Dropped, ToGuest, ToHost};
 
-/// Bytes a second that a guest may say; a status is 150, and comes once a second.
+/// Bytes a second that a guest may send; a status is 150, and comes once a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
-/// Bytes that a guest may say at once: all its captured files fit.
+/// Bytes that a guest may send at once: all its captured files fit.
 const BURST: u64 = 256 * 1024;
-/// Bytes that wait for a guest that does not read. What comes on top is not said: each
+/// Bytes that wait for a guest that does not read. What comes on top is not sent: each
 /// message stands for itself, and the next one is as good.
 const OUT_MAX: usize = 16 * 1024;
 /// Bytes taken from one guest in one turn, so that the others have theirs.
@@ -25,14 +25,14 @@ pub struct Port {
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
-    /// Messages that were not said because the guest does not read.
-    pub unsaid: u64,
+    /// Messages that were not sent because the guest does not read.
+    pub unsent: u64,
     /// Turns in which the guest's budget was used up.
     pub floods: u64,
 }
 
 impl Port {
-    /// Speaks through this stream, which no longer blocks from then on.
+    /// Communicates over this stream, which no longer blocks from then on.
     pub fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
         stream.set_nonblocking(true)?;
         Ok(Port {
@@ -40,13 +40,13 @@ impl Port {
             decoder: Decoder::new(),
             out: Vec::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
-            unsaid: 0,
+            unsent: 0,
             floods: 0,
         })
     }
 
     /// Connects to the socket of a port. It does not wait: a socket whose queue is full gives
-    /// `WouldBlock`, as one where somebody else is being served does.
+    /// `WouldBlock`, as one does that serves another client.
     pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
         Port::new(connect(path)?, now_ms)
     }
@@ -62,8 +62,8 @@ impl Port {
         self.stream.as_fd()
     }
 
-    /// What to wait for: a guest without a budget is not listened to, and whatever it
-    /// says waits in its own memory.
+    /// What to wait for: a guest without a budget is not read, and whatever it
+    /// sends waits in its own memory.
     pub fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if self.budget.left() > 0 {
@@ -80,7 +80,7 @@ impl Port {
         self.budget.refill(now_ms);
     }
 
-    /// Takes what the guest has said, within its budget.
+    /// Takes what the guest has sent, within its budget.
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
@@ -94,29 +94,29 @@ impl Port {
         Ok(())
     }
 
-    /// The next message that the guest has said.
+    /// The next message of the guest.
     #[allow(clippy::should_implement_trait, reason = "`None` is not the end, so it is no iterator")]
     pub fn next(&mut self) -> Option<ToHost> {
         self.decoder.next()
     }
 
-    /// What it said that was no message.
+    /// Its bytes that were no message.
     pub fn dropped(&self) -> Dropped {
         self.decoder.dropped()
     }
 
-    /// Says something to the guest, now or when it reads.
-    pub fn say(&mut self, message: &ToGuest) -> io::Result<()> {
+    /// Sends a message to the guest, now or when it reads.
+    pub fn send(&mut self, message: &ToGuest) -> io::Result<()> {
         if self.out.len() >= OUT_MAX {
-            self.unsaid += 1;
+            self.unsent += 1;
             return Ok(());
         }
         wire::encode(message, &mut self.out);
-        self.send()
+        self.flush()
     }
 
     /// Hands over what waits for the guest, as much as it takes.
-    pub fn send(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         let sent = write_some(&mut self.stream, &self.out)?;
         self.out.drain(..sent);
         Ok(())
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(taken, BURST);
         assert_eq!(port.floods, 1);
         assert!(port.dropped().bytes >= BURST - 1);
-        // After its time it is heard again, in the middle of what it said.
+        // After its time it is read again, in the middle of a message.
         port.refill(1000);
         assert_eq!(port.budget.left(), BYTES_A_SECOND);
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(connect(), Err(io::ErrorKind::NotFound));
         let listener = UnixListener::bind(&path).unwrap();
         let mut port = Port::connect(&path, 0).unwrap();
-        port.say(&ToGuest::Look).unwrap();
+        port.send(&ToGuest::Look).unwrap();
         let (mut guest, _) = listener.accept().unwrap();
         assert!(guest.read(&mut [0; 64]).unwrap() > 0);
         // Nobody takes these: as many as the queue has room for are kept, the next is refused.
@@ -181,12 +181,12 @@ mod tests {
         let (_guest, host) = UnixStream::pair().unwrap();
         let mut port = Port::new(host, 0).unwrap();
         for _ in 0..1_000_000 {
-            port.say(&ToGuest::Look).unwrap();
-            if port.unsaid > 0 {
+            port.send(&ToGuest::Look).unwrap();
+            if port.unsent > 0 {
                 break;
             }
         }
-        assert!(port.unsaid > 0, "it must not be kept forever");
+        assert!(port.unsent > 0, "it must not be kept forever");
         assert!(port.out.len() <= OUT_MAX + wire::MAX_FRAME);
     }
 }

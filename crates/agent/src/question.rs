@@ -20,13 +20,13 @@ impl SampleQuestion {
         self.sequence
     }
 
-    /// The daemon has said something: it is there.
-    pub(crate) fn heard(&mut self) {
+    /// The daemon has sent something: it is there.
+    pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
     }
 
     /// When an answer was true at least: when it was asked for. `None` for the answer to a question
-    /// that was put again meanwhile, which says nothing new.
+    /// that was put again meanwhile, which is no news.
     pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
         match sequence {
             0 => Some(now_ms),

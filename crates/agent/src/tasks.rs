@@ -1,10 +1,10 @@
-//! Who runs in a guest: the parts of a daemon's answer, put together.
+//! A guest's tasks: the parts of a daemon's answer, put together.
 
 use wire::{Processes, Scan, Task, Totals};
 
 /// Tasks that are asked for, by dispatches and by CPU time: more than an idle guest has awake.
 const TOP: u8 = 100;
-/// No daemon tells of more, whatever it was asked for.
+/// No daemon reports more, whatever it was asked for.
 const TASKS_MAX: usize = 512;
 
 /// A whole answer of a daemon.
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_tells_without_end_is_not_listened_to() {
+    fn an_answer_without_end_is_dropped() {
         let mut gather = TaskGather::default();
         let sequence = gather.begin().sequence;
         let many: Vec<u32> = (0..15).collect();

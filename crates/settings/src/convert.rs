@@ -74,7 +74,7 @@ pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
     quantity(value, parse_size, "\"256 MiB\"")
 }
 
-/// A text that says something.
+/// A text that is not empty.
 pub fn words(value: &DeValue<'_>) -> Converted<String> {
     match value {
         DeValue::String(text) if text.is_empty() => {

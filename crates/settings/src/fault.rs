@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// More faults than this are not told: the file is something else.
+/// More faults than this are not reported: the file is something else.
 pub const ERRORS_MAX: usize = 50;
 
 /// A fault of a file's text. What is quoted in it comes from the file, escaped.
@@ -19,7 +19,7 @@ pub struct Fault {
     pub key: String,
     /// What is wrong.
     pub message: String,
-    /// What would be right, if that can be said.
+    /// What would be right, if that is known.
     pub help: Option<String>,
 }
 

@@ -53,8 +53,8 @@ impl<'a> Reader<'a> {
         for error in errors.iter().take(ERRORS_MAX) {
             let span = error.span().unwrap_or(0..0);
             // It may quote the text.
-            let words = error.message().trim().replace(char::is_control, " ");
-            self.fault(span, "", format!("this is no TOML: {words}"), None);
+            let reason = error.message().trim().replace(char::is_control, " ");
+            self.fault(span, "", format!("this is no TOML: {reason}"), None);
         }
         if !errors.is_empty() {
             return DeTable::new();

@@ -1,4 +1,4 @@
-//! How an owner says what may stand in its file: a row for each key.
+//! Tables of the keys that may stand in a file: a row for each key.
 
 use crate::read::{Entries, Reader};
 
@@ -18,7 +18,7 @@ pub struct Key {
     pub name: &'static str,
     /// What holds without it, in words.
     pub default: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub doc: &'static str,
 }
 
@@ -31,7 +31,7 @@ pub trait Table: Sized {
     fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
 }
 
-/// Defines a struct that is read from a table of the file, with a row for each key: what it says,
+/// Defines a struct that is read from a table of the file, with a row for each key: its meaning,
 /// the field, how its value is read, and what holds without it.
 ///
 /// The key is called as the field is, unless another name stands behind the field in brackets.

@@ -112,8 +112,8 @@ impl Seen {
         let actual_kib = member.guest.actual_kib();
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
         let starved_ms = member.starved_ms.map_or(0, |at_ms| now_ms - at_ms);
-        let heard = member.line.lost_permille + member.line.late_permille == 0;
-        let shrinks = heard && member.rival.is_none() && actual_kib < before_kib;
+        let samples_come = member.line.lost_permille + member.line.late_permille == 0;
+        let shrinks = samples_come && member.rival.is_none() && actual_kib < before_kib;
         never(shrinks && starved_ms > HALT_MS, || {
             format!("{:?} is being shrunk, and starves for {starved_ms} ms", member.key)
         })
@@ -123,7 +123,7 @@ impl Seen {
     /// at that time, and that did not wait. After two of them its balloon is to be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
-        // One that is slow moves without a break, and nobody can say how often it got a target.
+        // One that is slow moves without a break, and how often it got a target is unknown.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 {
             return;
         }
@@ -163,7 +163,7 @@ impl Checker {
         }
     }
 
-    /// Looks at one step, and at the pass that was made in it. An error says what is wrong.
+    /// Looks at one step, and at the pass that was made in it. An error is what is wrong.
     pub fn see(&mut self, world: &World, ours: &Ours, round: Option<&Round>) -> Result<(), String> {
         if let Some(round) = round {
             self.reserved(world, ours)?;
@@ -203,7 +203,7 @@ impl Checker {
             let fresh = memory.is_some_and(|m| {
                 sample.is_some_and(|s| s.asleep) || world.now_ms - m.at_ms <= world.config.stale_ms
             });
-            never(!fresh, || format!("{order:?} shrinks a guest of which nothing fresh is known"))?;
+            never(!fresh, || format!("{order:?} shrinks a guest without a fresh sample"))?;
         }
         let seen = self.guests.entry(order.key).or_default();
         let foreign = seen.foreign_ms.is_some_and(|until_ms| world.now_ms < until_ms);
@@ -255,7 +255,7 @@ impl Checker {
             .filter(|m| m.rival.is_none())
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
-                // A balloon comes to rest a little beside its target.
+                // A balloon comes to rest a little off its target.
                 target_kib.saturating_sub(m.guest.actual_kib() + target_kib / 200 + 1024)
             })
             .sum();
@@ -380,8 +380,12 @@ fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
     let line = member.line;
-    let heard = line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
-    lone && heard && spec.balloon == Fault::None && spec.traits.yields && spec.traits.resident_seen
+    let samples_come =
+        line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
+    lone && samples_come
+        && spec.balloon == Fault::None
+        && spec.traits.yields
+        && spec.traits.resident_seen
 }
 
 /// Whether a guest's programs have not changed what they want, and were let run, for a while.
@@ -422,12 +426,12 @@ fn can_be_met(world: &World, member: &Member) -> bool {
 /// What was ordered in a run, and when.
 pub type Journal = Vec<(u64, Order)>;
 
-/// Runs a scenario to its end. An error says what did not hold, and when.
+/// Runs a scenario to its end. An error is what did not hold, and when.
 pub fn run(scenario: Scenario) -> Result<(Tally, Journal), String> {
     watched(scenario, &mut |_, _, _| ())
 }
 
-/// The same, and somebody looks on.
+/// The same, with an observer.
 pub fn watched(
     scenario: Scenario,
     look: &mut dyn FnMut(&World, &Ours, Option<&Round>),

@@ -45,30 +45,30 @@ fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     }
 }
 
-/// What was told of one thing, and when, counted from where the recording begins.
+/// The recorded rows of one subject with their times, counted from the beginning of the recording.
 type Line<T> = Vec<(i64, T)>;
 
-/// How much was told up to then.
+/// How many rows there are up to then.
 fn until<T>(line: &[(i64, T)], at_ms: i64) -> usize {
-    line.partition_point(|(told_ms, _)| *told_ms <= at_ms)
+    line.partition_point(|(offset_ms, _)| *offset_ms <= at_ms)
 }
 
-/// Lets a row grow by what was told after `from_ms` and up to `to_ms`, and, where the time
+/// Lets a row grow by what was recorded after `from_ms` and up to `to_ms`, and, where the time
 /// has started over, before that to the end; whether anything was.
 fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
     let parts = match from_ms <= to_ms {
         true => [(until(line, from_ms), until(line, to_ms)), (0, 0)],
         false => [(until(line, from_ms), line.len()), (0, until(line, to_ms))],
     };
-    let mut is_told = false;
+    let mut is_reported = false;
     for (first, next) in parts {
-        is_told |= first < next;
-        // The first row of all tells of nothing that grew.
+        is_reported |= first < next;
+        // The first row of all has none before it to grow from.
         if first.max(1) < next {
             follow(row, &line[first.max(1) - 1].1, &line[next - 1].1);
         }
     }
-    is_told
+    is_reported
 }
 
 /// A recorded guest.
@@ -83,7 +83,7 @@ struct Recorded {
 #[derive(Debug)]
 struct Guest {
     who: GuestIdentity,
-    /// Whom it follows while it works, and while it sleeps.
+    /// The recorded guests that it follows while it works, and while it sleeps.
     working: usize,
     sleeping: usize,
     /// When it works: the hours of its class, and how much later.
@@ -92,8 +92,8 @@ struct Guest {
     follows: Option<usize>,
     row: Row<G>,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
-    /// What was told last of the processes of whom it follows.
-    told: BTreeMap<ProcessName, Row<ProcessField>>,
+    /// The last rows of the processes of the recorded guest that it follows.
+    last_followed: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
 /// A host with many guests.
@@ -135,13 +135,13 @@ impl Day {
                 });
                 recorded.line.push((offset_ms, row.clone()));
             }
-            for (who, told) in &moment.processes {
+            for (who, processes) in &moment.processes {
                 if let Some(recorded) = lines.get_mut(who) {
-                    recorded.processes.push((offset_ms, told.clone()));
+                    recorded.processes.push((offset_ms, processes.clone()));
                 }
             }
         }
-        // Who came later, or went, or was told of under another identity, cannot be followed.
+        // A guest that came later, or went, or changed its identity, cannot be followed.
         let is_there = |one: &Recorded| {
             let ends = one.line.first().zip(one.line.last());
             ends.is_some_and(|((from_ms, _), (to_ms, _))| to_ms - from_ms > length_ms * 9 / 10)
@@ -184,7 +184,7 @@ impl Day {
                 follows: None,
                 row: Row::default(),
                 processes: BTreeMap::new(),
-                told: BTreeMap::new(),
+                last_followed: BTreeMap::new(),
             }
         };
         let guests = (0..guests).map(guest).collect();
@@ -221,19 +221,19 @@ impl Day {
             let follows = if works { guest.working } else { guest.sleeping };
             let recorded = &self.recorded[follows];
             let before = guest.row.clone();
-            let is_told = match guest.follows == Some(follows) {
+            let is_reported = match guest.follows == Some(follows) {
                 true => follow_line(&recorded.line, &mut guest.row, from_ms, to_ms),
                 false => guest.begin(recorded, follows, to_ms),
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
             all_run += grown(G::OtherRun, &before, &guest.row);
-            // It is told of at least once a minute, also where its recording starts over.
-            if is_told || from_ms > to_ms {
+            // It is reported at least once a minute, also where its recording starts over.
+            if is_reported || from_ms > to_ms {
                 moment.guests.insert(guest.who.clone(), guest.row.clone());
             }
-            let told = guest.processes_told(recorded, from_ms, to_ms);
-            if !told.is_empty() {
-                moment.processes.insert(guest.who.clone(), told);
+            let processes = guest.processes_between(recorded, from_ms, to_ms);
+            if !processes.is_empty() {
+                moment.processes.insert(guest.who.clone(), processes);
             }
         }
         let (from_ms, to_ms) = (place(last_ms, 0), place(at_ms, 0));
@@ -263,33 +263,33 @@ impl Guest {
     /// Begins to follow another one. It goes on from the numbers that it has.
     fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
         self.follows = Some(follows);
-        self.told.clear();
+        self.last_followed.clear();
         let place = until(&recorded.line, at_ms).max(1) - 1;
         let Some((_, row)) = recorded.line.get(place) else { return false };
         follow(&mut self.row, row, row);
         true
     }
 
-    /// What is told of its processes in a time.
-    fn processes_told(
+    /// The rows of its processes in a time.
+    fn processes_between(
         &mut self,
         recorded: &Recorded,
         from_ms: i64,
         to_ms: i64,
     ) -> BTreeMap<ProcessName, Row<ProcessField>> {
-        let has_begun_anew = from_ms > to_ms;
-        if has_begun_anew {
-            self.told.clear();
+        let has_started_over = from_ms > to_ms;
+        if has_started_over {
+            self.last_followed.clear();
         }
         let mut out = BTreeMap::new();
-        let from_ms = if has_begun_anew { -1 } else { from_ms };
+        let from_ms = if has_started_over { -1 } else { from_ms };
         let all = &recorded.processes;
-        for (_, told) in &all[until(all, from_ms)..until(all, to_ms)] {
-            for (name, now) in told {
+        for (_, rows) in &all[until(all, from_ms)..until(all, to_ms)] {
+            for (name, now) in rows {
                 let own = self.processes.entry(name.clone()).or_insert_with(|| now.clone());
-                follow(own, self.told.get(name).unwrap_or(now), now);
+                follow(own, self.last_followed.get(name).unwrap_or(now), now);
                 out.insert(name.clone(), own.clone());
-                self.told.insert(name.clone(), now.clone());
+                self.last_followed.insert(name.clone(), now.clone());
             }
         }
         out

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   max ─┬─ balloon
-//!        └─ actual ─┬─ kernel, anonymous memory          (swapped memory is beside it)
+//!        └─ actual ─┬─ kernel, anonymous memory          (swapped memory is not in it)
 //!                   ├─ cache: hot, cold
 //!                   └─ free: touched once, never touched
 //! ```
@@ -65,7 +65,7 @@ pub struct Spec {
 /// Properties of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// The daemon runs in it: pressure and refaults are told, and a need at once.
+    /// The daemon runs in it: pressure and refaults are reported, and a need at once.
     pub daemon: bool,
     /// Its kernel takes memory back from the balloon before it kills.
     pub deflates_on_oom: bool,
@@ -229,9 +229,9 @@ impl Guest {
             self.files_step();
         }
         if self.spec.traits.reports && now_ms.is_multiple_of(REPORT_MS) {
-            let told = self.held.free_touched_kib * REPORT_PERMILLE / 1000;
-            self.held.free_touched_kib -= told;
-            self.held.free_untouched_kib += told;
+            let reported = self.held.free_touched_kib * REPORT_PERMILLE / 1000;
+            self.held.free_touched_kib -= reported;
+            self.held.free_untouched_kib += reported;
         }
         self.wait_us = self.wait_us.min(STEP_MS * 1000);
         self.counters.psi_us += self.wait_us;

@@ -155,7 +155,7 @@ impl Member {
     pub fn report(&mut self, now_ms: u64) -> GuestSample {
         while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
             let arrived = self.flight.pop_front().map(|(_, memory)| memory);
-            // One that was overtaken on its way says nothing new.
+            // One that was overtaken on its way is no news.
             if arrived.map(|m| m.at_ms) >= self.delivered.map(|m| m.at_ms) {
                 self.delivered = arrived;
             }

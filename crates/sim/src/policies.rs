@@ -8,7 +8,7 @@ use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pas
 /// A reservation that is held is kept for so long.
 const HELD_MS: u64 = 30_000;
 
-/// What a policy is told.
+/// A policy's input.
 pub struct Scene<'a> {
     /// How the host is to be kept.
     pub config: &'a Config,
@@ -29,7 +29,7 @@ pub struct Order {
     pub from: Bytes,
     /// What it is to have.
     pub target: Bytes,
-    /// The part of the policy that decided, where it says so.
+    /// The part of the policy that decided, where it names it.
     pub clause: Option<Clause>,
 }
 
@@ -44,7 +44,7 @@ pub trait Policy {
     /// A guest started again.
     fn rebooted(&mut self, _key: Key) {}
 
-    /// Memory is asked for somebody who is about to come.
+    /// Memory is reserved for a guest that is about to start.
     fn reserve(&mut self, _id: u64, _size: Bytes, _deadline_ms: u64) {}
 }
 

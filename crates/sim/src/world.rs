@@ -21,7 +21,7 @@ pub enum Event {
     Go(Key),
     /// A guest starts again in the process that it had.
     Reboot(Key),
-    /// Memory is asked for somebody who is about to come.
+    /// Memory is reserved for a guest that is about to start.
     Reserve {
         /// The reservation's name.
         id: u64,
@@ -41,7 +41,7 @@ pub struct World {
     pub now_ms: u64,
     /// The host's memory.
     pub total_kib: u64,
-    /// What the host uses besides its guests.
+    /// What the host uses apart from its guests.
     pub own: Load,
     /// The guests.
     pub members: Vec<Member>,

@@ -17,11 +17,11 @@ fn settled() -> ToHost {
     ToHost::Status(Status { settled: true, ..Status::default() })
 }
 
-/// A daemon that has said hello and that it has settled.
+/// A daemon that has sent its hello and has settled.
 fn met() -> Agent {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
-    agent.hear(hello(true, PoolKind::Host), 0);
-    agent.hear(settled(), 0);
+    agent.handle(hello(true, PoolKind::Host), 0);
+    agent.handle(settled(), 0);
     agent
 }
 
@@ -30,20 +30,20 @@ fn sample(sequence: u32) -> ToHost {
 }
 
 #[test]
-fn who_says_hello_is_welcomed_unless_that_is_the_answer_to_a_welcome() {
+fn a_hello_is_welcomed_unless_it_is_the_answer_to_a_welcome() {
     for grants in [PoolGrants::Yes, PoolGrants::No] {
         let mut agent = Agent::new(bounds(), grants);
         let here = || Some(DaemonEvent::Here([7; 16]));
         let welcome =
             Welcome { memory_pages: 64 * 256, grants: grants == PoolGrants::Yes, paces: true };
-        let heard = agent.hear(hello(false, PoolKind::Host), 0);
-        assert_eq!(heard, (Some(ToGuest::Welcome(welcome)), here()));
-        assert_eq!(agent.hear(hello(true, PoolKind::Host), 0), (None, here()));
+        let outcome = agent.handle(hello(false, PoolKind::Host), 0);
+        assert_eq!(outcome, (Some(ToGuest::Welcome(welcome)), here()));
+        assert_eq!(agent.handle(hello(true, PoolKind::Host), 0), (None, here()));
     }
 }
 
 #[test]
-fn a_settled_daemon_is_told_of_a_load_as_often_as_its_rules_look() {
+fn a_settled_daemon_is_woken_by_a_load_as_often_as_its_rules_look() {
     let mut agent = met();
     let look = || Some(ToGuest::Look);
     assert_eq!(agent.look(BUSY_PERCENT - 0.1, 10_000), None);
@@ -51,25 +51,26 @@ fn a_settled_daemon_is_told_of_a_load_as_often_as_its_rules_look() {
     assert_eq!(agent.look(100.0, 11_999), None);
     assert_eq!(agent.look(100.0, 12_000), look());
     // One that waits for memory looks by itself.
-    agent.hear(ToHost::Need(Pressure::Memory), 13_000);
+    agent.handle(ToHost::Need(Pressure::Memory), 13_000);
     assert_eq!(agent.look(100.0, 14_999), None);
     assert_eq!((agent.memory_needs(), agent.asked.looks), (1, 2));
-    agent.hear(ToHost::Status(Status::default()), 15_000);
+    agent.handle(ToHost::Status(Status::default()), 15_000);
     assert_eq!(agent.look(100.0, 60_000), None, "it has not settled");
 }
 
 #[test]
-fn an_answer_is_as_old_as_its_question_and_an_older_one_says_nothing_new() {
+fn an_answer_is_as_old_as_its_question_and_an_older_one_is_no_news() {
     let mut agent = met();
-    let told = |agent: &mut Agent, sequence, now_ms| match agent.hear(sample(sequence), now_ms) {
-        (None, Some(DaemonEvent::Sample(_, true_ms))) => true_ms,
-        other => panic!("{other:?}"),
-    };
+    let true_ms_of =
+        |agent: &mut Agent, sequence, now_ms| match agent.handle(sample(sequence), now_ms) {
+            (None, Some(DaemonEvent::Sample(_, true_ms))) => true_ms,
+            other => panic!("{other:?}"),
+        };
     assert_eq!(agent.ask_sample(100), Some(ToGuest::Sample(Sample { sequence: 1 })));
     assert_eq!(agent.ask_sample(200), Some(ToGuest::Sample(Sample { sequence: 2 })));
-    assert_eq!(told(&mut agent, 1, 250), None);
-    assert_eq!(told(&mut agent, 2, 260), Some(200));
-    assert_eq!(told(&mut agent, 0, 300), Some(300), "nobody asked: it is new");
+    assert_eq!(true_ms_of(&mut agent, 1, 250), None);
+    assert_eq!(true_ms_of(&mut agent, 2, 260), Some(200));
+    assert_eq!(true_ms_of(&mut agent, 0, 300), Some(300), "nobody asked: it is new");
 }
 
 #[test]
@@ -82,21 +83,21 @@ fn a_daemon_that_is_silent_counts_as_gone_until_it_answers() {
         assert!(agent.ask_sample(asked).is_some());
         assert_eq!((agent.is_up(), agent.is_worth_waiting()), (asked < 3, asked <= 3));
     }
-    agent.hear(sample(5), 0);
+    agent.handle(sample(5), 0);
     assert!(agent.is_up());
 }
 
 #[test]
-fn what_is_gone_is_not_told_as_if_it_were_there() {
-    let ends: [fn(&mut Agent); 2] = [|agent| drop(agent.hear(ToHost::Bye, 0)), Agent::gone];
+fn reports_of_a_daemon_that_is_gone_are_not_current() {
+    let ends: [fn(&mut Agent); 2] = [|agent| drop(agent.handle(ToHost::Bye, 0)), Agent::gone];
     for end in ends {
         let mut agent = met();
-        agent.hear(ToHost::System(System::default()), 0);
+        agent.handle(ToHost::System(System::default()), 0);
         end(&mut agent);
         assert_eq!((agent.hello(), agent.status(), agent.system()), (None, None, None));
         assert!(agent.last_status().is_some());
         assert_eq!(agent.look(100.0, 60_000), None);
-        agent.hear(hello(true, PoolKind::Host), 0);
+        agent.handle(hello(true, PoolKind::Host), 0);
         assert!(agent.hello().is_some() && agent.status().is_none() && agent.system().is_none());
     }
 }
@@ -107,14 +108,14 @@ fn a_guest_with_a_pool_of_its_own_is_granted_nothing() {
     let expected = Grant { sequence: 3, pages: 4 * 256, reason: "why".into() };
     let mut agent = met();
     assert_eq!(grant(&agent), Some(ToGuest::Grant(expected)));
-    agent.hear(hello(true, PoolKind::Cmm), 0);
+    agent.handle(hello(true, PoolKind::Cmm), 0);
     assert_eq!(grant(&agent), None);
     agent.gone();
     assert_eq!(grant(&agent), None);
 }
 
 #[test]
-fn a_clone_is_nobody_before_it_has_its_name() {
+fn messages_of_a_clone_are_ignored_before_it_has_its_name() {
     let identity = Identity {
         name: "g7".into(),
         uuid: [1; 16],
@@ -126,14 +127,14 @@ fn a_clone_is_nobody_before_it_has_its_name() {
     let named = |refusal: &str| ToHost::Identified(Identified { refusal: refusal.into() });
     for refusal in ["", "no"] {
         let mut agent = Agent::unnamed(bounds(), PoolGrants::Yes);
-        assert_eq!(agent.hear(hello(false, PoolKind::Host), 0), NOTHING);
-        assert_eq!(agent.hear(named(refusal), 0), NOTHING, "it was not told yet");
+        assert_eq!(agent.handle(hello(false, PoolKind::Host), 0), NOTHING);
+        assert_eq!(agent.handle(named(refusal), 0), NOTHING, "it was not sent its identity yet");
         assert!(agent.wants_name() && agent.identify(identity.clone()).is_some());
         assert_eq!(agent.identify(identity.clone()), None, "once");
-        assert_eq!(agent.hear(settled(), 0), NOTHING);
+        assert_eq!(agent.handle(settled(), 0), NOTHING);
         let outcome = if refusal.is_empty() { Ok(()) } else { Err(refusal.to_owned()) };
         let expected = (None, Some(DaemonEvent::Named(outcome)));
-        assert_eq!(agent.hear(named(refusal), 0), expected);
+        assert_eq!(agent.handle(named(refusal), 0), expected);
         assert_eq!(agent.is_named(), refusal.is_empty());
     }
 }

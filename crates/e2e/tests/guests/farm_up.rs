@@ -104,9 +104,9 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
 
         let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
         let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
-        port.say(&ToGuest::Welcome(welcome)).expect("a word");
+        port.send(&ToGuest::Welcome(welcome)).expect("a word");
         receive(&mut up, &mut port, "a hello", |m| matches!(m, ToHost::Hello(_)));
-        port.say(&ToGuest::Sample(Sample { sequence: 5 })).expect("a word");
+        port.send(&ToGuest::Sample(Sample { sequence: 5 })).expect("a word");
         let memory = receive(&mut up, &mut port, "its memory", |m| matches!(m, ToHost::Memory(_)));
         let ToHost::Memory(memory) = memory else { panic!("{memory:?}") };
         assert!(memory.sequence == 5 && memory.available_kib > Some(0), "{memory:?}");
@@ -120,7 +120,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         monitor.call(shrink, Deadline::after(PATIENCE)).expect("a balloon");
         up.until("the guest has given memory", |_| balloon_mib(&mut monitor) == 192);
         let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
-        port.say(&ToGuest::Grant(grant)).expect("a word");
+        port.send(&ToGuest::Grant(grant)).expect("a word");
 
         // However the manager ends, its connections close in some order.
         if turn == 0 {

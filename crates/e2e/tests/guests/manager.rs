@@ -34,7 +34,7 @@ fn receive(
 fn greet(dir: &std::path::Path) -> Port {
     let mut port = Port::connect(&dir.join("g1.port"), 0).expect("the port");
     let welcome = Welcome { memory_pages: 65_536, grants: true, paces: true };
-    port.say(&ToGuest::Welcome(welcome)).expect("a word");
+    port.send(&ToGuest::Welcome(welcome)).expect("a word");
     port
 }
 
@@ -72,7 +72,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
         let soon = Deadline::after(PATIENCE);
         monitor.call(qmp::Command::Balloon { value_bytes }, soon).expect("a balloon");
         let grant = Grant { sequence: 0, pages, reason: reason.into() };
-        port.say(&ToGuest::Grant(grant)).expect("a word");
+        port.send(&ToGuest::Grant(grant)).expect("a word");
         guest.until_sh(balloon, PATIENCE, |text| text == pages.to_string());
         let (messages, _) = receive(
             &mut port,

@@ -65,7 +65,7 @@ impl Member {
             Some(ticket) => self.balloon.begin(ticket, grant),
             None => {
                 let refusal = self.balloon.refuse(grant.sequence, "QEMU does not answer".into());
-                self.link.say(&ToGuest::Grant(refusal));
+                self.link.send(&ToGuest::Grant(refusal));
             }
         }
     }
@@ -73,7 +73,7 @@ impl Member {
     /// QEMU has answered what may have been a grant.
     pub(super) fn balloon_answered(&mut self, ticket: Ticket, outcome: Result<Reply, Failure>) {
         let Some((grant, next)) = self.balloon.answered(ticket, outcome) else { return };
-        self.link.say(&ToGuest::Grant(grant));
+        self.link.send(&ToGuest::Grant(grant));
         if let Some(next) = next {
             self.grant(next);
         }
@@ -118,7 +118,7 @@ impl Member {
         }
         // Before it is done, or the daemon would wonder who has changed its pool.
         let reason = MANAGER_GONE.to_owned();
-        self.link.say(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
+        self.link.send(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
         self.balloon.reset();
         // A guest without a balloon has nothing to give back; the answer is nobody's.
         let _ =

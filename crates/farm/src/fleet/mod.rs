@@ -101,7 +101,7 @@ impl Fleet {
     /// Asks a guest's daemon how its memory is; see [`Member::agent`].
     pub fn sample(&mut self, guest: usize, sequence: u32) {
         if let Some(member) = self.members.get_mut(guest) {
-            member.link.say(&ToGuest::Sample(Sample { sequence }));
+            member.link.send(&ToGuest::Sample(Sample { sequence }));
         }
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 
-/// A recording of a minute: one guest that works more each second, two that sleep but for a word
-/// in the middle, and a process that is told of twice.
+/// A recording of a minute: one guest that works more each second, two that sleep but for one
+/// moment in the middle, and a process that is reported twice.
 fn recording() -> Vec<Moment> {
     let who = |name: &str| GuestIdentity {
         name: name.into(),
@@ -66,38 +66,39 @@ fn steps_do_not_change_what_is_counted() {
     let (fine, coarse) = (made(21, 1_000, 3_600_000), made(21, 10_000, 3_600_000));
     let last = |moments: &[Moment]| run(&moments[moments.len() - 1], 20);
     // They begin where the first step ends: the difference is less than ten seconds' work.
-    let (fine, coarse) = (last(&fine).expect("told"), last(&coarse).expect("told"));
+    let (fine, coarse) =
+        (last(&fine).expect("it is reported"), last(&coarse).expect("it is reported"));
     assert!(fine.abs_diff(coarse) < 10 * 120_000, "{fine} {coarse}");
 }
 
 #[test]
-fn who_sleeps_is_told_of_once_in_a_while_and_works_in_its_hours() {
+fn a_sleeping_guest_is_reported_once_a_minute_and_works_in_its_hours() {
     let hours = made(9, 1_000, 24 * 3_600_000);
-    let told = |number: usize, hour: usize| {
+    let reported = |number: usize, hour: usize| {
         let of_hour = &hours[hour * 3_600..(hour + 1) * 3_600 - 1];
         of_hour.iter().filter(|moment| run(moment, number).is_some()).count()
     };
     for number in 0..9 {
-        let counts: Vec<usize> = (0..24).map(|hour| told(number, hour)).collect();
+        let counts: Vec<usize> = (0..24).map(|hour| reported(number, hour)).collect();
         assert!(counts.iter().all(|count| *count >= 60), "{number}: {counts:?}");
         let works = counts.iter().filter(|count| **count > 3_000).count();
         assert!(works <= 9, "{number}: {counts:?}");
     }
     // Of three guests one works, in the hours of its class.
-    assert!((0..24).any(|hour| told(2, hour) > 3_000));
+    assert!((0..24).any(|hour| reported(2, hour) > 3_000));
 }
 
 #[test]
-fn processes_grow_and_are_told_of_when_they_were() {
+fn processes_grow_and_are_reported_when_they_were_recorded() {
     let moments = made(21, 1_000, 600_000);
-    let told: Vec<u64> = moments
+    let runs: Vec<u64> = moments
         .iter()
         .flat_map(|moment| moment.processes.iter())
         .filter(|(who, _)| who.name == "lnx020")
-        .filter_map(|(_, told)| told.values().next()?.get(ProcessField::Run))
+        .filter_map(|(_, processes)| processes.values().next()?.get(ProcessField::Run))
         .collect();
-    assert!(told.is_sorted() && (19..=31).contains(&told.len()), "{told:?}");
-    assert!(told.last() > told.first());
+    assert!(runs.is_sorted() && (19..=31).contains(&runs.len()), "{runs:?}");
+    assert!(runs.last() > runs.first());
 }
 
 #[test]

@@ -8,7 +8,7 @@ const GIB_KIB: u64 = 1 << 20;
 
 fn within(value: u64, published: u64, percent: u64) {
     let off = value.abs_diff(published) * 100 / published;
-    assert!(off <= percent, "{value} is {off} % beside {published}");
+    assert!(off <= percent, "{value} is {off} % off {published}");
 }
 
 #[test]

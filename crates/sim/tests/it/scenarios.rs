@@ -60,7 +60,7 @@ fn one_scenario_twice_is_the_same_run() {
     }
 }
 
-/// One line a pass about one guest, for whoever looks for the reason of a failure.
+/// One line a pass about one guest, to find the reason of a failure.
 fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
     let (Some(member), Some(round)) = (world.member(key), round) else { return };
     if world.now_ms == 1000 {
