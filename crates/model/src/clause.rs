@@ -1,7 +1,7 @@
 //! The clauses of the host's policy: one row each, from which the policy's own sentences, those
 //! of `pinhead why`, `pinhead ps` and the man page come.
 //!
-//! A sentence stands behind a colon. What is in brackets is said if all of its numbers are
+//! A sentence stands behind a colon. What is in brackets is shown if all of its numbers are
 //! known: `[{need} more|more memory]`; without them the part behind the bar is, if there is one.
 
 use crate::quantity;
@@ -160,9 +160,9 @@ impl Clause {
         fill(self.row().past, inputs)
     }
 
-    /// Whether a reason is this clause's present sentence, with whatever numbers: it tells
-    /// nothing that the clause does not.
-    pub fn says(self, reason: &str) -> bool {
+    /// Whether a reason is this clause's present sentence, with whatever numbers: it adds
+    /// nothing to the clause.
+    pub fn covers(self, reason: &str) -> bool {
         let sentence = self.row().present;
         match sentence.find('[') {
             Some(numbers) => reason.starts_with(&sentence[..numbers]),
@@ -183,14 +183,14 @@ fn parts(sentence: &str) -> impl Iterator<Item = Part<'_>> {
 }
 
 fn fill(sentence: &str, inputs: Inputs<'_>) -> String {
-    let said = |part: Part<'_>| match part.is_optional {
+    let shown = |part: Part<'_>| match part.is_optional {
         true => {
             let (with, without) = part.text.split_once('|').unwrap_or((part.text, ""));
             numbers(with, inputs).unwrap_or_else(|| without.to_owned())
         }
         false => part.text.to_owned(),
     };
-    parts(sentence).map(said).collect()
+    parts(sentence).map(shown).collect()
 }
 
 /// The text with each name in braces replaced by that number; `None` if one is missing.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn what_is_not_known_is_not_shown() {
         let none = |_: &str| None;
         for clause in Clause::ALL {
             for sentence in [clause.present(&none), clause.past(&none)] {
@@ -256,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_says_no_more_than_its_clause_is_known() {
+    fn a_reason_that_adds_nothing_to_its_clause_is_recognised() {
         for clause in Clause::ALL {
-            assert!(clause.says(&clause.present(&known)), "{clause:?}");
-            assert!(clause.says(&clause.present(&|_| None)), "{clause:?}");
+            assert!(clause.covers(&clause.present(&known)), "{clause:?}");
+            assert!(clause.covers(&clause.present(&|_| None)), "{clause:?}");
         }
-        assert!(Clause::Need.says("it needs 49 MiB more"));
-        assert!(!Clause::Need.says("two processes stall"));
-        assert!(!Clause::Stale.says("it has told nothing yet"));
-        assert!(!Clause::Stuck.says("its balloon does not move at all"));
+        assert!(Clause::Need.covers("it needs 49 MiB more"));
+        assert!(!Clause::Need.covers("two processes stall"));
+        assert!(!Clause::Stale.covers("it has reported nothing yet"));
+        assert!(!Clause::Stuck.covers("its balloon does not move at all"));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A span between two moments belongs to the minute that the later one ends in, whole: what a
 //! counter grew by and the time that it took stay together. A guest that is left out of a
-//! moment slept: when it is told of again, nothing happened in between, and a minute that ends
+//! moment slept: when it is reported again, nothing happened in between, and a minute that ends
 //! meanwhile is given the part of the sleep that lies in it.
 
 use crate::field::Field;
@@ -14,13 +14,14 @@ use base::duration::MINUTE_MS;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Two moments further apart have a gap between them. Less is lateness: the counters tell all
+/// Two moments further apart have a gap between them. Less is lateness: the counters have all
 /// of it, only when it was is less sharp.
 pub const GAP_MS: i64 = 10_000;
-/// A guest or a tier is told of at least once a minute while it is there; after so long it is
+/// A guest or a tier is reported at least once a minute while it is there; after so long it is
 /// gone.
 const GONE_MS: i64 = 75_000;
-/// What a process did for so long can be told; most are told of about once a minute.
+/// What a process did in a longer time between two reports is not counted; most are reported about
+/// once a minute.
 const STALE_MS: i64 = 900_000;
 /// A process that did next to nothing is counted with what it does later, for so long at most.
 /// A hundred idle guests have two thousand such processes, and a row a minute for each would
@@ -53,17 +54,17 @@ pub struct Fed {
     pub is_ignored: bool,
 }
 
-/// A row, when it was told, and up to when it has been counted.
+/// A row, when it was reported, and up to when it has been counted.
 #[derive(Clone, Debug)]
 struct LastSeen<F> {
-    told_ms: i64,
+    reported_ms: i64,
     at_ms: i64,
     row: Row<F>,
 }
 
 impl<F: Field> LastSeen<F> {
     fn new(at_ms: i64, row: &Row<F>) -> LastSeen<F> {
-        LastSeen { told_ms: at_ms, at_ms, row: row.clone() }
+        LastSeen { reported_ms: at_ms, at_ms, row: row.clone() }
     }
 }
 
@@ -146,14 +147,14 @@ impl Folder {
         take_names(&mut self.guests, &mut self.processes, moment);
         add_all(&mut self.guests, &mut now.guests, &moment.guests, at_ms, gone_ms);
         add_all(&mut self.tiers, &mut now.tiers, &moment.tiers, at_ms, gone_ms);
-        for (who, told) in &moment.processes {
+        for (who, processes) in &moment.processes {
             if !self.processes.contains_key(who) {
                 self.processes.insert(who.clone(), BTreeMap::new());
                 now.processes.insert(who.clone(), BTreeMap::new());
             }
             let sum = now.processes.entry(who.clone()).or_default();
             if let Some(seen) = self.processes.get_mut(who) {
-                add_processes(seen, sum, told, at_ms);
+                add_processes(seen, sum, processes, at_ms);
             }
         }
         Fed { finished, ..Fed::default() }
@@ -166,13 +167,13 @@ impl Folder {
         self.host.clone_from(&moment.host);
         know_all(&mut self.guests, &moment.guests, at_ms);
         know_all(&mut self.tiers, &moment.tiers, at_ms);
-        for (who, told) in &moment.processes {
-            know_all(self.processes.entry(who.clone()).or_default(), told, at_ms);
+        for (who, processes) in &moment.processes {
+            know_all(self.processes.entry(who.clone()).or_default(), processes, at_ms);
         }
     }
 
     /// Everything that is known, as moments to be given to `know` in this order: each has what
-    /// was told last then.
+    /// was last reported then.
     pub fn known(&self) -> Vec<Moment> {
         let mut at: BTreeMap<i64, Moment> = BTreeMap::new();
         let Some(last_ms) = self.last_ms else { return Vec::new() };
@@ -236,7 +237,7 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
 
 /// A guest of whom more is known now, such as its boot, or that was booted again, is the same
 /// process: what was known of it goes on under what it is called now. Else it would be taken for
-/// one that sleeps, beside itself.
+/// another one that sleeps.
 fn take_names(
     guests: &mut All<GuestIdentity, GuestField>,
     processes: &mut BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,
@@ -261,10 +262,10 @@ fn take_names(
 
 fn know_all<F: Field, K: Ord + Clone>(
     seen: &mut All<K, F>,
-    told: &BTreeMap<K, Row<F>>,
+    rows: &BTreeMap<K, Row<F>>,
     at_ms: i64,
 ) {
-    for (key, row) in told {
+    for (key, row) in rows {
         seen.insert(key.clone(), LastSeen::new(at_ms, row));
     }
 }
@@ -272,11 +273,11 @@ fn know_all<F: Field, K: Ord + Clone>(
 fn add_all<F: Field, K: Ord + Clone>(
     seen: &mut All<K, F>,
     sum: &mut BTreeMap<K, Over<F>>,
-    told: &BTreeMap<K, Row<F>>,
+    rows: &BTreeMap<K, Row<F>>,
     at_ms: i64,
     most_ms: i64,
 ) {
-    for (key, row) in told {
+    for (key, row) in rows {
         let Some(before) = seen.get_mut(key) else {
             seen.insert(key.clone(), LastSeen::new(at_ms, row));
             continue;
@@ -286,7 +287,7 @@ fn add_all<F: Field, K: Ord + Clone>(
             let over = Over::between(&before.row, row, span_ms.unsigned_abs());
             add(sum, key, over);
         }
-        (before.told_ms, before.at_ms) = (at_ms, at_ms);
+        (before.reported_ms, before.at_ms) = (at_ms, at_ms);
         before.row.clone_from(row);
     }
 }
@@ -294,10 +295,10 @@ fn add_all<F: Field, K: Ord + Clone>(
 fn add_processes(
     seen: &mut All<ProcessName, ProcessField>,
     sum: &mut BTreeMap<ProcessName, Over<ProcessField>>,
-    told: &BTreeMap<ProcessName, Row<ProcessField>>,
+    rows: &BTreeMap<ProcessName, Row<ProcessField>>,
     at_ms: i64,
 ) {
-    for (name, row) in told {
+    for (name, row) in rows {
         let Some(before) = seen.get_mut(name) else {
             seen.insert(name.clone(), LastSeen::new(at_ms, row));
             continue;
@@ -317,14 +318,14 @@ fn add_processes(
 fn is_next_to_nothing(over: &Over<ProcessField>) -> bool {
     use ProcessField::{ChildSystem, ChildUser, Dispatches, MajorFaults, Run, System, User};
     let grown = |field| over.get(field).unwrap_or(0);
-    // Ticks and nanoseconds tell the same time twice.
+    // Ticks and nanoseconds count the same time twice.
     let used = grown(Run).max(grown(User).saturating_add(grown(System)));
     let all = used.saturating_add(grown(ChildUser)).saturating_add(grown(ChildSystem));
     all < LITTLE_NS && grown(Dispatches) < FEW_DISPATCHES && grown(MajorFaults) == 0
 }
 
-/// Counts the sleep of who slept through a minute's last moment up to that moment, and forgets
-/// who is gone.
+/// Counts the sleep of all that slept through a minute's last moment up to that moment, and forgets
+/// those that are gone.
 fn sleep_all<F: Field, K: Ord + Clone>(
     seen: &mut All<K, F>,
     sum: &mut BTreeMap<K, Over<F>>,
@@ -332,10 +333,10 @@ fn sleep_all<F: Field, K: Ord + Clone>(
     asleep_ms: &RangeInclusive<i64>,
 ) {
     seen.retain(|key, seen| {
-        if last_ms.saturating_sub(seen.told_ms) > *asleep_ms.end() {
+        if last_ms.saturating_sub(seen.reported_ms) > *asleep_ms.end() {
             return false;
         }
-        // Who was told of a moment ago is awake, and is counted with the next moment.
+        // One that was reported a moment ago is awake, and is counted with the next moment.
         let slept_ms = last_ms.saturating_sub(seen.at_ms);
         if slept_ms > *asleep_ms.start() {
             add(sum, key, Over::between(&seen.row, &seen.row, slept_ms.unsigned_abs()));

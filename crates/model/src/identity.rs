@@ -14,12 +14,12 @@ pub struct GuestIdentity {
     pub pid: Option<u32>,
     /// When that process started, in clock ticks since the host's boot.
     pub start_ticks: Option<u64>,
-    /// Tells one boot of the guest from the next.
+    /// Distinguishes one boot of the guest from the next.
     pub boot: String,
 }
 
 impl GuestIdentity {
-    /// Whether the other is this guest, in whatever class: that is what settings say of it.
+    /// Whether the other is this guest, in whatever class: the class is a matter of settings.
     pub fn is_same(&self, other: &GuestIdentity) -> bool {
         let key = |who: &GuestIdentity| (who.pid, who.start_ticks);
         key(self) == key(other)

@@ -18,7 +18,7 @@ pub struct Moment {
     pub guests: BTreeMap<GuestIdentity, Row<GuestField>>,
     /// Tiers of memory by name, such as `/dev/zram0` or `zswap`.
     pub tiers: BTreeMap<String, Row<TierField>>,
-    /// Processes of guests, where their daemons have told of them since the last moment.
+    /// Processes of guests, where their daemons have reported them since the last moment.
     pub processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Row<ProcessField>>>,
 }
 
@@ -97,8 +97,8 @@ impl<F: Field> Over<F> {
         self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
     }
 
-    /// Adds what something else did in the same time: gauges are summed as well.
-    pub fn beside(&mut self, other: &Over<F>) {
+    /// Adds the values of another subject over the same time: gauges are summed as well.
+    pub fn add_concurrent(&mut self, other: &Over<F>) {
         self.row.merge(&other.row, |_, a, b| a.saturating_add(b));
         self.covered_ms = self.covered_ms.max(other.covered_ms);
     }

@@ -19,7 +19,7 @@ pub fn short(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// A number behind a decision in its unit, which the end of its name tells.
+/// A number behind a decision in its unit, which is the end of its name.
 pub fn input(name: &str, value: f64) -> String {
     if name.ends_with("_ms") {
         duration::show(value as i64)

@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 /// Fields that a table may have: a bit of a row's mask each.
 const FIELDS_MAX: usize = 128;
 
-/// The fields of one thing at one moment. What could not be read is missing, never 0.
+/// The fields of one subject at one moment. What could not be read is missing, never 0.
 ///
 /// Most rows have a part of their fields, and a day of a hundred guests has 144,000 rows: a row
-/// keeps what it has, and a mask that tells which fields that is.
+/// keeps what it has, and a mask of the fields that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<F> {
     /// A bit for each field that is there.

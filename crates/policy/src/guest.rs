@@ -16,7 +16,7 @@ use std::fmt;
 /// What the guest has at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// CPUs online and present; `None` while somebody else manages them.
+    /// CPUs online and present; `None` while another program manages them.
     pub cpus: Option<Cpus>,
     /// The size of the pool; `None` where there is none.
     pub pool: Option<Pages>,
@@ -85,12 +85,12 @@ pub struct PoolDecision {
     /// The bound that the target was clamped to.
     pub bound: Option<RuleBound>,
     /// The size of the step came out negative and counts as 0: the rules file has a
-    /// mistake that its author should hear of.
+    /// mistake that is worth a warning.
     pub negative: Option<i64>,
 }
 
 /// One interval's decisions. A group that is not managed is `None`; a group whose
-/// rules have no value in this interval holds, and the fault says why.
+/// rules have no value in this interval holds, and the fault is the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuestDecision {
     /// What to do with the CPUs.

@@ -7,7 +7,7 @@
 //! Equal pages of guests are kept once; to find them costs CPU time of the thread `ksmd`. So it
 //! looks hard while there is much to find (a guest came, the host is short), at a steady pace
 //! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
-//! It is never told to separate what it has joined: that would take the memory back at once.
+//! It is never made to separate what it has joined: that would take the memory back at once.
 
 use base::named;
 use counters::{Bytes, KsmCounters};
@@ -48,7 +48,7 @@ const RISE: u64 = 4;
 /// CPU time in a shorter span is too coarse to go by, where it is counted in ticks.
 const CPU_MIN_US: u64 = 10_000;
 
-/// What the kernel is told.
+/// The kernel's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether it scans. What is joined stays joined either way.
@@ -121,15 +121,15 @@ pub struct Ksm {
     /// Where the pace was last looked at.
     paced: Option<Mark>,
     pages_to_scan: Option<u64>,
-    told: Option<Settings>,
+    last_written: Option<Settings>,
     arrivals: u64,
     short: bool,
-    /// When it was last known what it cost, in thousandths of a core.
+    /// The last known cost, in thousandths of a core.
     cost_permille: Option<u64>,
 }
 
 impl Ksm {
-    /// Nothing is known yet.
+    /// Before the first step.
     pub fn new() -> Ksm {
         Ksm::default()
     }
@@ -139,12 +139,12 @@ impl Ksm {
         self.phase
     }
 
-    /// What it costs, in thousandths of a core, if that can be told.
+    /// What it costs, in thousandths of a core, if that is known.
     pub fn cost_permille(&self) -> Option<u64> {
         self.cost_permille
     }
 
-    /// What the kernel is to be told, if it is something new.
+    /// The settings to write, if they differ from the last.
     pub fn step(&mut self, sample: &Sample, now_ms: u64) -> Option<Settings> {
         let mark = Mark { at_ms: now_ms, counters: sample.counters };
         let is_new = sample.arrivals > self.arrivals;
@@ -157,9 +157,9 @@ impl Ksm {
             self.since = Some(mark);
         }
         let settings = self.pace(mark);
-        let is_news = self.told.is_none_or(|told| differs(told, settings));
+        let is_news = self.last_written.is_none_or(|last| differs(last, settings));
         is_news.then(|| {
-            self.told = Some(settings);
+            self.last_written = Some(settings);
             settings
         })
     }
@@ -204,7 +204,7 @@ impl Ksm {
             self.paced = Some(mark);
             let cpu_us = grown(before.counters.cpu_us, mark.counters.cpu_us);
             self.cost_permille = cpu_us.map(|us| us / passed_ms);
-            let was_on = self.told.is_some_and(|told| told.runs);
+            let was_on = self.last_written.is_some_and(|last| last.runs);
             next = match cpu_us {
                 // What cannot be measured is not made larger.
                 None => pages.min(PAGES_START),
@@ -214,7 +214,7 @@ impl Ksm {
             };
         }
         // A new phase is a new pace at once, where it is a slower one.
-        if self.told.is_some_and(|told| told.runs) && target > 0 && target < HARD_PERMILLE {
+        if self.last_written.is_some_and(|last| last.runs) && target > 0 && target < HARD_PERMILLE {
             let begun = self.since.is_some_and(|since| since.at_ms == mark.at_ms);
             let cost = self.cost_permille.unwrap_or(0);
             if begun && cost > target {
@@ -229,7 +229,7 @@ impl Ksm {
     }
 }
 
-/// What the span was worth; `None` while that cannot be said. Without two full scans a search
+/// What the span was worth; `None` while that is unknown. Without two full scans a search
 /// that found nothing may only have begun, so it has ten times as long.
 fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     let passed_ms = now.at_ms.saturating_sub(since.at_ms);
@@ -268,9 +268,9 @@ fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
 }
 
 /// A tenth more or less is not worth a write.
-fn differs(told: Settings, settings: Settings) -> bool {
-    let gap = told.pages_to_scan.abs_diff(settings.pages_to_scan);
-    told.runs != settings.runs || (settings.runs && gap * 10 > told.pages_to_scan)
+fn differs(last: Settings, settings: Settings) -> bool {
+    let gap = last.pages_to_scan.abs_diff(settings.pages_to_scan);
+    last.runs != settings.runs || (settings.runs && gap * 10 > last.pages_to_scan)
 }
 
 #[cfg(test)]

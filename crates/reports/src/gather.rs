@@ -240,7 +240,7 @@ fn may_lack(field: GuestField) -> bool {
 /// All tiers of an interval as one.
 pub(crate) fn all_tiers(interval: &Interval, covered_ms: u64) -> Over<TierField> {
     let mut sum = Over { covered_ms, ..Over::default() };
-    interval.tiers.values().for_each(|tier| sum.beside(tier));
+    interval.tiers.values().for_each(|tier| sum.add_concurrent(tier));
     sum
 }
 

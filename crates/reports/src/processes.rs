@@ -103,7 +103,7 @@ fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessFie
             for (name, over) in processes {
                 let pid = if by == By::Guest { name.pid } else { 0 };
                 let key = (id.subject(by), ProcessName { name: name.name.clone(), pid });
-                here.entry(key).or_default().beside(over);
+                here.entry(key).or_default().add_concurrent(over);
             }
         }
         for (key, over) in here {

@@ -105,7 +105,7 @@ impl Sample {
 /// All of them as one: here gauges are summed as counters are.
 fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
     let mut sum = Over::default();
-    all.for_each(|one| sum.beside(one));
+    all.for_each(|one| sum.add_concurrent(one));
     Over { covered_ms, ..sum }
 }
 

@@ -71,7 +71,7 @@ pub fn why(decision: &Decision) -> String {
     // The bounds have a sentence of their own.
     let reason = decision.reason.split(" (bounded by ").next().unwrap_or_default();
     let (because, is_known) = match Clause::of_name(&decision.clause) {
-        Some(clause) => (clause.past(&|name| input(decision, name)), clause.says(reason)),
+        Some(clause) => (clause.past(&|name| input(decision, name)), clause.covers(reason)),
         None => ("a clause decided that this pinhead does not know".into(), false),
     };
     if reason.is_empty() || is_known {

@@ -1,7 +1,7 @@
 //! What is recorded of a guest.
 
 crate::field::fields! {
-    /// A raw field of a guest: as the host sees it first, as its daemon tells it last.
+    /// A raw field of a guest: as the host sees it first, as its daemon reports it last.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "time its virtual CPUs ran on a host CPU";
@@ -55,7 +55,7 @@ crate::field::fields! {
         Memory = "memory_bytes", Bytes, Gauge, "hypervisor",
             "the memory that it was started with";
         Actual = "actual_bytes", Bytes, Gauge, "balloon", "the memory that it has";
-        Target = "target_bytes", Bytes, Gauge, "manager", "the memory that it was told to have";
+        Target = "target_bytes", Bytes, Gauge, "manager", "the target of its balloon";
         Minimum = "minimum_bytes", Bytes, Gauge, "manager", "it never gets less";
         Reported = "reported_bytes", Bytes, Counter, "manager",
             "free memory that came back by page reporting";
@@ -171,7 +171,7 @@ crate::field::fields! {
         OtherBlockIo = "other_block_io_ns", Nanoseconds, Counter, "task/TID/stat 42",
             "time the process's other threads waited for block I/O, where the kernel counts it";
         OwnRun = "own_run_ns", Nanoseconds, Counter, "daemon, schedstat",
-            "time that tasks ran in it, as it counted when it told of its processes last";
+            "time that tasks ran in it, as it counted when it reported its processes last";
         RunThen = "vcpu_run_then_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "time its virtual CPUs had run on the host then";
         BalloonTime = "balloon_time_ns", Nanoseconds, Counter, "balloon last-update",
@@ -191,7 +191,7 @@ crate::field::fields! {
         BalloonMajorFaults = "balloon_major_faults", Count, Counter,
             "balloon stat-major-faults", "its faults that had to read";
         OwnTime = "own_time_ns", Nanoseconds, Counter, "daemon, uptime",
-            "its time since its boot, when it told of its memory last";
+            "its time since its boot, when it reported its memory last";
         OwnInactiveFile = "own_inactive_file_bytes", Bytes, Gauge, "daemon, meminfo",
             "Inactive(file)";
         OwnCpusPresent = "own_cpus_present", Count, Gauge, "daemon, status",

@@ -1,4 +1,4 @@
-//! What is recorded of a process inside of a guest, as its daemon told it.
+//! What is recorded of a process inside of a guest, as its daemon reported it.
 
 crate::field::fields! {
     /// A raw field of a process, or of all processes of one name.

@@ -84,7 +84,7 @@ pub struct BalloonCheck {
     pub guest_deflated: bool,
 }
 
-/// A difference that means nothing: balloons come to rest a little beside their targets.
+/// A difference that means nothing: balloons come to rest a little off their targets.
 fn slack(size: Bytes) -> Bytes {
     PROGRESS.max(size.permille(4))
 }
@@ -170,7 +170,7 @@ impl BalloonTracker {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Whether somebody else moves it, or moved it a moment ago.
+    /// Whether another manager moves it, or moved it a moment ago.
     pub fn is_disturbed(&self, now_ms: u64) -> bool {
         self.is_foreign(now_ms)
             || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
@@ -212,7 +212,7 @@ impl BalloonTracker {
                 guest_deflated: true,
             };
         }
-        // The wrong way: by the guest's kernel if it had too little, else by somebody else.
+        // The wrong way: by the guest's kernel if it had too little, else by another manager.
         let wrong = match target.shrinks() {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),

@@ -44,7 +44,7 @@ pub(super) fn take(
         (false, false) => Urgency::None,
     };
     if urgent && demand > Bytes::ZERO {
-        // Somebody waits for the last crumb too, and each donor's part of it must be worth a move.
+        // A guest waits for the last crumb too, and each donor's part of it must be worth a move.
         demand = demand.max(Bytes(MOVE_MIN.0 * states.len().min(64) as u64));
     }
     let mut given = vec![Bytes::ZERO; states.len()];
@@ -101,8 +101,8 @@ fn given_of(
 }
 
 /// Who gives first: idle memory costs more to hold than memory in use, and shares make
-/// either cheaper. Who cannot be seen to give gives last: whatever it says that it has given,
-/// others would have to have given.
+/// either cheaper. A guest whose gifts cannot be measured gives last: what it only claims to have
+/// given, others would have to give.
 fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     if state.sample.resident.is_none() {
         return 1;

@@ -32,7 +32,7 @@ const PROMISE_MS: u64 = 10_000;
 /// The least that a guest in need is given at once.
 const NEED_MIN: Bytes = Bytes::mib(16);
 
-/// Memory that was granted and is not in use yet: it is not free, whatever the host says.
+/// Memory that was granted and is not in use yet: it is not free, whatever the host reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Promise {
     size: Bytes,
@@ -81,7 +81,7 @@ pub struct Assessment {
     pub touched: Bytes,
     /// What it needs now, and why.
     pub need: Bytes,
-    /// The part of the policy that says so.
+    /// The part of the policy that decided that.
     pub why: Option<Clause>,
     /// Room that it is left to breathe.
     pub headroom: Bytes,
@@ -91,7 +91,7 @@ pub struct Assessment {
     pub wishes: bool,
 }
 
-/// How much it matters that somebody gives.
+/// How much it matters that memory is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// The host is short as it is every day.
@@ -257,10 +257,10 @@ impl GuestHistory {
         }
         let managed = sample.limits.mode == Mode::Managed;
         if managed && self.memory.is_none() {
-            return Some((Clause::Stale, "it has told nothing yet"));
+            return Some((Clause::Stale, "it has reported nothing yet"));
         }
         if managed && !self.is_fresh(sample, config, now_ms) {
-            return Some((Clause::Stale, "what it told is too old"));
+            return Some((Clause::Stale, "its last report is too old"));
         }
         None
     }

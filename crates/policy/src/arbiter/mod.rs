@@ -65,7 +65,7 @@ impl Arbiter {
         }
     }
 
-    /// Asks for free memory for somebody who is about to come. What came of it is in a later
+    /// Asks for free memory for a guest that is about to start. The outcome is in a later
     /// pass. False if too many are open.
     #[must_use]
     pub fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64, held_ms: u64) -> bool {
@@ -237,7 +237,7 @@ impl Arbiter {
             self.short = false;
         }
         let lack = if self.short { wanted.plus(self.fall).less(after) } else { Bytes::ZERO };
-        // A host that waits for memory has too little of it, whatever is said to be available.
+        // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let surplus = free.less(wanted.plus(config.hysteresis)).less(pending);
         HostBudget {
@@ -256,7 +256,7 @@ impl Arbiter {
     }
 }
 
-/// Turns what was decided about a guest into what is told and done.
+/// Turns what was decided about a guest into its decision and its command.
 fn close(
     mut state: GuestState<'_>,
     inputs: Inputs,
@@ -284,7 +284,7 @@ fn close(
     let halt = clause == Clause::Strained && guest.balloon.is_shrinking();
     let command = match action {
         Action::Hold if halt => Some(actual),
-        // Nothing is said to a balloon that somebody else moves, not even to stay.
+        // A balloon that another manager moves gets no target, not even to stay.
         Action::Hold if clause == Clause::Foreign => None,
         Action::Hold => state.cap,
         Action::Grow | Action::Shrink => Some(to),
@@ -302,7 +302,7 @@ fn close(
     } else if halt {
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual));
     }
-    // That it is on its way is no news: the decision that sent it there was told.
+    // That it is on its way is no news: the decision that sent it there was reported.
     let is_new = clause != Clause::Moving && guest.last_clause.replace(clause) != Some(clause);
     if command.is_some() || is_new {
         let detail = state.assessment.held.map_or("", |(_, detail)| detail);

@@ -106,13 +106,13 @@ pub struct Decision {
     pub action: Action,
     /// The part of the policy that decided.
     pub clause: Clause,
-    /// More about it where the clause alone does not say it, such as why it cannot be used.
+    /// More about it where the clause alone is not enough, such as why it cannot be used.
     pub detail: &'static str,
     /// What it had.
     pub from: Bytes,
     /// What it is to have.
     pub to: Bytes,
-    /// What its balloon is to be told, if anything.
+    /// The new target of its balloon, if any.
     pub command: Option<Bytes>,
     /// The bounds that it met.
     pub bounds: Vec<Bound>,
@@ -144,7 +144,7 @@ named! {
         Stuck = "stuck",
         /// The guest's kernel took memory back.
         TookBack = "took-back",
-        /// Somebody else moved it.
+        /// Another manager moved it.
         Foreign = "foreign",
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that is kept for somebody who is about to come.
+//! Memory that is kept for a guest that is about to start.
 
 use counters::Bytes;
 

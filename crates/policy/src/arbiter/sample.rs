@@ -1,4 +1,4 @@
-//! What the arbiter is told: the host and its guests at one moment.
+//! The arbiter's input: the host and its guests at one moment.
 
 use counters::Bytes;
 
@@ -57,19 +57,19 @@ pub struct HostSample {
     pub total: Bytes,
     /// What could be handed out now without swapping.
     pub available: Bytes,
-    /// It swaps, or something on it waits for memory, whatever it says is available.
+    /// It swaps, or something on it waits for memory, whatever it reports as available.
     pub strained: bool,
 }
 
-/// A guest's memory as it told of it: sizes, and counters since its boot. What it did not
-/// tell is `None`.
+/// A guest's memory as it reported it: sizes, and counters since its boot. What it did not
+/// report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// When it came, on the manager's clock.
     pub at_ms: u64,
     /// The guest's own clock, which its counters go with.
     pub clock_ms: u64,
-    /// What it had, by its balloon, when it told.
+    /// What it had, by its balloon, when it reported.
     pub actual: Bytes,
     /// MemFree.
     pub free: Option<Bytes>,
@@ -102,7 +102,7 @@ pub struct Memory {
 pub enum Usable {
     /// It runs and has a balloon.
     Yes,
-    /// It does not, and why, in a few verdicts.
+    /// It does not, and why, in a few words.
     No(&'static str),
 }
 
@@ -123,17 +123,17 @@ pub struct GuestSample {
     pub asleep: bool,
     /// Whether anything may be asked of it.
     pub usable: Usable,
-    /// The size that its own rules are content with, if they have said so.
+    /// The size that its own rules are content with, if they have named one.
     pub request: Option<Bytes>,
     /// It has asked for that size since the last pass.
     pub asks: bool,
-    /// It said that its tasks wait for memory, after its newest sample or with it.
+    /// It reported that its tasks wait for memory, after its newest sample or with it.
     pub urgent: bool,
     /// Its kernel takes memory back before it kills.
     pub deflates_on_oom: bool,
 }
 
-/// What the operator's rules say about a guest. `None` where there is no such rule.
+/// The verdicts of the operator's rules about a guest. `None` where there is no such rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleVerdicts {
     /// Replaces the test whether it gives.

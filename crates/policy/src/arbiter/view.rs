@@ -12,9 +12,9 @@ const SWAP_IN_STRAINED: u64 = 32;
 const SWAP_OUT_STRAINED: u64 = 256;
 /// Pages a second that were dropped too early: 1 MiB.
 const REFAULT_STRAINED: u64 = 256;
-/// Faults that had to read, a second, in a guest that tells nothing better.
+/// Faults that had to read, a second, in a guest that reports nothing better.
 const MAJOR_FAULTS_STRAINED: u64 = 100;
-/// A guest's counters over a shorter time than this say little.
+/// A guest's counters over a shorter time than this mean little.
 const WINDOW_MS_MIN: u64 = 50;
 
 /// A guest's memory, derived. All of it is taken against what the guest has by its balloon, so
@@ -25,11 +25,11 @@ pub struct MemoryView {
     pub used: Bytes,
     /// MemAvailable.
     pub available: Bytes,
-    /// MemFree, where it was told.
+    /// MemFree, where it was reported.
     pub free: Option<Bytes>,
     /// Page cache that is in use.
     pub hot: Bytes,
-    /// Free swap space, where it was told.
+    /// Free swap space, where it was reported.
     pub swap_free: Option<Bytes>,
     /// How much `used` grew in a second.
     pub growth: Bytes,

@@ -71,7 +71,7 @@ fn there_is_nothing_to_gain_with_one_guest_or_with_memory_enough() {
     for mut model in [Model::new(1, 10), Model::new(0, 10), Model::new(9, 5000)] {
         assert_eq!(model.run(100), 0);
         assert_eq!(model.ksm.phase(), Phase::Off);
-        assert!(model.settings.is_some_and(|settings| !settings.runs), "said once");
+        assert!(model.settings.is_some_and(|settings| !settings.runs), "it is switched off once");
     }
 }
 

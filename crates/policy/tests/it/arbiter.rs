@@ -20,7 +20,7 @@ fn host(available: Bytes, at_ms: u64) -> HostSample {
     HostSample { at_ms, total: gib(64), available, strained: false }
 }
 
-/// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, told just now.
+/// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, reported just now.
 fn idle(key: u64, at_ms: u64) -> GuestSample {
     guest(key, gib(4), gib(3), at_ms)
 }
@@ -81,7 +81,7 @@ fn nothing_moves_where_nothing_is_needed() {
     let first = pass(&mut arbiter, gib(30), &[idle(1, 1000)], 1000);
     assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Content));
     assert_eq!(command(&first, 1), None);
-    // And what has been said is not said again.
+    // And what has been reported is not reported again.
     assert!(pass(&mut arbiter, gib(30), &[idle(1, 2000)], 2000).decisions.is_empty());
 }
 
@@ -178,21 +178,21 @@ fn memory_moves_between_guests_while_the_host_is_at_its_set_point() {
 }
 
 #[test]
-fn a_stuck_balloon_is_told_after_its_time_and_left_out() {
+fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
     assert!(command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).is_some());
-    let mut told_ms = None;
+    let mut reported_ms = None;
     for now_ms in (2000..=15_000).step_by(1000) {
         let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
         if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
-            told_ms = told_ms.or(Some(now_ms));
+            reported_ms = reported_ms.or(Some(now_ms));
             assert_eq!(command(&decided, 1), Some(gib(4)), "it is capped");
-        } else if told_ms.is_some() {
+        } else if reported_ms.is_some() {
             assert_eq!(command(&decided, 1), None, "it is left out");
         }
     }
-    assert_eq!(told_ms, Some(6000));
+    assert_eq!(reported_ms, Some(6000));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_slow_balloon_does_not_keep_what_others_could_use() {
 }
 
 #[test]
-fn a_balloon_that_somebody_else_moves_is_left_alone() {
+fn a_balloon_that_another_manager_moves_is_left_alone() {
     let mut arbiter = Arbiter::new();
     let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];
     for (size, now_ms) in sizes.into_iter().zip((1000..).step_by(1000)) {
@@ -256,7 +256,7 @@ fn where_nothing_comes_of_it_nothing_is_asked() {
 }
 
 #[test]
-fn a_reservation_is_held_or_fails_by_its_deadline_and_says_who_would_not_give() {
+fn a_reservation_is_held_or_fails_by_its_deadline_and_names_the_guests_that_refused() {
     let mut arbiter = Arbiter::new();
     let pinned = GuestSample {
         limits: Limits { mode: Mode::Pinned(gib(4)), ..idle(1, 0).limits },
@@ -326,7 +326,7 @@ fn a_guest_that_is_gone_is_forgotten_and_a_reboot_is_no_rival() {
 }
 
 #[test]
-fn a_move_says_which_way_it_goes() {
+fn a_move_has_a_direction() {
     let mut arbiter = Arbiter::new();
     let guests = [idle(1, 1000), starved(2, gib(2), 1000)];
     let decided = pass(&mut arbiter, config().reserve.plus(Bytes::mib(64)), &guests, 1000);

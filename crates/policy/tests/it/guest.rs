@@ -1,4 +1,4 @@
-//! One interval at a time: what the rules say, and what is done about it.
+//! One interval at a time: the values of the rules, and what is done about them.
 
 use counters::{Counter, History, Pages};
 use policy::guest::{
@@ -115,7 +115,7 @@ fn the_pool_stays_within_its_bounds() {
     assert_eq!(pool(&rules(1, 0, "200"), 150), (100, Some(RuleBound::Min), None));
     assert_eq!(pool(&rules(1, 0, "1e18"), 150), (100, Some(RuleBound::Min), None));
     assert_eq!(pool(&rules(0, 1, "9e18"), 150), (1000, Some(RuleBound::Max), None));
-    // Somebody else's change is taken back, whatever the rules say.
+    // Another program's change is taken back, whatever the rules want.
     assert_eq!(pool(&rules(0, 0, "1"), 5000), (1000, Some(RuleBound::Max), None));
     assert_eq!(pool(&rules(0, 0, "1"), 0), (100, Some(RuleBound::Min), None));
 }
@@ -197,7 +197,7 @@ fn the_start_brings_both_into_their_bounds() {
 }
 
 #[test]
-fn a_decision_says_what_it_does_in_words() {
+fn a_decision_is_shown_in_words() {
     let text = format!(
         "{CPU}{MEMORY}HOTPLUG=\"0\"\nHOTUNPLUG=\"loadavg < 2\"\n\
          MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\nCMM_INC=\"800\"\n"
