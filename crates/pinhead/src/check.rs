@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Checked {
     /// The file.
     pub rules: RulesText,
-    /// What there is to say, in the file's order.
+    /// The findings, in the file's order.
     pub found: Vec<Diagnostic>,
 }
 

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The longest difference that is told.
+/// The longest difference that is shown.
 const DIFFERENCE_MAX: usize = 2000;
 
 /// One recorded scenario.

@@ -91,7 +91,7 @@ fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
 
-/// The answer goes out as it comes; a remark about it goes beside it.
+/// The answer goes to standard output as it comes; a remark about it goes to standard error.
 fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
     if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
         eprintln!("pinhead: {remark}");

@@ -75,9 +75,9 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_schema_tells_unit_kind_and_source_of_each_column() {
+    fn the_schema_has_unit_kind_and_source_of_each_column() {
         let args = SchemaArgs { table: Some("minute_guest".into()), format: Format::Text };
-        let text = run(&args).expect("told");
+        let text = run(&args).expect("a schema");
         assert!(text.starts_with("minute_guest: a guest in a minute\n"));
         let line = text.lines().find(|line| line.contains("vcpu_delay_ns")).expect("there");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -88,7 +88,7 @@ mod tests {
         assert!(refused.contains("minute_host"), "{refused}");
         let args = SchemaArgs { table: None, format: Format::Json };
         let json: serde_json::Value =
-            serde_json::from_str(&run(&args).expect("told")).expect("JSON");
+            serde_json::from_str(&run(&args).expect("a schema")).expect("JSON");
         assert_eq!(json["tables"].as_array().map(Vec::len), Some(10));
     }
 

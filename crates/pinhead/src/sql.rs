@@ -219,10 +219,10 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_recordings_is_told() {
+    fn a_directory_without_recordings_is_an_error() {
         let dir = std::env::temp_dir().join("pinhead-no-such-recordings");
         let args = SqlArgs { query: "SELECT 1".into(), format: SqlFormat::Text, dir: Some(dir) };
-        let told = run(&args, &mut Vec::new()).expect_err("not there").to_string();
-        assert!(told.contains("pinhead-no-such-recordings"), "{told}");
+        let error = run(&args, &mut Vec::new()).expect_err("not there").to_string();
+        assert!(error.contains("pinhead-no-such-recordings"), "{error}");
     }
 }

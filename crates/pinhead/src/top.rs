@@ -56,7 +56,7 @@ pub struct TopArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// Shows what happens until somebody has seen enough.
+/// Shows what happens until the user quits.
 pub fn run(args: TopArgs) -> Result<(), Error> {
     let options = Options {
         shown: match args.screen {

@@ -58,7 +58,7 @@ pub struct DiffArgs {
     pub journal: Option<PathBuf>,
 }
 
-/// Tells what was decided about a guest, as text or JSON with its line end.
+/// The decisions about a guest, as text or JSON with its line end.
 pub fn run(args: &WhyArgs) -> Result<String, Error> {
     let question = Question {
         guest: args.guest.clone(),
@@ -78,7 +78,7 @@ pub fn run(args: &WhyArgs) -> Result<String, Error> {
     }
 }
 
-/// Tells where the policies part, as text or JSON with its line end.
+/// The differences between the policies, as text or JSON with its line end.
 pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     let journal = open(args.journal.as_ref())?;
     let answer = diff::answer(&journal, &args.last, args.guest.as_deref(), why::now())?;
@@ -108,7 +108,7 @@ fn default_journal() -> PathBuf {
     place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
 }
 
-/// Where the manager records by itself: beside its journal.
+/// Where the manager records by itself: next to its journal.
 pub fn default_recordings() -> PathBuf {
     default_journal().with_file_name("recordings")
 }

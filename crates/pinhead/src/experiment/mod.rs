@@ -147,8 +147,8 @@ fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
         runs: Vec::new(),
         notes: Vec::new(),
     };
-    let mut say = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
-    let mut bench = Bench::new(asked, outcome, &mut say);
+    let mut progress = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
+    let mut bench = Bench::new(asked, outcome, &mut progress);
     let result = (experiment.run)(&mut bench);
     // Also after a failure: what was measured until then is worth its page.
     let path = bench.save()?;

@@ -22,7 +22,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// The bytes that the terminal gets of what a guest said.
+    /// The bytes that the terminal gets of a guest's output.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {

@@ -119,7 +119,7 @@ fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
         service::exec(&at.socket, &at.guest, &command, OUTPUT_MAX, deadline, out)
     };
     let mut stdout = std::io::stdout().lock();
-    // The terminal, or whoever reads the pipe, may have gone at the end.
+    // The terminal, or the reader of the pipe, may have gone at the end.
     if stdout.is_terminal() {
         let mut lines = Lines::new(stdout);
         let code = run(&mut lines)?;

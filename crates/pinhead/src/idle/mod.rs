@@ -53,7 +53,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     duration::parse_seconds(text).ok().filter(fits).ok_or_else(help)
 }
 
-/// Watches a guest, and tells who woke it.
+/// Watches a guest, and shows what woke it.
 pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
     std::thread::sleep(Duration::from_secs(args.seconds));

@@ -1,7 +1,7 @@
 //! What happened in a guest between two scans: pure, from two answers to a table's rows.
 //!
 //! A guest's own clock does not see what a wake-up costs outside of its tasks: the way out of
-//! idle, the interrupt, the emulation. So the host's time of its virtual CPUs is told twice: a
+//! idle, the interrupt, the emulation. So the host's time of its virtual CPUs is shown twice: a
 //! task's share of it by CPU time (`host_ms`), and what would not have been used without the
 //! task (`saves_ms`): its own time, and its share by wake-ups of what no task used.
 
@@ -45,9 +45,9 @@ pub struct Wakers {
     pub timers_a_minute: Option<f64>,
     /// What the manager asked its daemon in that time, each a wake-up: looks, samples, scans.
     pub looks: u64,
-    #[allow(missing_docs, reason = "said above")]
+    #[allow(missing_docs, reason = "documented above")]
     pub samples: u64,
-    #[allow(missing_docs, reason = "said above")]
+    #[allow(missing_docs, reason = "documented above")]
     pub scans: u64,
     /// Tasks that there are.
     pub tasks: Option<u64>,
@@ -70,9 +70,9 @@ pub enum Kind {
     Kernel,
     /// Children of a process that have ended meanwhile.
     Children,
-    /// Tasks that were not told of one by one.
+    /// Tasks that were not reported one by one.
     Rest,
-    /// What nobody is known for.
+    /// Wake-ups of no known task.
     Unknown,
 }
 
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-/// Somebody who wakes a guest. The texts come from the guest: escape them.
+/// A task that wakes a guest. The texts come from the guest: escape them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waker {
     /// What it is.
@@ -95,7 +95,7 @@ pub struct Waker {
     pub name: String,
     /// The number of its process, and its own; 0 for what is no single task.
     pub pid: u32,
-    #[allow(missing_docs, reason = "said above")]
+    #[allow(missing_docs, reason = "documented above")]
     pub tid: u32,
     /// Times a minute that it was dispatched.
     pub wakes_a_minute: f64,
@@ -173,7 +173,7 @@ impl Wakers {
         Ok(wakers)
     }
 
-    /// Puts the rows beside what the host counted of the guest's process.
+    /// Joins the rows with what the host counted of the guest's process.
     fn prorate(
         &mut self,
         first: &Scanned,
@@ -239,7 +239,7 @@ fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     }
 }
 
-/// Nanoseconds that all tasks ran, interrupts left out where the kernel tells them apart.
+/// Nanoseconds that all tasks ran, interrupts left out where the kernel distinguishes them.
 fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
     exact.or_else(|| {
@@ -280,7 +280,7 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// A task's counts at the first scan: as told then, as its daemon remembers them, or nothing if
+/// A task's counts at the first scan: as reported then, as its daemon remembers them, or nothing if
 /// it has started since.
 fn before(
     task: &TaskRow,
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_is_told_by_its_parent_or_not_known() {
+    fn a_task_that_ended_is_counted_by_its_parent_or_not_known() {
         let first = scanned(1, 60_000, 1000, 100, vec![task(1, "sh", 10, 5)]);
         let mut shell = task(1, "sh", 110, 15);
         let second = |shell: &TaskRow| scanned(2, 120_000, 1400, 160, vec![shell.clone()]);

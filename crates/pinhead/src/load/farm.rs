@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::{Deadline, Output};
 
-/// A farm, with what it said of its guests.
+/// A farm, with its table of guests.
 pub(super) struct Farm {
     socket: PathBuf,
     guests: Vec<GuestRow>,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files of this process beside its connections.
+/// Files of this process besides its connections.
 const FILES_BESIDE: u64 = 64;
 
 pub(super) fn web(args: &WebArgs) -> Result<Summary, Error> {

@@ -1,4 +1,4 @@
-//! The manager's process: signals in, sentences out.
+//! The manager's process: signals in, messages out.
 
 use super::HostArgs;
 use crate::Error;
@@ -10,10 +10,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
 
-/// The longest sentence of the manager's that is shown; names of guests are in them.
-const SAID_MAX: usize = 600;
+/// The longest message of the manager that is shown; names of guests are in them.
+const MESSAGE_MAX: usize = 600;
 
-/// Manages all guests until somebody ends it. Then it puts back what dead farms have left: their
+/// Manages all guests until it is ended. Then it puts back what dead farms have left: their
 /// settings of KSM had to wait for as long as a manager drove it.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
     let managed = manage(args);
@@ -31,19 +31,19 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
         dry_run: args.dry_run,
         for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
     };
-    let mut manager = Manager::start(args.config.clone(), options).map_err(told)?;
+    let mut manager = Manager::start(args.config.clone(), options).map_err(to_error)?;
     loop {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
         if turn == Turn::Reload && reload.read(&mut [0; 16]).is_ok_and(|count| count > 0) {
             manager.reload_and_report();
         }
-        manager.take_notices().iter().for_each(|text| say(text));
+        manager.take_notices().iter().for_each(|text| log(text));
         if turn == Turn::Stop || manager.is_over() {
             break;
         }
     }
-    manager.finish().iter().for_each(|text| say(text));
+    manager.finish().iter().for_each(|text| log(text));
     Ok(())
 }
 
@@ -52,7 +52,7 @@ pub fn keep() -> Result<(), Error> {
     let options = manager::keeper::Options::default();
     // A signal to all processes of our name means the manager: this one's work begins then.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let ended = manager::keeper::run(std::io::stdin(), &options, &mut say);
+    let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(Error::Message("Some guests did not get all back".into())),
@@ -61,7 +61,7 @@ pub fn keep() -> Result<(), Error> {
 }
 
 /// All faults of a file of settings are shown at once.
-fn told(error: manager::Error) -> Error {
+fn to_error(error: manager::Error) -> Error {
     let manager::Error::Settings(settings) = &error else { return Error::Host(error) };
     match settings.faults() {
         Some(faults) => {
@@ -72,7 +72,7 @@ fn told(error: manager::Error) -> Error {
     }
 }
 
-/// What the manager has to say goes to standard error, which a service's log keeps.
-fn say(text: &str) {
-    eprintln!("pinhead host: {}", base::plain(text, SAID_MAX));
+/// Writes a message of the manager to standard error, which a service's log keeps.
+fn log(text: &str) {
+    eprintln!("pinhead host: {}", base::plain(text, MESSAGE_MAX));
 }

@@ -59,7 +59,7 @@ pub struct ReportArgs {
     pub host: Option<String>,
 }
 
-/// What a row tells of.
+/// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
     /// One guest

@@ -90,9 +90,9 @@ fn all_reports_are_listed() {
     assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
 }
 
-/// What a guest did in a minute, recorded second by second, is what the report tells of it.
+/// What a guest did in a minute, recorded second by second, is in the report of it.
 #[test]
-fn what_was_recorded_is_told() {
+fn what_was_recorded_is_reported() {
     let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let mut recorder = store::Recorder::new(&dir, store::Keep::USUAL);

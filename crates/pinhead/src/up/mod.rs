@@ -21,7 +21,7 @@ const REWRITE_MS: u64 = 5_000;
 /// More of a note than this is no note.
 const NOTE_WIDTH: usize = 400;
 
-/// Runs guests until the time is over or somebody ends it. Every guest ends with it.
+/// Runs guests until the time is over or the user ends it. Every guest ends with it.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
     let guests = match &args.farm {
         Some(path) if args.detach => return detach::start(path, &args.only, args.seconds),

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn how_guests_are_reached_is_told_by_class() {
+    fn the_ways_to_reach_guests_are_listed_by_class() {
         let text = "[[class]]\nname = 'web'\ncount = 3\nports = [{ guest = 80, host = 18000 }]\n\
                     [[class]]\nname = 'db'\n";
         let farm = farm::config::parse(text, "f").unwrap();

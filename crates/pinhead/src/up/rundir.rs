@@ -147,7 +147,7 @@ pub fn base() -> io::Result<PathBuf> {
     Ok(base)
 }
 
-/// Makes a directory that is ours alone. Below /tmp somebody else may have been there first.
+/// Makes a directory that is ours alone. Below /tmp another user may have made it first.
 fn private(path: &Path, uid: u32) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

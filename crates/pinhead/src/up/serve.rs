@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Who owns a descriptor in the fleet's poll set, beside the fleet and its service.
+/// Owners of descriptors in the fleet's poll set, besides the fleet and its service.
 const SIGNALS: u64 = OWNERS_END;
 const STARTER: u64 = OWNERS_END + 1;
 
@@ -71,7 +71,7 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     })
 }
 
-/// Runs guests until somebody ends them, or their time in seconds is over.
+/// Runs guests until they are ended, or their time in seconds is over.
 pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result<(), Error> {
     let (mut progress, starter, format) = match watcher {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None, UpFormat::Json),
@@ -137,7 +137,7 @@ fn check_name(name: &str) -> Result<(), Error> {
 struct Running {
     fleet: Fleet,
     tiers: Tiers,
-    /// What the tiers had to say, for the next who listens.
+    /// Messages of the tiers, for the next client that shows them.
     notes: Vec<String>,
     next_tiers_ms: u64,
     service: Service,

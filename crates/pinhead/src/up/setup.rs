@@ -13,7 +13,7 @@ use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.
 pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
-    let say = |line: &str| {
+    let show = |line: &str| {
         if args.format == UpFormat::Table {
             println!("{line}");
         }
@@ -27,7 +27,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         args.pace.to_possible_value().map_or_else(String::new, |pace| pace.get_name().into());
     let daemon = find_daemon(arch)?;
     let cache = Cache::from_environment()?;
-    say("Making the guest image (the first time: Debian's kernel is fetched)");
+    show("Making the guest image (the first time: Debian's kernel is fetched)");
     let loads = if args.idle { &[Load::Idle] } else { Load::IN_TURN.as_slice() };
     let mut images = Vec::new();
     for load in loads.iter().take(args.guests as usize) {
@@ -48,7 +48,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let seat = |spec| Seat { spec, floor: Floor::default(), daemon: Daemon::Expected };
     let seats: Vec<Seat> =
         (1..=args.guests).zip(images.iter().cycle()).map(spec).map(seat).collect();
-    say(&format!(
+    show(&format!(
         "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
         args.guests, args.cpus, args.memory
     ));

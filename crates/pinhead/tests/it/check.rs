@@ -1,4 +1,4 @@
-//! `pinhead check` as it is typed: exit codes, answers, and each thing that it tells.
+//! `pinhead check` as it is typed: exit codes, answers, and each finding.
 
 use serde_json::Value;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Rules without anything to say about them; what is tested follows and overrules.
+/// Rules without findings; what is tested follows and overrules.
 const GOOD: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                     HOTPLUG=\"idle < 10\"\nHOTUNPLUG=\"idle > 150\"\n";
 const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
@@ -74,7 +74,7 @@ impl Drop for Guest {
     }
 }
 
-/// What one file was told.
+/// The findings on one file.
 struct Answer {
     code: Option<i32>,
     file: Value,
@@ -109,7 +109,7 @@ fn hotplug(rule: &str) -> String {
 }
 
 #[test]
-fn rules_without_fault_are_told_nothing() {
+fn rules_without_fault_have_no_findings() {
     let answer = Guest::new().check(&format!("{GOOD}{MEMORY}"));
     assert_eq!(answer.codes(), Vec::<&str>::new(), "{:#}", answer.file);
     assert_eq!((&answer.file["errors"], &answer.file["warnings"]), (&0.into(), &0.into()));
@@ -130,10 +130,10 @@ fn warnings_do_not_refuse_and_errors_do() {
 #[test]
 fn a_file_that_is_not_there_is_no_finding() {
     let output = pinhead().args(["check", "/nonexistent/rules"]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("/nonexistent/rules") && said.contains("presets"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("/nonexistent/rules") && text.contains("presets"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
     assert!(output.stdout.is_empty());
 }
 
@@ -173,14 +173,14 @@ fn people_see_the_line_underlined() {
     let guest = Guest::new();
     let file = guest.write("rules.conf", &format!("{}{MEMORY}", hotplug("idel < 10")));
     let output = pinhead().arg("check").arg("--no-machine").arg(&file).output().expect("it runs");
-    let said = String::from_utf8(output.stdout).expect("text");
-    assert!(said.contains("error[unknown-name]: Nothing is named `idel`"), "{said}");
-    assert!(said.contains("rules.conf:4:10"), "{said}");
-    assert!(said.contains("HOTPLUG=\"idel < 10\""), "{said}");
-    assert!(said.contains("^^^^ neither a variable"), "{said}");
-    assert!(said.contains("help: did you mean `idle`?"), "{said}");
-    assert!(said.ends_with("rules.conf: 1 error, 0 warnings\n"), "{said}");
-    assert!(!said.contains('\x1b'), "no colours where nobody looks: {said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("error[unknown-name]: Nothing is named `idel`"), "{text}");
+    assert!(text.contains("rules.conf:4:10"), "{text}");
+    assert!(text.contains("HOTPLUG=\"idel < 10\""), "{text}");
+    assert!(text.contains("^^^^ neither a variable"), "{text}");
+    assert!(text.contains("help: did you mean `idle`?"), "{text}");
+    assert!(text.ends_with("rules.conf: 1 error, 0 warnings\n"), "{text}");
+    assert!(!text.contains('\x1b'), "no colours where nobody looks: {text}");
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn a_files_bytes_do_not_reach_the_terminal_as_they_are() {
     for format in ["text", "json"] {
         let arguments = ["check", "--no-machine", "--format", format];
         let output = pinhead().args(arguments).arg(&file).output().expect("the binary runs");
-        let said = String::from_utf8(output.stdout).expect("text");
+        let text = String::from_utf8(output.stdout).expect("text");
         let obeyed = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
-        assert!(!said.contains(obeyed), "{format}: {said:?}");
+        assert!(!text.contains(obeyed), "{format}: {text:?}");
         assert_eq!(output.status.code(), Some(1));
     }
 }
@@ -200,9 +200,9 @@ fn a_files_bytes_do_not_reach_the_terminal_as_they_are() {
 #[test]
 fn a_preset_is_named_by_its_name() {
     let output = pinhead().args(["check", "--no-machine", "default"]).output().expect("it runs");
-    let said = String::from_utf8(output.stdout).expect("text");
+    let text = String::from_utf8(output.stdout).expect("text");
     assert_eq!(
-        (output.status.code(), said.as_str()),
+        (output.status.code(), text.as_str()),
         (Some(0), "<default>: no errors, no warnings\n")
     );
 }
@@ -218,7 +218,7 @@ fn precedence_that_is_not_what_a_reader_expects() {
 }
 
 #[test]
-fn retired_counters_are_told_once_each() {
+fn retired_counters_are_reported_once_each() {
     let rule = "vmstat.pgscan_direct_dma + vmstat.pgscan_direct_normal \
                 - vmstat.pgscan_direct_dma[1] - vmstat.pgscan_direct_normal[1] > 5";
     let answer = Guest::new().check(&format!("{GOOD}{MEMORY}MEMPLUG=\"{rule}\"\n"));

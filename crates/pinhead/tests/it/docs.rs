@@ -98,7 +98,7 @@ fn options(page: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("--")).collect()
 }
 
-/// The clauses that decisions are told with, in the page's own section, each with its meaning.
+/// The clauses of decisions, in the page's own section, each with its meaning.
 #[test]
 fn the_page_of_pinhead_has_every_clause_with_its_meaning() {
     let page = read("man/pinhead.1");
@@ -168,10 +168,10 @@ fn the_farms_document_has_its_keys() {
     let mut known = BTreeSet::new();
     for section in farm::config::SECTIONS {
         for key in section.keys {
-            let is_told = |(name, rest): &(&str, &str)| {
+            let is_documented = |(name, rest): &(&str, &str)| {
                 *name == key.name && rest.starts_with(&format!("{} |", key.default))
             };
-            assert!(rows.iter().any(is_told), "docs/farm.md: {} ({})", key.name, key.default);
+            assert!(rows.iter().any(is_documented), "docs/farm.md: {} ({})", key.name, key.default);
             known.insert(key.name);
         }
     }
@@ -180,8 +180,8 @@ fn the_farms_document_has_its_keys() {
         known.insert(image.name());
     }
     let questions = |name: &&str| name.starts_with('{');
-    let told: BTreeSet<&str> = rows.iter().map(|(name, _)| *name).collect();
-    let stale: Vec<_> = told.difference(&known).filter(|name| !questions(name)).collect();
+    let documented: BTreeSet<&str> = rows.iter().map(|(name, _)| *name).collect();
+    let stale: Vec<_> = documented.difference(&known).filter(|name| !questions(name)).collect();
     assert!(stale.is_empty(), "docs/farm.md: {stale:?}");
 }
 

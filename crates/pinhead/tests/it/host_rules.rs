@@ -122,7 +122,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_told_in_a_sentence() {
+fn what_cannot_be_explained_is_refused_in_a_sentence() {
     let dir = Dir::new();
     let output = pinhead("explain").arg(dir.write("host.rules", RULES)).output();
     let output = output.expect("the binary runs");

@@ -27,7 +27,7 @@ fn commands(command: &Command, path: &str) -> Vec<(String, Command)> {
     let all = shown.flat_map(|command| {
         let path = format!("{path} {}", command.get_name());
         let below = commands(command, &path);
-        // The page tells of --help once for all of them.
+        // The page describes --help once for all of them.
         let command = command.clone().disable_help_flag(true);
         std::iter::once((path, command)).chain(below)
     });
