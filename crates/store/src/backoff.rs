@@ -1,4 +1,4 @@
-//! When a file that cannot be written to is tried again, and when that is told.
+//! When a file that cannot be written to is tried again, and when that is reported.
 
 /// A file that cannot be written to is tried again after this many turns at most.
 const PAUSE_MAX: u32 = 16;

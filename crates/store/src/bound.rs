@@ -1,7 +1,7 @@
 //! How long a text in a store may be. Names and reasons come from guests and from files, and a
 //! row that they could make as long as they like would fill the disk.
 
-/// Bytes of a guest's name, its class, a clause, a kind: longer names tell nobody more.
+/// Bytes of a guest's name, its class, a clause, a kind: longer names say no more.
 pub const NAME_MAX: usize = 128;
 /// Bytes of a sentence: a reason, what an event says.
 pub const SENTENCE_MAX: usize = 512;

@@ -30,7 +30,7 @@ const CACHE: i64 = -16_384;
 const LOG_PAGES: i64 = 4_096;
 /// The log is cut back to this when it has been taken over, in bytes.
 const LOG_MAX: i64 = 32 << 20;
-/// A new file is for its owner to write and for its group to read: it tells guests' names.
+/// A new file is for its owner to write and for its group to read: it holds guests' names.
 const MODE: u32 = 0o640;
 
 /// A kind of store.

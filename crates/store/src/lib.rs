@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Each kind of store has a module with its own tables and its own list of migrations; `db` is
-//! what they share: opening a file, telling whose it is, and bringing it up to date. What goes
+//! what they share: opening a file, checking whose it is, and bringing it up to date. What goes
 //! in is bounded by `bound`, so that nothing a guest says makes a file grow without limit.
 
 #![forbid(unsafe_code)]

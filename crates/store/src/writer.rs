@@ -1,4 +1,4 @@
-//! The manager's pen: what it has to tell waits in a bounded queue, and each flush writes the
+//! The manager's writer: its records wait in a bounded queue, and each flush writes the
 //! queue in one transaction.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The guests come first: no call waits longer than the journal's short lock time, a journal
-//! that cannot be written is told once and tried again ever more seldom, and when the queue is
+//! that cannot be written is reported once and tried again ever more seldom, and when the queue is
 //! full the oldest records go. What was lost is counted, and noted in the journal itself as
 //! soon as it can be written to.
 
@@ -33,10 +33,10 @@ const FLUSH_MAX: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// What a flush has to tell: nothing while all goes as before.
+/// The news of a flush: none while all goes as before.
 #[derive(Debug)]
 pub enum News {
-    /// The journal cannot be written to; from now on that is not told again.
+    /// The journal cannot be written to; from now on that is not reported again.
     Failed(Error),
     /// A file of recordings was no database any more, and is set aside; a new one was begun.
     SetAside {

@@ -1,4 +1,4 @@
-//! What there is to tell: the decisions and events of a time, with holds folded, and what was
+//! The entries of an answer: the decisions and events of a time, with holds folded, and what was
 //! in force before.
 
 use super::who::{Chosen, places};
@@ -13,7 +13,7 @@ pub const ENTRIES_MAX: usize = 10_000;
 /// Events that one answer has at most.
 const EVENTS_MAX: u32 = 1_000;
 
-/// What there is to tell.
+/// The entries of an answer.
 #[derive(Debug)]
 pub struct Gathered {
     /// What was decided before the time and still in force when it began, and where that was
@@ -27,7 +27,7 @@ pub struct Gathered {
     pub span: Option<Range>,
 }
 
-/// Something to tell.
+/// A line of an answer.
 #[derive(Debug)]
 pub struct Entry {
     /// When it was, or when it began.
@@ -38,7 +38,7 @@ pub struct Entry {
     pub what: What,
 }
 
-/// What an entry tells.
+/// The content of an entry.
 #[derive(Debug)]
 pub enum What {
     /// One decision.
@@ -92,7 +92,7 @@ pub fn gather(
     Ok(Gathered { before, entries, is_cut, span: journal.span(&keys, Some(policy))? })
 }
 
-/// Whether what was in force before the time is told too.
+/// Whether what was in force before the time is shown too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// Always: a moment is asked for.

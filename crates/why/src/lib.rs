@@ -2,26 +2,26 @@
 //! and a shadow of it part.
 //!
 //! ```text
-//!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► tell (text, JSON)
+//!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► answer (text, JSON)
 //!              when (which time) ─────────┘      words, model::clause ───┘
 //!                                  diff (two policies as steps in time) ─► text, JSON
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod clock;
 pub mod diff;
 mod error;
 mod gather;
-mod tell;
 pub mod when;
 mod who;
 mod words;
 
+pub use answer::Answer;
 pub use clock::now;
 pub use error::Error;
 pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
-pub use tell::Answer;
 pub use who::Chosen;
 
 use gather::{History, gather};

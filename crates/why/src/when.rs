@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_what_would_be() {
+    fn a_wrong_time_is_answered_with_the_right_form() {
         for text in [
             "",
             "noon",

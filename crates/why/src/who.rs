@@ -8,7 +8,7 @@ use store::{GuestKey, GuestRow};
 
 /// Names that a refusal offers.
 const NEAREST: usize = 3;
-/// Characters of a UUID that tell guests of the same name apart.
+/// Characters of a UUID that distinguish guests of the same name.
 const UUID_SHOWN: usize = 8;
 
 /// A guest with all its boots.
@@ -48,7 +48,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     let mut all: BTreeMap<(String, String), Chosen> = BTreeMap::new();
     for row in rows {
         let (uuid, name) = (&row.guest.uuid, &row.guest.name);
-        // Guests without a UUID are told apart by their names alone.
+        // Guests without a UUID are distinguished by their names alone.
         let is_unset = uuid.chars().all(|c| c == '0' || c == '-');
         let group = (uuid.clone(), if is_unset { name.clone() } else { String::new() });
         let chosen = all.entry(group).or_insert_with(|| Chosen {
@@ -57,7 +57,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
             label: String::new(),
             keys: Vec::new(),
         });
-        // Rows come in the order in which guests were first told of.
+        // Rows come in the order in which guests were first seen.
         chosen.name.clone_from(name);
         chosen.keys.push(row.key);
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_of_one_name_are_told_apart() {
+    fn guests_of_one_name_are_distinguished() {
         let rows = [row(1, "aaaaaaaa-1", "web"), row(2, "bbbbbbbb-1", "web")];
         let labels: Vec<String> = guests(&rows).into_iter().map(|guest| guest.label).collect();
         assert_eq!(labels, ["web [aaaaaaaa]", "web [bbbbbbbb]"]);

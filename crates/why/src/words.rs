@@ -12,8 +12,8 @@ pub const NAME_WIDTH: usize = 64;
 pub const WORD_WIDTH: usize = 32;
 /// Characters of a sentence from the journal that are shown.
 pub const SENTENCE_WIDTH: usize = 300;
-/// A sample that is older is told to be, in milliseconds: younger ones count as of now.
-const AGE_TOLD_MS: f64 = 1_000.0;
+/// The age of a sample is shown from here on, in milliseconds: younger ones count as of now.
+const SHOWN_AGE_MS: f64 = 1_000.0;
 
 /// The value of an input, if it was known.
 pub fn input(decision: &Decision, name: &str) -> Option<f64> {
@@ -119,7 +119,7 @@ pub fn state(name: &str, decision: &Decision) -> String {
     if parts.is_empty() {
         return format!("Nothing was known of the inside of {name}.");
     }
-    if let Some(age) = get("sample_age_ms").filter(|age| *age > AGE_TOLD_MS) {
+    if let Some(age) = get("sample_age_ms").filter(|age| *age > SHOWN_AGE_MS) {
         parts.push(format!("that was known {} before", span(age as i64)));
     }
     let mut text = parts.join("; ");

@@ -10,7 +10,7 @@ use serde::ser::Serializer;
 use serde_json::Number;
 use std::fmt;
 
-/// Below this, every whole number can be told from the next: 2^53.
+/// Below this, every whole number differs from the next: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The object. What is not a number in JSON, such as an infinity, is missing.

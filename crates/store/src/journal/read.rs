@@ -20,7 +20,7 @@ const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason,
                         to_bytes, bounds, inputs, acted FROM decision";
 
 impl Journal {
-    /// All guests, in the order in which they were first told of.
+    /// All guests, in the order in which they were first seen.
     pub fn guests(&self) -> Result<Vec<GuestRow>, Error> {
         let failed = cannot("list its guests");
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \

@@ -18,9 +18,9 @@ pub struct GuestRow {
     pub key: GuestKey,
     /// Who it is.
     pub guest: GuestIdentity,
-    /// When it was first told of, in milliseconds since 1970.
+    /// When it was first seen, in milliseconds since 1970.
     pub first_ms: i64,
-    /// When it was last told of, to within a minute.
+    /// When it was last seen, to within a minute.
     pub last_ms: i64,
 }
 

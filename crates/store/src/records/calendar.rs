@@ -1,13 +1,13 @@
 //! Days and months of UTC: which file a moment belongs to, and what that file is called.
 //!
-//! A file's name is the only thing that tells its time, so names are strict: `2026-11-21.db` is
+//! The time of a file is only in its name, so names are strict: `2026-11-21.db` is
 //! a day, `2026-11.db` a month, and nothing else is one of ours.
 
 use base::civil::{date, days};
 use base::duration::DAY_MS;
 use std::fmt;
 
-/// Years that names can tell.
+/// Years that names can hold.
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
 /// What a file of rows covers.

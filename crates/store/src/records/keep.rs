@@ -52,7 +52,7 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
 }
 
 /// The first quarter of an hour that is over and has minutes, but no row of its own. A file that
-/// cannot be read is passed over, and the first error told beside: it must not keep the others
+/// cannot be read is passed over, and the first error returned as well: it must not keep the others
 /// from being added up.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {

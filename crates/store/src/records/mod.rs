@@ -23,7 +23,7 @@ mod running;
 mod scan;
 mod schema;
 mod sql;
-mod tell;
+mod tables;
 
 pub use calendar::Period;
 pub use keep::Keep;
@@ -31,4 +31,4 @@ pub use read::{Records, STEPS_MAX, Span};
 pub use recorder::Recorder;
 pub use scan::{Pick, Processes};
 pub use sql::{Cell, Sql};
-pub use tell::{Column, TableText, tables};
+pub use tables::{Column, TableText, tables};

@@ -34,7 +34,7 @@ pub struct Records {
     dir: PathBuf,
 }
 
-/// The steps of a question, and where what they tell of is.
+/// The steps of a question, and where their records are.
 #[derive(Debug)]
 struct Course {
     /// When the first step begins.
@@ -47,7 +47,7 @@ struct Course {
     running: Option<Running>,
 }
 
-/// A part of the time that one file tells of.
+/// A part of the time that one file covers.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     period: Period,
@@ -230,7 +230,7 @@ impl Records {
         Ok(Some(Course { from_ms, to_ms, end_ms, pieces, running }))
     }
 
-    /// Whether the rows tell at least as much of a minute as its samples.
+    /// Whether the rows cover at least as much of a minute as its samples.
     fn has_rows(&self, now: &Running) -> Result<bool, Error> {
         let Some(file) = RowFile::read_only(&self.dir, Period::day_of(now.begins_ms()))? else {
             return Ok(false);
@@ -238,7 +238,7 @@ impl Records {
         Ok(file.covered(now.begins_ms())?.is_some_and(|covered| covered >= now.covered_ms()))
     }
 
-    /// Which file tells of which time. Where steps are made of whole quarters of an hour, rows
+    /// Which file covers which time. Where steps are made of whole quarters of an hour, rows
     /// of quarters are as good as minutes, and there are fewer of them.
     fn pieces(&self, from_ms: i64, to_ms: i64, step_ms: i64) -> Result<Vec<Piece>, Error> {
         let is_coarse = step_ms % QUARTER_MS == 0 && from_ms.rem_euclid(QUARTER_MS) == 0;

@@ -10,7 +10,7 @@
 //! Each second is committed before the next one comes, so that a process that is killed loses
 //! the second that it was about to write. The minute that was running is in `raw.db`, with
 //! what was known before it, and the next recorder goes on with it. What cannot be written
-//! waits in memory, a bounded number of minutes; that is told once, and written when it can be.
+//! waits in memory, a bounded number of minutes; that is reported once, and written when it can be.
 
 use super::calendar::Period;
 use super::damage;

@@ -11,7 +11,7 @@
 //! | `gap` | a time of which nothing is known, and why; in a month's file only |
 //!
 //! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span:
-//! it tells the time, keeps rows in order, and needs no index. A field is a column of its name,
+//! it gives the time, keeps rows in order, and needs no index. A field is a column of its name,
 //! which a file has from the first row on that has a value of the field: a field that no guest of
 //! this host has takes no bytes. Whoever reads takes a column that is not there for missing.
 

@@ -1,7 +1,7 @@
 //! The user's own questions, read only, over all files as one set of tables.
 //!
 //! Files are attached to a database in memory, and a temporary view for each table joins what
-//! they have: rows with their times and names, as `tables()` tells. Nothing of a question can
+//! they have: rows with their times and names, as in `tables()`. Nothing of a question can
 //! reach any other file: no more can be attached, and only what gives rows is carried out.
 
 use super::calendar::Period;
@@ -9,7 +9,7 @@ use super::keep::periods;
 use super::raw;
 use super::read::Records;
 use super::schema::{Grain, RAW, ROWS, Table, column_names};
-use super::tell::WHO;
+use super::tables::WHO;
 use crate::{Error, db};
 use model::{GuestField, HostField, ProcessField, TierField};
 use rusqlite::config::DbConfig;

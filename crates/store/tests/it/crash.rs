@@ -54,11 +54,11 @@ fn what_was_committed_survives_being_killed() {
             .expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         // Each round another number of commits, so that the kill meets another moment.
-        let mut told = 0;
+        let mut committed = 0;
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it writes on").expect("text");
             let count = line.strip_prefix("committed ").and_then(|count| count.parse().ok());
-            told = count.unwrap_or_else(|| {
+            committed = count.unwrap_or_else(|| {
                 let rest: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
                 panic!("{line}{}", rest.join("\n"))
             });
@@ -66,7 +66,8 @@ fn what_was_committed_survives_being_killed() {
         child.kill().expect("killed");
         child.wait().expect("gone");
         for line in lines.map_while(Result::ok) {
-            told = line.strip_prefix("committed ").and_then(|n| n.parse().ok()).unwrap_or(told);
+            committed =
+                line.strip_prefix("committed ").and_then(|n| n.parse().ok()).unwrap_or(committed);
         }
 
         // First as a reader, while the log still is as it was left, then as the next writer.
@@ -77,7 +78,7 @@ fn what_was_committed_survives_being_killed() {
         let found = read(&journal, &keys(&journal), EVER);
         assert_eq!(seen.len(), found.len());
         let count = found.len() as i64;
-        assert!(count >= told, "{told} were committed and {count} are there");
+        assert!(count >= committed, "{committed} were committed and {count} are there");
         assert_eq!(count % BATCH, 0, "a transaction is there as a whole or not at all");
         for (number, found) in found.iter().enumerate() {
             assert_eq!(found.decision.at_ms, START_MS + number as i64);

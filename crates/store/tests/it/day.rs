@@ -46,7 +46,7 @@ struct Guest {
     hours: u32,
     row: Row<G>,
     processes: Vec<(ProcessName, u64, Row<P>)>,
-    told_ms: i64,
+    reported_ms: i64,
 }
 
 /// The host and its guests.
@@ -129,7 +129,7 @@ impl World {
                     (name, rng.below(10), row)
                 });
                 let processes = processes.collect();
-                Guest { who, load, hours, row, processes, told_ms: at_ms }
+                Guest { who, load, hours, row, processes, reported_ms: at_ms }
             })
             .collect();
         let mut host = Row::default();
@@ -206,8 +206,8 @@ impl World {
                 grow(row, G::OwnOomKills, 0);
             }
             moment.guests.insert(guest.who.clone(), row.clone());
-            if at_ms - guest.told_ms >= 60_000 {
-                guest.told_ms = at_ms;
+            if at_ms - guest.reported_ms >= 60_000 {
+                guest.reported_ms = at_ms;
                 for (_, share, row) in &mut guest.processes {
                     // Of a guest that sleeps, a few processes wake in a minute.
                     if !works && rng.below(5) > 0 {

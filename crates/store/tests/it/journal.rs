@@ -131,17 +131,17 @@ fn events_are_the_guests_own_and_the_hosts() {
 }
 
 #[test]
-fn what_a_guest_says_is_cut_and_stays_text() {
+fn the_texts_of_a_guest_are_cut_and_stay_text() {
     let mut journal = Journal::in_memory().expect("memory");
     let evil = "'); DROP TABLE decision; --\0\u{1b}[2J".repeat(10_000);
     let hostile = model::GuestIdentity { name: evil.clone(), boot: evil.clone(), ..guest("x") };
     let key = journal.guest(&hostile, START_MS).expect("written");
-    let mut told = decision(START_MS, 2, 1);
-    told.reason = evil.clone();
-    told.bounds = vec![Word::from(evil.clone()); 1_000];
-    told.inputs = vec![(Word::from(evil.clone()), Some(f64::INFINITY)); 1_000];
-    told.from_bytes = u64::MAX;
-    journal.decision(key, &told).expect("written");
+    let mut hostile_decision = decision(START_MS, 2, 1);
+    hostile_decision.reason = evil.clone();
+    hostile_decision.bounds = vec![Word::from(evil.clone()); 1_000];
+    hostile_decision.inputs = vec![(Word::from(evil.clone()), Some(f64::INFINITY)); 1_000];
+    hostile_decision.from_bytes = u64::MAX;
+    journal.decision(key, &hostile_decision).expect("written");
     journal
         .event(Some(key), &Event { at_ms: START_MS, kind: "found".into(), text: evil })
         .expect("written");
@@ -152,7 +152,7 @@ fn what_a_guest_says_is_cut_and_stays_text() {
     assert!(decision.inputs.len() <= 64 && decision.inputs[0].1.is_none());
     assert_eq!(decision.from_bytes, i64::MAX as u64);
     assert!(journal.guests().expect("read")[0].guest.name.len() <= 128);
-    assert!(journal.bytes().expect("told") < 128 * 1024);
+    assert!(journal.bytes().expect("a size") < 128 * 1024);
 }
 
 #[test]
@@ -204,14 +204,14 @@ fn a_file_is_held_below_a_size_and_its_pages_are_given_back() {
         journal.decision(key, &decision(START_MS + second * 1_000, 2, 1)).expect("written");
     }
     journal.commit().expect("written");
-    let before = journal.bytes().expect("told");
+    let before = journal.bytes().expect("a size");
     let most = before / 3;
     let mut calls = 0;
     while journal.prune_to_size(most).expect("pruned").more {
         calls += 1;
         assert!(calls < 100, "it ends");
     }
-    assert!(journal.bytes().expect("told") <= most);
+    assert!(journal.bytes().expect("a size") <= most);
     let left = read(&journal, &[key], EVER);
     assert!(left.len() > 1_000, "{} are left", left.len());
     assert_eq!(left.last().map(|last| last.decision.at_ms), Some(START_MS + 9_999_000));

@@ -53,7 +53,7 @@ fn moment(at_ms: i64) -> Moment {
 #[test]
 fn what_was_recorded_survives_being_killed() {
     let dir = Dir::new("recorder-crash");
-    let mut told = START_MS;
+    let mut recorded_ms = START_MS;
     for round in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args([
@@ -71,7 +71,7 @@ fn what_was_recorded_survives_being_killed() {
         // Each round another number of moments, so that the kill meets another one.
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it goes on").expect("text");
-            told = time(&line).unwrap_or_else(|| {
+            recorded_ms = time(&line).unwrap_or_else(|| {
                 let rest: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
                 panic!("{line}{}", rest.join("\n"))
             });
@@ -80,9 +80,9 @@ fn what_was_recorded_survives_being_killed() {
         child.wait().expect("gone");
         // The last line may be cut.
         let rest = lines.map_while(Result::ok).filter_map(|line| time(&line));
-        told = rest.max().unwrap_or(told).max(told);
+        recorded_ms = rest.max().unwrap_or(recorded_ms).max(recorded_ms);
         // All that was recorded can be read, as the kill left it: the last second at most,
-        // which nobody was told of, is missing.
+        // which was not reported, is missing.
         let records = Records::open(&dir.0).expect("opened");
         let mut last_ms = 0;
         let visit = |moment: Moment| {
@@ -90,23 +90,27 @@ fn what_was_recorded_survives_being_killed() {
             last_ms = moment.at_ms;
             ControlFlow::Continue(())
         };
-        records.raw(told - 600_000, i64::MAX, visit).expect("read");
-        assert!(last_ms >= told, "{told} was recorded, and {last_ms} is the last one");
+        records.raw(recorded_ms - 600_000, i64::MAX, visit).expect("read");
+        assert!(
+            last_ms >= recorded_ms,
+            "{recorded_ms} was recorded, and {last_ms} is the last one"
+        );
     }
     let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
-    assert!(recorder.record(&moment(told + 2 * STEP_MS)).is_none());
+    assert!(recorder.record(&moment(recorded_ms + 2 * STEP_MS)).is_none());
     recorder.close().expect("written");
     // No minute lacks anything, and nothing is there twice.
     let records = Records::open(&dir.0).expect("opened");
     assert_eq!(records.gaps(i64::MIN, i64::MAX).expect("read"), []);
-    let minutes = records.intervals(START_MS, told / 60_000 * 60_000, 60_000).expect("read");
+    let minutes = records.intervals(START_MS, recorded_ms / 60_000 * 60_000, 60_000).expect("read");
     assert!(minutes.len() > 100, "{}", minutes.len());
     for minute in &minutes {
         assert_eq!(minute.host.covered_ms, 60_000);
         assert_eq!(minute.host.get(HostField::User), Some(60_000));
         assert_eq!(minute.guests.len(), GUESTS);
     }
-    let quarters = records.intervals(START_MS, told / 900_000 * 900_000, 900_000).expect("read");
+    let quarters =
+        records.intervals(START_MS, recorded_ms / 900_000 * 900_000, 900_000).expect("read");
     assert!(quarters.iter().all(|quarter| quarter.host.covered_ms == 900_000));
 }
 
@@ -133,7 +137,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_recording_goes_on() {
+fn a_full_disk_is_reported_once_and_recording_goes_on() {
     let Some(small) = Small::new("recorder-full") else {
         eprintln!("left out: only root can make a small file system");
         return;
@@ -168,7 +172,7 @@ fn a_full_disk_is_told_once_and_recording_goes_on() {
     // What was there can still be read.
     let records = Records::open(&here).expect("opened");
     assert!(!records.intervals(START_MS, i64::MAX, 60_000).expect("read").is_empty());
-    // Longer than memory is given for: the oldest minutes go, and are told of.
+    // Longer than memory is given for: the oldest minutes go, and are reported.
     let news: Vec<News> = (0..600).filter_map(|_| feed(&mut recorder)).collect();
     assert!(news.is_empty(), "{news:?}");
     assert_eq!(recorder.waiting(), 30);

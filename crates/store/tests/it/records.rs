@@ -24,7 +24,7 @@ fn record(dir: &Dir, keep: Keep, moments: &[Moment]) -> Recorder {
     recorder
 }
 
-/// What must come out for the moments: the straight sum, with processes by when they were told.
+/// What must come out for the moments: the straight sum, with processes by when they were reported.
 fn sum(moments: &[Moment]) -> Interval {
     let mut sum = Interval::default();
     for pair in moments.windows(2) {
@@ -87,11 +87,11 @@ fn minutes_come_out_as_they_went_in() {
         assert_eq!(found.guests, expected.guests);
         assert_eq!(found.tiers, expected.tiers);
     }
-    // Processes are told once a minute, and grow from one time to the next; those that did
+    // Processes are reported once a minute, and grow from one time to the next; those that did
     // next to nothing are counted later.
-    let told: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
-    let (who, first) = told[0].processes.first_key_value().expect("told");
-    let second = &told[1].processes[who];
+    let reports: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
+    let (who, first) = reports[0].processes.first_key_value().expect("a guest");
+    let second = &reports[1].processes[who];
     let minute = found.iter().find(|found| found.processes.contains_key(who)).expect("there");
     let busy: Vec<_> = first
         .iter()
@@ -153,7 +153,7 @@ fn a_guest_that_sleeps_is_covered_and_used_nothing() {
     let mut moments = moments(2, START_MS, 1_000, 241);
     let sleeper = moments[0].guests.keys().next().expect("there").clone();
     let first = moments[0].guests[&sleeper].clone();
-    // It is told of when it wakes, a little before each minute is over, and is the same.
+    // It is reported when it wakes, a little before each minute is over, and is the same.
     for (number, moment) in moments.iter_mut().enumerate() {
         moment.guests.remove(&sleeper);
         if number % 55 == 0 {
@@ -189,9 +189,9 @@ fn a_process_that_does_little_is_counted_later_and_whole() {
                 row.set(ProcessField::Run, Some(minute * run_ns));
                 row
             };
-            let told = [(name("little"), row(1_000)), (name("much"), row(1_000_000))];
-            let told = told.into_iter().chain([(name("none"), row(0))]).collect();
-            moment.processes.insert(who.clone(), told);
+            let processes = [(name("little"), row(1_000)), (name("much"), row(1_000_000))];
+            let processes = processes.into_iter().chain([(name("none"), row(0))]).collect();
+            moment.processes.insert(who.clone(), processes);
         }
     }
     for part in moments.chunks(101) {
@@ -406,7 +406,7 @@ fn questions_in_sql_are_answered_and_nothing_can_be_written() {
     let last_ms = from_ms + 39 * MINUTE_MS;
     let expected = [from_ms, last_ms, 40].map(Cell::Integer);
     assert_eq!(times.expect("answered"), [expected]);
-    // Every table has the columns that are told of it.
+    // Every table has the columns that are documented.
     for table in store::tables() {
         let sql = records.sql().expect("opened");
         let mut found = Vec::new();
@@ -415,8 +415,8 @@ fn questions_in_sql_are_answered_and_nothing_can_be_written() {
             ControlFlow::Break(())
         })
         .expect("answered");
-        let told: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-        assert_eq!(found, told, "{}", table.name);
+        let documented: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+        assert_eq!(found, documented, "{}", table.name);
     }
     let before: Vec<Vec<u8>> = files(&dir);
     for text in [
@@ -453,7 +453,7 @@ fn files(dir: &Dir) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_foreign_file_of_our_name_is_left_alone_and_told_once() {
+fn a_foreign_file_of_our_name_is_left_alone_and_reported_once() {
     let dir = Dir::new("records-foreign");
     let path = dir.0.join("2020-01-01.db");
     let somebodys = rusqlite::Connection::open(&path).expect("a database of something else");

@@ -1,4 +1,4 @@
-//! A damaged file stops nothing: it is set aside as it is, told once, and recording goes on.
+//! A damaged file stops nothing: it is set aside as it is, reported once, and recording goes on.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -68,8 +68,8 @@ fn check(name: &str, harm: impl Fn(&Path), set_aside: &str) {
     harm(&path);
     let damaged = std::fs::read(&path).expect("there");
     let news = record(&dir, after);
-    let [News::SetAside { path: told, aside: name }] = &news[..] else { panic!("{news:?}") };
-    assert_eq!(*told, path);
+    let [News::SetAside { path: from, aside: name }] = &news[..] else { panic!("{news:?}") };
+    assert_eq!(*from, path);
     assert_eq!(std::fs::read(name).expect("it is kept"), damaged);
     let names = aside(&dir);
     assert!(names.iter().all(|name| name.starts_with(set_aside)), "{names:?}");

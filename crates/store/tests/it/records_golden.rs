@@ -50,7 +50,7 @@ fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
             let seed = second as u64;
             let name = ProcessName { name: "nginx".into(), pid: 17 };
             let all = ProcessName { name: "kworker".into(), pid: 0 };
-            let told = [(name, row(process, seed)), (all, row(process, 2 * seed))];
+            let processes = [(name, row(process, seed)), (all, row(process, 2 * seed))];
             Moment {
                 at_ms: FROM_MS + second * 1_000,
                 host: row(host, seed),
@@ -58,7 +58,7 @@ fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
                     .into(),
                 tiers: [("/dev/zram0".into(), row(tier, seed))].into(),
                 processes: match second % 30 {
-                    0 => [(web.clone(), told.into())].into(),
+                    0 => [(web.clone(), processes.into())].into(),
                     _ => Default::default(),
                 },
             }

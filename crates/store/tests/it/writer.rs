@@ -31,7 +31,7 @@ fn an_outcome_finds_its_decision_in_the_same_flush_and_in_a_later_one() {
 }
 
 #[test]
-fn a_lock_is_told_once_and_nothing_is_lost() {
+fn a_lock_is_reported_once_and_nothing_is_lost() {
     let dir = Dir::new("lock");
     let mut writer = Writer::new(&dir.file());
     let web = Arc::new(guest("web1"));
@@ -44,7 +44,7 @@ fn a_lock_is_told_once_and_nothing_is_lost() {
     let news = writer.flush();
     assert!(matches!(news, Some(News::Failed(_))), "{news:?}");
     for _ in 0..4 {
-        assert!(writer.flush().is_none(), "it is told once");
+        assert!(writer.flush().is_none(), "it is reported once");
     }
     assert_eq!(writer.queued(), 2);
     other.roll_back();
@@ -110,7 +110,7 @@ fn what_is_old_goes_by_time_and_by_size() {
     let pruned = writer.prune(START_MS + 1_000_000, u64::MAX).expect("pruned");
     assert_eq!((pruned.rows, pruned.more), (1_000, false));
     while writer.prune(0, 64 * 1024).expect("pruned").more {}
-    let bytes = writer.journal().expect("open").bytes().expect("told");
+    let bytes = writer.journal().expect("open").bytes().expect("a size");
     assert!(bytes <= 64 * 1024, "{bytes}");
 }
 

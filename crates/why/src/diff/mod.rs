@@ -1,13 +1,13 @@
 //! `pinhead host diff`: where the policy in force and its shadow part.
 //!
-//! Each policy's targets are steps in time: a target stands until the next decision. Beside
-//! each other they give the times in which the two would have a guest at another size, and by
+//! Each policy's targets are steps in time: a target stands until the next decision. Side by
+//! side they give the times in which the two would have a guest at another size, and by
 //! how much memory for how long. Nothing is known of either while no manager runs.
 
-mod tell;
+mod answer;
 mod timeline;
 
-pub use tell::Answer;
+pub use answer::Answer;
 pub use timeline::{Parting, Total};
 
 use crate::Error;

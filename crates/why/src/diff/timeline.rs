@@ -15,11 +15,11 @@ pub struct Target {
     pub bytes: u64,
     /// The clause that decided.
     pub clause: String,
-    /// What the policy said.
+    /// The policy's reason.
     pub reason: String,
 }
 
-/// A time in which the two policies would have the guest at another size, told by the moment
+/// A time in which the two policies would have the guest at another size, shown by the moment
 /// at which they were furthest apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {

@@ -125,12 +125,12 @@ const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): it n
 const STARTED: &str = "14:00:00  manager start: 2 guests were found.\n";
 
 #[test]
-fn an_hour_is_told_in_sentences_with_holds_folded() {
+fn an_hour_is_shown_in_sentences_with_holds_folded() {
     assert_eq!(ask(&story(), &args("web1")), format!("{STARTED}{SHRUNK}{HELD}{GROWN}"));
 }
 
 #[test]
-fn a_minute_is_told_with_what_was_in_force_before() {
+fn a_minute_is_shown_with_what_was_in_force_before() {
     let journal = story();
     let held = HELD.replace("212 times", "50 times").replace("14:06:41", "14:03:59");
     assert_eq!(ask(&journal, &at("web*", "14:03")), format!("{SHRUNK}{held}"));
@@ -157,7 +157,7 @@ fn a_time_without_decisions_says_when_there_are_some() {
 }
 
 #[test]
-fn guests_are_told_apart_and_an_unknown_one_is_answered_with_names() {
+fn guests_are_distinguished_and_an_unknown_one_is_answered_with_names() {
     let journal = story();
     let both = ask(&journal, &args("*"));
     assert!(both.contains("  web1 was held") && both.contains("  mail was held"), "{both}");
@@ -178,7 +178,7 @@ fn programs_get_all_of_it() {
     assert_eq!(entry["inputs"]["guest_cold"], 610.0 * MIB as f64);
     assert_eq!(entry["outcomes"][0]["result"], "reached");
     assert_eq!(entry["bounds"][0], "step");
-    assert_eq!(entry["told"].as_str().map(|told| format!("{told}\n")).as_deref(), Some(SHRUNK));
+    assert_eq!(entry["told"].as_str().map(|line| format!("{line}\n")).as_deref(), Some(SHRUNK));
     assert!(entry["clause_means"].as_str().is_some_and(|means| means.ends_with('.')));
     let all = why::answer(&story(), &args("web1"), now()).expect("an answer").json();
     assert_eq!(all["entries"][2]["times"], 212);
@@ -209,10 +209,10 @@ fn every_fate_and_later_words_have_a_sentence() {
     (odd.action, odd.clause) = ("compact".into(), "moon-phase".into());
     journal.decision(web, &odd).expect("written");
     for (fate, number) in Fate::ALL.iter().copied().zip(1..) {
-        let told = decision(START_MS + number * MINUTE, "shrink", 2048, 1792);
-        let id = journal.decision(web, &told).expect("written");
+        let shrink = decision(START_MS + number * MINUTE, "shrink", 2048, 1792);
+        let id = journal.decision(web, &shrink).expect("written");
         let outcome = Outcome {
-            at_ms: told.at_ms + 5 * SECOND,
+            at_ms: shrink.at_ms + 5 * SECOND,
             fate,
             reached_bytes: 1948 * MIB,
             host_got_bytes: None,
@@ -240,16 +240,16 @@ fn nothing_that_a_guest_says_reaches_the_terminal_as_it_is() {
     let mut journal = Journal::in_memory().expect("memory");
     let evil = "\u{1b}[2J\u{9b}é\r\n\u{202e}x";
     let guest = add_guest(&mut journal, evil);
-    let mut told = decision(START_MS, "shrink", 2048, 1792);
-    for word in [&mut told.action, &mut told.clause] {
+    let mut shrink = decision(START_MS, "shrink", 2048, 1792);
+    for word in [&mut shrink.action, &mut shrink.clause] {
         *word = Word::Owned(evil.into());
     }
-    told.reason = evil.into();
-    told.bounds = vec![Word::Owned(evil.into())];
-    journal.decision(guest, &told).expect("written");
-    told.policy = Policy::Shadow;
-    told.to_bytes = 5;
-    journal.decision(guest, &told).expect("written");
+    shrink.reason = evil.into();
+    shrink.bounds = vec![Word::Owned(evil.into())];
+    journal.decision(guest, &shrink).expect("written");
+    shrink.policy = Policy::Shadow;
+    shrink.to_bytes = 5;
+    journal.decision(guest, &shrink).expect("written");
     let event = Event { at_ms: START_MS, kind: Word::Owned(evil.into()), text: evil.into() };
     journal.event(Some(guest), &event).expect("written");
     let mut all = ask(&journal, &args(evil));
@@ -279,9 +279,9 @@ fn parted() -> Journal {
     let web = add_guest(&mut journal, "web1");
     let mail = add_guest(&mut journal, "mail");
     let mut add = |guest, minute: i64, policy, from, to, clause: &'static str| {
-        let mut told = decision(START_MS + minute * MINUTE, "shrink", from, to);
-        (told.policy, told.clause) = (policy, clause.into());
-        journal.decision(guest, &told).expect("written");
+        let mut shrink = decision(START_MS + minute * MINUTE, "shrink", from, to);
+        (shrink.policy, shrink.clause) = (policy, clause.into());
+        journal.decision(guest, &shrink).expect("written");
     };
     use Policy::{Active, Shadow};
     add(web, -30, Active, 2048, 2048, "content");
@@ -296,7 +296,7 @@ fn parted() -> Journal {
 }
 
 #[test]
-fn where_the_policies_part_is_told_in_intervals() {
+fn where_the_policies_part_is_shown_in_intervals() {
     let text = differ(&parted(), None).text();
     // 1 minute of 128 MiB and 4 of 256 are 19.2 MiB·h.
     let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content), shadow 1792 MiB \

@@ -20,8 +20,8 @@ fn moments() -> Vec<Moment> {
                 moment.guests.insert(who(&format!("b{}", number % 2)), row);
             }
             let name = ProcessName { name: "x".into(), pid: number as u32 % 4 };
-            let told = [(name, Row::default())].into();
-            moment.processes.insert(who("never told of as a guest"), told);
+            let processes = [(name, Row::default())].into();
+            moment.processes.insert(who("never seen as a guest"), processes);
             moment.tiers.insert("zswap".into(), Row::default());
             moment
         })

@@ -9,7 +9,7 @@ use model::clause::Clause;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};
 
-/// What was asked, and what there is to tell.
+/// A question, and what was found.
 #[derive(Debug)]
 pub struct Answer {
     /// The guests.
@@ -39,14 +39,14 @@ impl Answer {
         }
         if self.gathered.is_cut {
             lines.push(format!(
-                "There is more than {ENTRIES_MAX} lines tell: ask for a shorter time, or for \
-                 fewer guests."
+                "There are more than {ENTRIES_MAX} lines: ask for a shorter time, or for fewer \
+                 guests."
             ));
         }
         lines.join("\n") + "\n"
     }
 
-    /// Says that nothing was decided in the time, and when something was.
+    /// The sentence that nothing was decided in the time, and when something was.
     fn nothing(&self) -> String {
         let names: Vec<String> = self.chosen.iter().map(|g| plain(&g.label, NAME_WIDTH)).collect();
         let names = match names.as_slice() {

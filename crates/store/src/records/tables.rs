@@ -1,4 +1,4 @@
-//! The tables as they are told to people: what `pinhead schema` prints and `pinhead sql` asks.
+//! The tables as they are documented: what `pinhead schema` prints and `pinhead sql` asks.
 
 use super::schema::{Grain, Table};
 use model::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
