@@ -119,7 +119,7 @@ mod tests {
 
     const NOW: f64 = 1_700_000_000.0;
 
-    fn told(pages: u64, sequence: u32, reason: &str) -> String {
+    fn written(pages: u64, sequence: u32, reason: &str) -> String {
         let name = format!("pinheadd-balloon-{}-{pages}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).unwrap();
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn the_balloon_is_told_with_its_reason() {
+    fn the_balloon_is_shown_with_its_reason() {
         let at = ctime(NOW - 60.0).split(' ').find(|w| w.contains(':')).unwrap().to_owned();
         assert_eq!(
-            told(32_768, 0, "g2 needs it\x1b[2J\n\u{202e}."),
+            written(32_768, 0, "g2 needs it\x1b[2J\n\u{202e}."),
             format!(
                 "The host's balloon holds 128 MiB (32768 pages) of this guest's 512 MiB since \
                  {at}: g2 needs it\u{fffd}[2J\u{fffd}\u{fffd}.\n"
             )
         );
-        assert!(told(256, 9, "").ends_with(": this guest's rules asked for it.\n"));
-        assert!(told(0, 0, "").contains("holds nothing of this guest's 512 MiB"));
+        assert!(written(256, 9, "").ends_with(": this guest's rules asked for it.\n"));
+        assert!(written(0, 0, "").contains("holds nothing of this guest's 512 MiB"));
     }
 
     #[test]

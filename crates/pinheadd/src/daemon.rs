@@ -27,7 +27,7 @@ use wire::{Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome
 
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
-/// Times in a second that a host is told that memory is short: enough for it to see how long
+/// Times in a second that a host gets a report that memory is short: enough for it to see how long
 /// that lasts, and nothing beside what a guest that waits for memory does anyway.
 const NEEDS_A_SECOND: usize = 5;
 
@@ -57,7 +57,7 @@ pub struct Daemon {
     files: RunFiles,
     memory_reader: MemoryReader,
     scanner: Scanner,
-    /// What may be told of each pressure, CPU first.
+    /// The rate of reports of each pressure, CPU first.
     needs: [Rate<NEEDS_A_SECOND>; 2],
 }
 
@@ -163,7 +163,7 @@ impl Daemon {
 
     /// Runs until a signal ends it, and restores.
     pub fn run(&mut self) -> std::io::Result<()> {
-        self.notify.say("READY=1");
+        self.notify.send("READY=1");
         self.log.info(format_args!(
             "Waiting {} intervals to accumulate history.",
             self.loaded.program.intervals
@@ -177,7 +177,7 @@ impl Daemon {
             let mut timeout = self.pacer.next_ms() - now;
             if let Some(watchdog) = self.notify.watchdog_ms() {
                 timeout = timeout.min(watchdog);
-                self.notify.say("WATCHDOG=1");
+                self.notify.send("WATCHDOG=1");
             }
             if self.wait(timeout)? {
                 break;
@@ -246,11 +246,11 @@ impl Daemon {
         let Daemon { guest, loaded, link, log, .. } = self;
         let outcome = guest.look(loaded, link.as_mut(), log, epoch_s);
         self.pacer.looked(outcome, now);
-        // Whether it has settled is part of what is told, so it is told last.
-        self.tell();
+        // Whether it has settled is part of the status, so it is reported last.
+        self.report_status();
     }
 
-    fn tell(&mut self) {
+    fn report_status(&mut self) {
         let tally = self.guest.tally(self.pacer.is_settled());
         if let Err(error) = self.files.status.write(&tally.summary) {
             self.log.error_once(Topic::Status, error);
@@ -277,10 +277,10 @@ impl Daemon {
             ToGuest::Grant(grant) => self.granted(grant),
             ToGuest::Sample(sample) => {
                 if self.memory_reader.answers(self.clock.ms()) {
-                    self.tell_memory(sample.sequence);
+                    self.report_memory(sample.sequence);
                 }
             }
-            ToGuest::Scan(scan) => self.tell_tasks(scan),
+            ToGuest::Scan(scan) => self.report_tasks(scan),
             ToGuest::Welcome(welcome) => self.welcomed(welcome),
             ToGuest::Capture(request) => {
                 if let Some(link) = &mut self.link {
@@ -306,9 +306,9 @@ impl Daemon {
         }
     }
 
-    /// Tells the host who runs here, unless it has asked too often. A part that a full port loses
-    /// makes the whole of no use: the host asks again.
-    fn tell_tasks(&mut self, scan: Scan) {
+    /// Reports to the host which tasks run here, unless it has asked too often. A part that a full
+    /// port loses makes the whole of no use: the host asks again.
+    fn report_tasks(&mut self, scan: Scan) {
         let Some(link) = &mut self.link else { return };
         if self.scanner.answers(self.clock.ms()) {
             let (system, parts) = self.scanner.scan(&self.root, scan, &self.clock);
@@ -346,18 +346,18 @@ impl Daemon {
         self.keep_balloon();
     }
 
-    /// Writes down what the host said last of its balloon, for who asks in this guest.
+    /// Writes down the host's last grant, for a user who asks in this guest.
     fn keep_balloon(&mut self) {
         let Some(link) = &mut self.link else { return };
-        let Some(grant) = link.balloon.told.take() else { return };
+        let Some(grant) = link.balloon.last_grant.take() else { return };
         let memory = link.host.map(|host| Pages(host.memory_pages));
         if let Err(error) = self.files.balloon.write(grant, memory, self.clock.epoch_s()) {
             self.log.error_once(Topic::Status, error);
         }
     }
 
-    /// Tells the host how the memory is. What a full port loses, the next answer says again.
-    fn tell_memory(&mut self, sequence: u32) {
+    /// Reports the memory to the host. What a full port loses, the next answer has again.
+    fn report_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
         let memory = self.memory_reader.memory(&self.root, sequence, self.clock.uptime_ms());
         let _ = link.send(&ToHost::Memory(memory));
@@ -378,7 +378,7 @@ impl Daemon {
         {
             let _ = link.send(&ToHost::Need(pressure));
             if pressure == Pressure::Memory {
-                self.tell_memory(0);
+                self.report_memory(0);
             }
         }
         self.woken(Wake::Pressure);
@@ -397,7 +397,7 @@ impl Daemon {
     }
 
     fn reload(&mut self) {
-        self.notify.say("RELOADING=1");
+        self.notify.send("RELOADING=1");
         let pool = self.guest.has_cmm() || self.link.as_ref().is_some_and(Link::grants);
         let extras = extras(&self.link, &self.log);
         match load(&self.args.config, &self.root, pool, extras, &self.log) {
@@ -419,12 +419,12 @@ impl Daemon {
                 self.log.error("The new rules are not taken: the old ones stay in force");
             }
         }
-        self.notify.say("READY=1");
+        self.notify.send("READY=1");
     }
 
     /// Puts back what was found at the start.
     fn end(&mut self) {
-        self.notify.say("STOPPING=1");
+        self.notify.send("STOPPING=1");
         self.log.info("shutting down");
         self.files.status.remove();
         self.files.balloon.remove();

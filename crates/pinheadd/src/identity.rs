@@ -22,7 +22,7 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 const DEVICE: &str = "dev/urandom";
 
-/// Takes it on, all of it that can be; what cannot is told.
+/// Takes it on, all of it that can be; what cannot is in the error.
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
     // Its host may not make another guest of one that has a name and a life: once, and no more.
     fs::remove_file(root.join(UNNAMED))
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_by_its_files() {
+    fn a_guest_is_recognized_by_its_files() {
         let wanted = [
             ("proc/sys/kernel/hostname", "web7"),
             ("etc/hostname", "web7"),

@@ -122,7 +122,7 @@ mod tests {
         let interfaces = Interfaces::open().unwrap();
         let one = Ipv4Addr::new(10, 1, 0, 7);
         let error = interfaces.set_address("no-such-one", one, one).unwrap_err();
-        // Who may set nothing is told so before the kernel looks for it.
+        // A user who may set nothing is refused before the kernel looks for it.
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
         let error = interfaces.set_hardware("a-name-with-16-b", [2; 6]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

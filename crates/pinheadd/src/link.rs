@@ -37,12 +37,12 @@ pub struct Balloon {
     asked: Pages,
     /// The most that the host gives, once it gave less than was asked for.
     cap: Option<Pages>,
-    /// The host's last word on its size.
+    /// The size that the host granted last.
     granted: Option<Pages>,
     /// The size that the guest's kernel counts, where it does.
     counted: Option<Pages>,
-    /// The host's last word as it said it, until it has been written down.
-    pub told: Option<Grant>,
+    /// The host's last grant, until it has been written down.
+    pub last_grant: Option<Grant>,
 }
 
 impl Balloon {
@@ -51,14 +51,14 @@ impl Balloon {
         if grant.sequence == 0 || grant.sequence == self.sequence {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
-            self.told = Some(grant.clone());
+            self.last_grant = Some(grant.clone());
             // A change that nobody asked for may mean that more is to be had again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
     }
 
-    /// What of a wish is worth a request: nothing, where the host has said that it
-    /// gives no more than there is.
+    /// What of a wish is worth a request: nothing, where the host has refused to
+    /// give more than there is.
     pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
         match self.cap {
             Some(cap) if wanted > cap => cap.max(current),

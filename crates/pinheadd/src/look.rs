@@ -117,7 +117,7 @@ impl Guest {
     pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
         match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.size().ok(),
-            // A balloon whose size nobody has told yet was never asked for by us.
+            // A balloon whose size is not known yet was never asked for by this daemon.
             (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
             (None, _) => None,
         }
@@ -284,7 +284,7 @@ impl Guest {
         }
     }
 
-    /// Keeps what the status tells.
+    /// Keeps what the status has.
     fn note(&mut self, pool: Option<Pages>) {
         self.tally.looks = self.tally.looks.wrapping_add(1);
         self.tally.summary.pool = pool.unwrap_or_default();

@@ -97,7 +97,7 @@ fn run(args: Args) -> Result<(), Failed> {
         let starter = sys::detach().map_err(|e| Failed(format!("Cannot go on alone: {e}")))?;
         daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
-        starter.tell(u8::from(started.is_err()));
+        starter.report(u8::from(started.is_err()));
         if let Err(Failed(message)) = started {
             daemon.log().error(&message);
             return Err(Failed(message));

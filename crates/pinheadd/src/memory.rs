@@ -140,7 +140,7 @@ mod tests {
     use procfs::testing::{FakeKernel, VMSTAT};
 
     #[test]
-    fn what_the_kernel_shows_is_told_and_the_rest_is_missing() {
+    fn what_the_kernel_shows_is_reported_and_the_rest_is_missing() {
         let kernel = FakeKernel::new(1, 1);
         let zones = "allocstall_dma 1\nallocstall_normal 20\nallocstall_movable 300\n";
         kernel.write("proc/vmstat", &format!("{VMSTAT}{zones}workingset_refault 9\n"));

@@ -1,4 +1,4 @@
-//! What systemd is told, where it is there to listen.
+//! Notifications to systemd, where it is there to read them.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -24,7 +24,7 @@ impl Notify {
     }
 
     /// Says a line of the protocol.
-    pub fn say(&self, line: &str) {
+    pub fn send(&self, line: &str) {
         if let Some(socket) = &self.socket {
             // The manager's loss: it will notice by itself.
             let _ = socket.send(line.as_bytes());

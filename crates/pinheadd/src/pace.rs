@@ -102,7 +102,7 @@ impl Pacer {
         self.next_ms
     }
 
-    /// Whether nothing changes any more, as far as this guest can tell.
+    /// Whether nothing changes any more, as far as this guest can see.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settled_guest_under_a_host_sleeps_until_it_is_told() {
+    fn a_settled_guest_under_a_host_sleeps_until_the_host_asks() {
         let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
         pacer.set_hosted(true, 0);
         assert_eq!(settle(&mut pacer), u64::from(CALM));

@@ -23,7 +23,7 @@ const APART_MS: u64 = 10_000;
 const KEEP_MS: u64 = 300_000;
 /// More tasks than this are not looked at: their table would be larger than the daemon.
 const TASKS_MAX: usize = 8192;
-/// So many tasks are told of with the place where they wait, which is a file more of each.
+/// So many tasks are reported with the place where they wait, which is a file more of each.
 const PLACES_MAX: usize = 20;
 /// Milliseconds in a tick of /proc, on every architecture that we know.
 const TICK_MS: u64 = 10;
@@ -86,7 +86,7 @@ impl Scanner {
         self.last = None;
     }
 
-    /// Looks at all tasks, and tells of the top of them, and of the system as a whole.
+    /// Looks at all tasks, and reports the top of them, and the system as a whole.
     pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> (System, Vec<Processes>) {
         let start_us = clock.us();
         let uptime_ms = clock.uptime_ms();
@@ -95,14 +95,14 @@ impl Scanner {
         let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
         let tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
-        // What all tasks ran is read beside what those ran that run most: others run meanwhile,
+        // What all tasks ran is read next to what those ran that run most: others run meanwhile,
         // and their times are parts of that sum.
         let (mut totals, system) = system::totals(&mut dir);
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
-        let told: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
+        let reported: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
         let all: u64 = tasks.iter().map(Counted::dispatches_grown).sum();
-        totals.rest_dispatches = Some(all.saturating_sub(told));
+        totals.rest_dispatches = Some(all.saturating_sub(reported));
         let then_ms = last.as_ref().map(|last| last.uptime_ms);
         let mut order: Vec<usize> = (0..top.len()).collect();
         order.sort_unstable_by_key(|place| std::cmp::Reverse(tasks[top[*place]].run_grown()));
@@ -141,7 +141,7 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     tasks
 }
 
-/// What there is to tell of a task. `None` if it has gone meanwhile.
+/// The report of a task. `None` if it has gone meanwhile.
 fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
     use StatField::{
         ChildSystemTicks, ChildUserTicks, Flags, MajorFaults, ResidentPages, StartTicks,

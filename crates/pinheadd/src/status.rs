@@ -19,7 +19,7 @@ impl StatusFile {
     }
 
     /// Writes what changed. Counters that grow by themselves are not in it: a file
-    /// that changes with every look would cost more than it tells.
+    /// that changes with every look would cost more than it is worth.
     pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
         if self.last.as_ref() == Some(summary) {
             return Ok(());
@@ -40,7 +40,7 @@ impl StatusFile {
         Ok(())
     }
 
-    /// Removes it: a file that stays would tell of a daemon that is not there.
+    /// Removes it: a file that stays would show a daemon that is not there.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }

@@ -140,23 +140,23 @@ pub fn wait<const N: usize>(
     }))
 }
 
-/// The end of a pipe through which a daemon tells the one who started it how its
-/// start went.
+/// The end of a pipe through which a daemon reports to its starter how its start
+/// went.
 #[derive(Debug)]
 pub struct Starter(File);
 
 impl Starter {
-    /// Ends the wait of the one who started the daemon, with this exit code.
-    pub fn tell(self, code: u8) {
+    /// Ends the wait of the daemon's starter, with this exit code.
+    pub fn report(self, code: u8) {
         use std::io::Write;
         let mut pipe = self.0;
-        // Nobody to tell is no reason to stop.
+        // A starter that has gone is no reason to stop.
         let _ = pipe.write_all(&[code]);
     }
 }
 
 /// Goes on in the background: a new session, no terminal. Returns in the child; the
-/// parent waits for [`Starter::tell`] and exits with its code.
+/// parent waits for [`Starter::report`] and exits with its code.
 pub fn detach() -> io::Result<Starter> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for the two descriptors that are written.
@@ -186,9 +186,9 @@ pub fn detach() -> io::Result<Starter> {
         _ => {
             drop(to);
             let mut code = [1];
-            // A child that died without a word failed.
-            let told = from.read_exact(&mut code).is_ok();
-            std::process::exit(if told { i32::from(code[0]) } else { 1 });
+            // A child that died without a report failed.
+            let is_reported = from.read_exact(&mut code).is_ok();
+            std::process::exit(if is_reported { i32::from(code[0]) } else { 1 });
         }
     }
 }
@@ -197,7 +197,7 @@ pub fn detach() -> io::Result<Starter> {
 pub fn uptime_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure lives until the call returns. The clock is there on every kernel
-    // since 2.6.39, and zeroes would be told if it were not.
+    // since 2.6.39, and zeroes would be reported if it were not.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     let ms = i128::from(time.tv_sec) * 1000 + i128::from(time.tv_nsec) / 1_000_000;
     u64::try_from(ms).unwrap_or(0)

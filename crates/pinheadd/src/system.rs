@@ -40,7 +40,7 @@ pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
     (totals, system)
 }
 
-/// Fills in what the kernel tells beside its counts of tasks. What cannot be read is missing.
+/// Fills in what the kernel shows besides its counts of tasks. What cannot be read is missing.
 pub fn of(dir: &mut TaskDir, root: &Root, mut system: System) -> System {
     if let Some(text) = text(dir, "loadavg") {
         let mut words = text.split_ascii_whitespace().map(thousandths);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn load_file_system_and_network_are_told() {
+    fn load_file_system_and_network_are_reported() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("proc/loadavg", "0.12 1.50 10.05 2/49 777\n");
         let line = "1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0";

@@ -41,12 +41,12 @@ pub struct Tally {
     pub looks: u32,
     /// What scripts are shown.
     pub summary: Summary,
-    /// What the host is told besides.
+    /// What the host gets besides.
     pub readings: Readings,
 }
 
 impl Tally {
-    /// What the host is told.
+    /// The status for the host.
     pub fn status(&self) -> Status {
         let Summary { cpus_online, cpus_present, pool, actions, settled, ref reason } =
             self.summary;

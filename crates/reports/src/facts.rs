@@ -46,19 +46,19 @@ pub struct Added {
     pub wakes: Option<u64>,
     /// Of guests that count CPU time themselves: the CPU time that they got, what of it their
     /// count is of, and that count, all in nanoseconds.
-    pub told: Option<Told>,
+    pub own_time: Option<OwnTime>,
     /// Where the time of their virtual CPUs went, in nanoseconds.
     pub states: Option<States>,
 }
 
-/// CPU time that guests count themselves, beside what it was in truth. In nanoseconds.
+/// CPU time that guests count themselves, and what it was in truth. In nanoseconds.
 ///
-/// A daemon tells of processes now and then, and then what all tasks ran by its guest's count:
+/// A daemon reports processes now and then, and with them what all tasks ran by its guest's count:
 /// that is what the times of processes are parts of, and the host's count of the same moment is
 /// what it was in truth. Ticks in which the guest's CPUs were busy are neither: of those that
-/// were stolen its kernel loses some. They stand for it where nothing better is told.
+/// were stolen its kernel loses some. They stand for it where nothing better is reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct OwnTime {
     /// What they got in the whole time.
     pub virtual_ns: u64,
     /// What they got, and what they counted, between the reports of their processes.
@@ -67,8 +67,8 @@ pub struct Told {
     pub ticked: Option<(u64, u64)>,
 }
 
-impl Told {
-    fn of(guest: &Over<GuestField>, virtual_ns: u64) -> Option<Told> {
+impl OwnTime {
+    fn of(guest: &Over<GuestField>, virtual_ns: u64) -> Option<OwnTime> {
         use GuestField as G;
         let ran_ns = guest.get(G::VcpuRun).unwrap_or(0);
         // With KVM some of the run time is the host's own work.
@@ -80,12 +80,12 @@ impl Told {
         let reported = then_ns.zip(guest.get(G::OwnRun));
         let busy = guest.get(G::OwnBusy);
         let ticked = busy.map(|ticks| (virtual_ns, ticks.saturating_mul(TICK_NS as u64)));
-        (reported.is_some() || ticked.is_some()).then_some(Told { virtual_ns, reported, ticked })
+        (reported.is_some() || ticked.is_some()).then_some(OwnTime { virtual_ns, reported, ticked })
     }
 
-    fn plus(self, other: Told) -> Told {
+    fn plus(self, other: OwnTime) -> OwnTime {
         let pairs = |(a, b): (u64, u64), (c, d)| (a.saturating_add(c), b.saturating_add(d));
-        Told {
+        OwnTime {
             virtual_ns: self.virtual_ns.saturating_add(other.virtual_ns),
             reported: both(self.reported, other.reported, pairs),
             ticked: both(self.ticked, other.ticked, pairs),
@@ -106,7 +106,7 @@ impl Added {
         Added {
             virtual_ns,
             wakes: guest.get(G::HaltWakeups).or(guest.get(G::VcpuDispatches)),
-            told: virtual_ns.and_then(|ns| Told::of(guest, ns)),
+            own_time: virtual_ns.and_then(|ns| OwnTime::of(guest, ns)),
             states: states(guest),
         }
     }
@@ -116,7 +116,7 @@ impl Added {
         Added {
             virtual_ns: both(self.virtual_ns, other.virtual_ns, u64::saturating_add),
             wakes: both(self.wakes, other.wakes, u64::saturating_add),
-            told: both(self.told, other.told, Told::plus),
+            own_time: both(self.own_time, other.own_time, OwnTime::plus),
             states: both(self.states, other.states, |a, b| a.plus(&b)),
         }
     }
@@ -217,20 +217,20 @@ impl Facts<'_> {
 
     /// CPU time that the guest counts itself, as far as the times of its processes are of it.
     pub(crate) fn own_ns(&self) -> Option<f64> {
-        self.added.told?.best().map(|(_, own_ns)| own_ns as f64)
+        self.added.own_time?.best().map(|(_, own_ns)| own_ns as f64)
     }
 
-    /// What one second of the guest's own count was in truth; of several, of those that tell
+    /// What one second of the guest's own count was in truth; of several, of those that report
     /// what they count.
     pub(crate) fn factor(&self) -> Option<f64> {
-        let (got_ns, own_ns) = self.added.told?.best()?;
+        let (got_ns, own_ns) = self.added.own_time?.best()?;
         crate::number::over(got_ns as f64, own_ns as f64)
     }
 
     /// What a second of the times of processes stands for: all that the guest got is shared out
     /// among them, also what it got before the first report of them and after the last one.
     pub(crate) fn scale(&self) -> Option<f64> {
-        crate::number::over(self.added.told?.virtual_ns as f64, self.own_ns()?)
+        crate::number::over(self.added.own_time?.virtual_ns as f64, self.own_ns()?)
     }
 
     /// CPU time of the process by the guest's count.
@@ -278,24 +278,24 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A guest's minute: seconds that its virtual CPUs ran, in which its processes were told
-    /// of, what it counted in those, and what its ticks say.
-    fn told(ran: u64, then: Option<u64>, own: Option<u64>, ticks: u64) -> Option<Told> {
+    /// A guest's minute: seconds that its virtual CPUs ran, in which its processes were reported,
+    /// what it counted in those, and what its ticks say.
+    fn minute(ran: u64, then: Option<u64>, own: Option<u64>, ticks: u64) -> Option<OwnTime> {
         let mut guest = Over { covered_ms: 60_000, ..Over::default() };
         let ns = |seconds: Option<u64>| seconds.map(|seconds| seconds * SECOND_NS);
         guest.row.set(G::VcpuRun, ns(Some(ran)));
         guest.row.set(G::RunThen, ns(then));
         guest.row.set(G::OwnRun, ns(own));
         guest.row.set(G::OwnBusy, Some(ticks * 100));
-        Added::of(&guest).told
+        Added::of(&guest).own_time
     }
 
     #[test]
     fn processes_are_measured_by_what_was_counted_with_them() {
         // The first report of processes is not known yet; the second minute has one.
-        let minutes = [told(30, None, None, 40), told(30, Some(25), Some(50), 40)];
-        let sum = minutes.into_iter().fold(None, |sum, next| both(sum, next, Told::plus));
-        let added = Added { told: sum, ..Added::default() };
+        let minutes = [minute(30, None, None, 40), minute(30, Some(25), Some(50), 40)];
+        let sum = minutes.into_iter().fold(None, |sum, next| both(sum, next, OwnTime::plus));
+        let added = Added { own_time: sum, ..Added::default() };
         let (host, guest) = (Over::default(), Over::default());
         let (tier, process) = (Over::default(), Over::default());
         let facts = Facts {
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(facts.factor(), Some(0.5));
         // What was counted is all that is known of who got those sixty seconds.
         assert_eq!(facts.own_ns().zip(facts.scale()).map(|(ns, scale)| ns * scale), Some(60e9));
-        // A guest that never tells of processes has its ticks.
-        let added = Added { told: minutes[0], ..Added::default() };
+        // A guest that never reports processes has its ticks.
+        let added = Added { own_time: minutes[0], ..Added::default() };
         assert_eq!(Facts { added: &added, ..facts }.factor(), Some(0.75));
     }
 }

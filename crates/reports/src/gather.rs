@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 pub struct HostData {
     /// Its name.
     pub name: String,
-    /// What HDR tells of it besides, such as its kernel: what and how.
+    /// What HDR shows of it besides, such as its kernel: what and how.
     pub facts: Vec<(String, String)>,
     /// What happened, oldest first; what lies between two of them is a gap.
     pub intervals: Vec<Interval>,
@@ -46,7 +46,7 @@ pub(crate) fn end_of(interval: &Interval) -> i64 {
 }
 
 named! {
-    /// What a row of a report tells of.
+    /// What a row of a report is about.
     #[derive(Default)]
     pub enum By {
         /// One guest.
@@ -168,7 +168,7 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
-/// Several guests of one interval as one. What the host always knows, and what daemons tell,
+/// Several guests of one interval as one. What the host always knows, and what daemons report,
 /// is summed over those of whom it is known; everything else is missing if one lacks it,
 /// because a quotient of sums over different guests would be false.
 pub(crate) fn together<'a>(

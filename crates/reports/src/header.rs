@@ -16,7 +16,7 @@ const FACTS_MAX: usize = 40;
 /// millisecond.
 const SLACK_MS: u64 = 1_500;
 
-/// What is told of a host above its report.
+/// What is shown of a host above its report.
 #[derive(Debug)]
 pub struct HostHeader {
     /// Its name, safe for a terminal.

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_from_little_and_from_not_known() {
+    fn nothing_differs_from_little_and_from_not_known() {
         let check = |value, decimals, expected: &str| assert_eq!(shown(value, decimals), expected);
         check(None, 1, "-");
         check(Some(f64::NAN), 1, "-");

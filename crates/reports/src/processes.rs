@@ -2,7 +2,7 @@
 //!
 //! A guest counts CPU time by its own clock. Where its virtual CPUs are held up, or emulated,
 //! its seconds are not the host's: what it counts is multiplied by what it got over what it
-//! believes to have used. Both are known as of the moment when it told of its processes.
+//! believes to have used. Both are known as of the moment when it reported its processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};
@@ -41,16 +41,16 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
     lines
 }
 
-/// What is not listed, and what all guests used together: those that told of their processes.
+/// What is not listed, and what all guests used together: those that reported their processes.
 fn sums(input: &TableInput<'_>, at: usize, listed: f64) -> Vec<Line> {
     let mut sum: Option<Measured<'_>> = None;
     for step in &input.timelines[at].steps {
-        let tells = |guest: &&Measured<'_>| guest.over.get(GuestField::OwnBusy).is_some();
-        let mut telling = step.guests.values().filter(tells).peekable();
-        if telling.peek().is_none() {
+        let reports = |guest: &&Measured<'_>| guest.over.get(GuestField::OwnBusy).is_some();
+        let mut reporting = step.guests.values().filter(reports).peekable();
+        if reporting.peek().is_none() {
             continue;
         }
-        let here = together(telling, step.interval.host.covered_ms);
+        let here = together(reporting, step.interval.host.covered_ms);
         match &mut sum {
             None => sum = Some(here),
             Some(sum) => sum.then(&here),

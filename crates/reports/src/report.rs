@@ -18,7 +18,7 @@ pub struct Report {
     pub to_ms: i64,
     /// How long an interval is.
     pub interval_ms: u64,
-    /// What a row tells of.
+    /// What a row is about.
     pub by: By,
     /// Which guests it is about; empty for all.
     pub pattern: String,
@@ -44,7 +44,7 @@ pub struct Table {
 /// A line of a table.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it tells of.
+    /// What it is about.
     pub kind: LineKind,
     /// When it begins.
     pub from_ms: i64,
@@ -58,7 +58,7 @@ pub struct Line {
     pub values: Vec<Option<f64>>,
 }
 
-/// What a line tells of.
+/// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// All of a host in an interval.

@@ -216,7 +216,7 @@ fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64
     }
 }
 
-/// What a daemon tells. The guest's clock runs while others have its CPU, so it counts a part
+/// What a daemon reports. The guest's clock runs while others have its CPU, so it counts a part
 /// of its waits as its own work.
 fn inside(chance: &mut Chance, row: &mut Row<G>, size: u64, run: u64, wait: u64, load: u64) {
     let truth = row.get(G::VcpuGuest).unwrap_or(run);

@@ -97,7 +97,7 @@ fn a_dry_run_decides_and_changes_nothing() {
 }
 
 #[test]
-fn the_service_manager_is_told_and_its_watchdog_is_fed() {
+fn the_service_manager_is_notified_and_its_watchdog_is_fed() {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("proc/sys/vm/cmm_pages", "7\n");
     let path = dir(&kernel).join("notify");
@@ -157,7 +157,7 @@ fn a_port_without_a_host_costs_nothing() {
 }
 
 #[test]
-fn the_balloon_is_told_without_rules_and_without_a_daemon() {
+fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     let kernel = FakeKernel::new(1, 1);
     let ask = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pinheadd"));

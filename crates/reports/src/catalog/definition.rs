@@ -30,7 +30,7 @@ pub struct Part {
     pub id: &'static str,
     /// Its heading.
     pub title: &'static str,
-    /// What its rows tell of.
+    /// What its rows are about.
     pub scope: Scope,
     /// Its columns.
     pub columns: &'static [&'static str],

@@ -6,7 +6,7 @@ use base::named;
 use model::{Field, GuestField, HostField, ProcessField, TierField, Unit};
 
 named! {
-    /// What a derived field tells of.
+    /// What a derived field is about.
     pub enum Scope {
         /// The host.
         Host = "host",
@@ -96,7 +96,7 @@ pub struct Derived {
     pub unit: Measure,
     /// Digits behind the point.
     pub decimals: u8,
-    /// What it tells of.
+    /// What it is about.
     pub scope: Scope,
     /// What it is, in a few words.
     pub words: &'static str,

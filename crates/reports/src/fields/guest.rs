@@ -1,4 +1,4 @@
-//! What the host's counters tell of a guest.
+//! What the host's counters show of a guest.
 
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
@@ -9,8 +9,8 @@ use model::{GuestField as G, HostField as H};
 /// What of its memory a guest uses, in bytes. Recordings from before it was recorded have what
 /// its daemon's part of it is made from.
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
-    let told = || Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?);
-    facts.g(G::OwnWorkingSet).or_else(told)
+    let parts = || Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?);
+    facts.g(G::OwnWorkingSet).or_else(parts)
 }
 
 fn emulation_ns(facts: &Facts<'_>) -> Option<f64> {

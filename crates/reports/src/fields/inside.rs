@@ -1,4 +1,4 @@
-//! What daemons tell of their guests, and of processes in them.
+//! What daemons report of their guests, and of processes in them.
 
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
@@ -95,7 +95,7 @@ derived! {
 
 derived! {
     /// Of a process in a guest. CPU times are parts of what the guest got: the guest's own times
-    /// the factor, and what it got while nobody told of its processes shared out likewise.
+    /// the factor, and what it got while no daemon reported its processes shared out likewise.
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,

@@ -1,4 +1,4 @@
-//! What the host's counters tell of a guest's bursts of work, of its memory by tier, and of its
+//! What the host's counters show of a guest's bursts of work, of its memory by tier, and of its
 //! disks and its network.
 
 use super::derived::derived;
@@ -26,7 +26,7 @@ pub(super) fn cache_hit_percent(facts: &Facts<'_>) -> Option<f64> {
     over((asked - fetched).max(0.0) * 100.0, asked)
 }
 
-/// A count of its network: through its tap devices, or else as its daemon tells it.
+/// A count of its network: through its tap devices, or else as its daemon reports it.
 fn network(facts: &Facts<'_>, tap: G, own: G) -> Option<f64> {
     facts.g_s(tap).or_else(|| facts.g_s(own))
 }

@@ -85,10 +85,10 @@ fn the_working_set_is_what_is_known_of_it() {
     check("working_set_mib", &[], None);
     let parts = [(G::OwnAnonymous, 30 * MIB), (G::OwnActiveFile, 10 * MIB)];
     check("working_set_mib", &parts, Some(40.0));
-    let told = [&parts[..], &[(G::OwnWorkingSet, 50 * MIB), (G::Actual, 100 * MIB)]].concat();
-    check("working_set_mib", &told, Some(50.0));
-    check("tight_ratio", &told, Some(0.5));
-    let load = value(Scope::Host, "load_ratio", &told, &[(H::Total, 200 * MIB)]);
+    let row = [&parts[..], &[(G::OwnWorkingSet, 50 * MIB), (G::Actual, 100 * MIB)]].concat();
+    check("working_set_mib", &row, Some(50.0));
+    check("tight_ratio", &row, Some(0.5));
+    let load = value(Scope::Host, "load_ratio", &row, &[(H::Total, 200 * MIB)]);
     assert_eq!(load, Some(0.25));
 }
 
@@ -136,7 +136,7 @@ fn hits_are_what_was_read_and_not_fetched() {
 }
 
 #[test]
-fn the_network_is_the_tap_devices_or_else_what_the_daemon_tells() {
+fn the_network_is_the_tap_devices_or_else_what_the_daemon_reports() {
     let own = [(G::OwnReceived, 60 << 10), (G::OwnSentPackets, 60)];
     check("net_in_kib_per_s", &own, Some(1.0));
     check("net_out_per_s", &own, Some(1.0));
@@ -150,7 +150,7 @@ fn the_network_is_the_tap_devices_or_else_what_the_daemon_tells() {
 }
 
 #[test]
-fn what_daemons_tell_of_the_whole_is_as_it_was_told() {
+fn what_daemons_report_of_the_whole_is_shown_as_it_is() {
     check("own_load", &[(G::OwnLoad, 1250)], Some(1.25));
     check("own_running", &[(G::OwnRunning, 2)], Some(2.0));
     check("own_blocked", &[(G::OwnBlocked, 1)], Some(1.0));
