@@ -10,14 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Told = Result<sample::Sample, String>;
+type Answer = Result<sample::Sample, String>;
 
 /// What comes from the manager.
 #[derive(Debug)]
 pub(super) struct Feed {
-    told: Receiver<Told>,
+    answers: Receiver<Answer>,
     waker: UnixStream,
-    /// The guest whose processes are wanted: those of all are ten times as much to tell.
+    /// The guest whose processes are wanted: those of all are ten times as much data.
     looked_at: Arc<Mutex<Option<String>>>,
 }
 
@@ -25,7 +25,7 @@ impl Feed {
     /// Starts to ask; ends by itself after so many questions. The thread ends with the
     /// process, or when nobody listens any more.
     pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
-        let (sender, told) = channel();
+        let (sender, answers) = channel();
         let (waker, mut ours) = UnixStream::pair()?;
         let looked_at = Arc::new(Mutex::new(None));
         let wanted = Arc::clone(&looked_at);
@@ -44,10 +44,10 @@ impl Feed {
             }
         };
         std::thread::Builder::new().name("feed".to_owned()).spawn(work)?;
-        Ok(Feed { told, waker, looked_at })
+        Ok(Feed { answers, waker, looked_at })
     }
 
-    /// From the next question on the processes of this guest are told.
+    /// From the next question on the processes of this guest are asked for.
     pub(super) fn look_at(&self, guest: Option<&str>) {
         let mut looked_at = lock(&self.looked_at);
         if looked_at.as_deref() != guest {
@@ -62,10 +62,10 @@ impl Feed {
 
     /// Gives the model what has come; false if nothing more will.
     pub(super) fn drain(&mut self, model: &mut Model) -> bool {
-        // How many there are is known by the channel; a closed waker is told by it too.
+        // The channel counts them; it also shows that a waker is closed.
         let _ = self.waker.read(&mut [0; 64]);
         loop {
-            match self.told.try_recv() {
+            match self.answers.try_recv() {
                 Ok(Ok(sample)) => model.take(sample),
                 Ok(Err(trouble)) => model.trouble = Some(trouble),
                 Err(TryRecvError::Empty) => return true,

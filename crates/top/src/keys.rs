@@ -2,7 +2,7 @@
 //!
 //! Read here and not by crossterm, whose reader, by its source, takes an escape character at the
 //! end of what has come for the key of that name, and does not take a read of 0 bytes for the
-//! end: a slow line and a closed one are told apart here.
+//! end: a slow line and a closed one are distinguished here.
 
 /// A filter is typed with plain characters; everything else is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

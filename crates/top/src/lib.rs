@@ -91,7 +91,7 @@ pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     if look.is_text {
         return write_down(&manager, options, &view, &look);
     }
-    // What cannot be had is told before anything is drawn: the error stays to be read.
+    // What cannot be had is reported before anything is drawn: the error stays to be read.
     let model = Model::after(decided_before(&manager)?);
     let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
     watch(From::Manager(feed), model, view, &look, paint(options))

@@ -26,7 +26,7 @@ pub(super) struct Decided {
     pub(super) reason: String,
 }
 
-/// What tells one decision from the next: sentences with numbers change with every look.
+/// What distinguishes one decision from the next: sentences with numbers change with every look.
 type Mark = (Option<SizeAction>, Option<Clause>, Option<u64>);
 
 /// Where in a recording somebody is.

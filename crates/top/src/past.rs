@@ -12,7 +12,7 @@ use store::{GuestKey, Journal, Policy, Query, Range};
 /// More decisions of one time are not gone through: it bounds how long a screen takes.
 const READ_MAX: usize = 200_000;
 
-/// What tells one decision from the next: they are journalled with every pass.
+/// What distinguishes one decision from the next: they are journalled with every pass.
 type Mark = (String, String, u64);
 
 /// The decisions of a time about the guests that `id_of` knows, newest first, each as it was

@@ -1,4 +1,4 @@
-//! What the manager told at one time, and the numbers of it: those of the reports.
+//! The manager's answer at one time, and the numbers of it: those of the reports.
 
 use crate::error::{Error, Trouble};
 use manager::control::{Answer, Ask, GuestMode, GuestRow, GuestRunState, Ps, Whose};
@@ -48,7 +48,7 @@ impl Sample {
         self.round_us.is_none()
     }
 
-    /// The end of the time that it tells of.
+    /// The end of the time that it covers.
     pub(super) fn at_ms(&self) -> i64 {
         let length_ms = i64::try_from(self.interval.length_ms).unwrap_or(i64::MAX);
         self.interval.from_ms.saturating_add(length_ms)
@@ -155,7 +155,7 @@ impl Seen<'_> {
         let all = self.who.and_then(|who| self.sample.interval.processes.get(who));
         let none = Over::default();
         let of = |process: &Over<ProcessField>, id| {
-            // A process is told of over a time of its own.
+            // A process is reported over a time of its own.
             let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
             let facts = Facts { guest: &guest, process, ..self.sample.host_facts(&none) };
             reports::field(Scope::Process, id)?.value(&facts)

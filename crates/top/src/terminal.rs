@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A terminal that does not tell its size is so large.
+/// A terminal that does not report its size is so large.
 const USUAL: (usize, usize) = (80, 24);
 
 /// Ends that are asked for, and changes of the size.

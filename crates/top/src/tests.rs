@@ -266,20 +266,20 @@ fn nothing_that_a_terminal_obeys_is_drawn_at_any_size() {
 }
 
 #[test]
-fn a_manager_that_has_told_nothing_is_no_empty_screen() {
+fn a_manager_that_has_answered_nothing_is_no_empty_screen() {
     let mut model = Model::default();
     model.trouble = Some("It does not\u{7} answer".into());
     let lines = draw(&model, &on(Shown::Guests), (80, 24), &LOOK);
-    assert!(lines[2].contains("has not told anything"), "{lines:?}");
+    assert!(lines[2].contains("has not answered yet"), "{lines:?}");
     assert_eq!(lines[23], "! It does not\u{fffd} answer");
 }
 
 #[test]
-fn decisions_are_told_when_they_change_and_not_with_every_look() {
+fn decisions_are_listed_when_they_change_and_not_with_every_look() {
     let model = model();
-    let told: Vec<&str> = model.decisions.iter().map(|one| one.guest.as_str()).collect();
-    assert_eq!(told.len(), 6, "{told:?}");
-    assert_eq!((told[0], model.decisions[0].action.as_str()), ("db", "grow"));
+    let guests: Vec<&str> = model.decisions.iter().map(|one| one.guest.as_str()).collect();
+    assert_eq!(guests.len(), 6, "{guests:?}");
+    assert_eq!((guests[0], model.decisions[0].action.as_str()), ("db", "grow"));
     assert_eq!((model.decisions[1].at_ms, model.decisions[0].at_ms.is_some()), (None, true));
     assert_eq!(model.busy.len(), 60);
     assert!(model.busy.iter().all(|busy| busy.is_some_and(|busy| (0.0..=100.0).contains(&busy))));
@@ -303,14 +303,14 @@ fn what_is_not_known_of_a_guest_says_why() {
         let view = View { open: Some(id), ..on(Shown::Guests) };
         draw(model, &view, (80, 24), &LOOK).join("\n")
     };
-    let told = text(&model, 1);
-    assert!(told.contains("PROCESS ") && told.contains("WAKER "), "{told}");
-    assert!(text(&model, 2).contains("not told of twice yet: once a minute"));
+    let screen = text(&model, 1);
+    assert!(screen.contains("PROCESS ") && screen.contains("WAKER "), "{screen}");
+    assert!(text(&model, 2).contains("not reported twice yet: once a minute"));
     let rows = &mut model.sample.as_mut().unwrap().ps.guests;
     rows.iter_mut().for_each(|row| (row.daemon, row.vcpu_tids) = (false, Vec::new()));
-    let told = text(&model, 2);
-    assert!(told.contains("no daemon in it tells of processes and wakers"), "{told}");
-    assert!(told.contains("the threads of its virtual CPUs are not known"), "{told}");
+    let screen = text(&model, 2);
+    assert!(screen.contains("no daemon in it reports processes and wakers"), "{screen}");
+    assert!(screen.contains("the threads of its virtual CPUs are not known"), "{screen}");
 }
 
 #[test]
@@ -338,9 +338,9 @@ fn each_virtual_cpu_has_a_place_of_its_own() {
     assert!(tall[4].contains(" 7  70.0+0.7") && tall[5].contains(" 8  80.0+0.8"), "{tall:?}");
 }
 
-/// Where the journal tells of what was decided before, it is not told twice.
+/// A decision that the journal has already is not listed twice.
 #[test]
-fn what_the_journal_has_told_is_no_news() {
+fn what_the_journal_has_is_no_news() {
     let mut model = Model::default();
     let row = &sample(0).ps.guests[0];
     model.decisions.push_front(Decided {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn each_virtual_cpu_is_told_of_between_two_looks_at_the_same_guest() {
+    fn each_virtual_cpu_is_measured_between_two_looks_at_the_same_guest() {
         let root = std::env::temp_dir().join(format!("pinhead-top-vcpus-{}", std::process::id()));
         let row = |id, pid| GuestRow {
             id,

@@ -67,8 +67,8 @@ impl Column {
             Column::Available => mib(row.available_bytes),
             Column::Need => mib(row.need_bytes),
             Column::Pressure => {
-                let told = row.psi_permille.map(|permille| permille / 10.0);
-                told.or_else(|| guest.field("own_psi_some_percent"))
+                let reported = row.psi_permille.map(|permille| permille / 10.0);
+                reported.or_else(|| guest.field("own_psi_some_percent"))
             }
         }
     }

@@ -192,7 +192,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     let screen = terminal.screen();
     assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
     // The manager records nothing, so no daemon is asked for its tasks.
-    assert!(screen.contains("not told of twice yet") || screen.contains("WAKER"), "{screen}");
+    assert!(screen.contains("not reported twice yet") || screen.contains("WAKER"), "{screen}");
 
     // What is frozen stands still, and goes on.
     terminal.types(" ");

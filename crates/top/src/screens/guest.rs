@@ -25,7 +25,7 @@ struct Most {
     wakers: usize,
 }
 
-/// Its CPUs, its waits, its memory, what its daemon tells, its processes, who wakes it, its
+/// Its CPUs, its waits, its memory, what its daemon reports, its processes, who wakes it, its
 /// decisions.
 pub(super) fn lines(
     model: &Model,
@@ -171,26 +171,26 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
          waits {own_psi_some_percent} %  full {own_psi_full_percent} %",
     );
     if !guest.row.daemon {
-        return [inside, "         no daemon in it tells of more than its balloon does".to_owned()];
+        return [inside, "         no daemon in it reports more than its balloon does".to_owned()];
     }
-    let told = fields(
+    let reported = fields(
         guest,
         "         refaults {own_refault_file_pages_per_s} + \
          {own_refault_anonymous_pages_per_s} /s   \
          busy {own_busy_percent} %   stolen {own_steal_percent} %",
     );
-    [inside, format!("{told}   told {} s ago", shown(age, 1))]
+    [inside, format!("{reported}   told {} s ago", shown(age, 1))]
 }
 
 /// Its greatest processes, and who wakes it most: the same processes in another order, as its
-/// daemon told of them last. `pinhead idle` asks again, and shows single threads.
+/// daemon reported them last. `pinhead idle` asks again, and shows single threads.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();
     if all.is_empty() {
         let why = match (guest.row.daemon, sample.is_recorded()) {
-            (false, _) => "no daemon in it tells of processes and wakers",
-            (true, false) => "not told of twice yet: once a minute, while it runs",
-            (true, true) => "its daemon did not tell of them in this time",
+            (false, _) => "no daemon in it reports processes and wakers",
+            (true, false) => "not reported twice yet: once a minute, while it runs",
+            (true, true) => "its daemon did not report them in this time",
         };
         return vec![format!("PROCESS  {why}")];
     }

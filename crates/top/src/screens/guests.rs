@@ -12,7 +12,7 @@ const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 28;
 const NARROW: usize = 80;
 const STATE_WIDTH: usize = 8;
-/// Where there is less room for what was decided, it is told without why.
+/// Where there is less room for what was decided, it is shown without its reason.
 const REASON_MIN: usize = 12;
 
 /// The table, with a mark that is always in sight.
@@ -50,7 +50,7 @@ fn width(column: Column) -> usize {
 fn head(view: &View, name_width: usize) -> String {
     let mut line = String::new();
     for (column, head) in Column::ALL {
-        // The order is told by a sign before the head.
+        // The order is shown by a sign before the head.
         let sign = match (column == view.sort, view.is_reversed) {
             (false, _) => "",
             (true, false) => "*",

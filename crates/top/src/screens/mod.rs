@@ -28,7 +28,7 @@ pub(super) fn draw(
     let room = Room { width, height: height.saturating_sub(1 + foot), look };
     let mut body = match (view.has_help, &model.sample) {
         (true, _) => help::lines(),
-        (_, None) => vec![String::new(), "  The manager has not told anything yet.".to_owned()],
+        (_, None) => vec![String::new(), "  The manager has not answered yet.".to_owned()],
         (_, Some(_)) if nothing(model).is_some() && view.shown != Shown::Decisions => {
             let mut lines = vec![String::new()];
             lines.extend(wrapped(nothing(model).unwrap_or_default(), 2, width));

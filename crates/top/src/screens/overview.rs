@@ -37,14 +37,14 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Stri
          memory {psi_memory_percent} %  full {psi_memory_full_percent} %   \
          I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
     ));
-    let unless_told = if sample.is_recorded() { "" } else { "left as it is" };
+    let unless_driven = if sample.is_recorded() { "" } else { "left as it is" };
     lines.push(format!(
         "{}   {}",
         host(
             "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
              {ksm_ms_per_min} ms/min"
         ),
-        name(sample.ps.ksm.phase.map_or(unless_told, KsmPhase::name), 20),
+        name(sample.ps.ksm.phase.map_or(unless_driven, KsmPhase::name), 20),
     ));
     lines.push(tiers(sample));
     lines.push(inhabitants(sample));

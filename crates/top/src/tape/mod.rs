@@ -62,7 +62,7 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Opens a recording at a time. What is wrong with any of it is told before a terminal is
+    /// Opens a recording at a time. What is wrong with any of it is reported before a terminal is
     /// touched.
     pub(super) fn open(wanted: &Wanted<'_>, now: &Now) -> Result<Tape, Error> {
         let step_ms = step(wanted.step_s)?;
@@ -222,7 +222,7 @@ fn step(seconds: u32) -> Result<i64, Error> {
     }
 }
 
-/// The directory of a recording, and the time that one of its files tells of.
+/// The directory of a recording, and the time that one of its files covers.
 fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     if path.is_dir() {
         return Ok((path.into(), None));

@@ -1,4 +1,4 @@
-//! Guests as `ps` would have told of them then, as far as that is recorded.
+//! Guests as `ps` would have listed them then, as far as that is recorded.
 
 use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
@@ -49,7 +49,7 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
         class: (!who.class.is_empty()).then(|| who.class.clone()),
         state: if asleep.is_some() { GuestRunState::Running } else { GuestRunState::Silent },
         asleep: asleep == Some(true),
-        // Only a daemon tells of these.
+        // Only a daemon reports these.
         daemon: over.get(G::OwnTotal).or(over.get(G::OwnCpus)).is_some(),
         memory_bytes: over.get(G::Memory).unwrap_or_default(),
         actual_bytes: over.get(G::Actual),

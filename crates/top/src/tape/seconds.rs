@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use store::Records;
 
-/// A guest that sleeps is sampled each 15 s; one of which nothing is heard for so long is gone.
+/// A guest that sleeps is sampled each 15 s; one without a sample for so long is gone.
 const GONE_MS: i64 = 60_000;
-/// Daemons tell of processes once a minute: two of their reports lie within this time.
+/// Daemons report processes once a minute: two of their reports lie within this time.
 const LOOK_BACK_MS: i64 = 150_000;
 
 /// The interval at a place, and the host in those up to it, which begin at `before_ms`.
@@ -62,7 +62,7 @@ fn push_host(
 }
 
 /// The reports of processes of a guest, with their time.
-type Told = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
+type Report = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
 
 /// Everything as it was known at one moment.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ struct State {
     guests: BTreeMap<GuestIdentity, (i64, Row<GuestField>)>,
     tiers: BTreeMap<String, Row<TierField>>,
     /// The last two reports.
-    told: BTreeMap<GuestIdentity, (Option<Told>, Told)>,
+    reports: BTreeMap<GuestIdentity, (Option<Report>, Report)>,
 }
 
 impl State {
@@ -81,8 +81,8 @@ impl State {
         self.tiers = moment.tiers;
         self.guests.extend(moment.guests.into_iter().map(|(who, row)| (who, (at_ms, row))));
         for (who, processes) in moment.processes {
-            let before = self.told.remove(&who).map(|(_, last)| last);
-            self.told.insert(who, (before, (at_ms, processes)));
+            let before = self.reports.remove(&who).map(|(_, last)| last);
+            self.reports.insert(who, (before, (at_ms, processes)));
         }
     }
 
@@ -100,7 +100,7 @@ impl State {
         };
         let guests: BTreeMap<GuestIdentity, _> = self.guests.iter().filter_map(guest).collect();
         let processes = self
-            .told
+            .reports
             .iter()
             .filter(|(who, _)| guests.contains_key(who))
             .filter_map(|(who, (before, last))| Some((who.clone(), grown(before.as_ref()?, last))))
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-fn grown(before: &Told, last: &Told) -> BTreeMap<ProcessName, Over<ProcessField>> {
+fn grown(before: &Report, last: &Report) -> BTreeMap<ProcessName, Over<ProcessField>> {
     let length_ms = last.0.abs_diff(before.0);
     let both = |(name, row): (&ProcessName, &Row<ProcessField>)| {
         Some((name.clone(), Over::between(before.1.get(name)?, row, length_ms)))

@@ -132,19 +132,19 @@ fn moment(second: u64) -> Moment {
         guests: [(who("web1", 1), web)].into(),
         ..Moment::default()
     };
-    // A guest that sleeps is told of seldom.
+    // A guest that sleeps is seldom reported.
     if second.is_multiple_of(15) {
         moment.guests.insert(who("quiet\u{1b}[2J", 2), quiet);
     }
     if second % 60 == 5 {
         let name = ProcessName { name: "ngi\u{1b}nx".into(), pid: 17 };
-        let told = row(&[
+        let counts = row(&[
             (P::User, second * 10 * MS),
             (P::System, 0),
             (P::Dispatches, second * 4),
             (P::Run, second * MS),
         ]);
-        moment.processes.insert(who("web1", 1), [(name, told)].into());
+        moment.processes.insert(who("web1", 1), [(name, counts)].into());
     }
     moment
 }
@@ -211,26 +211,26 @@ fn without_a_time_it_is_the_end_and_a_file_is_its_day() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_with_what_could_be() {
+fn what_cannot_be_shown_is_refused_with_what_could_be() {
     let dir = Dir::new();
-    let told = |path: &Path, at: Option<&str>, step_s| {
+    let error_of = |path: &Path, at: Option<&str>, step_s| {
         let wanted = Wanted { path, at, step_s, journal: None };
         Tape::open(&wanted, &now()).unwrap_err().to_string()
     };
     let recordings = dir.recordings();
-    let error = told(&recordings, Some("16:30"), 60);
+    let error = error_of(&recordings, Some("16:30"), 60);
     assert!(error.contains("Nothing is recorded at 2026-11-21 16:30:00"), "{error}");
     assert!(error.contains("goes from 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
-    assert!(told(&recordings, Some("noon"), 60).contains("is no time: write 14:03"));
-    assert!(told(&recordings, None, 90).contains("whole minutes"));
-    assert!(told(&recordings, None, 0).contains("--step is from 1"));
-    assert!(told(&dir.0.join("none"), None, 60).contains("There is no "));
+    assert!(error_of(&recordings, Some("noon"), 60).contains("is no time: write 14:03"));
+    assert!(error_of(&recordings, None, 90).contains("whole minutes"));
+    assert!(error_of(&recordings, None, 0).contains("--step is from 1"));
+    assert!(error_of(&dir.0.join("none"), None, 60).contains("There is no "));
     std::fs::write(dir.0.join("other.db"), "").unwrap();
-    let error = told(&dir.0.join("other.db"), None, 60);
+    let error = error_of(&dir.0.join("other.db"), None, 60);
     assert!(error.contains("is no recording") && error.contains("2026-11-21.db"), "{error}");
-    assert!(told(&dir.0, None, 60).contains("Nothing is recorded in "));
+    assert!(error_of(&dir.0, None, 60).contains("Nothing is recorded in "));
     std::fs::write(recordings.join("2026-10-01.db"), "").unwrap();
-    assert!(told(&recordings.join("2026-10-01.db"), None, 60).contains("has nothing in it"));
+    assert!(error_of(&recordings.join("2026-10-01.db"), None, 60).contains("has nothing in it"));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn single_seconds_are_shown_where_they_are_left() {
     assert_eq!(ran(&model), Some(3.0));
     assert_eq!(model.busy.len(), 60);
     let sample = model.sample.as_ref().unwrap();
-    // The one that sleeps was not told of in this second, and is there.
+    // The one that sleeps was not reported in this second, and is there.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
     assert_eq!(sample.seen(quiet).state(), "asleep");
     // Its processes are those of the last two reports, however long ago.
@@ -254,7 +254,7 @@ fn single_seconds_are_shown_where_they_are_left() {
 }
 
 #[test]
-fn a_gap_is_told_and_can_be_left() {
+fn a_gap_is_shown_and_can_be_left() {
     let dir = Dir::new();
     let mut tape = tape(&dir, Some("15:06"), 60).unwrap();
     let text = screen(&tape.model().unwrap(), &View::new(Shown::Overview, "")).join("\n");
