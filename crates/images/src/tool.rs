@@ -46,18 +46,12 @@ pub(crate) fn run_and_follow(
         // A line may be endless; what is kept of it is bounded like the rest.
         let mut reader = BufReader::new(stderr);
         let mut line = Vec::new();
-        loop {
-            line.clear();
-            let limit = STDERR_BYTES_MAX as u64;
-            match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            }
+        let limit = STDERR_BYTES_MAX as u64;
+        while let Ok(1..) = reader.by_ref().take(limit).read_until(b'\n', &mut line) {
             let text = String::from_utf8_lossy(&line);
             follow(text.trim_end());
             stderr_end = last_part(&(stderr_end + &text));
+            line.clear();
         }
     }
     let status = child.wait().map_err(|source| not_started(command.get_program(), hint, source))?;

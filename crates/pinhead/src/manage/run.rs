@@ -62,14 +62,13 @@ pub fn keep() -> Result<(), Error> {
 
 /// All faults of a file of settings are shown at once.
 fn to_error(error: manager::Error) -> Error {
-    let manager::Error::Settings(settings) = &error else { return Error::Host(error) };
-    match settings.faults() {
-        Some(faults) => {
-            let faults = faults.replace('\n', "\n  ");
-            Error::Message(format!("The settings are refused\n  {faults}"))
-        }
-        None => Error::Host(error),
+    if let manager::Error::Settings(settings) = &error
+        && let Some(faults) = settings.faults()
+    {
+        let faults = faults.replace('\n', "\n  ");
+        return Error::Message(format!("The settings are refused\n  {faults}"));
     }
+    Error::Host(error)
 }
 
 /// Writes a message of the manager to standard error, which a service's log keeps.
