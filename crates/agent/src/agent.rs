@@ -43,7 +43,7 @@ pub enum DaemonEvent {
     Sample(Box<Memory>, Option<u64>),
     /// Its rules want a pool of this size.
     PoolRequest(PoolRequest),
-    /// Who runs in its guest.
+    /// Its guest's tasks.
     Tasks(Box<TaskScan>),
     /// Tasks wait for this.
     Need(Pressure),
@@ -62,7 +62,7 @@ pub struct AskCounts {
     pub looks: u64,
     /// How its memory is.
     pub samples: u64,
-    /// Who runs in it.
+    /// Its guest's tasks.
     pub scans: u64,
 }
 
@@ -280,7 +280,7 @@ impl Agent {
         self.question.is_worth_waiting()
     }
 
-    /// Asks who runs in the guest. `None` if no daemon is there.
+    /// Asks for the guest's tasks. `None` if no daemon is there.
     pub fn ask_tasks(&mut self) -> Option<ToGuest> {
         self.hello()?;
         self.asked.scans += 1;

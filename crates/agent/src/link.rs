@@ -127,7 +127,7 @@ impl AgentLink {
         self.send_if(question) && self.agent.is_worth_waiting()
     }
 
-    /// Asks who runs in the guest. False if no daemon is there.
+    /// Asks for the guest's tasks. False if no daemon is there.
     pub fn ask_tasks(&mut self) -> bool {
         let question = self.agent.ask_tasks();
         self.send_if(question)

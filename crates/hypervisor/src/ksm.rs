@@ -20,7 +20,7 @@ const DIR: &str = "sys/kernel/mm/ksm";
 /// The settings that a driver changes, in the order in which they are written: the advisor of
 /// newer kernels refuses a number of pages while it chooses the number itself, so it goes first.
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
-/// The setting that says who chooses the number of pages.
+/// The setting for what chooses the number of pages.
 const ADVISOR: &str = "advisor_mode";
 /// Its mode in which it leaves that to others.
 const NO_ADVISOR: &str = "none";
@@ -83,7 +83,7 @@ impl KsmFiles {
         DRIVEN.iter().filter_map(found).collect()
     }
 
-    /// Whether the kernel's advisor chooses the number of pages, who must not while we drive.
+    /// Whether the kernel's advisor chooses the number of pages, which it must not while we drive.
     pub fn is_advised(&self) -> bool {
         self.setting(ADVISOR).is_some_and(|mode| mode != NO_ADVISOR)
     }

@@ -1,4 +1,4 @@
-//! What is under the guests: who runs, how much memory each has, and the hand that moves it.
+//! The layer under the guests: which run, how much memory each has, and the control of it.
 //!
 //! ```text
 //!   QMP sockets (glob) ─► qmp::Client ──┐

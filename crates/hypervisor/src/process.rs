@@ -101,7 +101,7 @@ impl ProcessView {
     }
 
     /// Memory that is resident, from /proc/PID/statm: counters that the kernel keeps anyway, up
-    /// to some pages a thread late. smaps would be exact and say what is shared, but walks every
+    /// to some pages a thread late. smaps would be exact and show what is shared, but walks every
     /// page table of the guest with its memory map locked, so that a guest of some GiB stands
     /// still for milliseconds each time.
     pub fn resident(&self) -> Option<Bytes> {

@@ -40,7 +40,7 @@ impl Vcpus {
     }
 
     /// What was used since the last call; `None` at the first, and where no thread can be read:
-    /// of a guest that is not seen nobody knows that it sleeps.
+    /// a guest that is not seen is not known to sleep.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         let Some(total) = self.total() else {
             self.last = None;

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_more_than_an_answer_is_left() {
+    fn a_process_that_sends_more_than_an_answer_is_left() {
         let (dir, listener) = listen();
         let stream = connect(dir.path()).unwrap();
         let one = Attachment { stream, lines: Lines::default(), left: ANSWER_MAX };

@@ -18,8 +18,8 @@ impl Clock {
         Clock { start: Instant::now(), hand: None }
     }
 
-    /// A clock that stands until somebody turns its hand, which is in milliseconds: for tests.
-    /// Nobody waits by it.
+    /// A clock that stands until its hand is turned, which is in milliseconds: for tests. A wait by
+    /// it takes no time.
     pub fn by_hand(hand: Rc<Cell<u64>>) -> Clock {
         Clock { start: Instant::now(), hand: Some(hand) }
     }

@@ -13,7 +13,7 @@ const RETRY_MS: u64 = 5_000;
 /// another user could point a root manager at any socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortOwner {
-    /// Whoever names it may do everything anyway.
+    /// The user who names it may do everything anyway.
     Trusted,
     /// This user, who runs the guest's process.
     User(u32),

@@ -60,7 +60,7 @@ pub(crate) enum GuestEvent {
     Override(Id, Override),
     /// A guest is to be watched closely, or no longer.
     Attend(Id, Attention),
-    /// A guest's daemon is asked who runs in it.
+    /// A guest's daemon is asked for its tasks.
     AskScan(Id),
     /// A guest's daemon is to be sent the guest's memory, and why.
     Grant { guest: Id, keeps: Bytes, reason: String },
@@ -103,7 +103,7 @@ pub(crate) enum RequestEvent {
 /// What happens to the owner of scans.
 #[derive(Debug)]
 pub(crate) enum ScanEvent {
-    /// A client wants to know who runs in a guest.
+    /// A client asks for the tasks of a guest.
     Asked { to: Return, guest: String },
     /// A daemon has answered, and this is what its process has used on the host.
     Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
@@ -163,7 +163,7 @@ pub(crate) enum Effect {
     Record(Box<ManagerView>),
     /// The next pass is to come soon.
     Hurry,
-    /// Nobody's answer is waited for any more: a pass that waits may begin.
+    /// No answer is waited for any more: a pass that waits may begin.
     AllAnswered,
 }
 

@@ -1,4 +1,4 @@
-//! Who runs in a guest: its daemon is asked, the parts of its answer are put together, and what
+//! A guest's tasks: its daemon is asked, the parts of its answer are put together, and what
 //! its process has used on the host is read with them.
 //!
 //! ```text
@@ -137,8 +137,8 @@ impl Scans {
         effects
     }
 
-    /// Who does not answer is not waited for, and guests that run are asked once a minute, where
-    /// that is recorded.
+    /// A daemon that does not answer is not waited for, and guests that run are asked once a
+    /// minute, where that is recorded.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.open.retain(|_, open| {

@@ -235,7 +235,7 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
     }
 }
 
-/// A guest of whom more is known now, such as its boot, or that was booted again, is the same
+/// A guest of which more is known now, such as its boot, or that was booted again, is the same
 /// process: what was known of it goes on under what it is called now. Else it would be taken for
 /// another one that sleeps.
 fn take_names(

@@ -148,7 +148,7 @@ fn add_all<K: Ord + Clone, F: Field>(sum: &mut BTreeMap<K, Over<F>>, later: &BTr
 }
 
 impl Interval {
-    /// What happened between two moments. Who is in one of them only is left out.
+    /// What happened between two moments. A guest that is in only one of them is left out.
     pub fn between(before: &Moment, now: &Moment) -> Interval {
         let length_ms = u64::try_from(now.at_ms.saturating_sub(before.at_ms)).unwrap_or(0);
         let nobody = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The fields of one thing at one moment.
+//! The fields of one subject at one moment.
 
 use crate::field::Field;
 use std::marker::PhantomData;

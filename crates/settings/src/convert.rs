@@ -78,7 +78,7 @@ pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
 pub fn words(value: &DeValue<'_>) -> Converted<String> {
     match value {
         DeValue::String(text) if text.is_empty() => {
-            wrong("an empty text".to_owned(), "leave the key out, or say something")
+            wrong("an empty text".to_owned(), "leave the key out, or give a text")
         }
         DeValue::String(text) if text.len() > TEXT_MAX || text.contains('\0') => {
             wrong(format!("`{}` is too long", shown(text)), "at most 4095 bytes fit")

@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         T::read(self, at)
     }
 
-    /// Reports names that nobody knows.
+    /// Reports unknown names.
     fn check_names(&mut self, table: &DeTable<'_>, of: &str, what: &str, known: &[&str]) {
         for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
             let help = match base::nearest(name.get_ref(), known.iter().copied()).first() {

@@ -338,7 +338,8 @@ impl Guest {
         taken
     }
 
-    /// Frees so much, or less: cold cache, hot cache, memory of programs. Who wants it waits.
+    /// Frees so much, or less: cold cache, hot cache, memory of programs. The program that wants
+    /// it waits.
     fn reclaim(&mut self, kib: u64) {
         let cold = kib.min(self.held.cold_kib);
         let hot = (kib - cold).min(self.held.hot_kib);

@@ -48,7 +48,7 @@ pub struct Member {
     pub guest: Guest,
     /// How its samples come through.
     pub line: Line,
-    /// Who else moves its balloon.
+    /// Another manager that moves its balloon.
     pub rival: Option<Rival>,
     /// Since when its tasks wait, by the model's truth.
     pub starved_ms: Option<u64>,

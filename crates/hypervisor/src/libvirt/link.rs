@@ -1,4 +1,4 @@
-//! One connection to libvirt's daemon: bytes moved, calls matched with who asked for them.
+//! One connection to libvirt's daemon: bytes moved, replies matched with their askers.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -41,7 +41,7 @@ pub(super) enum Step {
     Open,
     /// Register for this and then all later kinds of events.
     Register(usize),
-    /// See who is there.
+    /// List the domains.
     List,
 }
 
@@ -57,7 +57,7 @@ impl Step {
     }
 }
 
-/// Who asked.
+/// The asker of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// The connection.
@@ -171,7 +171,7 @@ impl Link {
         open.map(|open| open.deadline_ms).min()
     }
 
-    /// Who still waits.
+    /// The askers that still wait.
     pub(super) fn into_askers(self) -> impl Iterator<Item = Asker> {
         self.open.into_values().map(|open| open.asker)
     }

@@ -99,7 +99,7 @@ impl Libvirt {
         Libvirt { uri: uri.to_owned(), sockets, ids, ..Libvirt::default() }
     }
 
-    /// Tells a guest's end.
+    /// Reports a guest's end.
     fn gone(&mut self, id: Id, why: &str) {
         if let Some(guest) = self.guests.remove(id)
             && guest.is_reported

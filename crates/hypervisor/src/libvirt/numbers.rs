@@ -47,7 +47,7 @@ pub(super) fn why_stopped(detail: i32) -> &'static str {
     }
 }
 
-/// Tells when the guest gave its statistics, in seconds since 1970.
+/// The time of the guest's statistics, in seconds since 1970.
 const LAST_UPDATE: i32 = 9;
 
 /// The statistics in our terms; `None` where the guest has never given any.

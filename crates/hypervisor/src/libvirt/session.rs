@@ -1,4 +1,4 @@
-//! The life of the connection: made, lost, made again; and who is there when it is made.
+//! The life of the connection: made, lost, made again; and the domains that it lists.
 
 use std::io;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// and reading it every two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Entries that one pattern is worth in all. Whoever may write where a pattern leads can put
+/// Entries that one pattern is worth in all. A user who may write where a pattern leads can put
 /// links there to one full directory as often as they like.
 const LOOKED_MAX: usize = 65_536;
 

@@ -198,7 +198,7 @@ impl Link {
         }
         match last_error {
             Some(error) if self.garbage > GARBAGE_MAX => {
-                Err(format!("what its monitor says is no QMP: {error}"))
+                Err(format!("what its monitor sends is no QMP: {error}"))
             }
             _ => Ok(()),
         }

@@ -170,7 +170,7 @@ impl Hypervisor for QmpSource {
             if place.link().is_none() {
                 continue;
             }
-            // Without word of who can be read, all are tried: none of them waits.
+            // Without the readiness of each, all are tried: none of them waits.
             let flags = match &mut ready {
                 Some(ready) => ready.flags(place.key),
                 None => PollFlags::IN,

@@ -64,7 +64,7 @@ pub(super) struct Client {
     /// Requests without an answer.
     pub(super) open: usize,
     budget: Budget,
-    pub(super) heard_ms: u64,
+    pub(super) active_ms: u64,
     /// When something was last taken of what waits, or nothing waited.
     taken_ms: u64,
     /// It will ask no more, and may still read.
@@ -80,7 +80,7 @@ impl Client {
             out: Outbox::default(),
             open: 0,
             budget: Budget::new(REQUESTS_A_SECOND, REQUESTS_BURST, now_ms),
-            heard_ms: now_ms,
+            active_ms: now_ms,
             taken_ms: now_ms,
             ended: false,
         }
@@ -109,7 +109,7 @@ impl Client {
         } else if self.open > 0 {
             u64::MAX
         } else {
-            self.heard_ms.saturating_add(IDLE_MS)
+            self.active_ms.saturating_add(IDLE_MS)
         }
     }
 
@@ -139,7 +139,7 @@ impl Client {
         }
         match self.input.read(&self.stream) {
             Ok(Received::End) => self.ended = true,
-            Ok(Received::Bytes(_)) => self.heard_ms = now_ms,
+            Ok(Received::Bytes(_)) => self.active_ms = now_ms,
             Ok(Received::Nothing) => {}
             Err(_) => return Err(Gone::Left),
         }
@@ -185,7 +185,7 @@ impl Client {
             self.taken_ms = now_ms;
         }
         self.out.push(line);
-        self.heard_ms = self.heard_ms.max(now_ms);
+        self.active_ms = self.active_ms.max(now_ms);
         self.send(now_ms)
     }
 

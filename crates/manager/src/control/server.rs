@@ -25,7 +25,7 @@ const NOTES_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// Who is at the other end, as the kernel saw it when the connection was made.
+/// The process at the other end, as the kernel saw it when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its process.
@@ -43,7 +43,7 @@ pub struct Asked {
     pub client: ClientId,
     /// The request's number in it.
     pub id: u64,
-    /// Who asks.
+    /// The process that asks.
     pub peer: Peer,
     /// What is asked.
     pub ask: Ask,
@@ -170,7 +170,7 @@ impl Server {
     /// Disconnects the client that has sent nothing for longest and waits for nothing.
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().filter(|(_, client)| client.open == 0);
-        let Some((id, _)) = idle.min_by_key(|(_, client)| client.heard_ms) else { return false };
+        let Some((id, _)) = idle.min_by_key(|(_, client)| client.active_ms) else { return false };
         self.disconnect(*id, Gone::Displaced);
         true
     }

@@ -314,7 +314,7 @@ fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
 }
 
 #[test]
-fn the_command_line_says_what_is_wrong() {
+fn errors_of_the_command_line_explain_what_is_wrong() {
     let dir = Scratch::new();
     let path = dir.path().join("host.sock");
     let soon = Duration::from_millis(50);

@@ -48,7 +48,7 @@ pub enum Ask {
         /// Its name or UUID.
         guest: String,
     },
-    /// Who runs in a guest. Its daemon is asked, which wakes it.
+    /// A guest's tasks. Its daemon is asked, which wakes it.
     Scan {
         /// Its name or UUID.
         guest: String,

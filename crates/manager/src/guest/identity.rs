@@ -1,4 +1,4 @@
-//! Who a guest is: a new boot makes it another one.
+//! A guest's identity: a new boot makes it another one.
 
 use hypervisor::Found;
 use model::GuestIdentity;
@@ -10,7 +10,7 @@ const BOOT_NOTE_MS: u64 = 2_000;
 /// A guest's identity, through its boots.
 #[derive(Debug)]
 pub struct IdentityTracker {
-    /// Who it is.
+    /// Its identity.
     pub who: Arc<GuestIdentity>,
     /// The class that its name put it in; empty for none. What is in the journal already stays as
     /// it is when this changes.

@@ -47,7 +47,7 @@ pub struct ManagedGuest {
     pub blocks: Option<BlockStats>,
     /// Its process, as the host sees it.
     pub outside: Outside,
-    /// Who it is in the journal: uuid, process and boot.
+    /// Its identity in the journal: uuid, process and boot.
     pub identity: IdentityTracker,
     /// Its virtual CPUs.
     pub cpu: CpuWatch,
@@ -88,7 +88,7 @@ impl ManagedGuest {
         Key(self.id.0)
     }
 
-    /// Who it is in the journal: uuid, process and boot.
+    /// Its identity in the journal: uuid, process and boot.
     pub fn who(&self) -> &Arc<GuestIdentity> {
         &self.identity.who
     }

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_that_cannot_be_written_to_says_why_in_its_row() {
+    fn a_journal_that_cannot_be_written_to_has_the_reason_in_its_row() {
         let nowhere = Writer::new(std::path::Path::new("/dev/null/journal"));
         let mut journal = JournalWriter::new(nowhere, 0);
         assert_eq!(journal.row(), JournalRow::default());

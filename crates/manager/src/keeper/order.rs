@@ -18,7 +18,7 @@ pub const LINE_MAX: usize = 32 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Who speaks: the process that is ended if it hangs.
+    /// The sender: the process that is ended if it hangs.
     Manager {
         /// Its number.
         pid: u32,

@@ -1,4 +1,4 @@
-//! Who gets how much back, when: pure.
+//! Which guest gets how much back, and when: pure.
 //!
 //! Nobody knows any more who is under pressure, so those that miss least are made whole first when
 //! all fits, and otherwise everyone gets the same part of what it misses. What is handed out is
@@ -65,7 +65,7 @@ pub struct Rescue {
     /// What was handed out and had not been taken up then.
     pending: Bytes,
     stepped_ms: Option<u64>,
-    /// Somebody was reached, or has failed, since the last step.
+    /// A guest was reached, or has failed, since the last step.
     is_news: bool,
 }
 
@@ -251,7 +251,7 @@ impl Rescue {
     }
 }
 
-/// The part of `pot` that is due to who missed `missed` of `all`.
+/// The part of `pot` that is due to a guest that missed `missed` of `all`.
 fn part(missed: Bytes, pot: Bytes, all: Bytes) -> Bytes {
     let part = u128::from(pot.0) * u128::from(missed.0) / u128::from(all.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(missed)

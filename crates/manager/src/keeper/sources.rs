@@ -8,11 +8,11 @@ use reactor::{PollSet, Ready};
 
 use super::{Book, Held, Place, Rescue};
 
-/// The sources of all guests in the book, and who is who.
+/// The sources of all guests in the book, and the ids that they give to guests.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
     /// By the id that a source gives: which source, and which guest in the book.
-    known: BTreeMap<Id, (usize, u64)>,
+    places: BTreeMap<Id, (usize, u64)>,
 }
 
 impl Sources {
@@ -44,7 +44,7 @@ impl Sources {
             sources.push(Box::new(source));
         }
         sources.extend(libvirts.into_values().map(|source| Box::new(source) as _));
-        Sources { sources, known: BTreeMap::new() }
+        Sources { sources, places: BTreeMap::new() }
     }
 
     /// What is waited for; a source's place among the sources is its owner's number.
@@ -73,7 +73,7 @@ impl Sources {
             let mut events = Vec::new();
             source.turn(ready.map(|ready| ready.of(at as u64)), now_ms, &mut events);
             for event in events {
-                learn(event, at, &mut self.known, book, rescue);
+                learn(event, at, &mut self.places, book, rescue);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Sources {
     /// Asks for targets.
     pub(super) fn ask(&mut self, targets: &[(u64, counters::Bytes)], now_ms: u64) {
         for (guest, target) in targets {
-            let who = self.known.iter().find(|(_, (_, known))| known == guest);
+            let who = self.places.iter().find(|(_, (_, held))| held == guest);
             if let Some((id, (at, _))) = who
                 && let Some(source) = self.sources.get_mut(*at)
             {
@@ -94,16 +94,16 @@ impl Sources {
 fn learn(
     event: Event,
     at: usize,
-    known: &mut BTreeMap<Id, (usize, u64)>,
+    places: &mut BTreeMap<Id, (usize, u64)>,
     book: &Book,
     rescue: &mut Rescue,
 ) {
-    let guest = |id: &Id| known.get(id).map(|(_, guest)| *guest);
+    let guest = |id: &Id| places.get(id).map(|(_, guest)| *guest);
     match event {
         Event::Found(id, found) => {
             let Some(held) = book.guests().find(|held| is_at(held, &found)) else { return };
-            known.retain(|_, (_, guest)| *guest != held.id);
-            known.insert(id, (at, held.id));
+            places.retain(|_, (_, guest)| *guest != held.id);
+            places.insert(id, (at, held.id));
             let is_same =
                 held.process().is_none_or(|process| found.process.is_none_or(|now| now == process));
             if !is_same || held.uuid != found.uuid {
@@ -131,7 +131,7 @@ fn learn(
         }
         // It may be found again: whether its process lives is looked at by itself.
         Event::Gone(id, _) => {
-            if let Some((_, guest)) = known.remove(&id) {
+            if let Some((_, guest)) = places.remove(&id) {
                 rescue.lost(guest);
             }
         }

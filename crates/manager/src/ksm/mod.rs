@@ -5,8 +5,8 @@
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! What to do is decided in [`policy::ksm`]. Here are the files, and the manners: somebody else
-//! who changes the settings while we drive them is left alone from then on.
+//! What to do is decided in [`policy::ksm`]. Here are the files, and the manners: another
+//! program that changes the settings while we drive them is left alone from then on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl Ksm {
         self.counters
     }
 
-    /// Tells the kernel what to do, if we drive it.
+    /// Writes the kernel's settings, if we drive it.
     pub fn drive(&mut self, sample: &Sample, now_ms: u64) {
         if !self.is_driven || self.is_changed_by_another() {
             return;

@@ -98,7 +98,7 @@ impl Memory {
         }
     }
 
-    /// Tells the keeper what each guest lacks to the maximum that it has now.
+    /// Hands the keeper what each guest lacks to the maximum that it has now.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
@@ -119,7 +119,7 @@ impl Memory {
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if world.acts && !world.is_leased {
-            // Nobody would give back what is taken now: every guest keeps at least what it has.
+            // No keeper would give back what is taken now: every guest keeps at least what it has.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }

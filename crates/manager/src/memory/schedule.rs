@@ -57,7 +57,7 @@ impl Schedule {
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
     }
 
-    /// Nobody's answer is waited for any more.
+    /// No answer is waited for any more.
     pub(crate) fn all_answered(&mut self, now_ms: u64) {
         self.pass_ms = self.pass_ms.map(|_| now_ms);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Far more than a round takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Tells of each moment, and waits for a word before it goes on.
+/// Sends each moment on, and waits for an outcome before it continues.
 struct Slow {
     seen: Sender<Moment>,
     go: Receiver<Option<String>>,

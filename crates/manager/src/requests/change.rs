@@ -26,7 +26,7 @@ pub(super) fn changed(
         }
         if size < SIZE_MIN {
             return Err(Failure::new(format!("{word} is less than any guest can live in"))
-                .help(format!("say at least {} MiB", SIZE_MIN.as_mib())));
+                .help(format!("give at least {} MiB", SIZE_MIN.as_mib())));
         }
         Ok(size)
     };

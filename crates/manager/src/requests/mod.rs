@@ -168,7 +168,7 @@ fn set(
     Ok((effects, entitled))
 }
 
-/// Who would not give, by the clause that stood against it.
+/// The guests that gave no more, by the clause that stood against it.
 fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
     let mut by_clause: BTreeMap<Clause, Vec<&str>> = BTreeMap::new();
     for (key, clause) in refused {

@@ -154,7 +154,7 @@ impl Drop for Scene {
 }
 
 #[test]
-fn parts_are_put_together_and_all_who_wait_are_answered() {
+fn parts_are_put_together_and_all_waiting_clients_are_answered() {
     let mut scene = Scene::new("parts");
     assert_eq!(scene.asked(), [], "nobody wanted to know");
     scene.ask(1, "g1");
@@ -171,7 +171,7 @@ fn parts_are_put_together_and_all_who_wait_are_answered() {
         let tids: Vec<u32> = scanned.tasks.iter().map(|task| task.tid).collect();
         assert_eq!(tids, [8, 7], "those dispatched most often come first");
     }
-    // Whoever asks soon after gets the same, and the guest is left alone.
+    // A client that asks soon after gets the same, and the guest is left alone.
     scene.ask(3, "g1");
     assert_eq!(scene.answer().unwrap().1.unwrap().sequence, asked[0].sequence);
     assert_eq!(scene.asked(), []);

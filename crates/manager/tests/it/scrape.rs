@@ -105,7 +105,7 @@ fn what_is_wrong_is_refused() {
 }
 
 #[test]
-fn who_says_nothing_goes() {
+fn a_client_without_a_request_is_dropped() {
     let (mut scrape, address) = open();
     let mut silent = client(address);
     silent.write_all(b"GET /metr").unwrap();
@@ -122,7 +122,7 @@ fn who_says_nothing_goes() {
 }
 
 #[test]
-fn who_does_not_take_the_answer_goes() {
+fn a_client_that_does_not_read_is_dropped() {
     let (mut scrape, address) = open();
     // More than any socket's buffer has.
     scrape.publish(&moment(60_000), &|_| true);

@@ -1,4 +1,4 @@
-//! Taking: who gives how much, and what speaks against it.
+//! Taking: which guest gives how much, and what speaks against it.
 
 use super::guest::{Reclaim, Urgency};
 use super::reason::{Action, Bound, Clause};
@@ -11,7 +11,7 @@ use counters::Bytes;
 const STEP_MIN: Bytes = Bytes::mib(32);
 
 /// Takes what the host, its guests in need and its reservations lack from those that can
-/// spare it. Returns who gave nothing, by what clause.
+/// spare it. Returns the guests that gave nothing, and the clause.
 pub(super) fn take(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -100,7 +100,7 @@ fn given_of(
     shares.into_iter().sum()
 }
 
-/// Who gives first: idle memory costs more to hold than memory in use, and shares make
+/// The order of giving: idle memory costs more to hold than memory in use, and shares make
 /// either cheaper. A guest whose gifts cannot be measured gives last: what it only claims to have
 /// given, others would have to give.
 fn weight(state: &GuestState<'_>, config: &Config) -> u64 {

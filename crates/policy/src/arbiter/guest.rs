@@ -368,7 +368,8 @@ impl GuestHistory {
         // What it has learnt to keep is no reason to ask: nobody waits for it.
         let headroom = GuestHistory::plain_headroom(view, sample);
         let lack = headroom.less(view.available);
-        // More memory does not help who has it and waits all the same, behind a limit of its own.
+        // More memory does not help a guest that has it and waits all the same, behind a limit of
+        // its own.
         let has_room = view.free.unwrap_or(view.available) >= headroom;
         if view.strained && !has_room {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)

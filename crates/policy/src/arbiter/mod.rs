@@ -1,4 +1,4 @@
-//! Who gets memory, and who gives it: one pass over the host and all its guests.
+//! Which guest gets memory, and which gives it: one pass over the host and all its guests.
 //!
 //! ```text
 //!   samples ─► GuestHistory (rates, strain, headroom, health of the balloon) ─► Assessment
@@ -151,7 +151,7 @@ impl Arbiter {
             let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
-        // Who is not among the samples is gone, and is not remembered.
+        // A guest without a sample is gone, and is not remembered.
         self.guests = guests;
         pass
     }

@@ -154,7 +154,7 @@ named! {
 pub struct Reserved {
     /// Which.
     pub id: u64,
-    /// Free now and kept free, or who would not give, and by which clause.
+    /// Free now and kept free, or the guests that would not give, and by which clause.
     pub outcome: Result<(), Vec<(Key, Clause)>>,
 }
 

@@ -41,7 +41,7 @@ impl Reservations {
         let (mut held, mut failed) = (Vec::new(), Vec::new());
         for one in self.0.iter_mut().filter(|r| !r.held) {
             if one.size > free {
-                // Who came first is served first: a small one must not starve a large one.
+                // The first is served first: a small one must not starve a large one.
                 break;
             }
             free = free.less(one.size);

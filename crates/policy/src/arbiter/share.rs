@@ -11,11 +11,11 @@ pub struct Part {
     pub weight: u64,
 }
 
-/// Divides `amount` by weight. Who is at its cap leaves the rest to the others, so that either
+/// Divides `amount` by weight. One at its cap leaves the rest to the others, so that either
 /// all of it is divided or all are at their caps.
 pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     let mut given = vec![Bytes::ZERO; parts.len()];
-    // Who is filled first: the cap of the least weight's worth.
+    // The first to be filled: the cap of the least weight's worth.
     let mut order: Vec<usize> = (0..parts.len()).collect();
     let weight = |i: usize| u128::from(parts[i].weight.max(1));
     order.sort_by(|a, b| {

@@ -359,7 +359,7 @@ fn a_guest_that_falls_silent_while_it_grows_costs_no_more_than_what_it_still_lac
 }
 
 #[test]
-fn who_cannot_be_seen_to_give_does_not_give_in_the_place_of_others() {
+fn a_guest_whose_gifts_cannot_be_measured_does_not_give_in_the_place_of_others() {
     let mut arbiter = Arbiter::new();
     let unseen = |at_ms| GuestSample {
         resident: None,

@@ -55,7 +55,7 @@ fn pass(arbiter: &mut Arbiter, free_mib: u64, guest: GuestSample, now_ms: u64) -
 }
 
 #[test]
-fn who_waits_while_its_cold_cache_is_dropped_is_not_in_want() {
+fn a_guest_that_waits_while_its_cold_cache_is_dropped_is_not_in_want() {
     let mut arbiter = Arbiter::new();
     pass(&mut arbiter, 90, guest(Bytes::mib(384), Bytes::mib(300), 1000), 1000);
     let mut waits = guest(Bytes::mib(384), Bytes::mib(300), 2000);
