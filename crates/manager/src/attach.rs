@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// The socket on which `pinhead up` is asked, in the directory of those of its guests.
 const SOCKET: &str = "control";
-/// The bytes that one of them may send in all: it gives one answer. Any user may listen in a
-/// directory of this name, and one that goes on would keep the manager reading.
-const ANSWER_MAX: usize = 64 * 1024;
+/// The bytes that one of them may send in all: it gives one answer, the names of all its guests,
+/// of which there may be thousands. Any user may listen in a directory of this name, and one that
+/// goes on would keep the manager reading.
+const ANSWER_MAX: usize = 256 * 1024;
 
 /// The connections to all `pinhead up` whose guests are managed.
 #[derive(Debug, Default)]

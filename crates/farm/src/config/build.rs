@@ -151,6 +151,7 @@ fn ports(
             let message = "a port needs `guest` and `host`".to_owned();
             let help = "as { guest = 80, host = 18000 }";
             reader.fault(at.span.clone(), "class.ports", message, Some(help));
+            continue;
         }
         let first = u32::from(port.host);
         let range = first..first + class.count;

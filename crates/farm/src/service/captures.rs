@@ -47,6 +47,12 @@ impl Captures {
         Ok(())
     }
 
+    /// A guest has no daemon any more, so nothing comes of what was asked; its clients see the end
+    /// of their connection. The next daemon's answers are numbered from the beginning.
+    pub(super) fn has_ended(&mut self, guest: usize) {
+        self.0.retain(|waiting| waiting.guest != guest);
+    }
+
     /// Takes a file that a guest has sent, or has failed to send.
     pub(super) fn captured(&mut self, guest: usize, captured: &Captured, fleet: &Fleet) {
         let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
@@ -63,5 +69,24 @@ impl Captures {
             waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
             send_line(&waiting.client, &json!({ "files": waiting.files }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn the_clients_of_a_guest_that_ends_see_their_end_and_no_others_do() {
+        let (first, mut its_client) = UnixStream::pair().unwrap();
+        let (second, other_client) = UnixStream::pair().unwrap();
+        let waiting =
+            |client, guest| Waiting { client, guest, missing: vec![1], files: Map::new() };
+        let mut captures = Captures(vec![waiting(first, 0), waiting(second, 1)]);
+        captures.has_ended(0);
+        assert_eq!(its_client.read(&mut [0; 1]).unwrap(), 0);
+        other_client.set_nonblocking(true).unwrap();
+        assert!((&other_client).read(&mut [0; 1]).is_err(), "it still waits");
     }
 }

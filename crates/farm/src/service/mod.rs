@@ -160,9 +160,13 @@ impl Service {
                 Event::Ended(guest) => {
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);
+                    self.captures.has_ended(*guest);
                 }
                 // A client of the QEMU that was ended gets no answer.
-                Event::Hung { guest, .. } => self.shells.has_ended(*guest),
+                Event::Hung { guest, .. } => {
+                    self.shells.has_ended(*guest);
+                    self.captures.has_ended(*guest);
+                }
                 Event::Captured { guest, captured } => {
                     self.captures.captured(*guest, captured, fleet);
                 }
