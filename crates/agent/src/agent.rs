@@ -168,14 +168,10 @@ impl Agent {
         self.question.answered();
     }
 
-    /// Handles a message: returns the answer to it, and the event for its owner.
-    pub fn handle(
-        &mut self,
-        message: ToHost,
-        now_ms: u64,
-    ) -> (Option<ToGuest>, Option<DaemonEvent>) {
+    /// Takes a message: returns the answer to it, and the event for its owner.
+    pub fn take(&mut self, message: ToHost, now_ms: u64) -> (Option<ToGuest>, Option<DaemonEvent>) {
         if self.naming != Naming::Done {
-            return (None, self.handle_name(message));
+            return (None, self.take_name(message));
         }
         let event = match message {
             ToHost::Hello(hello) => {
@@ -231,7 +227,7 @@ impl Agent {
         self.is_here = true;
     }
 
-    fn handle_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
+    fn take_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
         let ToHost::Identified(Identified { refusal }) = message else { return None };
         // One that was not sent its identity cannot confirm it.
         if self.naming != Naming::Sent {

@@ -84,7 +84,7 @@ impl AgentLink {
             false => Ok(()),
         };
         while let Some(message) = self.port.as_mut().and_then(Port::next) {
-            let (answer, event) = self.agent.handle(message, now_ms);
+            let (answer, event) = self.agent.take(message, now_ms);
             self.send_if(answer);
             events.extend(event);
         }

@@ -112,8 +112,8 @@ impl Seen {
         let actual_kib = member.guest.actual_kib();
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
         let starved_ms = member.starved_ms.map_or(0, |at_ms| now_ms - at_ms);
-        let samples_come = member.line.lost_permille + member.line.late_permille == 0;
-        let shrinks = samples_come && member.rival.is_none() && actual_kib < before_kib;
+        let fresh = member.line.lost_permille + member.line.late_permille == 0;
+        let shrinks = fresh && member.rival.is_none() && actual_kib < before_kib;
         never(shrinks && starved_ms > HALT_MS, || {
             format!("{:?} is being shrunk, and starves for {starved_ms} ms", member.key)
         })
@@ -380,12 +380,8 @@ fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
     let line = member.line;
-    let samples_come =
-        line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
-    lone && samples_come
-        && spec.balloon == Fault::None
-        && spec.traits.yields
-        && spec.traits.resident_seen
+    let fresh = line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
+    lone && fresh && spec.balloon == Fault::None && spec.traits.yields && spec.traits.resident_seen
 }
 
 /// Whether a guest's programs have not changed what they want, and were let run, for a while.

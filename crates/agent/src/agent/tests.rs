@@ -20,8 +20,8 @@ fn settled() -> ToHost {
 /// A daemon that has sent its hello and has settled.
 fn met() -> Agent {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
-    agent.handle(hello(true, PoolKind::Host), 0);
-    agent.handle(settled(), 0);
+    agent.take(hello(true, PoolKind::Host), 0);
+    agent.take(settled(), 0);
     agent
 }
 
@@ -36,9 +36,9 @@ fn a_hello_is_welcomed_unless_it_is_the_answer_to_a_welcome() {
         let here = || Some(DaemonEvent::Here([7; 16]));
         let welcome =
             Welcome { memory_pages: 64 * 256, grants: grants == PoolGrants::Yes, paces: true };
-        let outcome = agent.handle(hello(false, PoolKind::Host), 0);
+        let outcome = agent.take(hello(false, PoolKind::Host), 0);
         assert_eq!(outcome, (Some(ToGuest::Welcome(welcome)), here()));
-        assert_eq!(agent.handle(hello(true, PoolKind::Host), 0), (None, here()));
+        assert_eq!(agent.take(hello(true, PoolKind::Host), 0), (None, here()));
     }
 }
 
@@ -51,10 +51,10 @@ fn a_settled_daemon_is_woken_by_a_load_as_often_as_its_rules_look() {
     assert_eq!(agent.look(100.0, 11_999), None);
     assert_eq!(agent.look(100.0, 12_000), look());
     // One that waits for memory looks by itself.
-    agent.handle(ToHost::Need(Pressure::Memory), 13_000);
+    agent.take(ToHost::Need(Pressure::Memory), 13_000);
     assert_eq!(agent.look(100.0, 14_999), None);
     assert_eq!((agent.memory_needs(), agent.asked.looks), (1, 2));
-    agent.handle(ToHost::Status(Status::default()), 15_000);
+    agent.take(ToHost::Status(Status::default()), 15_000);
     assert_eq!(agent.look(100.0, 60_000), None, "it has not settled");
 }
 
@@ -62,7 +62,7 @@ fn a_settled_daemon_is_woken_by_a_load_as_often_as_its_rules_look() {
 fn an_answer_is_as_old_as_its_question_and_an_older_one_is_no_news() {
     let mut agent = met();
     let true_ms_of =
-        |agent: &mut Agent, sequence, now_ms| match agent.handle(sample(sequence), now_ms) {
+        |agent: &mut Agent, sequence, now_ms| match agent.take(sample(sequence), now_ms) {
             (None, Some(DaemonEvent::Sample(_, true_ms))) => true_ms,
             other => panic!("{other:?}"),
         };
@@ -83,21 +83,21 @@ fn a_daemon_that_is_silent_counts_as_gone_until_it_answers() {
         assert!(agent.ask_sample(asked).is_some());
         assert_eq!((agent.is_up(), agent.is_worth_waiting()), (asked < 3, asked <= 3));
     }
-    agent.handle(sample(5), 0);
+    agent.take(sample(5), 0);
     assert!(agent.is_up());
 }
 
 #[test]
 fn reports_of_a_daemon_that_is_gone_are_not_current() {
-    let ends: [fn(&mut Agent); 2] = [|agent| drop(agent.handle(ToHost::Bye, 0)), Agent::gone];
+    let ends: [fn(&mut Agent); 2] = [|agent| drop(agent.take(ToHost::Bye, 0)), Agent::gone];
     for end in ends {
         let mut agent = met();
-        agent.handle(ToHost::System(System::default()), 0);
+        agent.take(ToHost::System(System::default()), 0);
         end(&mut agent);
         assert_eq!((agent.hello(), agent.status(), agent.system()), (None, None, None));
         assert!(agent.last_status().is_some());
         assert_eq!(agent.look(100.0, 60_000), None);
-        agent.handle(hello(true, PoolKind::Host), 0);
+        agent.take(hello(true, PoolKind::Host), 0);
         assert!(agent.hello().is_some() && agent.status().is_none() && agent.system().is_none());
     }
 }
@@ -108,7 +108,7 @@ fn a_guest_with_a_pool_of_its_own_is_granted_nothing() {
     let expected = Grant { sequence: 3, pages: 4 * 256, reason: "why".into() };
     let mut agent = met();
     assert_eq!(grant(&agent), Some(ToGuest::Grant(expected)));
-    agent.handle(hello(true, PoolKind::Cmm), 0);
+    agent.take(hello(true, PoolKind::Cmm), 0);
     assert_eq!(grant(&agent), None);
     agent.gone();
     assert_eq!(grant(&agent), None);
@@ -127,14 +127,14 @@ fn messages_of_a_clone_are_ignored_before_it_has_its_name() {
     let named = |refusal: &str| ToHost::Identified(Identified { refusal: refusal.into() });
     for refusal in ["", "no"] {
         let mut agent = Agent::unnamed(bounds(), PoolGrants::Yes);
-        assert_eq!(agent.handle(hello(false, PoolKind::Host), 0), NOTHING);
-        assert_eq!(agent.handle(named(refusal), 0), NOTHING, "it was not sent its identity yet");
+        assert_eq!(agent.take(hello(false, PoolKind::Host), 0), NOTHING);
+        assert_eq!(agent.take(named(refusal), 0), NOTHING, "it was not sent its identity yet");
         assert!(agent.wants_name() && agent.identify(identity.clone()).is_some());
         assert_eq!(agent.identify(identity.clone()), None, "once");
-        assert_eq!(agent.handle(settled(), 0), NOTHING);
+        assert_eq!(agent.take(settled(), 0), NOTHING);
         let outcome = if refusal.is_empty() { Ok(()) } else { Err(refusal.to_owned()) };
         let expected = (None, Some(DaemonEvent::Named(outcome)));
-        assert_eq!(agent.handle(named(refusal), 0), expected);
+        assert_eq!(agent.take(named(refusal), 0), expected);
         assert_eq!(agent.is_named(), refusal.is_empty());
     }
 }

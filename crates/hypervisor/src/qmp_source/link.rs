@@ -164,7 +164,7 @@ impl Link {
     }
 
     /// Reads what has come. The error is the reason, for people, why nothing more will come.
-    pub(super) fn receive(&mut self, received: &mut Vec<Received>) -> Result<(), String> {
+    pub(super) fn receive(&mut self, out: &mut Vec<Received>) -> Result<(), String> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
         if room == 0 {
@@ -180,15 +180,13 @@ impl Link {
         let mut last_error = None;
         while let Some(incoming) = self.client.poll() {
             match incoming {
-                Ok(Incoming::Ready(_)) => received.push(Received::Ready),
+                Ok(Incoming::Ready(_)) => out.push(Received::Ready),
                 Ok(Incoming::Reply { ticket, outcome }) => {
                     let place = self.open.iter().position(|open| open.ticket == ticket);
                     let open = place.map(|place| self.open.remove(place));
-                    received.extend(open.map(|open| Received::Answer(open.purpose, outcome)));
+                    out.extend(open.map(|open| Received::Answer(open.purpose, outcome)));
                 }
-                Ok(Incoming::Event { name, data, .. }) => {
-                    received.push(Received::Event { name, data })
-                }
+                Ok(Incoming::Event { name, data, .. }) => out.push(Received::Event { name, data }),
                 Err(error @ qmp::Error::Refused { .. }) => return Err(error.to_string()),
                 Err(error) => {
                     self.garbage = self.garbage.saturating_add(1);

@@ -114,10 +114,7 @@ impl Guests {
             GuestEvent::Port(id, flags) => {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 let events = guest.daemon.turn(flags, now.ms);
-                return events
-                    .into_iter()
-                    .flat_map(|event| self.daemon_event(id, event, now))
-                    .collect();
+                return events.into_iter().flat_map(|event| self.react(id, event, now)).collect();
             }
             GuestEvent::Tick => return self.tick(now),
             GuestEvent::Ask => return self.ask(now),
@@ -315,7 +312,7 @@ impl Guests {
     }
 
     /// Takes an event from a guest's daemon.
-    fn daemon_event(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
+    fn react(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
             DaemonEvent::Here(boot) => match guest.identity.is_new_boot(boot, &guest.found) {

@@ -79,9 +79,8 @@ impl OperatorRules {
                 ..RuleVerdicts::default()
             };
         }
-        let values = program.evaluate(history);
-        let faults =
-            [&values.shrink_guest, &values.grow_guest, &values.may_shrink, &values.may_grow];
+        let out = program.evaluate(history);
+        let faults = [&out.shrink_guest, &out.grow_guest, &out.may_shrink, &out.may_grow];
         let faulty = faults.into_iter().any(|word| matches!(word, Some(Err(_))));
         let truth = |word: Option<Result<bool, rules::Fault>>| word.and_then(Result::ok);
         let size = |word: Option<Result<i64, rules::Fault>>| {
@@ -89,12 +88,12 @@ impl OperatorRules {
             Some(Bytes::mib(u64::try_from(mib).unwrap_or(0)))
         };
         RuleVerdicts {
-            shrink: truth(values.shrink_guest),
-            grow: truth(values.grow_guest),
-            may_shrink: if faulty { Some(false) } else { truth(values.may_shrink) },
-            may_grow: truth(values.may_grow),
-            shrink_size: size(values.shrink_mib),
-            grow_size: size(values.grow_mib),
+            shrink: truth(out.shrink_guest),
+            grow: truth(out.grow_guest),
+            may_shrink: if faulty { Some(false) } else { truth(out.may_shrink) },
+            may_grow: truth(out.may_grow),
+            shrink_size: size(out.shrink_mib),
+            grow_size: size(out.grow_mib),
         }
     }
 
