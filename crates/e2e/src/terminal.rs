@@ -40,7 +40,7 @@ impl Terminal {
         for (name, value) in environment {
             words.extend(["-e".to_owned(), format!("{name}={value}")]);
         }
-        // tmux itself now and then never tells how a program ended.
+        // tmux itself now and then never reports how a program ended.
         let status = terminal.dir.join(STATUS).display().to_string();
         let shell = "status=$1; shift; \"$@\"; echo $? > \"$status.part\"; \
                      mv \"$status.part\" \"$status\"";

@@ -7,7 +7,7 @@
 //!   CACHE/packages/ARCH/       the packages, unpacked; there or not there, never half there
 //! ```
 //!
-//! What is unpacked stays until somebody removes it: a farm keeps its kernel for as long as its
+//! What is unpacked stays until the user removes it: a farm keeps its kernel for as long as its
 //! cache lives, and starts without a network.
 
 use std::fs::{self, File};

@@ -20,7 +20,7 @@ use vm::Scratch;
 
 pub use host_rules::{Snapshot, explain_host};
 
-/// What there is to tell about a file.
+/// The explanation of a file.
 pub struct Explained {
     rules: RulesText,
     explanation: Explanation,

@@ -230,7 +230,7 @@ impl Daemon {
         }
     }
 
-    /// Tells a host who this is: one that is there (`is_known`), or one that may be.
+    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be.
     fn greet(&mut self, is_known: bool) {
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);

@@ -21,7 +21,7 @@ pub struct Link {
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
-    /// What the host said of itself, once it has.
+    /// The host's description of itself, once it has sent it.
     pub host: Option<Welcome>,
     /// The balloon, as far as we know.
     pub balloon: Balloon,
@@ -140,7 +140,7 @@ impl Link {
         let _ = sys::signal_changes(self.as_raw_fd());
     }
 
-    /// The host's side is open again: what was half said before is void.
+    /// The host's side is open again: a message that was half sent before is void.
     pub fn reopened(&mut self) {
         self.closed = false;
         let _ = sys::signal_nothing(self.as_raw_fd());

@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The socket of the service manager, and how often it wants to hear of us.
+/// The socket of the service manager, and how often it wants a sign of life.
 #[derive(Debug)]
 pub struct Notify {
     socket: Option<UnixDatagram>,

@@ -27,7 +27,7 @@ pub struct Triggers {
 
 impl Triggers {
     /// Sets the triggers that a pace needs, where the kernel has them, and the one of memory
-    /// for a host, whatever the pace and the rules: who moves memory has to hear of a need.
+    /// for a host, whatever the pace and the rules: the mover of memory has to learn of a need.
     pub fn open(root: &Root, pace: Pace, host: Option<Welcome>) -> Triggers {
         let trigger = |name: &str, line: &str| {
             let path = root.join("proc/pressure").join(name);

@@ -35,7 +35,7 @@ const MODE: u32 = 0o640;
 
 /// A kind of store.
 pub struct Kind {
-    /// Tells its files from those of others.
+    /// Distinguishes its files from those of others.
     pub application_id: i32,
     /// The n-th brings version n to n + 1.
     pub migrations: &'static [&'static str],

@@ -20,7 +20,7 @@ pub enum Error {
     Terminal {
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A recording or a journal cannot be read.

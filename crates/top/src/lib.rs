@@ -56,7 +56,7 @@ const TURN: Duration = Duration::from_secs(1);
 /// Where lines are written down, they are so wide, and as many as there are.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
-/// Decisions of so long before somebody looks are shown, where the journal can be read.
+/// Decisions of so long before the user looks are shown, where the journal can be read.
 const BEFORE_MS: i64 = 3_600_000;
 
 /// How it is shown.
@@ -84,7 +84,7 @@ impl Zone for Local {
     }
 }
 
-/// Shows what the manager sees until somebody has seen enough.
+/// Shows what the manager sees until the user quits.
 pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);
@@ -97,7 +97,7 @@ pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     watch(From::Manager(feed), model, view, &look, paint(options))
 }
 
-/// Shows a recording until somebody has seen enough.
+/// Shows a recording until the user quits.
 pub fn replay(wanted: &Wanted<'_>, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);

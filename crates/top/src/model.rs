@@ -29,7 +29,7 @@ pub(super) struct Decided {
 /// What distinguishes one decision from the next: sentences with numbers change with every look.
 type Mark = (Option<SizeAction>, Option<Clause>, Option<u64>);
 
-/// Where in a recording somebody is.
+/// The user's place in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replay {
     /// When the interval that is shown begins, in milliseconds since 1970.

@@ -1,4 +1,4 @@
-//! What somebody looks at: the screen, the order, the filter.
+//! What the user looks at: the screen, the order, the filter.
 
 use super::model::{Decided, Model};
 use super::sample::Seen;

@@ -1,4 +1,4 @@
-//! The screens on a terminal, until somebody has seen enough.
+//! The screens on a terminal, until the user quits.
 
 use super::feed::Feed;
 use super::keys::Decoder;
@@ -30,16 +30,16 @@ pub(super) enum From {
     Tape(Box<Tape>),
 }
 
-/// What can be heard at once: the keys, the signals, and the manager.
+/// The inputs that can be ready at once: the keys, the signals, and the manager.
 #[derive(Debug, Default)]
-struct Heard {
+struct ReadyInputs {
     keys: bool,
     end: bool,
     resized: bool,
     fed: bool,
 }
 
-fn listen(from: &From, signals: &Signals, is_key_open: bool) -> Result<Heard, Error> {
+fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<ReadyInputs, Error> {
     let stdin = std::io::stdin();
     let mut fds = vec![
         PollFd::new(&stdin, PollFlags::IN),
@@ -52,11 +52,11 @@ fn listen(from: &From, signals: &Signals, is_key_open: bool) -> Result<Heard, Er
     let short = Timespec { tv_sec: 0, tv_nsec: KEY_MS * 1_000_000 };
     match poll(&mut fds, is_key_open.then_some(&short)) {
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Heard::default()),
+        Err(Errno::INTR) => return Ok(ReadyInputs::default()),
         Err(e) => return Err(failed("Cannot wait for keys")(e.into())),
     }
     let is_ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-    Ok(Heard { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
+    Ok(ReadyInputs { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
 }
 
 /// What was typed, as far as it came; `None` if nobody types any more.
@@ -88,12 +88,12 @@ pub(super) fn watch(
     loop {
         let model = frozen.as_ref().unwrap_or(&shown);
         terminal.show(draw(model, &view, terminal.size(), look)).map_err(failed("Cannot draw"))?;
-        let heard = listen(&from, &signals, decoder.is_open())?;
-        if heard.resized {
+        let ready = wait_for_input(&from, &signals, decoder.is_open())?;
+        if ready.resized {
             signals.resized_seen();
             terminal.forget();
         }
-        let Some(keys) = typed(&mut decoder, heard.keys) else { return Ok(()) };
+        let Some(keys) = typed(&mut decoder, ready.keys) else { return Ok(()) };
         let was_open = view.open;
         for key in keys {
             let model = frozen.as_ref().unwrap_or(&shown);
@@ -107,10 +107,10 @@ pub(super) fn watch(
                     (false, true) => frozen = None,
                     _ => {}
                 }
-                if heard.fed && !feed.drain(&mut shown) {
+                if ready.fed && !feed.drain(&mut shown) {
                     return Ok(());
                 }
-                if heard.fed || view.open != was_open {
+                if ready.fed || view.open != was_open {
                     look_at(&mut shown, &view, feed, now_ms());
                 }
             }
@@ -123,7 +123,7 @@ pub(super) fn watch(
                 }
             }
         }
-        if heard.end || view.is_over {
+        if ready.end || view.is_over {
             return Ok(());
         }
     }

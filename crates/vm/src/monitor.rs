@@ -21,7 +21,7 @@ impl Monitor {
         Monitor { stream, client: Client::new() }
     }
 
-    /// Goes on where somebody else has stopped who did not wait.
+    /// Goes on where another client has stopped that did not wait.
     pub fn taken_over(stream: UnixStream, client: Client) -> Monitor {
         Monitor { stream, client }
     }

@@ -26,7 +26,7 @@ pub struct Guest {
     pub qmp: UnixStream,
     /// The daemon's port, `org.pinhead.0`.
     pub port: UnixStream,
-    /// The guest's console. Somebody must read it, or the guest may come to a halt.
+    /// The guest's console. It must be read, or the guest may come to a halt.
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,

@@ -17,7 +17,7 @@ impl Scratch {
             let name = format!("pinhead-{name}-{}-{number}", std::process::id());
             let dir = env::temp_dir().join(name);
             match fs::create_dir(&dir) {
-                // Left by another process of this number, or put there by somebody as a trap.
+                // Left by another process of this number, or put there by another user as a trap.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => return made.map(|()| Scratch(dir)),
             }

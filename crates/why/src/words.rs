@@ -65,7 +65,7 @@ pub fn is_hold(decision: &Decision) -> bool {
     decision.action == "hold"
 }
 
-/// Why, with the clause, and what the policy itself said where that is more.
+/// Why, with the clause, and the policy's own reason where that is more.
 pub fn why(decision: &Decision) -> String {
     let name = plain(&decision.clause, WORD_WIDTH);
     // The bounds have a sentence of their own.

@@ -23,7 +23,7 @@ const OWN_COUNT: &str = "echo $(cut -d' ' -f3 /proc/$(pidof ticker)/schedstat) $
 /// A host that let a virtual CPU wait for more of the time than this is no host for a promise
 /// about how often it runs.
 const CROWDED: f64 = 0.05;
-/// Reads every task's schedstat a hundred times over, as bare as a guest can, and tells how many
+/// Reads every task's schedstat a hundred times over, as bare as a guest can, and gives how many
 /// tasks that were and how long it took, in hundredths of a second.
 const BARE: &str = "set -- /proc/[0-9]*/task/[0-9]*/schedstat; n=$#; \
                     from=$(cut -d' ' -f1 /proc/uptime | tr -d .); i=0; \
@@ -71,7 +71,7 @@ fn kept_waiting(first: &Scanned, second: &Scanned) -> f64 {
     (ns(second) - ns(first)) / 1e6 / (ms(second) - ms(first))
 }
 
-/// Tells what a scan took beside bare reads of the same files in the same guest. Emulated, both
+/// Prints what a scan took next to bare reads of the same files in the same guest. Emulated, both
 /// take some ten times what they take on the host itself, where `bench --only scan` has them.
 fn beside_bare(scanned: &Scanned, bare: (f64, f64)) -> String {
     let of = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);

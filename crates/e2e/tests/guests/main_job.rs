@@ -60,7 +60,7 @@ fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
     let mib = total / 1024 * 2 / 3;
     let touched = guest.sh(&format!("head -c {mib}m /dev/zero | tail -c {mib}m | wc -c"));
     assert_eq!(touched.trim(), (mib << 20).to_string(), "it got all that it asked for");
-    guest.until("the daemon tells of it", seconds(10), |s| s.shrinks > 0);
+    guest.until("the daemon reports it", seconds(10), |s| s.shrinks > 0);
     assert!(pool_of(&mut guest) < pool, "the pool has shrunk from {pool} pages");
     let killed = guest.sh("dmesg | grep -ci 'out of memory\\|oom-kill' || true");
     assert_eq!(killed.trim(), "0", "nobody was killed for memory");

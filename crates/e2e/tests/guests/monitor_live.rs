@@ -25,7 +25,7 @@ const RECORDED: Duration = Duration::from_secs(90);
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 3000 ]; do n=$((n + 1)); done; \
                     dd if=/dev/zero of=/dev/shm/file bs=64k count=4; cat /proc/meminfo; \
                     usleep 100000; done) > /dev/null 2>&1 &";
-/// What a machine that emulates cannot tell, or one without swap space, without cgroups of its
+/// What a machine that emulates cannot show, or one without swap space, without cgroups of its
 /// guests' own; and what guests without a disk and a network have nothing of. A column that is
 /// empty without another reason is a fault.
 const NOT_HERE: [&str; 14] = [
@@ -158,10 +158,10 @@ fn every_report_is_made_of_a_manager_that_runs() {
             let is_bare = name == "PAGE" && !has_swap();
             assert!(text.lines().count() > 2 || is_bare, "{name} as {format}: {text}");
             assert!(format != "html" || text.contains("</html>"), "{name}: no whole page");
-            let tells = ["GUEST1", "GUEST2", "STATE", "QUEUE", "PROC", "IDLE", "LNXS"];
+            let of_both = ["GUEST1", "GUEST2", "STATE", "QUEUE", "PROC", "IDLE", "LNXS"];
             let both = text.contains("g1") && text.contains("g2");
-            if tells.contains(&name) && !both {
-                wrong.push(format!("{name} as {format} does not tell of both: {text}"));
+            if of_both.contains(&name) && !both {
+                wrong.push(format!("{name} as {format} does not show both: {text}"));
             }
         }
         let text = report(&records, name, &["--from", "10m ago", "--format", "json"]);

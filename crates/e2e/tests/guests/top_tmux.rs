@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SMALL: (u16, u16) = (80, 24);
-/// Dark on light, as tmux tells it.
+/// Dark on light, as tmux reports it.
 const INVERSE: &str = "\u{1b}[7m";
 
 fn is_skipped() -> bool {

@@ -59,8 +59,8 @@ impl Member {
     /// Grants a request, one at a time: while QEMU works, only the newest one waits.
     fn grant(&mut self, request: PoolRequest) {
         let Some(request) = self.balloon.request(request) else { return };
-        let grant = decide(request, self.seat.spec.memory_mib, self.seat.floor);
-        let value_bytes = kept_bytes(self.seat.spec.memory_mib, grant.pages);
+        let grant = decide(request, self.config.spec.memory_mib, self.config.floor);
+        let value_bytes = kept_bytes(self.config.spec.memory_mib, grant.pages);
         match self.ask(Command::Balloon { value_bytes }) {
             Some(ticket) => self.balloon.begin(ticket, grant),
             None => {
@@ -88,7 +88,7 @@ impl Member {
 
     /// Leaves port and balloon to a host manager, where there is a way for it to have them.
     pub(super) fn yield_to_other_manager(&mut self) {
-        if self.seat.spec.run_dir.is_none() {
+        if self.config.spec.run_dir.is_none() {
             return;
         }
         self.managed = true;
@@ -122,13 +122,13 @@ impl Member {
         self.balloon.reset();
         // A guest without a balloon has nothing to give back; the answer is nobody's.
         let _ =
-            self.ask(Command::Balloon { value_bytes: kept_bytes(self.seat.spec.memory_mib, 0) });
+            self.ask(Command::Balloon { value_bytes: kept_bytes(self.config.spec.memory_mib, 0) });
     }
 
     /// Connects to a port that is served and that nobody else is to have. Where somebody has
     /// it all the same, this is tried again with each tick.
     pub(super) fn connect(&mut self, now_ms: u64) {
-        let Some(path) = self.seat.spec.port_path().filter(|_| !self.managed) else { return };
+        let Some(path) = self.config.spec.port_path().filter(|_| !self.managed) else { return };
         if self.running.is_some()
             && !self.link.is_open()
             && let Ok(port) = Port::connect(&path, now_ms)

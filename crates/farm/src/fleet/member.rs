@@ -11,8 +11,8 @@ use wire::Status;
 
 use super::balloon::BalloonGrants;
 use super::event::Event;
+use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
-use super::seat::{Daemon, Seat};
 use super::state::{State, Tally};
 use super::usage::CpuMeter;
 use super::watch::BootWatch;
@@ -29,7 +29,7 @@ const NAMING_PATIENCE_MS: u64 = 60_000;
 pub struct Member {
     /// Its place in the fleet.
     pub(super) place: usize,
-    pub(super) seat: Seat,
+    pub(super) config: MemberConfig,
     /// Whose memory its own is counted with.
     pub(super) tier: Tier,
     pub(super) state: State,
@@ -51,10 +51,10 @@ pub struct Member {
 }
 
 impl Member {
-    pub(super) fn new(place: usize, seat: Seat) -> Member {
+    pub(super) fn new(place: usize, config: MemberConfig) -> Member {
         Member {
             place,
-            seat,
+            config,
             tier: Tier::default(),
             state: State::Waiting,
             running: None,
@@ -73,7 +73,7 @@ impl Member {
 
     /// How it was started.
     pub fn spec(&self) -> &GuestSpec {
-        &self.seat.spec
+        &self.config.spec
     }
 
     /// How it is.
@@ -135,13 +135,13 @@ impl Member {
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.started_ms = now_ms;
-        let memory = Bytes::mib(self.seat.spec.memory_mib);
-        let bounds = GuestBounds { memory, cpus: Some(self.seat.spec.cpus) };
-        self.link = AgentLink::new(match self.seat.spec.restore {
+        let memory = Bytes::mib(self.config.spec.memory_mib);
+        let bounds = GuestBounds { memory, cpus: Some(self.config.spec.cpus) };
+        self.link = AgentLink::new(match self.config.spec.restore {
             Some(_) => Agent::unnamed(bounds, PoolGrants::Yes),
             None => Agent::new(bounds, PoolGrants::Yes),
         });
-        if let Err(reason) = self.seat.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
+        if let Err(reason) = self.config.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
             let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
             self.running = Some(running);
             // A clone gets its name from us, whichever manager it has then.
@@ -152,7 +152,7 @@ impl Member {
         }) {
             return self.end(reason);
         }
-        if self.seat.daemon == Daemon::Foreign {
+        if self.config.daemon == Daemon::Foreign {
             // Nothing is known of it: it is taken for up.
             self.is_up_without_us();
         }
@@ -174,9 +174,9 @@ impl Member {
     /// Starts it again without KVM. The old QEMU ends with its connections.
     fn emulate(&mut self, now_ms: u64) {
         self.disconnect();
-        self.seat.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
+        self.config.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
         // A state that KVM has saved is of no use without it: this one boots.
-        self.seat.spec.restore = None;
+        self.config.spec.restore = None;
         self.start(now_ms);
     }
 
@@ -207,7 +207,7 @@ impl Member {
         let Some(running) = &mut self.running else { return };
         // A QEMU that cannot use KVM after all ends before its guest writes to its console.
         if self.state == State::Booting
-            && self.seat.spec.accel == Accel::Kvm
+            && self.config.spec.accel == Accel::Kvm
             && self.console.kept().is_empty()
         {
             return self.emulate(self.started_ms);
@@ -238,8 +238,8 @@ impl Member {
     /// While the port is another's, and where no daemon speaks on it, a guest is up when its
     /// console has the marker.
     pub(super) fn notice_up(&mut self) {
-        let is_silent = self.managed || self.seat.daemon == Daemon::Missing;
-        let is_marked = || self.console.holds(&up_marker(&self.seat.spec.name));
+        let is_silent = self.managed || self.config.daemon == Daemon::Missing;
+        let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));
         if is_silent && self.state == State::Booting && is_marked() {
             self.is_up_without_us();
         }
@@ -310,8 +310,8 @@ impl Member {
     pub(super) fn tick(&mut self, now_ms: u64) {
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         // A clone's console writes nothing.
-        let boots = self.state == State::Booting && self.seat.spec.restore.is_none();
-        if boots && is_mute(self.seat.spec.accel, self.console.kept().len(), waited_ms) {
+        let boots = self.state == State::Booting && self.config.spec.restore.is_none();
+        if boots && is_mute(self.config.spec.accel, self.console.kept().len(), waited_ms) {
             return self.emulate(now_ms);
         }
         if boots {
@@ -334,7 +334,7 @@ impl Member {
     /// Takes a guest that hangs away from its connections, and starts it again when what it does
     /// is kept.
     fn watch_boot(&mut self, now_ms: u64) {
-        if let Some(found) = self.watch.found(&self.seat.spec) {
+        if let Some(found) = self.watch.found(&self.config.spec) {
             self.events.push(Event::Hung { guest: self.place, note: found.note.clone() });
             if found.restart {
                 self.start(now_ms);
@@ -346,7 +346,7 @@ impl Member {
             && let Some(running) = self.running.take()
         {
             self.disconnect();
-            self.watch.begin(&self.seat.spec, running, self.console.kept());
+            self.watch.begin(&self.config.spec, running, self.console.kept());
         }
     }
 }

@@ -15,10 +15,10 @@ mod event;
 mod grant;
 mod loads;
 mod member;
+mod member_config;
 mod monitor;
 mod naming;
 mod open;
-mod seat;
 mod state;
 mod usage;
 mod watch;
@@ -29,7 +29,7 @@ pub use grant::Floor;
 pub use hypervisor::Usage;
 pub use loads::{Load, load_script};
 pub use member::Member;
-pub use seat::{Daemon, Seat};
+pub use member_config::{Daemon, MemberConfig};
 pub use state::{State, Tally};
 
 use std::io::Write;
@@ -67,13 +67,13 @@ pub mod owner {
 impl Fleet {
     /// Guests that are started as the turns go on, `boots_max` at a time.
     pub fn new(specs: Vec<GuestSpec>, floor: Floor, boots_max: usize) -> Fleet {
-        let seat = |spec| Seat { spec, floor, daemon: Daemon::Expected };
-        Fleet::of(specs.into_iter().map(seat).collect(), boots_max)
+        let config = |spec| MemberConfig { spec, floor, daemon: Daemon::Expected };
+        Fleet::of(specs.into_iter().map(config).collect(), boots_max)
     }
 
     /// The same, for guests that are not alike.
-    pub fn of(seats: Vec<Seat>, boots_max: usize) -> Fleet {
-        let members = (0..).zip(seats).map(|(place, seat)| Member::new(place, seat)).collect();
+    pub fn of(members: Vec<MemberConfig>, boots_max: usize) -> Fleet {
+        let members = (0..).zip(members).map(|(at, config)| Member::new(at, config)).collect();
         Fleet { members, clock: Clock::new(), boots_max: boots_max.max(1), next_tick_ms: 0 }
     }
 

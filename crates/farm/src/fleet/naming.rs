@@ -53,7 +53,7 @@ impl Member {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
         };
-        match vm::identity(&self.seat.spec, running.uuid) {
+        match vm::identity(&self.config.spec, running.uuid) {
             Ok(identity) => self.link.identify(identity),
             Err(error) => self.refused(&error.to_string()),
         }
@@ -76,7 +76,7 @@ impl Member {
             return;
         }
         self.link.close();
-        if self.seat.spec.restore.is_some() && self.state == State::Booting {
+        if self.config.spec.restore.is_some() && self.state == State::Booting {
             self.is_up_without_us();
         }
     }

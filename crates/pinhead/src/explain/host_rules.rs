@@ -157,7 +157,7 @@ fn verdicts(program: &HostProgram, words: &host::HostWords) -> Vec<String> {
         ("A step down", Name::ShrinkSize, size(words.shrink_mib)),
         ("A step up", Name::GrowSize, size(words.grow_mib)),
     ];
-    let told = asked.into_iter().map(|(what, name, answer)| match answer {
+    let lines = asked.into_iter().map(|(what, name, answer)| match answer {
         None => format!("{what}: the arbiter decides, {} is not set", name.name()),
         Some(Ok(answer)) => format!("{what}: {answer}, by {}", name.name()),
         Some(Err(fault)) => {
@@ -165,5 +165,5 @@ fn verdicts(program: &HostProgram, words: &host::HostWords) -> Vec<String> {
             format!("{what}: held, {} has no value: {reason}", name.name())
         }
     });
-    told.collect()
+    lines.collect()
 }

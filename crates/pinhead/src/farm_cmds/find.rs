@@ -6,7 +6,7 @@ use crate::up::rundir;
 use farm::service::{self, GuestRow, SOCKET};
 use std::path::{Path, PathBuf};
 
-/// So many guests are named to somebody who asks for one that is not there.
+/// So many guests are named to a user who asks for one that is not there.
 const NEAR_MAX: usize = 5;
 
 /// What `pinhead up` runs.

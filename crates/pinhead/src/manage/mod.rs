@@ -134,7 +134,7 @@ pub struct ReserveArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// Lists the guests, or tells of the manager.
+/// Lists the guests, or reports on the manager.
 pub fn ps(args: &PsArgs) -> Result<String, Error> {
     if let Some(farm) = &args.farm {
         return crate::farm_cmds::ps(farm.as_deref(), args.format);

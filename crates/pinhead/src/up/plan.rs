@@ -4,7 +4,7 @@ use super::progress::{Progress, Step};
 use super::setup::find_daemon;
 use crate::{Error, check, rulesfile};
 use farm::config::{Builtin, Class, Farm, Limits, Source};
-use farm::fleet::{Daemon, Floor, Seat};
+use farm::fleet::{Daemon, Floor, MemberConfig};
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
 use images::{
@@ -33,7 +33,7 @@ pub struct Plan {
     /// What they may use of the host.
     pub limits: Limits,
     /// How each is started.
-    pub seats: Vec<Seat>,
+    pub members: Vec<MemberConfig>,
     /// What else is known of each, in the same order.
     pub occupants: Vec<Occupant>,
     /// Whether any of them goes on from a template.
@@ -50,7 +50,7 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
         reach: how_to_reach(&farm),
         name: Some(farm.name),
         limits: farm.limits,
-        seats: Vec::new(),
+        members: Vec::new(),
         occupants: Vec::new(),
         has_clones: false,
     };
@@ -77,7 +77,7 @@ impl Maker<'_> {
     fn class(&mut self, class: &Class, plan: &mut Plan) -> Result<(), Error> {
         let root = self.root(class)?;
         let accel = probe_kvm(class.arch);
-        let first = plan.seats.len() as u32 + 1;
+        let first = plan.members.len() as u32 + 1;
         let specs: Vec<GuestSpec> =
             (0..class.count).map(|at| self.spec(class, &root, accel, at + 1, first + at)).collect();
         let state = match (class.template, specs.first()) {
@@ -87,7 +87,7 @@ impl Maker<'_> {
         plan.has_clones |= state.is_some();
         for (mut spec, number) in specs.into_iter().zip(1..) {
             spec.restore.clone_from(&state);
-            plan.seats.push(Seat { spec, floor: floor(class), daemon: daemon(class) });
+            plan.members.push(MemberConfig { spec, floor: floor(class), daemon: daemon(class) });
             let served = |port: &farm::config::Port| ServedPort {
                 guest: port.guest,
                 host: class.host_port(port, number),

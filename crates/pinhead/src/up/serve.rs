@@ -91,12 +91,12 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     // Before the first guest: an interrupt must find everything ready to end. Up to
     // here a signal ends us by itself, and there is nothing to leave behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let Plan { name, limits, mut seats, occupants, has_clones, reach } = plan;
+    let Plan { name, limits, mut members, occupants, has_clones, reach } = plan;
     // It outlives everything below, which has its files in it.
     let run_dir = RunDir::create(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
-    for seat in &mut seats {
-        seat.spec.run_dir = Some(run_dir.path().to_path_buf());
+    for config in &mut members {
+        config.spec.run_dir = Some(run_dir.path().to_path_buf());
     }
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
@@ -104,7 +104,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     let service = Service::open(run_dir.path(), name.clone(), occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone waits for its disk and its daemon's hello more than it computes.
-    let fleet = Fleet::of(seats, if has_clones { 2 * cpus } else { cpus }).under(&tiers.tier());
+    let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus }).under(&tiers.tier());
     let mut running = Running {
         fleet,
         notes: tiers.take_notes(),

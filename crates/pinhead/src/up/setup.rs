@@ -5,7 +5,7 @@ use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
-use farm::fleet::{Daemon, Floor, Load, Seat, load_script};
+use farm::fleet::{Daemon, Floor, Load, MemberConfig, load_script};
 use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::path::PathBuf;
@@ -45,17 +45,17 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         ctl: false,
         ..GuestSpec::new(format!("g{number}"), image.clone(), accel)
     };
-    let seat = |spec| Seat { spec, floor: Floor::default(), daemon: Daemon::Expected };
-    let seats: Vec<Seat> =
-        (1..=args.guests).zip(images.iter().cycle()).map(spec).map(seat).collect();
+    let config = |spec| MemberConfig { spec, floor: Floor::default(), daemon: Daemon::Expected };
+    let members: Vec<MemberConfig> =
+        (1..=args.guests).zip(images.iter().cycle()).map(spec).map(config).collect();
     show(&format!(
         "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
         args.guests, args.cpus, args.memory
     ));
     let occupant = Occupant { class: "g".into(), ports: Vec::new(), command: None, shares: 100 };
-    let occupants = vec![occupant; seats.len()];
+    let occupants = vec![occupant; members.len()];
     let limits = Limits::default();
-    Ok(Plan { name: None, limits, seats, occupants, has_clones: false, reach: String::new() })
+    Ok(Plan { name: None, limits, members, occupants, has_clones: false, reach: String::new() })
 }
 
 /// The static daemon for an architecture: beside this program, as `make build` leaves

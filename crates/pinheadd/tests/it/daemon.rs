@@ -30,15 +30,15 @@ fn daemon(kernel: &FakeKernel, rules: &str, words: &[&str]) -> Command {
 }
 
 /// What it says until something is in it.
-fn hear(out: &mut ChildStdout, so: impl Fn(&str) -> bool) -> String {
-    let mut said = String::new();
-    while !so(&said) {
+fn read_until(out: &mut ChildStdout, so: impl Fn(&str) -> bool) -> String {
+    let mut output = String::new();
+    while !so(&output) {
         let mut buffer = [0; 512];
         let count = out.read(&mut buffer).expect("its words");
-        assert!(count > 0, "it ended: {said}");
-        said.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        assert!(count > 0, "it ended: {output}");
+        output.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
-    said
+    output
 }
 
 /// Ends it as an administrator does. It ends well.
@@ -87,8 +87,8 @@ fn a_dry_run_decides_and_changes_nothing() {
     let before = tree(&dir(&kernel));
     let mut child = command.spawn().expect("it starts");
     let mut out = child.stdout.take().expect("its output");
-    let said = hear(&mut out, |said| said.matches("dry run: MEMUNPLUG").count() == 2);
-    assert!(said.contains("dry run: HOTUNPLUG: one CPU less"), "{said}");
+    let output = read_until(&mut out, |output| output.matches("dry run: MEMUNPLUG").count() == 2);
+    assert!(output.contains("dry run: HOTUNPLUG: one CPU less"), "{output}");
     stop(child);
     let after = tree(&dir(&kernel));
     let changed = after.iter().filter(|file| !before.contains(file));
@@ -130,9 +130,9 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     let mut child = daemon(&kernel, SHRINKING, &["-f", "-V"]).spawn().expect("it starts");
     let mut out = child.stdout.take().expect("its output");
     let changed = "changing number of pages permanently reserved to 1";
-    let said = hear(&mut out, |said| said.contains(changed));
-    assert!(said.contains("they are left alone"), "{said}");
-    assert!(!said.contains("will be disabled"), "{said}");
+    let output = read_until(&mut out, |output| output.contains(changed));
+    assert!(output.contains("they are left alone"), "{output}");
+    assert!(!output.contains("will be disabled"), "{output}");
     stop(child);
 }
 
@@ -147,8 +147,8 @@ fn a_port_without_a_host_costs_nothing() {
     let words = ["-f", "-V", "--port", port.to_str().expect("a path")];
     let mut child = daemon(&kernel, SHRINKING, &words).spawn().expect("it starts");
     let mut out = child.stdout.take().expect("its output");
-    let said = hear(&mut out, |said| said.matches("New interval").count() == 3);
-    assert!(said.contains("no host answers on it"), "{said}");
+    let output = read_until(&mut out, |output| output.matches("New interval").count() == 3);
+    assert!(output.contains("no host answers on it"), "{output}");
     let path = format!("/proc/{}/schedstat", child.id());
     let text = std::fs::read_to_string(path).expect("its run time");
     let run_ns: u64 = text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
@@ -166,8 +166,8 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     };
     let output = ask();
     assert!(output.status.success());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said, "No host has told this guest of a balloon.\n");
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output, "No host has told this guest of a balloon.\n");
     kernel.write("pinheadd.balloon", "no such file\n");
     let output = ask();
     assert!(!output.status.success());
@@ -183,7 +183,7 @@ fn a_pool_that_was_not_changed_is_not_put_back() {
     let rules = SHRINKING.replace("MEMUNPLUG=\"1\"", "MEMUNPLUG=\"0\"");
     let mut child = daemon(&kernel, &rules, &["-f", "-V"]).spawn().expect("it starts");
     let mut out = child.stdout.take().expect("its output");
-    hear(&mut out, |said| said.contains("cmm_pages: 100"));
+    read_until(&mut out, |output| output.contains("cmm_pages: 100"));
     kernel.write("proc/sys/vm/cmm_pages", "500\n");
     stop(child);
     assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "500\n");

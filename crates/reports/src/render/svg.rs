@@ -34,7 +34,7 @@ pub(super) struct Frame<'a> {
     pub zone: &'a dyn Zone,
     pub lines: &'a [&'a Line],
     pub title: &'a str,
-    /// Tells one chart of a page from the next.
+    /// Distinguishes one chart of a page from the next.
     pub id: usize,
 }
 

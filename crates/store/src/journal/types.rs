@@ -70,7 +70,7 @@ named! {
         Reached = "reached",
         /// Its balloon does not move.
         Stuck = "stuck",
-        /// The hypervisor said no.
+        /// The hypervisor refused.
         Refused = "refused",
         /// A later decision took its place.
         Superseded = "superseded",

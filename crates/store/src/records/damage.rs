@@ -40,7 +40,7 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
 }
 
 /// Sets a file aside, with what lies beside it, and takes away the oldest ones that were. Nobody
-/// of us has it open. Tells its new name.
+/// of us has it open. Gives its new name.
 pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let with = |ending: &str| {

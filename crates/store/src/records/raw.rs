@@ -173,7 +173,7 @@ impl RawFile {
     }
 
     /// Takes away blocks that ended before a time, and the oldest while there are more bytes of
-    /// them than are allowed. Tells how many went; a bounded number at a time.
+    /// them than are allowed. Gives how many went; a bounded number at a time.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<usize, Error> {
         let failed = cannot("take raw samples away");
         let old = "DELETE FROM raw WHERE at_ms IN

@@ -7,7 +7,7 @@ use model::{
     ProcessName, Row, TierField as T,
 };
 
-/// A row whose every field has a value that tells where it is from.
+/// A row whose every field has a value that shows where it is from.
 pub fn numbered<F: Field>(seed: u64) -> Row<F> {
     let mut row = Row::default();
     for (number, field) in F::ALL.iter().enumerate() {

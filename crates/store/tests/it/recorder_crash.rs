@@ -43,7 +43,7 @@ fn child_that_records_until_it_is_killed() {
     }
 }
 
-/// A moment that tells its own number.
+/// A moment that holds its own number.
 fn moment(at_ms: i64) -> Moment {
     let mut moment = World::new(GUESTS, at_ms - 60_000).at(at_ms);
     moment.host.set(HostField::User, Some(at_ms.unsigned_abs()));

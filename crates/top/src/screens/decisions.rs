@@ -1,4 +1,4 @@
-//! What was decided, newest first: in the last hour and since somebody looks, or in the steps
+//! What was decided, newest first: in the last hour and since the user looks, or in the steps
 //! of a recording up to the one that is shown.
 
 use super::super::model::{Decided, Model};

@@ -1,4 +1,4 @@
-//! The past on the same screens: a recording, and where in it somebody is.
+//! The past on the same screens: a recording, and the user's place in it.
 //!
 //! ```text
 //!   recordings ─► a minute or more: rows ─┐

@@ -220,7 +220,7 @@ fn every_fate_and_later_words_have_a_sentence() {
         journal.outcome(id, &outcome).expect("written");
     }
     let text = ask(&journal, &args("web1"));
-    for said in [
+    for sentence in [
         "web1: compact from 2048 to 1792 MiB (-256): a clause decided that this pinhead does \
          not know (clause moon-phase).",
         "It gave back 100 MiB within 5.0 s; what the host got was not measured.",
@@ -231,7 +231,7 @@ fn every_fate_and_later_words_have_a_sentence() {
         "Its kernel took memory back within 5.0 s, and it has 1948 MiB.",
         "Somebody else moved its balloon within 5.0 s, to 1948 MiB.",
     ] {
-        assert!(text.contains(said), "{said} is not in {text}");
+        assert!(text.contains(sentence), "{sentence} is not in {text}");
     }
 }
 

@@ -1,28 +1,28 @@
-//! A guest's place in a fleet.
+//! How a guest joins a fleet.
 
 use vm::GuestSpec;
 
 use super::grant::Floor;
 
-/// A guest's place in a fleet.
+/// How a guest joins a fleet.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct MemberConfig {
     /// How it is started.
     pub spec: GuestSpec,
     /// What it keeps whatever it asks for.
     pub floor: Floor,
-    /// Whether a daemon will say that it is up.
+    /// Whether a daemon will report that it is up.
     pub daemon: Daemon,
 }
 
 /// Whether a guest has the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// The guest is up when its daemon has said hello.
+    /// The guest is up when its daemon has sent its hello.
     Expected,
-    /// The guest is up when its console says so.
+    /// The guest is up when its console has the marker.
     Missing,
-    /// The guest is not one of ours, and says nothing that we know: it is taken for up when its
+    /// The guest is not one of ours, and its console has no marker: it is taken for up when its
     /// QEMU runs.
     Foreign,
 }
