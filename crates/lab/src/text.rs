@@ -67,7 +67,7 @@ pub fn table(table: &Table) -> String {
     format!("{}\n{}{note}", table.title, shown.text())
 }
 
-/// A line about a phase as soon as it is over, for who watches.
+/// A line about a phase as soon as it is over, for the progress shown.
 pub fn phase_line(phase: &Phase) -> String {
     let measures: Vec<String> = phase
         .measures

@@ -25,7 +25,7 @@ impl Clock {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Milliseconds since the guest's boot, for who compares with other times of this guest.
+    /// Milliseconds since the guest's boot, to compare with other times of this guest.
     pub fn uptime_ms(&self) -> u64 {
         crate::sys::uptime_ms()
     }

@@ -1,4 +1,4 @@
-//! Who runs in this guest, for a host that asks who wakes it.
+//! The tasks of this guest, for a host that asks which of them wake it.
 //!
 //! ```text
 //!   /proc/PID[/task/TID]/schedstat of every task ─► what has grown since the last question
@@ -28,7 +28,7 @@ const PLACES_MAX: usize = 20;
 /// Milliseconds in a tick of /proc, on every architecture that we know.
 const TICK_MS: u64 = 10;
 
-/// Answers the question who runs here.
+/// Answers the question which tasks run here.
 #[derive(Debug, Default)]
 pub struct Scanner {
     asked_ms: Option<u64>,

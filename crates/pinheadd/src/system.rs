@@ -1,4 +1,4 @@
-//! How this guest is as a whole, for a host that asks who runs in it: its load, its file system,
+//! The state of this guest as a whole, for a host that asks for tasks: its load, its file system,
 //! its network.
 
 use crate::sys;

@@ -2,8 +2,8 @@
 //!
 //! Nothing found here stops the daemon: it is for `check` and for the log at the
 //! start. Each find is a sentence: what it is, and what to do about it.
-//! The work is bounded, against those who can start processes or make cgroups in the
-//! guest decides how much there is to find.
+//! The work is bounded, because users who can start processes or make cgroups in the
+//! guest decide how much there is to find.
 
 use std::path::{Path, PathBuf};
 

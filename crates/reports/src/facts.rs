@@ -309,7 +309,7 @@ mod tests {
             unlisted_ns: None,
         };
         assert_eq!(facts.factor(), Some(0.5));
-        // What was counted is all that is known of who got those sixty seconds.
+        // What was counted is all that is known of where those sixty seconds went.
         assert_eq!(facts.own_ns().zip(facts.scale()).map(|(ns, scale)| ns * scale), Some(60e9));
         // A guest that never reports processes has its ticks.
         let added = Added { own_time: minutes[0], ..Added::default() };

@@ -1,4 +1,4 @@
-//! The kinds of events in the journal: machine names, so that who reads it need not know the
+//! The kinds of events in the journal: machine names, so that a reader need not know the
 //! sentences beside them.
 
 /// The manager began.

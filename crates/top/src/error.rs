@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What whoever asks the manager could not do.
+/// The error of a question to the manager.
 pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 /// Screens that cannot be shown.

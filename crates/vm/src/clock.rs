@@ -1,4 +1,4 @@
-//! Time since a start, for those who pace themselves.
+//! Time since a start, for loops that pace themselves.
 
 use std::time::Instant;
 

@@ -9,7 +9,7 @@ use std::{env, fs, io};
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one. The name is for who finds it while it is there.
+    /// Makes one. The name explains it to a user who finds it.
     pub fn new(name: &str) -> io::Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         loop {

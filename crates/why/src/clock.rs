@@ -1,4 +1,4 @@
-//! The time of day and the local zone, for those who ask about the past.
+//! The time of day and the local zone, for questions about the past.
 
 use jiff::tz::TimeZone;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -29,7 +29,7 @@ pub(super) enum Done {
 pub(super) enum Undo {
     /// The controller of memory was given to the cgroups in this directory.
     Controller { dir: PathBuf },
-    /// A cgroup was made; its processes go home, to the cgroup of who made it.
+    /// A cgroup was made; its processes go home, to the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,

@@ -18,7 +18,7 @@ pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: CPUs by the rules that serve best here, and memory from the manager. Without
 /// rules for CPUs it had 80 % of the throughput, as `no rules` has: 32 virtual CPUs on 2.
 pub(crate) const OURS: &str = "pinhead";
-/// Guests with everything, and nobody who takes it.
+/// Guests with all CPUs and memory, which nothing takes away.
 pub(crate) const ALL: &str = "no rules";
 
 /// Runs with a course of their own.

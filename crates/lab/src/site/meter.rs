@@ -39,7 +39,7 @@ pub struct Reading {
     pub vcpu_dispatches: f64,
     /// What they have in the host's memory; what is shared counts in full for each.
     pub resident_mib: f64,
-    /// The same with what is shared divided by who shares it.
+    /// The same with shared memory divided by the number of its sharers.
     pub proportional_mib: Option<f64>,
     /// What of them lies in swap.
     pub swapped_mib: f64,

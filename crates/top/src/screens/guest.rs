@@ -182,7 +182,7 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
     [inside, format!("{reported}   told {} s ago", shown(age, 1))]
 }
 
-/// Its greatest processes, and who wakes it most: the same processes in another order, as its
+/// Its greatest processes, and those that wake it most: the same processes in another order, as its
 /// daemon reported them last. `pinhead idle` asks again, and shows single threads.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();

@@ -176,7 +176,7 @@ fn screen(model: &Model, view: &View) -> Vec<String> {
 #[test]
 fn a_time_is_found_and_left_in_both_directions() {
     let dir = Dir::new();
-    // By the zone of the one who asks.
+    // By the zone of the user.
     let mut tape = tape(&dir, Some("15:03:30"), 60).unwrap();
     let model = tape.model().unwrap();
     let replay = model.replay.clone().unwrap();
