@@ -235,8 +235,10 @@ pub fn run(
     let mut reports: Vec<_> = std::thread::scope(|scope| {
         let count = guests.len().min(THREADS_MAX);
         let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        // A thread that panicked has lost its own reports only.
-        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        let reports = |thread: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(reports).collect()
     });
     reports.sort_by_key(|(n, _)| *n);
     Ok(reports.into_iter().map(|(_, report)| report).collect())

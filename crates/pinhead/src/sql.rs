@@ -173,7 +173,7 @@ fn object(names: &[String], cells: &[Cell]) -> String {
     };
     let name = |name: &String| serde_json::Value::from(name.as_str());
     let pairs = names.iter().zip(cells).map(|(n, cell)| format!("{}: {}", name(n), value(cell)));
-    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+    base::plain_json(&format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     fn check(format: SqlFormat, expected: &str) {
         let names = ["guest".to_owned(), "n".to_owned()];
         let rows = [
-            [Cell::Text("we,b\"1\u{1b}".into()), Cell::Integer(-12)],
+            [Cell::Text("we,b\"1\u{1b}\u{9b}".into()), Cell::Integer(-12)],
             [Cell::Null, Cell::Real(0.5)],
         ];
         let mut out = Vec::new();
@@ -198,11 +198,11 @@ mod tests {
 
     #[test]
     fn answers_are_tables_csv_and_json() {
-        check(SqlFormat::Text, "guest      n\nwe,b\"1\u{fffd}  -12\n-        0.5\n");
-        check(SqlFormat::Csv, "guest,n\r\n\"we,b\"\"1\u{1b}\",-12\r\n,0.5\r\n");
+        check(SqlFormat::Text, "guest       n\nwe,b\"1\u{fffd}\u{fffd}  -12\n-         0.5\n");
+        check(SqlFormat::Csv, "guest,n\r\n\"we,b\"\"1\u{1b}\u{9b}\",-12\r\n,0.5\r\n");
         check(
             SqlFormat::Json,
-            "[\n  {\"guest\": \"we,b\\\"1\\u001b\", \"n\": -12},\n  \
+            "[\n  {\"guest\": \"we,b\\\"1\\u001b\\u009b\", \"n\": -12},\n  \
              {\"guest\": null, \"n\": 0.5}\n]\n",
         );
     }

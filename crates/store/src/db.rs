@@ -90,6 +90,8 @@ pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Err
         Ok(connection) => Ok(Some(connection)),
         Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(Error::Foreign { .. }) if is_empty(path) => Ok(None),
+        // Its writer may have made its tables between the two looks.
+        Err(Error::Foreign { .. }) => open_read_only(path, kind).map(Some),
         Err(error) => Err(error),
     }
 }

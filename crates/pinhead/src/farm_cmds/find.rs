@@ -108,13 +108,14 @@ fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
     }
     Err(Error::Message(match having.len() {
         1 => return Ok(At { socket: having.swap_remove(0).socket, guest: named.to_owned() }),
+        0 if near.is_empty() => format!("No guest `{}` runs", named.escape_debug()),
         0 => format!(
-            "No guest `{}` runs in a farm; there are {} and others",
+            "No guest `{}` runs; there are {} and others",
             named.escape_debug(),
             listed(near.into_iter().take(NEAR_MAX))
         ),
         _ => format!(
-            "Several farms have one: {}",
+            "Several have one: {}",
             listed(having.iter().map(|farm| format!("{}/{named}", farm.name)))
         ),
     }))

@@ -154,6 +154,10 @@ impl Recorder {
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
                 let is_news = tidied.is_err() && !self.untidy;
                 self.untidy = tidied.is_err();
+                if self.untidy {
+                    // What a file is believed to have may be what its transaction had added.
+                    self.files = Files::default();
+                }
                 tidied.err().filter(|_| is_news).map(News::Failed)
             }
             Err(error) => {

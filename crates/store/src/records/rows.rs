@@ -118,7 +118,7 @@ impl RowFile {
         let done = self.try_write(span);
         if done.is_err() {
             // A disk that is full has ended the transaction already. What the transaction added is
-            // gone, and a file that cannot be read fails with the next write as well.
+            // gone; where that cannot be read, the recorder opens the file again.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }
