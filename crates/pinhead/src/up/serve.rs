@@ -38,6 +38,8 @@ const NOTES_MAX: usize = 100;
 
 /// So many guests that do not answer are named.
 const SILENT_MAX: usize = 10;
+/// Linux has room for 108 bytes with the zero in a socket's address.
+const SOCKET_PATH_MAX: usize = 107;
 
 /// Which guests are to run.
 #[derive(Debug)]
@@ -97,6 +99,11 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
+        let port = config.spec.port_path().filter(|port| port.as_os_str().len() > SOCKET_PATH_MAX);
+        if let Some(port) = port {
+            let port = port.display();
+            return Err(Error::Message(format!("{port} is too long for a socket")));
+        }
     }
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
