@@ -25,8 +25,29 @@ pub struct RowFile {
     base_ms: i64,
     to_ms: i64,
     names: Names,
-    /// By a table's name, whether each of its fields has a column here.
-    columns: HashMap<&'static str, Vec<bool>>,
+    /// By a table's name.
+    columns: HashMap<&'static str, Columns>,
+}
+
+/// The columns that a table has here.
+#[derive(Debug)]
+struct Columns {
+    /// Whether each of its fields has one.
+    has: Vec<bool>,
+    /// The statement that fills them all. A minute has thousands of rows, a day few new columns.
+    insert: String,
+}
+
+impl Columns {
+    fn new<F: Table>(grain: Grain, has: Vec<bool>) -> Columns {
+        let insert = insert(grain, present::<F>(&has));
+        Columns { has, insert }
+    }
+}
+
+/// The fields that have a column, in the order of the statement.
+fn present<F: Table>(has: &[bool]) -> impl Iterator<Item = F> {
+    F::ALL.iter().copied().filter(|field| has[field.index()])
 }
 
 /// Names and the keys that rows have instead of them.
@@ -95,7 +116,8 @@ impl RowFile {
         let known = column_names(&self.connection, &F::table(self.grain))
             .map_err(cannot("read the columns of a recording"))?;
         let has_column = |field: &F| known.iter().any(|name| name == field.name());
-        self.columns.insert(F::NAME, F::ALL.iter().map(has_column).collect());
+        let has = F::ALL.iter().map(has_column).collect();
+        self.columns.insert(F::NAME, Columns::new::<F>(self.grain, has));
         Ok(())
     }
 
@@ -183,24 +205,28 @@ impl RowFile {
         over: &Over<F>,
         whole: u64,
     ) -> Result<(), Error> {
-        let failed = cannot(WRITE);
-        let has_column = self.columns.entry(F::NAME).or_insert_with(|| vec![false; F::ALL.len()]);
+        let grain = self.grain;
+        let none = || Columns::new::<F>(grain, vec![false; F::ALL.len()]);
+        let columns = self.columns.entry(F::NAME).or_insert_with(none);
         // A NULL takes a byte of each row, so that a column is made for its first value only.
+        let mut is_new = false;
         for (field, _) in over.row.known() {
-            if !std::mem::replace(&mut has_column[field.index()], true) {
-                let table = F::table(self.grain);
+            if !std::mem::replace(&mut columns.has[field.index()], true) {
+                is_new = true;
+                let table = F::table(grain);
                 let text = format!("ALTER TABLE {table} ADD COLUMN {} INTEGER", field.name());
-                self.connection.execute(&text, []).map_err(&failed)?;
+                self.connection.execute(&text, []).map_err(cannot(WRITE))?;
             }
         }
-        let fields = || F::ALL.iter().copied().filter(|field| has_column[field.index()]);
+        if is_new {
+            columns.insert = insert(grain, present::<F>(&columns.has));
+        }
         let is_whole = whose.is_some() && over.covered_ms == whole;
         let covered = (!is_whole).then(|| to_integer(over.covered_ms));
         let mut values = vec![Some(id), covered];
         values.extend(whose.map(Some));
-        values.extend(fields().map(|field| over.get(field).map(to_integer)));
-        let text = insert(self.grain, fields());
-        db::execute(&self.connection, &text, params_from_iter(values), WRITE)
+        values.extend(present(&columns.has).map(|field: F| over.get(field).map(to_integer)));
+        db::execute(&self.connection, &columns.insert, params_from_iter(values), WRITE)
     }
 
     fn guest_key(&mut self, who: &GuestIdentity) -> Result<i64, Error> {
