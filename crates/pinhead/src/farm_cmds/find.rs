@@ -86,13 +86,17 @@ pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
     let Some((name, guest)) = named.split_once('/') else { return having(named, all) };
     let names = listed(all.iter().map(|found| found.name.clone()));
     all.retain(|found| found.name == name || found.pid.to_string() == name);
-    match all.len() {
-        1 => Ok(At { socket: all.swap_remove(0).socket, guest: guest.to_owned() }),
-        _ => Err(Error::Message(format!(
-            "`{}` is not the name of one farm that runs, or its process id; there are {names}",
+    Err(Error::Message(match all.len() {
+        1 => return Ok(At { socket: all.swap_remove(0).socket, guest: guest.to_owned() }),
+        0 => format!(
+            "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
             name.escape_debug()
-        ))),
-    }
+        ),
+        _ => format!(
+            "Several farms are called {name}: take a process id, {}",
+            listed(all.iter().map(|found| format!("{}/{guest}", found.pid)))
+        ),
+    }))
 }
 
 /// The only one of these that has a guest of this name.
@@ -123,4 +127,47 @@ fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
 
 fn listed(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farm::service::FarmTable;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+
+    /// A `pinhead up` of these guests that answers once.
+    fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Found, std::thread::JoinHandle<()>) {
+        let socket = dir.join(pid.to_string());
+        let listener = UnixListener::bind(&socket).unwrap();
+        let row = |name: &&str| GuestRow { name: (*name).to_owned(), ..GuestRow::default() };
+        let guests = guests.iter().map(row).collect();
+        let table = serde_json::json!(FarmTable { farm: None, pid, uptime_ms: 0, guests });
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(format!("{table}\n").as_bytes()).unwrap();
+        });
+        (Found { name: pid.to_string(), pid, socket }, answering)
+    }
+
+    fn asked(guest: &str, guests_of: [&[&str]; 2]) -> Result<PathBuf, String> {
+        let dir = vm::Scratch::new("find").unwrap();
+        let (one, first) = up(dir.path(), 11, guests_of[0]);
+        let (other, second) = up(dir.path(), 12, guests_of[1]);
+        let found = having(guest, vec![one, other]);
+        first.join().unwrap();
+        second.join().unwrap();
+        let name = |at: At| at.socket.file_name().unwrap().into();
+        found.map(name).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_guest_is_that_of_the_only_one_who_has_it_and_never_of_the_first_to_answer() {
+        assert_eq!(asked("g2", [&["g1"], &["g1", "g2"]]), Ok("12".into()));
+        assert_eq!(asked("g1", [&["g1"], &["g1"]]), Err("Several have one: 11/g1, 12/g1".into()));
+        let none = "No guest `g9` runs; there are g1, g2 and others";
+        assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
+        assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
+    }
 }

@@ -99,11 +99,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
-        let port = config.spec.port_path().filter(|port| port.as_os_str().len() > SOCKET_PATH_MAX);
-        if let Some(port) = port {
-            let port = port.display();
-            return Err(Error::Message(format!("{port} is too long for a socket")));
-        }
+        config.spec.port_path().map_or(Ok(()), |port| check_socket(&port))?;
     }
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
@@ -127,6 +123,14 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     };
     let outcome = running.watch(signals);
     running.end(outcome, run_dir)
+}
+
+/// The port's name is the longest of a guest's sockets.
+fn check_socket(path: &Path) -> Result<(), Error> {
+    match path.as_os_str().len() > SOCKET_PATH_MAX {
+        true => Err(Error::Message(format!("{} is too long for a socket", path.display()))),
+        false => Ok(()),
+    }
 }
 
 /// A farm is asked and ended by its name, so there is one of each.
@@ -287,6 +291,23 @@ impl Running {
         match is_empty && outcome.is_ok() {
             true => Err(Error::Message("All guests have ended by themselves".into())),
             false => outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_path_is_refused_where_the_kernel_would_refuse_it() {
+        let dir = vm::Scratch::new("socket").unwrap();
+        let room = SOCKET_PATH_MAX - dir.path().as_os_str().len() - 1;
+        for (length, fits) in [(room, true), (room + 1, false)] {
+            let path = dir.join("p".repeat(length));
+            assert_eq!(check_socket(&path).is_ok(), fits);
+            assert_eq!(UnixListener::bind(&path).is_ok(), fits);
         }
     }
 }
