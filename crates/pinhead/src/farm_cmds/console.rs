@@ -1,6 +1,6 @@
 //! `pinhead console`: the terminal is the guest's.
 
-use super::filter::Filter;
+use super::filter::{Filter, reset};
 use super::{ConsoleArgs, LogsArgs, find, logs};
 use crate::Error;
 use farm::service;
@@ -41,6 +41,11 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
         eprint!("{}: Ctrl-] leaves\r\n", args.guest);
     }
     let left = relay(stream, &stdin);
+    let mut stdout = std::io::stdout();
+    if stdout.is_terminal() {
+        // One that is gone is in no mode.
+        let _ = reset(&mut stdout);
+    }
     let line_end = if raw.is_some() { "\n" } else { "" };
     drop(raw);
     left.map(|()| line_end.to_owned()).map_err(|e| Error::step("The console is lost", e))

@@ -1,33 +1,56 @@
 //! What a guest's console may do to the terminal that is attached to it.
 //!
 //! A shell with line editing needs a cursor that moves and colours; nothing needs a terminal whose
-//! title, clipboard or keys a guest can set, or that is made to type for it.
+//! title, clipboard, mouse or keys a guest can set, or that is made to type for it. So only what
+//! is listed here comes through. Text has to be UTF-8: a terminal obeys U+009B as it obeys `ESC [`,
+//! and one that is not in UTF-8 obeys the byte 0x9b.
+
+use base::is_plain;
+use std::io::{self, Write};
 
 /// Parameters of a sequence; more are no terminal's.
 const PARAMETERS_MAX: usize = 32;
+/// Modes that a program in a guest may set: insertion.
+const MODES: &[&[u8]] = &[b"4"];
+/// The same of those with a `?`: keys of the cursor, wrapping lines, a cursor that blinks or hides.
+const PRIVATE_MODES: &[&[u8]] = &[b"1", b"7", b"12", b"25"];
+/// What a terminal gets when it leaves a guest: a soft reset, then the same in words that also
+/// older ones know. The cursor stays: it is kept while the scrolling region and the second screen
+/// end.
+const RESET: &[u8] = b"\x1b[!p\x1b[0m\x1b[4l\x1b[?1l\x1b[?7h\x1b[?12l\x1b[?25h\
+    \x1b7\x1b[r\x1b[?1000;1002;1003;1006;2004;1049l\x1b8";
 
 /// Where in a sequence the next byte is.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]
     Text,
+    Character(Begun),
     Escape,
     Control(Vec<u8>),
 }
 
+/// The beginning of a character in UTF-8, whose rest has not come yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Begun {
+    bytes: [u8; 4],
+    count: usize,
+}
+
 /// Lets text, cursor movement, erasing and colours through.
 #[derive(Debug, Default)]
-pub(super) struct Filter {
+pub struct Filter {
     at: At,
 }
 
 impl Filter {
     /// The bytes that the terminal gets of a guest's output.
-    pub(super) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {
             self.at = match std::mem::take(&mut self.at) {
                 At::Text => text(byte, &mut out),
+                At::Character(begun) => character(begun, byte, &mut out),
                 At::Escape if byte == b'[' => At::Control(Vec::new()),
                 // Any other sequence is left out; what follows it is shown as text.
                 At::Escape => text(byte, &mut out),
@@ -38,14 +61,39 @@ impl Filter {
     }
 }
 
+/// Ends what a guest's console has set of a terminal.
+pub(super) fn reset(mut terminal: impl Write) -> io::Result<()> {
+    terminal.write_all(RESET)?;
+    terminal.flush()
+}
+
 fn text(byte: u8, out: &mut Vec<u8>) -> At {
     match byte {
         0x1b => return At::Escape,
-        b'\n' | b'\r' | b'\t' | 0x07 | 0x08 => out.push(byte),
+        b'\n' | b'\r' | b'\t' | 0x07 | 0x08 | 0x20..=0x7e => out.push(byte),
         0..=0x1f | 0x7f => out.push(b'?'),
-        // The bytes of UTF-8; the control characters 0x80 to 0x9f are those only where a terminal
-        // is not in UTF-8, and there they are what a sequence begins with.
-        0x80..=0xff | 0x20..=0x7e => out.push(byte),
+        0x80..=0xff => return character(Begun::default(), byte, out),
+    }
+    At::Text
+}
+
+/// A byte of a character that is not ASCII. It comes out whole or not at all.
+fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
+    begun.bytes[begun.count] = byte;
+    begun.count += 1;
+    match std::str::from_utf8(&begun.bytes[..begun.count]) {
+        Ok(text) if text.chars().all(is_plain) => out.extend_from_slice(text.as_bytes()),
+        // The control characters U+0080 to U+009F, and those that turn and hide text.
+        Ok(_) => out.push(b'?'),
+        // No character has more than four bytes, so that there is room for the next.
+        Err(error) if error.error_len().is_none() => return At::Character(begun),
+        Err(_) => {
+            out.push(b'?');
+            if begun.count > 1 {
+                // This one does not belong to what has begun.
+                return text(byte, out);
+            }
+        }
     }
     At::Text
 }
@@ -56,31 +104,38 @@ fn control(mut parameters: Vec<u8>, byte: u8, out: &mut Vec<u8>) -> At {
             parameters.push(byte);
             return At::Control(parameters);
         }
-        // Cursor, erasing, inserting, scrolling, modes, colours, and where the cursor is: a shell
-        // asks that, and the answer goes to the guest that asked.
-        b'@'
-        | b'A'..=b'H'
-        | b'J'..=b'M'
-        | b'P'
-        | b'S'
-        | b'T'
-        | b'X'
-        | b'd'
-        | b'f'
-        | b'g'
-        | b'h'
-        | b'l'
-        | b'm'
-        | b'n'
-        | b'r' => {
+        0x1b => return At::Escape,
+        _ if is_allowed(&parameters, byte) => {
             out.extend_from_slice(b"\x1b[");
             out.extend_from_slice(&parameters);
             out.push(byte);
         }
-        0x1b => return At::Escape,
         _ => {}
     }
     At::Text
+}
+
+/// Whether a guest may have a terminal do this: move the cursor, erase, insert, scroll, colour, set
+/// one of the listed modes.
+fn is_allowed(parameters: &[u8], last: u8) -> bool {
+    let (is_private, numbers) = match parameters.strip_prefix(b"?") {
+        Some(numbers) => (true, numbers),
+        None => (false, parameters),
+    };
+    let modes = if is_private { PRIVATE_MODES } else { MODES };
+    let mut each = numbers.split(|byte| *byte == b';');
+    match last {
+        _ if numbers.contains(&b'?') => false,
+        b'h' | b'l' => each.all(|mode| modes.contains(&mode)),
+        _ if is_private => false,
+        // Whether the terminal is there, and where the cursor is: a shell asks that, and the answer
+        // goes to the guest that asked.
+        b'n' => matches!(numbers, b"5" | b"6"),
+        // With more parameters this follows the mouse.
+        b'S' | b'T' => each.count() == 1,
+        b'@' | b'A'..=b'H' | b'J'..=b'M' | b'P' | b'X' | b'd' | b'f' | b'm' | b'r' => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -111,5 +166,79 @@ mod tests {
         assert_eq!(passed("\x0e\x00"), "??");
         let long = format!("\x1b[{}m", "1;".repeat(1000));
         assert!(!passed(&long).contains('\x1b'));
+    }
+
+    /// All ways to write one of the sequences that C1 controls begin.
+    const C1: [&str; 6] = [
+        "\u{9d}52;c;aGk=\u{7}",
+        "\u{9d}0;owned\u{7}",
+        "\u{9b}21t",
+        "\u{90}+q\u{9c}",
+        "\u{9f}x\u{9c}",
+        "\u{85}\u{84}\u{8d}\u{80}",
+    ];
+
+    #[test]
+    fn finding_09_no_control_of_a_guest_in_utf_8_reaches_the_terminal() {
+        for text in C1 {
+            let shown = passed(text);
+            assert!(!shown.chars().any(|c| ('\u{80}'..='\u{9f}').contains(&c)), "{shown:?}");
+        }
+        // And as single bytes, for a terminal that is not in UTF-8.
+        let bytes: Vec<u8> = (0x80..=0x9f).collect();
+        assert_eq!(Filter::default().pass(&bytes), vec![b'?'; 32]);
+        assert_eq!(passed("a\u{9b}2Jb\u{202e}c"), "a?2Jb?c");
+        // Characters that use these bytes are text, and one that is cut off is none.
+        assert_eq!(passed("ěř漢字🖥\u{a0}"), "ěř漢字🖥\u{a0}");
+        assert_eq!(Filter::default().pass(b"\xe6\xbcx\xf0\x9f\x1b[mA\xc3"), b"?x?\x1b[mA");
+        assert_eq!(Filter::default().pass(b"\xc0\x9b\xed\xa0\x80\xff"), b"??????");
+    }
+
+    #[test]
+    fn finding_09_a_guest_sets_listed_modes_only() {
+        for text in ["\x1b[?25l\x1b[?25h", "\x1b[4h", "\x1b[?1h", "\x1b[?7;12l", "\x1b[3T"] {
+            assert_eq!(passed(text), text);
+        }
+        for text in [
+            "\x1b[?1000h",
+            "\x1b[?1049h",
+            "\x1b[?2004h",
+            "\x1b[?25;1003h",
+            "\x1b[20h",
+            "\x1b[1h",
+            "\x1b[?4h",
+            "\x1b[h",
+            "\x1b[?h",
+            "\x1b[2?5h",
+            "\x1b[?1;1;0S",
+            "\x1b[1;2;3;4;5T",
+            "\x1b[?25m",
+            "\x1b[?15n",
+            "\x1b[0n",
+            "\x1b[?1r",
+            "\x1b[3g",
+        ] {
+            assert_eq!(passed(text), "", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn finding_09_leaving_ends_every_mode_that_a_terminal_may_be_left_in() {
+        let mut terminal = Vec::new();
+        reset(&mut terminal).unwrap();
+        let sent = String::from_utf8(terminal).unwrap();
+        for mode in PRIVATE_MODES.iter().chain(MODES) {
+            let mode = std::str::from_utf8(mode).unwrap();
+            let ends = |sequence: &str| {
+                let last = if matches!(mode, "7" | "25") { 'h' } else { 'l' };
+                let (modes, end) = sequence.split_at(sequence.len().saturating_sub(1));
+                end.starts_with(last)
+                    && modes.trim_start_matches(['[', '?']).split(';').any(|one| one == mode)
+            };
+            assert!(sent.split('\x1b').any(ends), "{mode} stays: {sent:?}");
+        }
+        for left in ["\x1b[!p", "\x1b[0m", "\x1b[r", "1000;", "1003;", "2004;", "1049l"] {
+            assert!(sent.contains(left), "{left:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 mod console;
 mod down;
-mod filter;
+pub mod filter;
 mod find;
 mod ps;
 
