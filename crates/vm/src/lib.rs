@@ -50,7 +50,7 @@ pub use identity::identity;
 pub use mark::{Fed, Mark};
 pub use monitor::Monitor;
 pub use net::{FORWARDS_MAX, Forward, GATEWAY, NUMBER_MAX, Net};
-pub use process::{Process, STDERR_BYTES_MAX, raise_files, wait_for_exit};
+pub use process::{Process, STDERR_BYTES_MAX, raise_files, wait_for_end, wait_for_exit};
 pub use qemu::{GoOn, Guest};
 pub use saved::{Held, Template};
 pub use scratch::Scratch;

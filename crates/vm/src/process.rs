@@ -166,9 +166,14 @@ pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
         Err(Errno::SRCH) => return Ok(true),
         opened => opened?,
     };
+    wait_for_end(&pidfd, timeout)
+}
+
+/// Waits until the process of a descriptor has ended or the time is over, and says whether it has.
+pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
     // One that is too long for the kernel has no end.
     let timeout = Timespec::try_from(timeout).ok();
-    let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], timeout.as_ref())?;
+    let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], timeout.as_ref())?;
     Ok(ended == 1)
 }
 

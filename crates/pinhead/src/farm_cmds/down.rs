@@ -1,13 +1,14 @@
 //! `pinhead down`: a farm ends, and nothing of it stays.
 
-use super::{DownArgs, find};
+use super::DownArgs;
+use super::find::{self, Found};
 use crate::Error;
 use crate::up::rundir;
 use farm::service;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde_json::json;
 use std::time::Duration;
-use vm::{Clock, wait_for_exit};
+use vm::{Clock, wait_for_end};
 
 /// A thousand guests give their memory back in less.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,31 +24,94 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
             return Err(error);
         }
     };
+    let ended = end(&found);
+    if ended.is_ok() {
+        rundir::sweep_all();
+    }
+    ended
+}
+
+/// Ends a farm's process. Its number is another's as soon as it has ended, so that it is asked,
+/// awaited and killed by a descriptor that was its own while it held its directory.
+fn end(found: &Found) -> Result<String, Error> {
     let clock = Clock::new();
+    let process = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &json!({ "down": true }));
     let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
-    let gone = |patience| {
-        wait_for_exit(found.pid, patience)
-            .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e))
+    let gone = || match &process {
+        None => Ok(true),
+        Some(process) => wait_for_end(process, PATIENCE)
+            .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e)),
     };
     let mut how = "";
-    if asked.is_err() || !gone(PATIENCE)? {
+    if let Some(process) = &process
+        && (asked.is_err() || !gone()?)
+    {
         how = ", killed, for it did not answer";
-        let pid = i32::try_from(found.pid).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have ended in this moment.
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        if !gone(PATIENCE)? {
-            let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
-            return Err(Error::Message(message));
-        }
+        // It may have ended in this moment.
+        let _ = pidfd_send_signal(process, Signal::KILL);
     }
-    rundir::sweep_all();
+    if !gone()? {
+        let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
+        return Err(Error::Message(message));
+    }
     let guests = guests.map_or("its guests".to_owned(), |guests| match guests {
         1 => "1 guest".to_owned(),
         guests => format!("{guests} guests"),
     });
     let seconds = clock.ms() as f64 / 1000.0;
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::process::{Child, Command};
+    use vm::{Deadline, Scratch};
+
+    /// A process, and the directory of a farm that has its number and answers to nobody.
+    fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Found) {
+        let dir = scratch.path().join("farm");
+        fs::create_dir(&dir).unwrap();
+        let lock = dir.join("lock");
+        File::create(&lock).unwrap();
+        let child = command.arg(&lock).args(["sleep", "1000"]).spawn().unwrap();
+        let socket = dir.join(service::SOCKET);
+        let found = Found { name: "shop".into(), pid: child.id(), socket };
+        (child, found)
+    }
+
+    #[test]
+    fn finding_14_a_process_that_has_a_dead_farms_number_is_not_killed() {
+        let scratch = Scratch::new("down-other").unwrap();
+        // The name of the lock is its own; it does not hold it.
+        let (mut other, found) =
+            process_with_directory(&scratch, Command::new("sh").args(["-c", "exec sleep 1000"]));
+        let told = end(&found);
+        let status = other.try_wait().unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(status, None, "the other process was ended: {told:?}");
+        assert!(!told.unwrap().contains("killed"));
+    }
+
+    #[test]
+    fn finding_14_a_farm_that_does_not_answer_is_killed_by_its_descriptor() {
+        let scratch = Scratch::new("down-dead").unwrap();
+        let (mut farm, found) =
+            process_with_directory(&scratch, Command::new("flock").arg("--no-fork"));
+        let deadline = Deadline::after(Duration::from_secs(60));
+        while rundir::holder(found.pid, &found.socket).is_none() {
+            assert!(deadline.remaining().is_some(), "it does not lock its directory");
+            std::thread::yield_now();
+        }
+        let told = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| end(&found).map_err(|error| error.to_string()));
+            let status = farm.wait().unwrap();
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+            ending.join().unwrap().unwrap()
+        });
+        assert!(told.contains("its guests ended") && told.contains("killed"), "{told}");
+    }
 }

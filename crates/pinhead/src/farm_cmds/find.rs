@@ -45,30 +45,49 @@ pub(super) fn farms() -> Result<Vec<Found>, Error> {
     }
 }
 
-/// The farm of a name; a farm's file has its name in it. Without a name the only one.
+/// The farm of a name or of a process id; a farm's file has its name in it. Without a name the
+/// only one. By its process id also guests without a farm's file are found.
 pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
-    let mut found = farms()?;
-    let names = listed(found.iter().map(|farm| farm.name.clone()));
     let name = match named {
-        Some(file) if file.ends_with(".toml") => Some(farm::config::load(Path::new(file))?.name),
-        named => named.map(str::to_owned),
+        None => return only(farms()?),
+        Some(file) if file.ends_with(".toml") => farm::config::load(Path::new(file))?.name,
+        Some(name) => name.to_owned(),
     };
-    found.retain(|farm| name.as_ref().is_none_or(|name| farm.name == *name));
-    Err(Error::Message(match (name, found.len()) {
-        (_, 1) => return Ok(found.swap_remove(0)),
-        (None, _) => format!("Several farms run: name one of {names}"),
-        (Some(name), 0) => {
-            format!("No farm `{}` runs; there are {names}", name.escape_debug())
+    chosen(&name, running().map(|(_, found)| found).collect())
+}
+
+/// The only one of these.
+fn only(mut found: Vec<Found>) -> Result<Found, Error> {
+    match found.len() {
+        1 => Ok(found.swap_remove(0)),
+        _ => {
+            let names = listed(found.iter().map(|farm| farm.name.clone()));
+            Err(Error::Message(format!("Several farms run: name one of {names}")))
         }
+    }
+}
+
+/// The one of these that a name, or a process id, means.
+fn chosen(name: &str, mut all: Vec<Found>) -> Result<Found, Error> {
+    let names = listed(all.iter().map(|found| found.name.clone()));
+    all.retain(|found| found.name == name || found.pid.to_string() == name);
+    Err(Error::Message(match all.len() {
+        1 => return Ok(all.swap_remove(0)),
+        0 if names.is_empty() => "No farm runs: `pinhead up FARM.toml` starts one".to_owned(),
+        0 => format!(
+            "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
+            name.escape_debug()
+        ),
         // A name may be used twice; a process id not.
-        (Some(name), count) => format!(
-            "{count} farms are called {name}, with the process ids {}: end one with `kill`",
-            listed(found.iter().map(|farm| farm.pid.to_string()))
+        count => format!(
+            "{count} farms are called {name}: take a process id, {}",
+            listed(all.iter().map(|found| found.pid.to_string()))
         ),
     }))
 }
 
-/// The farm that has a guest. `FARM/GUEST` says which, where several have one of that name.
+/// The farm that has a guest. `FARM/GUEST` or `PID/GUEST` says which, where several have one of
+/// that name.
 pub(super) fn guest(named: &str) -> Result<At, Error> {
     match named.split_once('/') {
         Some((name, guest)) => Ok(At { socket: farm(Some(name))?.socket, guest: guest.to_owned() }),
@@ -78,25 +97,13 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
 
 /// The farm or the `pinhead up --guests` that has a guest, as `PID/GUEST` too.
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
-    let mut all: Vec<Found> = running().map(|(_, found)| found).collect();
+    let all: Vec<Found> = running().map(|(_, found)| found).collect();
     if all.is_empty() {
         let text = "No `pinhead up` is running: start one, or use --root";
         return Err(Error::Message(text.into()));
     }
     let Some((name, guest)) = named.split_once('/') else { return having(named, all) };
-    let names = listed(all.iter().map(|found| found.name.clone()));
-    all.retain(|found| found.name == name || found.pid.to_string() == name);
-    Err(Error::Message(match all.len() {
-        1 => return Ok(At { socket: all.swap_remove(0).socket, guest: guest.to_owned() }),
-        0 => format!(
-            "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
-            name.escape_debug()
-        ),
-        _ => format!(
-            "Several farms are called {name}: take a process id, {}",
-            listed(all.iter().map(|found| format!("{}/{guest}", found.pid)))
-        ),
-    }))
+    Ok(At { socket: chosen(name, all)?.socket, guest: guest.to_owned() })
 }
 
 /// The only one of these that has a guest of this name.
@@ -169,5 +176,21 @@ mod tests {
         let none = "No guest `g9` runs; there are g1, g2 and others";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
         assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
+    }
+
+    #[test]
+    fn a_farm_is_called_by_its_name_or_its_process_id() {
+        let one = |name: &str, pid| Found { name: name.to_owned(), pid, socket: PathBuf::new() };
+        let all = || vec![one("shop", 11), one("shop", 12), one("test", 13), one("14", 14)];
+        let pid = |name| chosen(name, all()).map(|found| found.pid).map_err(|e| e.to_string());
+        assert_eq!((pid("test"), pid("12"), pid("14")), (Ok(13), Ok(12), Ok(14)));
+        let twice = "2 farms are called shop: take a process id, 11, 12";
+        assert_eq!(pid("shop"), Err(twice.into()));
+        let none = "No farm `15` runs, and no `pinhead up` with this process id; \
+                    there are shop, shop, test, 14";
+        assert_eq!(pid("15"), Err(none.into()));
+        assert!(chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm runs"));
+        let several = only(all()).unwrap_err().to_string();
+        assert_eq!(several, "Several farms run: name one of shop, shop, test, 14");
     }
 }

@@ -34,14 +34,14 @@ const CANNOT: u8 = 125;
 /// `pinhead down`
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// The farm: its name, or its file; needless where only one runs
+    /// The farm: its name, its file or its process id; needless where only one runs
     pub farm: Option<String>,
 }
 
 /// `pinhead console`
 #[derive(Debug, Args)]
 pub struct ConsoleArgs {
-    /// A guest, or FARM/GUEST
+    /// A guest, or FARM/GUEST, the farm by its name or its process id
     pub guest: String,
     /// Print what is kept of the console, and end
     #[arg(long)]
@@ -51,7 +51,7 @@ pub struct ConsoleArgs {
 /// `pinhead exec`
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// A guest, or FARM/GUEST
+    /// A guest, or FARM/GUEST, the farm by its name or its process id
     pub guest: String,
     /// End the command in the guest after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
@@ -65,7 +65,7 @@ pub struct ExecArgs {
 /// `pinhead logs`
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    /// A guest, or FARM/GUEST
+    /// A guest, or FARM/GUEST, the farm by its name or its process id
     pub guest: String,
 }
 

@@ -61,7 +61,8 @@ pub struct PsArgs {
     /// The manager itself: its host, sources, lease, journal, and what it costs
     #[arg(long)]
     pub status: bool,
-    /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if one is named
+    /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if a name or a process
+    /// id says which
     ///
     /// Farms can be asked also while no manager runs; without `--farm` that is shown where there
     /// is no manager. In MiB: what a guest's processes take of the host's memory, what of that is

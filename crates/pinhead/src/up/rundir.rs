@@ -14,8 +14,11 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// What a process holds in its own directory.
 const LOCK: &str = "lock";
@@ -73,6 +76,17 @@ pub fn living() -> Vec<(u32, PathBuf)> {
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     found
+}
+
+/// A descriptor of the process of this number, if it holds the directory that this socket is in.
+/// The lock is looked at last: until then the number was the process's own, and from then on the
+/// descriptor means it and no other.
+pub fn holder(pid: u32, socket: &Path) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let dir = socket.parent()?;
+    let _alone = alone(dir.parent()?).ok()?;
+    (!is_dead(dir)).then_some(process)
 }
 
 /// The name of the farm whose directory this is.
