@@ -1,5 +1,19 @@
 //! Comma-separated values.
 
+use std::borrow::Cow;
+
+/// What a spreadsheet takes a cell for a formula by.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// A text from outside, as a cell: one that a spreadsheet would take for a formula gets an
+/// apostrophe, for guests choose names. Numbers are no texts, and keep their minus.
+pub fn csv_text(text: &str) -> Cow<'_, str> {
+    match text.starts_with(FORMULA) {
+        true => format!("'{text}").into(),
+        false => text.into(),
+    }
+}
+
 /// Adds a record of comma-separated values with its end (RFC 4180).
 pub fn csv_record<T: AsRef<str>>(out: &mut String, cells: impl IntoIterator<Item = T>) {
     for (at, cell) in cells.into_iter().enumerate() {
@@ -27,5 +41,15 @@ mod tests {
         let mut out = String::new();
         csv_record(&mut out, ["a,b", "say \"x\"", "plain", ""]);
         assert_eq!(out, "\"a,b\",\"say \"\"x\"\"\",plain,\r\n");
+    }
+
+    #[test]
+    fn finding_16_no_text_of_a_guest_is_a_formula() {
+        for text in ["=1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"] {
+            assert_eq!(csv_text(text), format!("'{text}"));
+        }
+        for text in ["", "web-1", "a=b", "'=1", "1"] {
+            assert_eq!(csv_text(text), text);
+        }
     }
 }

@@ -24,7 +24,7 @@ mod spread;
 mod table;
 mod units;
 
-pub use csv::csv_record;
+pub use csv::{csv_record, csv_text};
 pub use error::chain;
 pub use hash::StableHash;
 pub use names::{edits, nearest};

@@ -2,7 +2,9 @@
 
 use crate::outcome::{FORMAT, Outcome};
 use crate::{Error, View, catalog, page};
-use std::fs;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A result holds some thousands of numbers; a larger file is something else.
@@ -41,14 +43,22 @@ pub fn view(outcome: &Outcome) -> View {
     known.map(|one| (one.view)(outcome)).unwrap_or_default()
 }
 
-/// Reads a result.
+/// Reads a result. A directory is listed with what others put there: a pipe of that name is not
+/// waited for, and what grows while it is read is not read to its end.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
-    let size = fs::metadata(path).map_err(Error::file("read", path))?.len();
+    let failed = || Error::file("read", path);
     let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };
-    if size > BYTES_MAX {
-        return Err(wrong(format!("it has {size} bytes, and a result at most {BYTES_MAX}")));
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(file.map_err(io::Error::from).map_err(failed())?);
+    if !file.metadata().map_err(failed())?.is_file() {
+        return Err(wrong("it is no regular file".into()));
     }
-    let bytes = fs::read(path).map_err(Error::file("read", path))?;
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed())?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(wrong(format!("it has more than {BYTES_MAX} bytes, which no result has")));
+    }
     parse(&bytes).map_err(wrong)
 }
 

@@ -1,7 +1,7 @@
 //! `pinhead sql`: the user's own questions to recordings, read only.
 
 use crate::{Error, why};
-use base::{Column, Table, csv_record, left, right};
+use base::{Column, Table, csv_record, csv_text, left, right};
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -85,6 +85,7 @@ impl<'a> Printer<'a> {
         match self.format {
             SqlFormat::Csv => self.put_record(cells.iter().map(|cell| match cell {
                 Cell::Null => String::new(),
+                Cell::Text(text) => csv_text(text).into_owned(),
                 cell => shown(cell),
             })),
             SqlFormat::Json => {
@@ -205,6 +206,17 @@ mod tests {
             "[\n  {\"guest\": \"we,b\\\"1\\u001b\\u009b\", \"n\": -12},\n  \
              {\"guest\": null, \"n\": 0.5}\n]\n",
         );
+    }
+
+    #[test]
+    fn finding_16_a_guests_formula_is_text_and_numbers_keep_their_minus() {
+        let mut out = Vec::new();
+        let mut printer = Printer::new(SqlFormat::Csv, &mut out);
+        let names = ["guest".to_owned(), "n".to_owned()];
+        let _ = printer.row(&names, &[]);
+        let _ = printer.row(&names, &[Cell::Text("=HYPERLINK(1)".into()), Cell::Integer(-12)]);
+        printer.end().expect("written");
+        assert_eq!(String::from_utf8(out).expect("text"), "guest,n\r\n'=HYPERLINK(1),-12\r\n");
     }
 
     #[test]

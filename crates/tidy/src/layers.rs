@@ -95,7 +95,7 @@ pub const CRATES: &[Crate] = &[
         "crossterm jiff rustix signal-hook thiserror",
     ),
     // The experiments: guests, load and managers put together, and results to be shown.
-    row("lab", ANY, "serde serde_json"),
+    row("lab", ANY, "rustix serde serde_json"),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
     row("pinheadd", Some("counters rules policy procfs plug wire"), "libc"),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.

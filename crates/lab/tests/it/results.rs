@@ -84,6 +84,22 @@ fn what_is_no_result_is_refused_with_a_reason() {
 }
 
 #[test]
+fn finding_16_a_pipe_among_results_is_not_waited_for() {
+    let dir = directory("fifo");
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("x.json");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (told, heard) = std::sync::mpsc::channel();
+    let listed = dir.clone();
+    std::thread::spawn(move || told.send(shelf::list(&listed).map_err(|e| e.to_string())));
+    let found = heard.recv_timeout(std::time::Duration::from_secs(30)).expect("the listing hangs");
+    let reasons: Vec<String> =
+        found.unwrap().into_iter().map(|(_, one)| one.unwrap_err().to_string()).collect();
+    assert!(reasons.len() == 1 && reasons[0].contains("no regular file"), "{reasons:?}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn a_page_stands_alone_and_takes_no_markup_from_a_result() {
     let mut outcome = outcome();
     let measure = Measure { name: "p99".into(), unit: "s".into(), value: 0.25 };

@@ -6,7 +6,7 @@
 use crate::number::shown;
 use crate::report::Report;
 use crate::time::{Spans, Zone};
-use base::csv_record;
+use base::{csv_record, csv_text};
 use std::borrow::Cow;
 
 /// Prints a report.
@@ -47,7 +47,7 @@ pub fn csv(report: &Report, zone: &dyn Zone) -> String {
                 to.into(),
                 covered.into(),
             ];
-            let label = |at: &Option<usize>| at.map(|at| harmless(&line.labels[at]));
+            let label = |at: &Option<usize>| at.map(|at| csv_text(&line.labels[at]));
             cells.extend(label_at.iter().map(|at| label(at).unwrap_or_default()));
             let value = |at: &Option<usize>| {
                 let at = (*at)?;
@@ -59,22 +59,4 @@ pub fn csv(report: &Report, zone: &dyn Zone) -> String {
         }
     }
     out
-}
-
-/// A name that a spreadsheet would take for a formula gets an apostrophe: guests choose names.
-fn harmless(name: &str) -> Cow<'_, str> {
-    match name.starts_with(['=', '+', '-', '@']) {
-        true => format!("'{name}").into(),
-        false => name.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_formula_comes_through() {
-        assert_eq!(harmless("=HYPERLINK(1)"), "'=HYPERLINK(1)");
-    }
 }
