@@ -1,207 +1,81 @@
-//! Gets a guest's kernel and its busybox as Debian packages, by name, with the ordinary apt client.
+//! The ordinary apt client, with a configuration and a state of our own: the system's are neither
+//! used nor changed.
 //!
 //! ```text
-//!   CACHE/lock                 one process at a time fetches
-//!   CACHE/apt/ARCH/            apt's state while it fetches for that one: the system's own
-//!                              is neither used nor changed, and no privilege is needed
-//!   CACHE/packages/ARCH/       the packages, unpacked; there or not there, never half there
+//!   WORK/apt.conf, sources.list.d/   our configuration
+//!   WORK/lists, cache                apt's state
+//!   WORK/debs/  ── size, SHA-256 ──► a directory of ours
 //! ```
 //!
-//! What is unpacked stays until the user removes it: a farm keeps its kernel for as long as its
-//! cache lives, and starts without a network.
+//! As root, apt downloads and unpacks lists as the user `_apt`, whose files these are until they
+//! are checked: a file is copied first, to where that user cannot change it, and the copy is held
+//! against the signed list.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::OFlags;
+
+use crate::cache::is_root;
 use crate::error::FileContext;
-use crate::files::{create_dir, entries, lock_file, remove_dir};
+use crate::files::{create_dir, write_new};
+use crate::ours::create_dir_mode;
 use crate::tool::{last_part, run};
 use crate::{Arch, Error, sources};
 
-/// The directory in which pinhead keeps what it can get or make again.
-#[derive(Clone, Debug)]
-pub struct Cache {
-    root: PathBuf,
-}
-
-/// The parts of the packages that make a guest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuestPackages {
-    /// The architecture that all of it is for.
-    pub arch: Arch,
-    /// The kernel's release, such as `6.1.0-50-s390x`.
-    pub release: String,
-    /// The kernel's image.
-    pub kernel: PathBuf,
-    /// `lib/modules/RELEASE`.
-    pub modules: PathBuf,
-    /// The static busybox.
-    pub busybox: PathBuf,
-}
-
-impl Cache {
-    /// The cache where the user's environment says that it is.
-    pub fn from_environment() -> Result<Cache, Error> {
-        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let root = variable("PINHEAD_CACHE")
-            .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("pinhead")))
-            .or_else(|| Some(variable("HOME")?.join(".cache/pinhead")))
-            .ok_or(Error::NoCacheDirectory)?;
-        Ok(Cache::at(root))
-    }
-
-    /// The cache in this directory. It is made when something is put into it.
-    pub fn at(root: impl Into<PathBuf>) -> Cache {
-        let root = root.into();
-        // Tools run in directories of their own, where a relative path would mean another place.
-        Cache { root: std::path::absolute(&root).unwrap_or(root) }
-    }
-
-    /// The cache's directory.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Waits until no other process changes the cache, and keeps others out until the returned
-    /// file is dropped.
-    pub(crate) fn lock(&self) -> Result<File, Error> {
-        create_dir(&self.root)?;
-        lock_file(&self.root.join("lock"))
-    }
-
-    /// The packages for guests of this architecture: from the cache without touching the network,
-    /// or else from Debian.
-    pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
-        let names = |apt: &Apt, update_stderr: &str| {
-            Ok(vec![apt.real_kernel(update_stderr)?, "busybox-static".to_owned()])
-        };
-        let whole = |tree: &Path| find_parts(arch, tree).map(drop);
-        find_parts(arch, &self.unpacked(arch, arch.name(), names, whole)?)
-    }
-
-    /// One package, unpacked in a directory of its own: from the cache or else from Debian.
-    pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
-        self.package_set(arch, name, &[name])
-    }
-
-    /// Packages that belong together, unpacked into one directory that has the set's name: from
-    /// the cache or else from Debian. What they depend on is not added.
-    pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
-        let names = |_: &Apt, _: &str| Ok(names.iter().map(|&n| n.to_owned()).collect());
-        self.unpacked(arch, &format!("{}-{set}", arch.name()), names, |_| Ok(()))
-    }
-
-    /// Packages in a directory of this name: from the cache, or else those of these names, which
-    /// get there once they are whole.
-    fn unpacked(
-        &self,
-        arch: Arch,
-        directory: &str,
-        names: impl Fn(&Apt, &str) -> Result<Vec<String>, Error>,
-        whole: impl Fn(&Path) -> Result<(), Error>,
-    ) -> Result<PathBuf, Error> {
-        let unpacked = self.root.join("packages").join(directory);
-        if unpacked.is_dir() {
-            return Ok(unpacked);
-        }
-        let _lock = self.lock()?;
-        // The previous holder of the lock may have fetched the same.
-        if unpacked.is_dir() {
-            return Ok(unpacked);
-        }
-        let state = self.root.join("apt").join(arch.name());
-        let apt = Apt::prepare(&state, arch)?;
-        // The lock is held, so a directory of that name is what a killed process left.
-        let scratch = unpacked.with_extension("part");
-        remove_dir(&scratch)?;
-        let tree = scratch.join("tree");
-        create_dir(&tree)?;
-
-        // apt calls it a success when a mirror could not be reached, so its stderr is kept for
-        // the message about the package that then cannot be found.
-        let mut update = apt.command("apt-get");
-        let update_stderr = run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr;
-        let names = names(&apt, &update_stderr)?;
-        apt.download(&names, &scratch, &update_stderr)?;
-        let files = entries(&scratch)?.into_iter();
-        for deb in files.filter(|path| path.extension().is_some_and(|end| end == "deb")) {
-            let mut unpack = Command::new("dpkg-deb");
-            run(unpack.arg("-x").arg(deb).arg(&tree), "it belongs to dpkg; is this Debian?")?;
-        }
-        // Only what is whole gets the final name.
-        whole(&tree)?;
-        fs::rename(&tree, &unpacked).file("create", &unpacked)?;
-        remove_dir(&scratch)?;
-        // Lists of tens of megabytes that nobody will ask again.
-        remove_dir(&state)?;
-        Ok(unpacked)
-    }
-}
-
-/// The packages' files that `fetch` promised.
-fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
-    let missing = || Error::PackageContent {
-        root: root.to_owned(),
-        missing: "a kernel (boot/vmlinuz-*)".to_owned(),
-    };
-    let boot = root.join("boot");
-    let kernel = fs::read_dir(&boot)
-        .file("read", &boot)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .find(|name| name.starts_with("vmlinuz-"))
-        .ok_or_else(missing)?;
-    let release = kernel.trim_start_matches("vmlinuz-").to_owned();
-    Ok(GuestPackages {
-        arch,
-        kernel: boot.join(&kernel),
-        modules: below_either(root, &format!("lib/modules/{release}"))?,
-        busybox: below_either(root, "bin/busybox")?,
-        release,
-    })
-}
-
-/// Debian 13 has moved everything below /usr.
-pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
-    let places = [root.join(path), root.join("usr").join(path)];
-    let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
-    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
-    places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
-}
+const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
 
 /// apt with a configuration of our own.
-struct Apt {
+pub(crate) struct Apt {
     arch: Arch,
     configuration: PathBuf,
+    debs: PathBuf,
 }
 
 impl Apt {
-    fn prepare(state: &Path, arch: Arch) -> Result<Apt, Error> {
-        let sources = state.join("sources.list.d");
-        remove_dir(&sources)?;
-        for directory in ["sources.list.d", "lists/partial", "cache/archives/partial"] {
-            create_dir(&state.join(directory))?;
-        }
+    /// Puts apt's files into a fresh directory.
+    pub(crate) fn prepare(work: &Path, arch: Arch) -> Result<Apt, Error> {
+        let sources = work.join("sources.list.d");
+        // A source may hold a password.
+        create_dir(&sources)?;
         for (name, text) in sources::debian_sources(Path::new("/etc/apt"))? {
-            let path = sources.join(name);
-            fs::write(&path, text).file("write", path)?;
+            write_new(&sources.join(name), text.as_bytes())?;
+        }
+        for directory in ["lists", "cache/archives"] {
+            let path = work.join(directory);
+            create_dir_mode(&path, 0o755)?;
         }
         // Nothing is installed in a guest: an empty file is the truth about it.
-        let status = state.join("status");
-        fs::write(&status, "").file("write", status)?;
-        let configuration = state.join("apt.conf");
-        fs::write(&configuration, configuration_text(state, arch)).file("write", &configuration)?;
-        Ok(Apt { arch, configuration })
+        write_new(&work.join("status"), b"")?;
+        let configuration = work.join("apt.conf");
+        write_new(&configuration, configuration_text(work, arch).as_bytes())?;
+        let debs = work.join("debs");
+        create_dir(&debs)?;
+        if is_root() {
+            let mut chown = Command::new("chown");
+            run(chown.arg("_apt").arg(&debs), "install coreutils")?;
+        }
+        Ok(Apt { arch, configuration, debs })
     }
 
     fn command(&self, tool: &str) -> Command {
         let mut command = Command::new(tool);
-        command.arg("-c").arg(&self.configuration).env("LC_ALL", "C");
+        command.arg("-c").arg(&self.configuration).env("LC_ALL", "C").current_dir(&self.debs);
         command
     }
 
+    /// Fetches the lists. apt calls it a success when a mirror could not be reached, so what it
+    /// says is kept for the message about the package that then cannot be found.
+    pub(crate) fn update(&self) -> Result<String, Error> {
+        let mut update = self.command("apt-get");
+        Ok(run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr)
+    }
+
     /// The kernel behind the package that always names the newest one.
-    fn real_kernel(&self, update_stderr: &str) -> Result<String, Error> {
+    pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<String, Error> {
         let meta = match self.arch {
             Arch::X86_64 => "linux-image-cloud-amd64",
             Arch::S390x => "linux-image-s390x",
@@ -221,27 +95,113 @@ impl Apt {
         }
     }
 
-    fn download(&self, packages: &[String], into: &Path, update_stderr: &str) -> Result<(), Error> {
-        let mut download = self.command("apt-get");
-        download.args(["-qq", "download"]).args(packages).current_dir(into);
-        match run(&mut download, NOT_DEBIAN) {
-            Ok(_) => Ok(()),
-            Err(Error::ToolFailed { command, status, stderr }) => {
-                let stderr = format!("{stderr}\n{update_stderr}");
-                Err(Error::ToolFailed { command, status, stderr: last_part(stderr.trim()) })
-            }
-            Err(error) => Err(error),
+    /// Downloads packages, and puts them into a directory of ours once they are what the signed
+    /// lists say.
+    pub(crate) fn download(
+        &self,
+        packages: &[String],
+        into: &Path,
+        update_stderr: &str,
+    ) -> Result<Vec<PathBuf>, Error> {
+        let get = |option: &[&str]| {
+            let mut get = self.command("apt-get");
+            let get = get.args(["-qq", "download"]).args(option).args(packages);
+            run(get, NOT_DEBIAN).map_err(|error| with_reason(error, update_stderr))
+        };
+        let listed = get(&["--print-uris"])?;
+        get(&[])?;
+        let listed = String::from_utf8_lossy(&listed.stdout);
+        let mut copies = Vec::new();
+        for line in listed.lines().filter(|line| !line.trim().is_empty()) {
+            let wrong = |reason: &str| Error::Package {
+                line: base::plain(line, 200),
+                reason: reason.to_owned(),
+            };
+            let file = ListedFile::parse(line)
+                .ok_or_else(|| wrong("apt is to say 'URI' NAME SIZE SHA256:DIGEST"))?;
+            copies.push(file.copy(&self.debs, into)?);
+        }
+        match copies.len() == packages.len() {
+            true => Ok(copies),
+            false => Err(Error::Package {
+                line: packages.join(" "),
+                reason: format!("apt knows {} files for these", copies.len()),
+            }),
         }
     }
 }
 
-const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
+/// What apt said of its lists may be why a package cannot be had.
+fn with_reason(error: Error, update_stderr: &str) -> Error {
+    match error {
+        Error::ToolFailed { command, status, stderr } => {
+            let stderr = format!("{stderr}\n{update_stderr}");
+            Error::ToolFailed { command, status, stderr: last_part(stderr.trim()) }
+        }
+        error => error,
+    }
+}
+
+/// A file of a package, as the signed lists have it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ListedFile<'a> {
+    /// Its name in the directory that it is downloaded to.
+    pub name: &'a str,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Their SHA-256, as 64 hexadecimal digits.
+    pub sha256: &'a str,
+}
+
+impl<'a> ListedFile<'a> {
+    /// A line of `apt-get --print-uris`: `'URI' NAME SIZE SHA256:DIGEST`.
+    pub fn parse(line: &'a str) -> Option<ListedFile<'a>> {
+        let (_, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+        let mut words = rest.split_ascii_whitespace();
+        let (name, size) = (words.next()?, words.next()?.parse().ok()?);
+        let sha256 = words.next()?.strip_prefix("SHA256:")?;
+        let is_name =
+            name.ends_with(".deb") && !name.contains('/') && !name.starts_with(['.', '-']);
+        let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (is_name && is_digest).then_some(ListedFile { name, size, sha256 })
+    }
+
+    /// Copies it to where nobody else can change it, and holds the copy against the list.
+    fn copy(&self, from: &Path, into: &Path) -> Result<PathBuf, Error> {
+        let wrong =
+            |reason: &str| Error::Package { line: self.name.to_owned(), reason: reason.to_owned() };
+        let path = from.join(self.name);
+        // Whose file it is may have put a link or a pipe there.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut options = File::options();
+        options.read(true).custom_flags(flags.bits().cast_signed());
+        let file = options.open(&path).file("open", &path)?;
+        if !file.metadata().file("look at", &path)?.is_file() {
+            return Err(wrong("it is no ordinary file"));
+        }
+        let copy = into.join(self.name);
+        let mut out = File::create_new(&copy).file("create", &copy)?;
+        let copied = io::copy(&mut file.take(self.size.saturating_add(1)), &mut out);
+        if copied.file("copy", &path)? != self.size {
+            return Err(wrong("its size is not that of the signed list"));
+        }
+        let sum = run(Command::new("sha256sum").arg("--").arg(&copy), "install coreutils")?.stdout;
+        // A name with special characters has a backslash before the sum.
+        let sum = sum.strip_prefix(b"\\").unwrap_or(&sum);
+        match sum.get(..64).is_some_and(|sum| sum.eq_ignore_ascii_case(self.sha256.as_bytes())) {
+            true => Ok(copy),
+            false => Err(wrong("its SHA-256 is not that of the signed list")),
+        }
+    }
+}
 
 /// `#clear` takes away what the system's configuration, which is read first, may hook into an
 /// update: those commands are meant for the system's own lists. Proxies, credentials and
-/// preferences of the system stay in force.
-fn configuration_text(state: &Path, arch: Arch) -> String {
-    let (state, arch) = (state.display(), arch.debian());
+/// preferences of the system stay in force; that it may take what nobody signed does not.
+fn configuration_text(work: &Path, arch: Arch) -> String {
+    let (work, arch) = (work.display(), arch.debian());
+    // Without root there is nobody else to be.
+    let sandbox = if is_root() { "_apt" } else { "root" };
     format!(
         "#clear APT::Update::Pre-Invoke;\n\
          #clear APT::Update::Post-Invoke;\n\
@@ -249,14 +209,18 @@ fn configuration_text(state: &Path, arch: Arch) -> String {
          #clear APT::Architectures;\n\
          APT::Architecture \"{arch}\";\n\
          APT::Architectures {{ \"{arch}\"; }};\n\
-         APT::Sandbox::User \"root\";\n\
+         APT::Sandbox::User \"{sandbox}\";\n\
+         APT::Get::AllowUnauthenticated \"false\";\n\
+         Acquire::AllowInsecureRepositories \"false\";\n\
+         Acquire::AllowWeakRepositories \"false\";\n\
+         Acquire::AllowDowngradeToInsecureRepositories \"false\";\n\
          Acquire::Languages \"none\";\n\
-         Dir::State \"{state}\";\n\
-         Dir::State::lists \"{state}/lists/\";\n\
-         Dir::State::status \"{state}/status\";\n\
-         Dir::Cache \"{state}/cache\";\n\
+         Dir::State \"{work}\";\n\
+         Dir::State::lists \"{work}/lists/\";\n\
+         Dir::State::status \"{work}/status\";\n\
+         Dir::Cache \"{work}/cache\";\n\
          Dir::Etc::sourcelist \"/dev/null\";\n\
-         Dir::Etc::sourceparts \"{state}/sources.list.d\";\n"
+         Dir::Etc::sourceparts \"{work}/sources.list.d\";\n"
     )
 }
 
@@ -273,6 +237,9 @@ fn dependency_on_image(description: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    const SUM_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     #[test]
     fn the_meta_package_leads_to_the_kernel() {
@@ -283,25 +250,62 @@ mod tests {
         assert_eq!(dependency_on_image("Package: x\nDepends: libc6\n"), None);
     }
 
-    /// A cache that has the packages must not need apt, sources or a network.
     #[test]
-    fn unpacked_packages_are_used_as_they_are() {
-        let root = std::env::temp_dir().join(format!("images-cache-{}", std::process::id()));
-        let tree = root.join("packages/s390x");
-        let error = find_parts(Arch::S390x, &tree).unwrap_err();
-        assert!(matches!(error, Error::File { .. }));
-        for directory in ["boot", "usr/lib/modules/6.1-s390x", "bin"] {
-            create_dir(&tree.join(directory)).unwrap();
+    fn finding_12_root_downloads_as_another_user_and_takes_nothing_unsigned() {
+        let text = configuration_text(Path::new("/w"), Arch::X86_64);
+        let sandbox = if is_root() { "\"_apt\"" } else { "\"root\"" };
+        for (key, value) in [
+            ("APT::Sandbox::User", sandbox),
+            ("APT::Get::AllowUnauthenticated", "\"false\""),
+            ("Acquire::AllowInsecureRepositories", "\"false\""),
+            ("Acquire::AllowWeakRepositories", "\"false\""),
+        ] {
+            assert!(text.contains(&format!("\n{key} {value};\n")), "{text}");
         }
-        let cache = Cache::at(&root);
-        let missing = cache.packages(Arch::S390x).unwrap_err();
-        assert!(missing.to_string().contains("vmlinuz"), "{missing}");
-        fs::write(tree.join("boot/vmlinuz-6.1-s390x"), "k").unwrap();
-        fs::write(tree.join("bin/busybox"), "b").unwrap();
-        let packages = cache.packages(Arch::S390x).unwrap();
-        assert_eq!(packages.release, "6.1-s390x");
-        assert_eq!(packages.modules, tree.join("usr/lib/modules/6.1-s390x"));
-        assert!(!root.join("apt").exists(), "apt was not even prepared");
+    }
+
+    #[test]
+    fn a_listed_file_has_a_name_of_its_own_and_a_digest() {
+        let check = |line: &str, expected: Option<(&str, u64)>| {
+            let found = ListedFile::parse(line).map(|file| (file.name, file.size));
+            assert_eq!(found, expected, "{line}");
+        };
+        let sum = format!("SHA256:{SUM_OF_ABC}");
+        check(
+            &format!("'http://d/p/b%2bc.deb' b_1%3a2+c.deb 12 {sum}"),
+            Some(("b_1%3a2+c.deb", 12)),
+        );
+        for name in ["../b.deb", "/b.deb", ".b.deb", "-b.deb", "b"] {
+            check(&format!("'http://d' {name} 12 {sum}"), None);
+        }
+        check(&format!("http://d b.deb 12 {sum}"), None);
+        check(&format!("'http://d' b.deb x {sum}"), None);
+        check("'http://d' b.deb 12 MD5Sum:00", None);
+        check("'http://d' b.deb 12", None);
+    }
+
+    /// Whoever runs the download could put another file there after apt has checked it.
+    #[test]
+    fn finding_12_a_package_that_is_not_that_of_the_signed_list_is_refused() {
+        let root = std::env::temp_dir().join(format!("images-listed-{}", std::process::id()));
+        let (from, into) = (root.join("from"), root.join("into"));
+        for path in [&from, &into] {
+            create_dir(path).unwrap();
+        }
+        let file = ListedFile { name: "b.deb", size: 3, sha256: SUM_OF_ABC };
+        let copy = |content: &str| {
+            let _ = fs::remove_file(into.join("b.deb"));
+            fs::write(from.join("b.deb"), content).unwrap();
+            file.copy(&from, &into)
+        };
+        assert_eq!(fs::read(copy("abc").unwrap()).unwrap(), b"abc");
+        for (content, reason) in [("abd", "SHA-256"), ("abcd", "size"), ("ab", "size")] {
+            let error = copy(content).unwrap_err().to_string();
+            assert!(error.contains("b.deb") && error.contains(reason), "{error}");
+        }
+        fs::remove_file(from.join("b.deb")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("b.deb")).unwrap();
+        assert!(file.copy(&from, &into).unwrap_err().to_string().contains("Cannot open"));
         fs::remove_dir_all(root).unwrap();
     }
 }

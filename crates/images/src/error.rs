@@ -18,6 +18,18 @@ pub enum Error {
     },
     #[error("No place for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
+    /// Whoever can change a cache can change what its user runs.
+    #[error("Cannot use the cache {root}; PINHEAD_CACHE names another one")]
+    Cache { root: PathBuf, source: Box<Error> },
+    #[error("{path} is not safe to use: {reason}")]
+    NotOurs { path: PathBuf, reason: String },
+    #[error("{path} is no record of packages: {reason}")]
+    Record { path: PathBuf, reason: String },
+    /// A downloaded file that is not what the signed lists say.
+    #[error("Package {line}: {reason}")]
+    Package { line: String, reason: String },
+    #[error("There is nothing called {name:?} in the cache that could be refreshed")]
+    UnknownPart { name: String },
     #[error("{tool} is not installed: {hint}")]
     ToolMissing { tool: String, hint: String },
     #[error("{command} failed ({status}): {}", .stderr.trim_end())]

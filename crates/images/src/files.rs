@@ -1,17 +1,16 @@
 //! Files of the cache: made whole, locked, and removed when there are too many.
 
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
 use crate::Error;
 use crate::error::FileContext;
-
-/// Makes a directory and those above it.
-pub fn create_dir(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).file("create", path)
-}
+pub(crate) use crate::ours::create_dir;
+use crate::ours::open_lock;
 
 /// Removes a directory with all that is in it, if it is there.
 pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
@@ -24,14 +23,35 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
 /// Makes a file that is there as a whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
-    fs::write(&part, bytes).file("write", &part)?;
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other.file("remove", &part)?,
+    }
+    write_new(&part, bytes)?;
     fs::rename(&part, path).file("create", path)
+}
+
+/// Makes a file that is not there yet. What somebody may have put there is neither followed nor
+/// written to.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = File::create_new(path).file("create", path)?;
+    file.write_all(bytes).file("write", path)
+}
+
+/// Gives a directory its name. One that had the name before gets that of this one, so that there
+/// is one of them at any time.
+pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
+    if !name.exists() {
+        return fs::rename(new, name).file("create", name);
+    }
+    let exchanged = renameat_with(CWD, new, CWD, name, RenameFlags::EXCHANGE);
+    exchanged.map_err(io::Error::from).file("replace", name)
 }
 
 /// Waits until no other process holds this lock, and keeps others out until the returned file is
 /// dropped. The kernel lets go of the lock when the process ends, however it ends.
 pub fn lock_file(path: &Path) -> Result<File, Error> {
-    let file = File::options().create(true).append(true).open(path).file("open", path)?;
+    let file = open_lock(path)?;
     file.lock().file("lock", path)?;
     Ok(file)
 }

@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use base::StableHash;
 
-use crate::apt::{Cache, GuestPackages};
 use crate::clock::time_of_day;
 use crate::cpio::Archive;
 use crate::error::FileContext;
-use crate::files::{by_age, create_dir, write_whole};
+use crate::files::{by_age, write_whole};
 use crate::kernel::{Module, Modules};
-use crate::{Arch, Error, vmlinux};
+use crate::{Arch, Cache, Error, GuestPackages, vmlinux};
 
 /// What goes into a guest.
 #[derive(Clone, Debug)]
@@ -195,7 +194,7 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);
-    let directory = cache.root().join("images").join(arch.name());
+    let directory = cache.directory(&format!("images/{arch}"))?;
     let path = directory.join(format!("{:016x}-{}.cpio", hash.finish(), archive.len()));
     let _lock = cache.lock()?;
     if fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64) {
@@ -204,7 +203,6 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
         file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
         return Ok(path);
     }
-    create_dir(&directory)?;
     remove_old(&directory)?;
     write_whole(&path, archive)?;
     Ok(path)
@@ -232,7 +230,7 @@ mod tests {
     #[test]
     fn equal_archives_share_a_file_and_old_ones_go() {
         let root = std::env::temp_dir().join(format!("images-image-{}", std::process::id()));
-        let cache = Cache::at(&root);
+        let cache = Cache::at(&root).unwrap();
         let first = store(&cache, Arch::S390x, b"first").unwrap();
         let changed = || fs::metadata(&first).unwrap().modified().unwrap();
         let ages_ago = SystemTime::UNIX_EPOCH;

@@ -17,6 +17,7 @@
 
 mod apt;
 mod arch;
+mod cache;
 mod clock;
 mod cpio;
 mod disk;
@@ -24,6 +25,9 @@ mod error;
 mod files;
 mod image;
 mod kernel;
+mod ours;
+mod packages;
+mod record;
 pub mod rootfs;
 mod sources;
 mod sys;
@@ -31,15 +35,18 @@ mod tool;
 mod vmlinux;
 mod web;
 
-pub use apt::{Cache, GuestPackages};
 pub use arch::Arch;
+pub use cache::Cache;
 pub use clock::time_of_day;
 pub use cpio::Archive;
 pub use disk::{DISK_ID, Disk, DiskFormat, Writes, escape_commas, make_overlay};
 pub use error::{Error, FileContext};
-pub use files::{by_age, create_dir, lock_file};
+pub use files::{by_age, lock_file};
 pub use image::{FirstProcess, GuestFile, Image, ImageSpec};
 pub use kernel::{Module, Modules};
+pub use ours::{check_dir, check_file, create_dir};
+pub use packages::GuestPackages;
+pub use record::Record;
 pub use sys::bind_child;
 pub use tool::{Output, not_started, run};
 pub use web::{PAGE_BYTES, WEB_PORT, web_files};

@@ -10,8 +10,16 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::error::FileContext;
 
+/// Where an entry's packages are.
+const PLACE: [&str; 3] = ["uris", "suites", "components"];
+
+/// What is kept of an entry's options: whose signature it has, and where it is. What would have
+/// apt take something that is not signed, not signed well or out of date is the system's own
+/// business: `trusted`, `allow-insecure`, `allow-weak` and their like are left out.
+const KEPT: [&str; 3] = ["signed-by", "inrelease-path", "by-hash"];
+
 /// The entries for binary packages that point to Debian, as files for `sources.list.d`: name and
-/// text. Restrictions to an architecture are taken out, since a guest's may be another.
+/// text. Of their options those in [`KEPT`] stay: a guest's architecture may be another.
 pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Error> {
     let list = etc_apt.join("sources.list");
     let parts = etc_apt.join("sources.list.d");
@@ -88,12 +96,13 @@ fn one_line_entry(line: &str) -> Option<String> {
     let signed_by =
         options.split_ascii_whitespace().find_map(|option| option.strip_prefix("signed-by="));
     let uri = rest.split_ascii_whitespace().next()?;
-    if !is_debian(&[uri], signed_by) {
+    // A second list of options would come through unseen.
+    if rest.contains('[') || !is_debian(&[uri], signed_by) {
         return None;
     }
     let options: Vec<_> = options
         .split_ascii_whitespace()
-        .filter(|option| !option.starts_with("arch=") && !option.starts_with("arch-="))
+        .filter(|option| option.split_once('=').is_some_and(|(name, _)| KEPT.contains(&name)))
         .collect();
     let options =
         if options.is_empty() { String::new() } else { format!("[{}] ", options.join(" ")) };
@@ -138,8 +147,8 @@ fn stanza_entry(stanza: &[(String, String)]) -> Option<String> {
     }
     let mut text = "Types: deb\n".to_owned();
     for (field, value) in stanza {
-        let dropped = ["Types", "Architectures", "Architectures-Add", "Architectures-Remove"];
-        if !dropped.iter().any(|name| field.eq_ignore_ascii_case(name)) {
+        let is = |name: &&str| field.eq_ignore_ascii_case(name);
+        if PLACE.iter().chain(&KEPT).any(is) {
             text.push_str(&format!("{field}: {value}\n"));
         }
     }
@@ -189,6 +198,33 @@ mod tests {
                         Suites: bookworm bookworm-updates\nComponents: main\n\
                         Signed-By: /k/debian-archive-keyring.gpg\n\n";
         assert_eq!(stanza_entries(text), expected);
+    }
+
+    /// A guest would be made of whatever anybody puts at the mirror's address.
+    #[test]
+    fn finding_12_an_entry_that_need_not_be_signed_has_to_be() {
+        let lax = "trusted allow-insecure allow-weak allow-downgrade-to-insecure";
+        for option in lax.split(' ') {
+            for value in ["yes", "true", "1"] {
+                let line = format!("deb [{option}={value}] http://d.debian.org/debian b main");
+                let kept = one_line_entry(&line).unwrap();
+                assert_eq!(kept, "deb http://d.debian.org/debian b main", "{line}");
+                let field = format!("{}{}", option[..1].to_uppercase(), &option[1..]);
+                let text = format!(
+                    "Types: deb\nURIs: http://d.debian.org/debian\nSuites: b\n{field}: {value}\n"
+                );
+                let kept = stanza_entries(&text);
+                assert!(kept.contains("Suites: b\n") && !kept.contains(&field), "{kept}");
+            }
+        }
+        let line = "deb [ trusted=yes signed-by=/k/a.gpg ] http://d.debian.org/debian b main";
+        let kept = one_line_entry(line).unwrap();
+        assert_eq!(kept, "deb [signed-by=/k/a.gpg] http://d.debian.org/debian b main");
+        // Options of which the last part looks like the beginning of the entry.
+        for options in ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]"] {
+            let line = format!("deb {options}http://d.debian.org/debian b main");
+            assert_eq!(one_line_entry(&line), None, "{line}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::apt::below_either;
 use crate::error::FileContext;
+use crate::packages::below_either;
 use crate::{Arch, Cache, Error, GuestFile};
 
 /// Where nginx listens in the guest.
@@ -18,8 +18,12 @@ pub const WEB_PORT: u16 = 80;
 /// The size of the page that it serves, that of the published experiments.
 pub const PAGE_BYTES: usize = 27 * 1024;
 
+/// What the directory of its packages is called, behind the architecture.
+pub(crate) const SET: &str = "-web";
+
 /// nginx and what its program is linked with, by Debian 12's names.
-const PACKAGES: [&str; 6] = ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
+pub(crate) const PACKAGES: [&str; 6] =
+    ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
 
 const LIBRARIES: [&str; 6] =
     ["libc.so.6", "libcrypt.so.1", "libpcre2-8.so.0", "libssl.so.3", "libcrypto.so.3", "libz.so.1"];

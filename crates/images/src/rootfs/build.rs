@@ -1,20 +1,30 @@
 //! Makes an image: a tree in the cache, then a file system of it, then its name.
 //!
 //! ```text
-//!   CACHE/disks/lock                  one process at a time makes an image
-//!   CACHE/disks/ARCH/NAME.part/       what it works with; gone when it is done
-//!   CACHE/disks/ARCH/NAME-KEY.img     KEY is made of the packages' names and our own files
+//!   CACHE/disks/lock                    one process at a time makes an image
+//!   WORK/NAME/                          tree, scripts; gone when it is done
+//!   CACHE/disks/ARCH/NAME.part          the file system that is being made
+//!   CACHE/disks/ARCH/NAME-KEY.img       KEY is made of the packages' names and our own files
+//!                    NAME-KEY.packages  their versions, and the date
 //! ```
+//!
+//! Only root makes images, in its own cache. Where that is the system's, /var/cache/pinhead, every
+//! user's guests take them from there.
 
 use std::fs::{self, File, Metadata, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use base::StableHash;
 
 use super::{Progress, Software};
+use crate::cache::{SYSTEM, Work, is_root};
+use crate::clock::time_of_day;
 use crate::error::FileContext;
-use crate::files::{by_age, create_dir, remove_dir};
+use crate::files::{by_age, create_dir, write_new};
+use crate::ours::{check_file, open_lock};
+use crate::record::Record;
 use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
@@ -62,6 +72,18 @@ const STEPS: [(&str, &str, u16); 7] = [
     ("I: cleaning package lists", "making pages and database", 850),
 ];
 
+/// The end of the name of an image's record.
+pub(crate) const RECORD: &str = "packages";
+
+/// Which image is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Of whatever packages.
+    Any,
+    /// Of the newest packages.
+    Newer,
+}
+
 impl Software {
     /// Makes the image, or finds it in the cache. It has the host's architecture: the packages'
     /// own programs run while they are installed.
@@ -72,23 +94,73 @@ impl Software {
         cache: &Cache,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<PathBuf, Error> {
-        let arch = Arch::host().ok_or_else(|| Error::Rootfs {
-            image: self.name(),
-            reason: "Debian root file systems are made on x86-64 and s390x hosts".to_owned(),
-        })?;
-        let disks = cache.root().join("disks");
-        let directory = disks.join(arch.name());
-        let path = directory.join(format!("{}-{:016x}.img", self.name(), self.key()));
+        let arch = self.arch()?;
+        let path = cache.root().join(self.place(arch));
+        let systems = Path::new(SYSTEM).join(self.place(arch));
         if !path.is_file() {
-            create_dir(&directory)?;
-            let _lock = lock(&disks.join("lock"), progress)?;
-            // The previous holder of the lock may have made the same.
-            if !path.is_file() {
-                self.make(arch, &path, progress)?;
+            if !is_root() && systems.is_file() {
+                return check_file(&systems);
             }
+            self.make_alone(cache, Wanted::Any, progress)?;
         }
         progress(Progress { what: "done", permille: 1000 });
         Ok(path)
+    }
+
+    /// Makes the image of the newest packages, also if there is one.
+    pub fn rebuild(
+        self,
+        cache: &Cache,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<PathBuf, Error> {
+        self.make_alone(cache, Wanted::Newer, progress)?;
+        progress(Progress { what: "done", permille: 1000 });
+        Ok(cache.root().join(self.place(self.arch()?)))
+    }
+
+    /// The name of its file in the cache's directory for an architecture.
+    pub(crate) fn file_name(self) -> String {
+        format!("{}-{:016x}.img", self.name(), self.key())
+    }
+
+    fn place(self, arch: Arch) -> String {
+        format!("disks/{arch}/{}", self.file_name())
+    }
+
+    fn arch(self) -> Result<Arch, Error> {
+        Arch::host().ok_or_else(|| Error::Rootfs {
+            image: self.name(),
+            reason: "Debian root file systems are made on x86-64 and s390x hosts".to_owned(),
+        })
+    }
+
+    /// Makes the image when no other process makes one.
+    fn make_alone(
+        self,
+        cache: &Cache,
+        wanted: Wanted,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let arch = self.arch()?;
+        if !is_root() {
+            let reason = format!(
+                "installing Debian's packages needs root; `PINHEAD_CACHE={SYSTEM} pinhead cache \
+                 refresh {}` as root makes it for all users",
+                self.name()
+            );
+            return Err(Error::Rootfs { image: self.name(), reason });
+        }
+        let path = cache.directory(&format!("disks/{arch}"))?.join(self.file_name());
+        let _lock = lock(&cache.root().join("disks/lock"), progress)?;
+        // The previous holder of the lock may have made the same.
+        if wanted == Wanted::Any && path.is_file() {
+            return Ok(());
+        }
+        let part = path.with_file_name(format!("{}.part", self.name()));
+        remove_file(&part)?;
+        let result = self.make(arch, &cache.work(self.name())?, &part, &path, progress);
+        // The first error is the one to report.
+        result.and(remove_file(&part))
     }
 
     /// Distinguishes what would make different images.
@@ -105,42 +177,21 @@ impl Software {
     fn make(
         self,
         arch: Arch,
-        path: &Path,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(), Error> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::Rootfs {
-                image: self.name(),
-                reason: "installing Debian's packages needs root; run this once as root with the \
-                         same PINHEAD_CACHE"
-                    .to_owned(),
-            });
-        }
-        // The lock is held, so a directory of that name is what a killed process left.
-        let part = path.with_file_name(format!("{}.part", self.name()));
-        remove_dir(&part)?;
-        let result = self.make_in(arch, &part, path, progress);
-        // The first error is the one to report.
-        result.and(remove_dir(&part))
-    }
-
-    fn make_in(
-        self,
-        arch: Arch,
+        work: &Work,
         part: &Path,
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
-        let (files, tree) = (part.join("files"), part.join("tree"));
+        let work = work.path();
+        let (files, tree) = (work.join("files"), work.join("tree"));
         create_dir(&files)?;
-        create_dir(&part.join("tmp"))?;
+        create_dir(&work.join("tmp"))?;
         for (name, text) in FILES {
-            let file = files.join(name);
-            fs::write(&file, text).file("write", file)?;
+            write_new(&files.join(name), text.as_bytes())?;
         }
-        let script = part.join("customize.sh");
-        fs::write(&script, CUSTOMIZE).file("write", &script)?;
-        let mut mmdebstrap = self.mmdebstrap(arch, part, &tree)?;
+        write_new(&work.join("customize.sh"), CUSTOMIZE.as_bytes())?;
+        let made_s = time_of_day().as_secs();
+        let mut mmdebstrap = self.mmdebstrap(arch, work, &tree)?;
         run(tool("mmdebstrap").arg("--version"), "install mmdebstrap")?;
         run_and_follow(&mut mmdebstrap, "install util-linux", &mut |line| {
             if let Some(&(_, what, permille)) = STEPS.iter().find(|step| line.starts_with(step.0)) {
@@ -148,26 +199,26 @@ impl Software {
             }
         })?;
         progress(Progress { what: "making the file system", permille: 900 });
-        let image = part.join("image");
         let mut mkfs = tool("mkfs.ext4");
         // Tables that are written now are not written later by each guest into its own overlay.
         mkfs.args(["-q", "-F", "-L", "pinhead", "-m", "0", "-N", "65536", "-J", "size=16"])
             .args(["-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
-            .args([tree.as_os_str(), image.as_os_str(), DISK_SIZE.as_ref()]);
+            .args([tree.as_os_str(), part.as_os_str(), DISK_SIZE.as_ref()]);
         run(&mut mkfs, "install e2fsprogs")?;
         // One that finds the name finds the whole image, also after the host has lost its power.
-        File::open(&image).and_then(|file| file.sync_all()).file("write", &image)?;
+        File::open(part).and_then(|file| file.sync_all()).file("write", part)?;
         remove_old(path, self.name())?;
-        fs::rename(&image, path).file("create", path)
+        record(&tree, made_s, &path.with_extension(RECORD))?;
+        fs::rename(part, path).file("create", path)
     }
 
-    fn mmdebstrap(self, arch: Arch, part: &Path, tree: &Path) -> Result<Command, Error> {
+    fn mmdebstrap(self, arch: Arch, work: &Path, tree: &Path) -> Result<Command, Error> {
         // What it starts, a database among it, is in a process namespace of its own and ends with
         // it; so do its mounts.
         let mut command = tool("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
         // It keeps what it unpacks on the way below TMPDIR; /tmp may be small.
-        command.env("TMPDIR", part.join("tmp")).env("LC_ALL", "C").env("HOME", part);
+        command.env("TMPDIR", work.join("tmp")).env("LC_ALL", "C").env("HOME", work);
         command.args(["--variant=essential", "--mode=root", "--format=directory"]);
         command.arg(format!("--architectures={}", arch.debian()));
         command.arg(format!("--include={}", self.packages().join(",")));
@@ -180,15 +231,15 @@ impl Software {
             "--essential-hook=mkdir -p \"$1/etc/postgresql-common\" && \
              echo create_main_cluster=false > \"$1/etc/postgresql-common/createcluster.conf\"",
         );
-        command.env("PINHEAD_PART", part);
+        command.env("PINHEAD_WORK", work);
         command.arg(format!(
-            "--customize-hook=sh \"$PINHEAD_PART/customize.sh\" \"$1\" \"$PINHEAD_PART/files\" {}",
+            "--customize-hook=sh \"$PINHEAD_WORK/customize.sh\" \"$1\" \"$PINHEAD_WORK/files\" {}",
             self.services().join(",")
         ));
         command.arg("").arg(tree);
         for (name, text) in debian_sources(Path::new("/etc/apt"))? {
-            let file = part.join(name);
-            fs::write(&file, text).file("write", &file)?;
+            let file = work.join(name);
+            write_new(&file, text.as_bytes())?;
             command.arg(file);
         }
         Ok(command)
@@ -207,7 +258,7 @@ fn tool(name: &str) -> Command {
 /// Waits until no other process makes an image; the kernel lets go of the lock when that process
 /// ends, however it ends.
 fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
-    let file = File::options().create(true).append(true).open(path).file("open", path)?;
+    let file = open_lock(path)?;
     match file.try_lock() {
         Ok(()) => return Ok(file),
         Err(TryLockError::WouldBlock) => {}
@@ -230,9 +281,27 @@ fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     found.retain(|(_, path)| own(path));
     found.truncate((found.len() + 1).saturating_sub(KEPT_IMAGES));
     for (_, old) in found {
-        fs::remove_file(&old).file("remove", old)?;
+        remove_file(&old.with_extension(RECORD))?;
+        remove_file(&old)?;
     }
     Ok(())
+}
+
+/// Writes down which packages a tree has.
+fn record(tree: &Path, made_s: u64, path: &Path) -> Result<(), Error> {
+    let mut query = Command::new("dpkg-query");
+    query.arg(format!("--admindir={}", tree.join("var/lib/dpkg").display()));
+    let query = query.args(["--showformat=${Package} ${Version}\\n", "--show"]);
+    let packages = run(query, "it belongs to dpkg; is this Debian?")?.stdout;
+    let record = Record::new(made_s, &String::from_utf8_lossy(&packages));
+    record.map_err(|reason| Error::Record { path: path.to_owned(), reason })?.write(path)
+}
+
+fn remove_file(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.file("remove", path),
+    }
 }
 
 #[cfg(test)]
@@ -253,7 +322,7 @@ mod tests {
     fn what_is_in_the_cache_is_taken_as_it_is_and_old_images_go() {
         let Some(arch) = Arch::host() else { return };
         let root = std::env::temp_dir().join(format!("images-rootfs-{}", std::process::id()));
-        let cache = Cache::at(&root);
+        let cache = Cache::at(&root).unwrap();
         let software = Software::Nginx;
         let directory = root.join("disks").join(arch.name());
         create_dir(&directory).unwrap();

@@ -15,7 +15,7 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -155,29 +155,15 @@ pub fn base() -> io::Result<PathBuf> {
         Some(dir) => dir.join("pinhead"),
         None => std::env::temp_dir().join(format!("pinhead-{}", uid.as_raw())),
     };
-    private(&top, uid.as_raw())?;
-    let base = top.join("up");
-    private(&base, uid.as_raw())?;
-    Ok(base)
-}
-
-/// Makes a directory that is ours alone. Below /tmp another user may have made it first.
-fn private(path: &Path, uid: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(path)?;
-    // What others may only read or enter is fine: the directories below are closed to them.
-    if found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("{} is not a directory of ours alone", path.display())))
+    // Below /tmp another user may have made it first. What others may only read or enter is fine:
+    // the directories below are closed to them.
+    images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn temporary(name: &str) -> PathBuf {
         let path =
@@ -202,19 +188,6 @@ mod tests {
         assert_eq!(fs::metadata(next.path()).unwrap().mode() & 0o777, 0o700);
         drop((living, next));
         assert!(!base.join("1").exists() && !base.join("2").exists());
-        fs::remove_dir_all(base).unwrap();
-    }
-
-    #[test]
-    fn a_directory_that_others_may_write_is_not_taken() {
-        let base = temporary("private");
-        let uid = fs::metadata(&base).unwrap().uid();
-        private(&base, uid).unwrap();
-        assert!(private(&base, uid + 1).is_err());
-        std::os::unix::fs::symlink(&base, base.join("link")).unwrap();
-        assert!(private(&base.join("link"), uid).is_err());
-        fs::write(base.join("file"), "").unwrap();
-        assert!(private(&base.join("file"), uid).is_err());
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! The command line as a person or a script meets it, without a guest.
 
+mod cache;
 mod check;
 mod conform;
 mod docs;

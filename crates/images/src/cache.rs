@@ -1,0 +1,114 @@
+//! The directory in which pinhead keeps what it can get or make again, and directories to work in.
+//!
+//! ```text
+//!   CACHE/lock                 one process at a time fetches
+//!   CACHE/packages/            Debian packages, unpacked; there or not there, never half there
+//!   CACHE/images/ARCH/         kernels' first file systems
+//!   CACHE/disks/ARCH/          disks with Debian's servers
+//!   WORK/NAME/                 what a tool works in: made fresh, removed at the end
+//! ```
+//!
+//! Nobody but its owner may change the cache: what is in it is run by guests, and by their maker.
+//! WORK is `work` in the cache. As root it is `/var/cache/pinhead/work`, since apt's downloads then
+//! run as a user who has to get there, and few others may enter a cache in root's home.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::files::{lock_file, remove_dir};
+use crate::ours::{check_dir, create_dir_mode};
+
+/// Where root works, and where every user finds the disks that root made for all.
+pub(crate) const SYSTEM: &str = "/var/cache/pinhead";
+
+/// Anybody may enter, and few can look around.
+const ENTERED: u32 = 0o711;
+
+/// The directory in which pinhead keeps what it can get or make again.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The cache where the user's environment says that it is.
+    pub fn from_environment() -> Result<Cache, Error> {
+        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let root = variable("PINHEAD_CACHE")
+            .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("pinhead")))
+            .or_else(|| Some(variable("HOME")?.join(".cache/pinhead")))
+            .ok_or(Error::NoCacheDirectory)?;
+        Cache::at(root)
+    }
+
+    /// The cache in this directory. It is made when something is put into it. One that another
+    /// user could change is refused.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Cache, Error> {
+        let root = root.into();
+        // Tools run in directories of their own, where a relative path would mean another place.
+        match check_dir(&root) {
+            Ok(root) => Ok(Cache { root }),
+            Err(source) => Err(Error::Cache { root, source: Box::new(source) }),
+        }
+    }
+
+    /// The cache's directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A directory of the cache, made if it is not there.
+    pub(crate) fn directory(&self, below: &str) -> Result<PathBuf, Error> {
+        create_dir_mode(&self.root, readable())?;
+        create_dir_mode(&self.root.join(below), readable())
+    }
+
+    /// Waits until no other process changes the cache, and keeps others out until the returned
+    /// file is dropped.
+    pub(crate) fn lock(&self) -> Result<File, Error> {
+        lock_file(&self.directory("")?.join("lock"))
+    }
+
+    /// A fresh directory of this name to work in. Waits until no other process has it.
+    pub(crate) fn work(&self, name: &str) -> Result<Work, Error> {
+        let base = match is_root() {
+            true => create_dir_mode(Path::new(SYSTEM), readable())?,
+            false => self.directory("")?,
+        };
+        let base = create_dir_mode(&base.join("work"), ENTERED)?;
+        let lock = lock_file(&base.join(format!("{name}.lock")))?;
+        let path = base.join(name);
+        // The lock is held, so a directory of that name is what a killed process left.
+        remove_dir(&path)?;
+        Ok(Work { path: create_dir_mode(&path, ENTERED)?, _lock: lock })
+    }
+}
+
+/// What root makes is for all to read; what is secret in a cache has modes of its own.
+fn readable() -> u32 {
+    if is_root() { 0o755 } else { 0o700 }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A directory to work in, gone when this is dropped.
+pub(crate) struct Work {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Work {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the next one of this name.
+        let _ = remove_dir(&self.path);
+    }
+}

@@ -1,0 +1,317 @@
+//! Which files and directories are safe to work with: those that no other user can change.
+//!
+//! A program that reads, runs or writes what another user may replace meanwhile does that user's
+//! bidding, with its own rights. So a path is followed here part by part, from `/`:
+//!
+//! ```text
+//!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
+//!      │                       what is last must be ours
+//!      └ sticky: others may add to it, but not replace what is ours
+//! ```
+//!
+//! A link counts like a file: who owns it says where it leads. What was found safe stays so, since
+//! nobody but its owners can change any part of the way to it.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::Error;
+use crate::error::FileContext;
+
+/// As many links as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// What others may do with a directory: add, remove, rename.
+const OTHERS_WRITE: u32 = 0o022;
+/// In a directory with this bit nobody removes or renames what is another's.
+const STICKY: u32 = 0o1000;
+
+/// Makes a directory that is ours alone, and those above it that are missing. Refuses one that
+/// another user owns, may write to, or could replace. Returns its name without links.
+pub fn create_dir(path: &Path) -> Result<PathBuf, Error> {
+    create_dir_mode(path, 0o700)
+}
+
+/// The same, for a directory that others may enter or read.
+pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> {
+    loop {
+        let found = follow(path, own_uid())?;
+        let Some(missing) = found.missing.first() else {
+            return found.own_dir(path, own_uid());
+        };
+        let next = found.at.join(missing);
+        match DirBuilder::new().mode(mode).create(&next) {
+            // Another process of ours, or another user: the next turn tells.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Whatever the umask says: a user of a tool's own may have to get there.
+            made => {
+                let mode = fs::Permissions::from_mode(mode);
+                made.and_then(|()| fs::set_permissions(&next, mode)).file("create", next)?;
+            }
+        }
+    }
+}
+
+/// Checks a directory that may be there or not: what is there must be ours alone, and so must be
+/// the way to what is not. Returns its name without links.
+pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
+    let found = follow(path, own_uid())?;
+    match found.missing.is_empty() {
+        true => found.own_dir(path, own_uid()),
+        false => Ok(found.missing.iter().fold(found.at, |at, part| at.join(part))),
+    }
+}
+
+/// Checks a file that we read: that it is ours or root's, and nobody else can change or replace
+/// it. Returns its name without links.
+pub fn check_file(path: &Path) -> Result<PathBuf, Error> {
+    let found = follow(path, own_uid())?;
+    if !found.missing.is_empty() {
+        return Err(io::Error::from(io::ErrorKind::NotFound)).file("find", path);
+    }
+    match found.last.is_file() {
+        true => Ok(found.at),
+        false => Err(not_ours(&found.at, "it is no ordinary file".to_owned())),
+    }
+}
+
+/// Opens a file for its lock; makes it if it is not there. A link is not followed.
+pub(crate) fn open_lock(path: &Path) -> Result<File, Error> {
+    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600).custom_flags(no_link);
+    options.open(path).file("open", path)
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// How far a path leads.
+struct Found {
+    /// The last part that is there, without links.
+    at: PathBuf,
+    last: Metadata,
+    /// What is not there.
+    missing: Vec<OsString>,
+}
+
+impl Found {
+    fn own_dir(self, path: &Path, uid: u32) -> Result<PathBuf, Error> {
+        if !self.last.is_dir() {
+            return Err(not_ours(path, "it is no directory".to_owned()));
+        }
+        if self.last.uid() != uid {
+            return Err(foreign(&self.at, self.last.uid(), uid));
+        }
+        match self.last.mode() & OTHERS_WRITE {
+            0 => Ok(self.at),
+            _ => Err(open_to_others(&self.at, &self.last)),
+        }
+    }
+}
+
+/// Follows a path to the last of its parts that is there, and refuses what another user could
+/// change on the way.
+fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
+    let mut at = PathBuf::from("/");
+    let mut last = look(&at, uid)?;
+    let mut links = 0;
+    let absolute = std::path::absolute(path).file("find", path)?;
+    let mut left = parts(&absolute);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            // There are no links in it, so this is the directory above.
+            at.pop();
+            last = look(&at, uid)?;
+            continue;
+        }
+        let next = at.join(&part);
+        let data = match fs::symlink_metadata(&next) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                left.push(part);
+                left.reverse();
+                if left.iter().any(|part| part == "..") {
+                    return Err(error).file("find", next);
+                }
+                return Ok(Found { at, last, missing: left });
+            }
+            other => other.file("look at", &next)?,
+        };
+        if !data.is_symlink() {
+            last = look(&next, uid)?;
+            at = next;
+            continue;
+        }
+        links += 1;
+        if data.uid() != uid && data.uid() != 0 {
+            return Err(foreign(&next, data.uid(), uid));
+        }
+        if links > LINKS_MAX {
+            return Err(not_ours(path, "it leads through too many links".to_owned()));
+        }
+        let target = fs::read_link(&next).file("read", &next)?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        left.extend(parts(&target));
+    }
+    Ok(Found { at, last, missing: Vec::new() })
+}
+
+/// The names in a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    let name = |part: Component<'_>| match part {
+        Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
+        _ => None,
+    };
+    path.components().rev().filter_map(name).collect()
+}
+
+/// A part of a path that is no link: it must be ours or root's, and others may write to it only
+/// if it is a directory where they cannot replace what is ours.
+fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
+    let data = fs::symlink_metadata(at).file("look at", at)?;
+    if data.uid() != uid && data.uid() != 0 {
+        return Err(foreign(at, data.uid(), uid));
+    }
+    let is_shared = data.is_dir() && data.mode() & STICKY != 0;
+    match data.mode() & OTHERS_WRITE != 0 && !is_shared {
+        true => Err(open_to_others(at, &data)),
+        false => Ok(data),
+    }
+}
+
+fn foreign(path: &Path, owner: u32, uid: u32) -> Error {
+    let reason = format!("it belongs to user {owner}, who could replace what user {uid} uses");
+    not_ours(path, reason)
+}
+
+fn open_to_others(path: &Path, data: &Metadata) -> Error {
+    let mode = data.mode() & 0o7777;
+    not_ours(path, format!("others may write to it (mode {mode:04o}); `chmod go-w` ends that"))
+}
+
+fn not_ours(path: &Path, reason: String) -> Error {
+    Error::NotOurs { path: path.to_owned(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    /// A directory of ours, removed at the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("images-{name}-{}", std::process::id()));
+            DirBuilder::new().mode(0o700).create(&path).unwrap();
+            Place(path)
+        }
+
+        fn dir(&self, path: &str, mode: u32) -> PathBuf {
+            let path = self.0.join(path);
+            fs::create_dir_all(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn refusal(result: Result<PathBuf, Error>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_missing_is_made_for_us_alone() {
+        let place = Place::new("made");
+        let made = create_dir(&place.0.join("a/./b")).unwrap();
+        assert_eq!(made, fs::canonicalize(&place.0).unwrap().join("a/b"));
+        for path in ["a", "a/b"] {
+            assert_eq!(fs::metadata(place.0.join(path)).unwrap().mode() & 0o777, 0o700);
+        }
+        assert_eq!(check_dir(&made).unwrap(), made);
+        assert!(check_dir(&place.0.join("c/d")).unwrap().ends_with("c/d"));
+        assert!(!place.0.join("c").exists());
+    }
+
+    #[test]
+    fn finding_01_what_others_may_write_to_is_refused_wherever_it_is() {
+        let place = Place::new("modes");
+        for mode in [0o770, 0o707, 0o777] {
+            let open = place.dir("open", mode);
+            let inner = place.dir("open/inner", 0o700);
+            for path in [&open, &inner, &open.join("new")] {
+                let message = refusal(create_dir(path));
+                assert!(message.contains("open is not safe to use: others may"), "{message}");
+            }
+            assert!(!open.join("new").exists());
+        }
+        // As /tmp is: what is in it stays whose it is.
+        let shared = place.dir("shared", 0o1777);
+        assert!(refusal(create_dir(&shared)).contains("mode 1777"));
+        create_dir(&shared.join("mine")).unwrap();
+    }
+
+    #[test]
+    fn finding_01_links_lead_to_what_is_checked_like_the_rest() {
+        let place = Place::new("links");
+        let open = place.dir("open", 0o777);
+        symlink(&open, place.0.join("link")).unwrap();
+        assert!(refusal(create_dir(&place.0.join("link/x"))).contains("open is not safe"));
+        let good = place.dir("good", 0o700);
+        symlink("../good", good.join("up")).unwrap();
+        assert!(create_dir(&good.join("up/../good/x")).unwrap().ends_with("good/x"));
+        symlink("round", place.0.join("round")).unwrap();
+        assert!(refusal(check_dir(&place.0.join("round"))).contains("too many links"));
+    }
+
+    #[test]
+    fn finding_01_another_users_directories_links_and_files_are_refused() {
+        let place = Place::new("foreign");
+        let dir = place.dir("dir", 0o755);
+        let (link, file) = (place.0.join("link"), place.0.join("file"));
+        fs::write(&file, "").unwrap();
+        assert_eq!(check_file(&file).unwrap(), fs::canonicalize(&file).unwrap());
+        symlink(place.dir("mine", 0o700), &link).unwrap();
+        let uid = own_uid();
+        if uid != 0 {
+            // The files are ours; so it is us who are somebody else.
+            let message = follow(&dir, uid + 1).err().unwrap().to_string();
+            assert!(message.contains(&format!("belongs to user {uid}, who")), "{message}");
+        } else {
+            for path in [&dir, &file] {
+                chown(path, Some(65_534), None).unwrap();
+            }
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            for result in [create_dir(&dir), create_dir(&dir.join("x")), check_dir(&link)] {
+                assert!(refusal(result).contains("it belongs to user 65534"));
+            }
+            assert!(refusal(check_file(&file)).contains("it belongs to user 65534"));
+            assert!(!dir.join("x").exists());
+        }
+        assert!(refusal(check_file(&place.0)).contains("no ordinary file"));
+    }
+
+    #[test]
+    fn finding_01_a_lock_that_is_a_link_is_not_followed() {
+        let place = Place::new("lock");
+        let (lock, made) = (place.0.join("lock"), place.0.join("made"));
+        symlink(&made, &lock).unwrap();
+        assert!(refusal(open_lock(&lock).map(|_| made.clone())).contains("Cannot open"));
+        assert!(!made.exists());
+        open_lock(&place.0.join("other")).unwrap();
+    }
+}

@@ -1,0 +1,199 @@
+//! Gets a guest's kernel and its busybox as Debian packages, by name, and keeps them unpacked.
+//!
+//! ```text
+//!   apt (versions, checked files) ─► dpkg-deb -x ─► CACHE/packages/NAME/
+//!                                                     its record: versions and the date
+//! ```
+//!
+//! What is unpacked stays until it is refreshed or removed: a farm starts without a network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::apt::Apt;
+use crate::clock::time_of_day;
+use crate::error::FileContext;
+use crate::files::{create_dir, exchange, remove_dir};
+use crate::record::Record;
+use crate::tool::run;
+use crate::{Arch, Cache, Error, web};
+
+/// Where the record of unpacked packages is, below their directory.
+pub(crate) const RECORD: &str = "pinhead.packages";
+
+/// The parts of the packages that make a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestPackages {
+    /// The architecture that all of it is for.
+    pub arch: Arch,
+    /// The kernel's release, such as `6.1.0-50-s390x`.
+    pub release: String,
+    /// The kernel's image.
+    pub kernel: PathBuf,
+    /// `lib/modules/RELEASE`.
+    pub modules: PathBuf,
+    /// The static busybox.
+    pub busybox: PathBuf,
+}
+
+/// Packages that are unpacked into one directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set<'a> {
+    /// The newest kernel, and busybox.
+    Guest,
+    /// These. What they depend on is not added.
+    Named(&'a [&'a str]),
+}
+
+impl Cache {
+    /// The packages for guests of this architecture: from the cache without touching the network,
+    /// or else from Debian.
+    pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
+        find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest)?)
+    }
+
+    /// One package, unpacked in a directory of its own: from the cache or else from Debian.
+    pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
+        self.package_set(arch, name, &[name])
+    }
+
+    /// Packages that belong together, unpacked into one directory that has the set's name: from
+    /// the cache or else from Debian. What they depend on is not added.
+    pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
+        self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
+    }
+
+    /// Fetches the packages of this directory again, as [`crate::Kind::Packages`] names it, and
+    /// puts the newest in the place of those that are there.
+    pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
+        let unknown = || Error::UnknownPart { name: directory.to_owned() };
+        let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));
+        let (arch, set) = Arch::ALL.iter().find_map(parts).ok_or_else(unknown)?;
+        let set = match set {
+            "" => Set::Guest,
+            web::SET => Set::Named(&web::PACKAGES),
+            one => Set::Named(&[one.strip_prefix('-').ok_or_else(unknown)?]),
+        };
+        let _lock = self.lock()?;
+        self.fetch(arch, directory, set)
+    }
+
+    /// Packages in a directory of this name: from the cache, or else fetched.
+    fn unpacked(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<PathBuf, Error> {
+        let unpacked = self.root().join("packages").join(directory);
+        if !unpacked.is_dir() {
+            let _lock = self.lock()?;
+            // The previous holder of the lock may have fetched the same.
+            if !unpacked.is_dir() {
+                self.fetch(arch, directory, set)?;
+            }
+        }
+        Ok(unpacked)
+    }
+
+    /// Fetches packages. They get to their place once they are whole. The lock is held.
+    fn fetch(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<(), Error> {
+        let unpacked = self.directory("packages")?.join(directory);
+        // The lock is held, so a directory of that name is what a killed process left.
+        let scratch = unpacked.with_added_extension("part");
+        remove_dir(&scratch)?;
+        let tree = scratch.join("tree");
+        create_dir(&tree)?;
+        let work = self.work(&format!("apt-{arch}"))?;
+        let apt = Apt::prepare(work.path(), arch)?;
+        let made_s = time_of_day().as_secs();
+        let update_stderr = apt.update()?;
+        let names: Vec<String> = match set {
+            Set::Guest => vec![apt.real_kernel(&update_stderr)?, "busybox-static".to_owned()],
+            Set::Named(names) => names.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let mut versions = String::new();
+        for deb in apt.download(&names, &scratch, &update_stderr)? {
+            let dpkg_deb = || Command::new("dpkg-deb");
+            run(dpkg_deb().arg("-x").arg(&deb).arg(&tree), NOT_DPKG)?;
+            let format = "--showformat=${Package} ${Version}\\n";
+            let shown = run(dpkg_deb().arg("-W").arg(format).arg(&deb), NOT_DPKG)?;
+            versions.push_str(&String::from_utf8_lossy(&shown.stdout));
+        }
+        let record = tree.join(RECORD);
+        let wrong = |reason| Error::Record { path: record.clone(), reason };
+        Record::new(made_s, &versions).map_err(wrong)?.write(&record)?;
+        // Only what is whole gets the final name.
+        if set == Set::Guest {
+            find_parts(arch, &tree)?;
+        }
+        exchange(&tree, &unpacked)?;
+        remove_dir(&scratch)
+    }
+}
+
+const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
+
+/// The packages' files that `fetch` promised.
+fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
+    let missing = || Error::PackageContent {
+        root: root.to_owned(),
+        missing: "a kernel (boot/vmlinuz-*)".to_owned(),
+    };
+    let boot = root.join("boot");
+    let kernel = fs::read_dir(&boot)
+        .file("read", &boot)?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .find(|name| name.starts_with("vmlinuz-"))
+        .ok_or_else(missing)?;
+    let release = kernel.trim_start_matches("vmlinuz-").to_owned();
+    Ok(GuestPackages {
+        arch,
+        kernel: boot.join(&kernel),
+        modules: below_either(root, &format!("lib/modules/{release}"))?,
+        busybox: below_either(root, "bin/busybox")?,
+        release,
+    })
+}
+
+/// Debian 13 has moved everything below /usr.
+pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
+    let places = [root.join(path), root.join("usr").join(path)];
+    let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
+    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
+    places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache that has the packages must not need apt, sources or a network.
+    #[test]
+    fn unpacked_packages_are_used_as_they_are() {
+        let root = std::env::temp_dir().join(format!("images-cache-{}", std::process::id()));
+        let tree = root.join("packages/s390x");
+        let error = find_parts(Arch::S390x, &tree).unwrap_err();
+        assert!(matches!(error, Error::File { .. }));
+        for directory in ["boot", "usr/lib/modules/6.1-s390x", "bin"] {
+            create_dir(&tree.join(directory)).unwrap();
+        }
+        let cache = Cache::at(&root).unwrap();
+        let missing = cache.packages(Arch::S390x).unwrap_err();
+        assert!(missing.to_string().contains("vmlinuz"), "{missing}");
+        fs::write(tree.join("boot/vmlinuz-6.1-s390x"), "k").unwrap();
+        fs::write(tree.join("bin/busybox"), "b").unwrap();
+        let packages = cache.packages(Arch::S390x).unwrap();
+        assert_eq!(packages.release, "6.1-s390x");
+        assert_eq!(packages.modules, tree.join("usr/lib/modules/6.1-s390x"));
+        assert!(!root.join("work").exists(), "apt was not even prepared");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn only_packages_of_the_cache_are_refreshed() {
+        let root = std::env::temp_dir().join(format!("images-refresh-{}", std::process::id()));
+        let cache = Cache::at(&root).unwrap();
+        for name in ["", "arm64", "x86_64web", "../x"] {
+            let error = cache.refresh_packages(name).unwrap_err();
+            assert!(matches!(error, Error::UnknownPart { .. }), "{name}: {error}");
+        }
+        assert!(!root.exists());
+    }
+}

@@ -1,0 +1,97 @@
+//! What a part of the cache was made of, and when: a file beside it, or in it.
+//!
+//! ```text
+//!   pinhead packages 1
+//!   made 1795000000                     seconds since 1970
+//!   busybox-static 1:1.35.0-4+b3        a package and its version, by name
+//! ```
+
+use std::path::Path;
+
+use crate::Error;
+use crate::files::write_whole;
+
+const HEAD: &str = "pinhead packages 1";
+
+/// When a part of the cache was made, and of which packages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Seconds since 1970.
+    pub made_s: u64,
+    /// Packages with their versions, by name.
+    pub packages: Vec<(String, String)>,
+}
+
+impl Record {
+    /// Reads a record's text. What is no record is refused with the line that is wrong.
+    pub fn parse(text: &str) -> Result<Record, String> {
+        let mut lines = text.lines().zip(1..);
+        if lines.next().is_none_or(|(line, _)| line != HEAD) {
+            return Err(format!("line 1: it begins with {HEAD:?}"));
+        }
+        let made = lines.next().and_then(|(line, _)| line.strip_prefix("made ")?.parse().ok());
+        let made_s = made.ok_or("line 2: it is `made` and seconds since 1970")?;
+        let package = |(line, at): (&str, usize)| {
+            let (name, version) = line.split_once(' ').unwrap_or((line, ""));
+            let wrong =
+                || format!("line {at}: it is a package and its version, as Debian has them");
+            let is_right = is_word(name, "+-.") && is_word(version, "+-.~:");
+            is_right.then(|| (name.to_owned(), version.to_owned())).ok_or_else(wrong)
+        };
+        Ok(Record { made_s, packages: lines.map(package).collect::<Result<_, _>>()? })
+    }
+
+    /// The record of what a tool printed: lines of a package and its version.
+    pub(crate) fn new(made_s: u64, lines: &str) -> Result<Record, String> {
+        let mut lines: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
+        lines.sort_unstable();
+        Record::parse(&format!("{HEAD}\nmade {made_s}\n{}\n", lines.join("\n")))
+    }
+
+    /// The record as text.
+    pub fn text(&self) -> String {
+        let mut text = format!("{HEAD}\nmade {}\n", self.made_s);
+        for (name, version) in &self.packages {
+            text.push_str(&format!("{name} {version}\n"));
+        }
+        text
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        write_whole(path, self.text().as_bytes())
+    }
+}
+
+fn is_word(text: &str, marks: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
+    !text.is_empty() && text.len() <= 200 && text.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let record = Record::new(7, "nginx 1.22.1-9+deb12u3\nbusybox-static 1:1.35.0-4+b3\n");
+        let record = record.unwrap();
+        assert_eq!(record.packages[0].0, "busybox-static", "by name");
+        assert_eq!(Record::parse(&record.text()), Ok(record));
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_its_line() {
+        let check = |text: &str, expected: &str| {
+            let error = Record::parse(text).unwrap_err();
+            assert!(error.starts_with(expected), "{text:?}: {error}");
+        };
+        check("", "line 1:");
+        check("pinhead packages 2\nmade 1\n", "line 1:");
+        check("pinhead packages 1\n", "line 2:");
+        check("pinhead packages 1\nmade -1\n", "line 2:");
+        check("pinhead packages 1\nmade 1\na 1\nb\n", "line 4:");
+        check("pinhead packages 1\nmade 1\na 1 2\n", "line 3:");
+        check("pinhead packages 1\nmade 1\n\u{1b}[2J 1\n", "line 3:");
+        assert_eq!(Record::parse("pinhead packages 1\nmade 1\n").unwrap().made_s, 1);
+    }
+}
