@@ -1,7 +1,9 @@
 //! The events of a source of guests.
 
 use counters::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::{Owner, PortAccess};
 
 /// Names a guest for as long as its process lives, over all sources; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +40,10 @@ pub struct Found {
     pub name: String,
     /// Its UUID; zeroes where it was given none.
     pub uuid: [u8; 16],
+    /// Whose guest it is.
+    pub owner: Owner,
+    /// As whom its process runs, by the credentials of its monitor's socket.
+    pub user: Option<Owner>,
     /// Its process on this host, where it could be identified.
     pub process: Option<ProcessId>,
     /// The memory that it was started with: more than this it can never have.
@@ -54,6 +60,20 @@ pub struct Found {
     pub state: RunState,
     /// Where it was found: a socket's path, or a libvirt URI.
     pub source: String,
+}
+
+impl Found {
+    /// Whether a monitor's socket led to it, and no libvirt.
+    pub fn has_monitor(&self) -> bool {
+        self.source.starts_with('/')
+    }
+
+    /// Which sockets may be opened as its port.
+    pub fn port_access(&self) -> PortAccess {
+        let monitor = Some(Path::new(&self.source)).filter(|_| self.has_monitor());
+        let dir = monitor.and_then(Path::parent).map(Path::to_path_buf);
+        PortAccess { owner: self.owner, user: self.user, dir }
+    }
 }
 
 /// How a guest runs.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use counters::Bytes;
 use reactor::PollSet;
 
-use crate::{BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, RunState};
+use crate::{BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, RunState};
 
 /// How a guest's balloon follows its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ impl Fake {
         Found {
             name: name.to_owned(),
             uuid,
+            owner: Owner::own(),
+            user: Some(Owner::own()),
             process: None,
             memory,
             actual: memory,

@@ -11,7 +11,7 @@
 //! Nothing here waits: a back end names the descriptors it waits for, reads what has come, and
 //! returns events. What a hypervisor can do is asked, never assumed.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
 mod event;
@@ -20,9 +20,14 @@ mod fake;
 mod ids;
 mod ksm;
 pub mod libvirt;
+mod owner;
+mod peer;
 mod process;
 mod qmp_source;
 mod stats_question;
+#[cfg(feature = "testing")]
+mod stranger;
+mod sys;
 #[cfg(test)]
 mod testing;
 mod vcpu;
@@ -34,8 +39,11 @@ pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
+pub use owner::{Owner, PortAccess, Trust, connect};
 pub use process::{ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
+#[cfg(feature = "testing")]
+pub use stranger::{Claim, Stranger};
 pub use vcpu::{Usage, Vcpus};
 
 use counters::Bytes;

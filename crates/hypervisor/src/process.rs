@@ -3,6 +3,7 @@
 //! Files are opened once and read again and again: an open file never shows another process that
 //! has got the same number since.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use counters::{Bytes, PsiLine};
@@ -11,7 +12,7 @@ use procfs::parse::task::StatField::{MajorFaults, StartTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};
 
-use crate::ProcessId;
+use crate::{Owner, ProcessId};
 
 /// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
 /// memory nodes grow with the machine. What is behind is not needed.
@@ -27,6 +28,12 @@ impl ProcessId {
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
         let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
+    }
+
+    /// As whom it runs.
+    pub(crate) fn user(self) -> Option<Owner> {
+        let found = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?;
+        self.is_alive().then_some(Owner(found.uid()))
     }
 
     /// Whether it is still there. A process that nobody has waited for yet is not.

@@ -25,6 +25,10 @@ pub enum Error {
     /// Something has no place, because the environment names none.
     #[error("There is no place for {what}: XDG_RUNTIME_DIR is not set; name one with {key}")]
     NoPlace { what: &'static str, key: &'static str },
+    #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]
+    Accounts { path: PathBuf, source: io::Error },
+    #[error("There is no user {}: change [sources] users", .user.escape_debug())]
+    NoSuchUser { user: String },
     /// The keeper, which holds the lease, cannot be started.
     #[error(
         "The keeper could not be started, without which nobody gives memory back if this \

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod answers;
 mod attach;
 mod clock;
@@ -38,6 +39,7 @@ mod scan;
 mod scrape;
 mod sources;
 mod start;
+mod users;
 mod world;
 
 pub use clock::Clock;
@@ -47,3 +49,4 @@ pub use machine::{Machine, MachineReader};
 pub use monitor::{Live, Monitor, Sink};
 pub use run::{Manager, Options, Parts, Signals, Turn};
 pub use scrape::{Listen, ScrapeServer};
+pub use users::Users;

@@ -10,7 +10,8 @@ use crate::machine::MachineReader;
 use crate::monitor::{Monitor, Recording, Sink};
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
-use hypervisor::{Hypervisor, IdSource, QmpSource};
+use crate::users::Users;
+use hypervisor::{Hypervisor, IdSource, QmpSource, Trust};
 use procfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ pub(crate) fn parts(
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
     let control = control(settings)?;
-    let (sources, mut notices) = sources(settings, &place);
+    let users = Users::find(&settings.sources.users, Path::new("/etc/passwd"), total)?;
+    let (sources, mut notices) = sources(settings, &users.trust(), &place);
     let (journal, trouble) = journal(settings);
     notices.extend(trouble);
     let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
@@ -51,6 +53,7 @@ pub(crate) fn parts(
         place,
         config_path,
         loaded,
+        users,
         sources,
         reader,
         journal,
@@ -95,12 +98,16 @@ fn control(settings: &Settings) -> Result<Server, Error> {
 }
 
 /// The sources of guests, and what stands in the way of one.
-fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec<String>) {
+fn sources(
+    settings: &Settings,
+    trust: &Trust,
+    place: &Place,
+) -> (Vec<Box<dyn Hypervisor>>, Vec<String>) {
     let ids = IdSource::new();
     let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
     let mut notices = Vec::new();
     if !settings.sources.qmp.is_empty() {
-        match QmpSource::new(&settings.sources.qmp, ids.clone()) {
+        match QmpSource::new(&settings.sources.qmp, trust.clone(), ids.clone()) {
             Ok(source) => sources.push(Box::new(source)),
             Err(error) => notices.push(error.to_string()),
         }
@@ -116,7 +123,7 @@ fn sources(settings: &Settings, place: &Place) -> (Vec<Box<dyn Hypervisor>>, Vec
     for LibvirtUri { uri, socket } in uris {
         let runtime_dir = place.runtime_dir.as_deref();
         match hypervisor::Libvirt::of_uri(&uri, socket.as_deref(), runtime_dir, ids.clone()) {
-            Some(libvirt) => sources.push(Box::new(libvirt)),
+            Some(libvirt) => sources.push(Box::new(libvirt.trusting(trust.clone()))),
             None => notices.push(format!(
                 "{uri} is a user's libvirt, and XDG_RUNTIME_DIR does not say where that is"
             )),

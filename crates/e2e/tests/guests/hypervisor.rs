@@ -4,7 +4,9 @@
 
 use counters::Bytes;
 use e2e::PATIENCE;
-use hypervisor::{Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Vcpus};
+use hypervisor::{
+    Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Trust, Vcpus,
+};
 use images::{Arch, Cache, ImageSpec};
 use qmp::{Command, Reply};
 use reactor::PollSet;
@@ -26,7 +28,7 @@ struct Watch {
 
 impl Watch {
     fn new(pattern: &str) -> Watch {
-        let source = QmpSource::new(&[pattern], IdSource::new()).unwrap();
+        let source = QmpSource::new(&[pattern], Trust::default(), IdSource::new()).unwrap();
         Watch { source, clock: Clock::new(), events: Vec::new() }
     }
 

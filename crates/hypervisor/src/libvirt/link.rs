@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use virtrpc::{Call, Client, Error, EventKind, Failure, Incoming, Reply, Ticket};
 
 use super::guest::Ask;
-use crate::Id;
+use crate::{Id, Owner};
 
 /// A call that is not answered for so long counts as not answered. libvirt itself waits 30 s for
 /// a domain whose monitor is in use, and forever for one that hangs.
@@ -105,8 +105,8 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects, without waiting.
-    pub(super) fn to(socket: &Path) -> io::Result<Link> {
-        let stream = reactor::connect(socket)?;
+    pub(super) fn to(socket: &Path, owner: Owner) -> io::Result<Link> {
+        let stream = crate::owner::connect(socket, owner)?;
         let step = Some(Step::Auths);
         Ok(Link { stream, client: Client::new(), open: BTreeMap::new(), step })
     }

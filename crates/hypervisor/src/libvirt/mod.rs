@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use counters::Bytes;
 use reactor::PollSet;
 
-use crate::{Event, Hypervisor, Id, IdSource};
+use crate::{Event, Hypervisor, Id, IdSource, Trust};
 use guests::Guests;
 use session::Connection;
 
@@ -51,6 +51,8 @@ pub struct Libvirt {
     /// Where its socket may be, the first that is there.
     sockets: Vec<PathBuf>,
     ids: IdSource,
+    /// Whose sockets count.
+    trust: Trust,
     connection: Connection,
     guests: Guests,
     /// Reported at the next turn.
@@ -89,6 +91,12 @@ impl Libvirt {
             (None, SYSTEM_URI) => Some(Libvirt::system(ids)),
             (None, _) => runtime_dir.map(|dir| Libvirt::session(dir, ids)),
         }
+    }
+
+    /// The same, where the sockets of other users count as well.
+    #[must_use]
+    pub fn trusting(self, trust: Trust) -> Libvirt {
+        Libvirt { trust, ..self }
     }
 
     fn below(dir: &Path, uri: &str, ids: IdSource) -> Libvirt {

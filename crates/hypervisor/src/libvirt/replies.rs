@@ -8,7 +8,7 @@ use super::guest::{Ask, PROBE_MS};
 use super::numbers::{self, Life};
 use super::search::Outcome;
 use super::{Libvirt, trouble};
-use crate::{Event, Found, Id, RunState};
+use crate::{Event, Found, Id, ProcessId, RunState};
 
 /// Of a domain's control: a command may be open, but questions are answered.
 const CONTROL_JOB: u32 = 1;
@@ -174,6 +174,8 @@ impl Libvirt {
         let found = Found {
             name: domain.name.clone(),
             uuid: domain.uuid,
+            owner: up.owner,
+            user: guest.process.and_then(ProcessId::user),
             process: guest.process,
             memory: description.memory,
             actual,

@@ -9,7 +9,8 @@ use super::guest::{Ask, LibvirtGuest, PROBE_MS};
 use super::link::{Asker, Link, Received, Step};
 use super::search::Search;
 use super::{Libvirt, trouble};
-use crate::Event;
+use crate::owner::{self, Refused};
+use crate::{Event, Owner};
 
 /// The first wait after a connection was lost or not had, and the longest.
 const BACKOFF_MIN_MS: u64 = 1_000;
@@ -23,6 +24,8 @@ const LIST_MS: u64 = 30_000;
 pub(super) struct Up {
     pub(super) link: Link,
     pub(super) search: Search,
+    /// Whose guests these are: the user's who has the daemon.
+    pub(super) owner: Owner,
     socket: PathBuf,
     /// Whether the domains were listed. Before that no guest is asked anything.
     pub(super) is_listed: bool,
@@ -59,11 +62,21 @@ impl Libvirt {
             return;
         }
         for socket in &self.sockets {
-            match Link::to(socket) {
+            let owner = match owner::of_socket(socket) {
+                Ok(owner) if self.trust.covers(owner) => owner,
+                Err(Refused::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(Refused::Io(error)) => {
+                    return self.fail(trouble::no_connection(socket, &error), now_ms);
+                }
+                refused => {
+                    return self.fail(trouble::not_ours(socket, refused.ok()), now_ms);
+                }
+            };
+            match Link::to(socket, owner) {
                 Ok(link) => {
                     let search = Search::for_socket(socket);
                     let socket = socket.clone();
-                    let up = Up { link, search, socket, is_listed: false, list_ms: None };
+                    let up = Up { link, search, owner, socket, is_listed: false, list_ms: None };
                     self.connection.up = Some(up);
                     return;
                 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use virtrpc::Failure;
 
 use super::link::{Loss, Step};
+use crate::Owner;
 
 /// There is no socket at any of the places.
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
@@ -33,6 +34,21 @@ pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
              daemon"
         ),
         _ => format!("Cannot connect to libvirt at {socket}: {error}"),
+    }
+}
+
+/// The socket of a daemon is a user's who does not count, or nobody's.
+pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
+    let socket = socket.display();
+    match owner {
+        Some(Owner(uid)) => format!(
+            "libvirt at {socket} is user {uid}'s: name them in [sources] users to manage their \
+             guests"
+        ),
+        None => format!(
+            "libvirt at {socket} is not connected to: more than one user could have put this \
+             socket there, or may not be looked at"
+        ),
     }
 }
 

@@ -1,10 +1,18 @@
-//! Finds sockets by patterns such as `/run/pinhead/up/*/*.qmp`.
+//! Finds sockets by patterns such as `/run/pinhead/up/*/*.qmp`, and whose they are.
+//!
+//! A directory of a user who does not count costs one look at its owner. What a user who counts
+//! may cost is bounded for each: a full directory of one hides nobody else's guests.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirEntryExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+
+use crate::owner::{Directory, Refused};
+use crate::{Owner, Trust};
 
 /// Entries of one directory that are looked at. A directory with more is nobody's run directory,
 /// and reading it every two seconds would cost more than all guests.
@@ -13,6 +21,8 @@ const ENTRIES_MAX: usize = 16_384;
 /// Entries that one pattern is worth in all. A user who may write where a pattern leads can put
 /// links there to one full directory as often as they like.
 const LOOKED_MAX: usize = 65_536;
+/// The same of one user who is named: a directory of some hundred guests, and more.
+const LOOKED_OF_OTHERS: usize = 4_096;
 
 /// A path whose parts may hold `*` for any characters and `?` for one. As in a shell, neither
 /// stands for the dot that hides a name.
@@ -27,6 +37,8 @@ pub(super) struct Socket {
     pub(super) path: PathBuf,
     /// Another number means another socket of the same name.
     pub(super) inode: u64,
+    /// Whose it is.
+    pub(super) owner: Owner,
 }
 
 /// What a search has found.
@@ -35,8 +47,10 @@ pub(super) struct Search {
     pub(super) sockets: Vec<Socket>,
     /// Directories that may not be read.
     pub(super) denied: Vec<PathBuf>,
-    /// Entries that the current pattern has cost.
-    looked: usize,
+    /// Directories that anybody may write.
+    pub(super) open: Vec<PathBuf>,
+    /// Entries that the current pattern has cost, by the owner of their directory.
+    looked: BTreeMap<Owner, usize>,
 }
 
 impl Glob {
@@ -47,81 +61,109 @@ impl Glob {
         parts.iter().all(is_plain).then_some(Glob { parts })
     }
 
-    /// Adds what is there now, up to `most` sockets in all.
-    pub(super) fn find(&self, most: usize, search: &mut Search) {
-        search.looked = 0;
-        if let Some((last, directories)) = self.parts.split_last() {
-            descend(Path::new("/"), directories, last, most, search);
+    /// Adds what is there now of users who count.
+    pub(super) fn find(&self, trust: &Trust, search: &mut Search) {
+        search.looked.clear();
+        let Some((last, directories)) = self.parts.split_last() else { return };
+        if let Ok(top) = Directory::top() {
+            Finder { trust, search }.descend(Path::new("/"), &top, directories, last);
         }
     }
 }
 
-fn descend(at: &Path, directories: &[String], last: &str, most: usize, search: &mut Search) {
-    let Some((part, deeper)) = directories.split_first() else {
-        return sockets(at, last, most, search);
-    };
-    if !is_pattern(part) {
-        return descend(&at.join(part), deeper, last, most, search);
-    }
-    for entry in entries(at, search) {
-        let is_other = entry.file_type().is_ok_and(|kind| !kind.is_dir() && !kind.is_symlink());
-        if !is_other && matches(part, &entry) {
-            descend(&entry.path(), deeper, last, most, search);
-        }
-    }
+/// One pattern's search.
+struct Finder<'a> {
+    trust: &'a Trust,
+    search: &'a mut Search,
 }
 
-fn sockets(at: &Path, last: &str, most: usize, search: &mut Search) {
-    if !is_pattern(last) {
-        let path = at.join(last);
-        if let Some(inode) = socket_inode(&path)
-            && search.sockets.len() < most
-        {
-            search.sockets.push(Socket { path, inode });
-        }
-        return;
-    }
-    for entry in entries(at, search) {
-        if search.sockets.len() >= most {
-            return;
-        }
-        let Ok(kind) = entry.file_type() else { continue };
-        if !matches(last, &entry) {
-            continue;
-        }
-        let path = entry.path();
-        let inode = match kind.is_symlink() {
-            true => socket_inode(&path),
-            false => kind.is_socket().then(|| entry.ino()),
+impl Finder<'_> {
+    /// Follows a pattern. `at` is the path as the pattern has it, with links in it.
+    fn descend(&mut self, at: &Path, dir: &Directory, directories: &[String], last: &str) {
+        let Some((part, deeper)) = directories.split_first() else {
+            return self.sockets(at, dir, last);
         };
-        search.sockets.extend(inode.map(|inode| Socket { path, inode }));
-    }
-}
-
-fn socket_inode(path: &Path) -> Option<u64> {
-    let metadata = fs::metadata(path).ok()?;
-    metadata.file_type().is_socket().then(|| metadata.ino())
-}
-
-/// The entries of a directory. One that is not there has none.
-fn entries(at: &Path, search: &mut Search) -> Vec<DirEntry> {
-    let most = ENTRIES_MAX.min(LOOKED_MAX.saturating_sub(search.looked));
-    if most == 0 {
-        return Vec::new();
-    }
-    // A directory costs something as well, if there is nothing in it.
-    search.looked += 1;
-    match fs::read_dir(at) {
-        Ok(list) => {
-            let list: Vec<DirEntry> = list.take(most - 1).filter_map(Result::ok).collect();
-            search.looked += list.len();
-            list
+        if !is_pattern(part) {
+            return self.enter(at, dir, OsStr::new(part), deeper, last);
         }
-        Err(error) => {
-            if error.kind() == io::ErrorKind::PermissionDenied {
-                search.denied.push(at.to_path_buf());
+        for entry in self.entries(at, dir) {
+            let is_other = entry.file_type().is_ok_and(|kind| !kind.is_dir() && !kind.is_symlink());
+            if !is_other && matches(part, &entry) {
+                self.enter(at, dir, &entry.file_name(), deeper, last);
             }
-            Vec::new()
+        }
+    }
+
+    fn enter(&mut self, at: &Path, dir: &Directory, name: &OsStr, deeper: &[String], last: &str) {
+        match dir.enter(name) {
+            Ok(next) if self.trust.covers(next.owner) => {
+                self.descend(&at.join(name), &next, deeper, last);
+            }
+            Ok(_) => {}
+            Err(refused) => self.refused(at, refused),
+        }
+    }
+
+    fn refused(&mut self, at: &Path, refused: Refused) {
+        match refused {
+            Refused::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.search.denied.push(at.to_path_buf());
+            }
+            Refused::Open(dir) if !self.search.open.contains(&dir) => self.search.open.push(dir),
+            Refused::Open(_) | Refused::Io(_) | Refused::Disputed => {}
+        }
+    }
+
+    fn sockets(&mut self, at: &Path, dir: &Directory, last: &str) {
+        if !is_pattern(last) {
+            return self.socket(at, dir, OsStr::new(last));
+        }
+        for entry in self.entries(at, dir) {
+            let Ok(kind) = entry.file_type() else { continue };
+            if !(kind.is_socket() || kind.is_symlink()) || !matches(last, &entry) {
+                continue;
+            }
+            match dir.owner_of_all() {
+                // Nothing has to be asked about each: they are the directory's owner's.
+                Some(owner) if kind.is_socket() => {
+                    let (path, inode) = (entry.path(), entry.ino());
+                    self.search.sockets.push(Socket { path, inode, owner });
+                }
+                _ => self.socket(at, dir, &entry.file_name()),
+            }
+        }
+    }
+
+    fn socket(&mut self, at: &Path, dir: &Directory, name: &OsStr) {
+        match dir.socket(name) {
+            Ok((owner, inode)) if self.trust.covers(owner) => {
+                self.search.sockets.push(Socket { path: at.join(name), inode, owner });
+            }
+            Ok(_) => {}
+            Err(refused) => self.refused(at, refused),
+        }
+    }
+
+    /// The entries of a directory. One that is not there has none.
+    fn entries(&mut self, at: &Path, dir: &Directory) -> Vec<DirEntry> {
+        let most = if dir.owner.is_trusted() { LOOKED_MAX } else { LOOKED_OF_OTHERS };
+        let looked = self.search.looked.entry(dir.owner).or_default();
+        let most = ENTRIES_MAX.min(most.saturating_sub(*looked));
+        if most == 0 {
+            return Vec::new();
+        }
+        // A directory costs something as well, if there is nothing in it.
+        *looked += 1;
+        match fs::read_dir(at) {
+            Ok(list) => {
+                let list: Vec<DirEntry> = list.take(most - 1).filter_map(Result::ok).collect();
+                *looked += list.len();
+                list
+            }
+            Err(error) => {
+                self.refused(at, Refused::Io(error));
+                Vec::new()
+            }
         }
     }
 }
@@ -171,10 +213,10 @@ mod tests {
         let bind = |name: &str| UnixListener::bind(tree.path().join(name)).unwrap();
         let _open = [bind("up/1/a.qmp"), bind("up/2/b.qmp"), bind("up/2/b.port")];
         std::os::unix::fs::symlink("a.qmp", tree.path().join("up/1/link.qmp")).unwrap();
-        let find = |pattern: &str, most| {
+        let find = |pattern: &str| {
             let mut search = Search::default();
             let pattern = format!("{}/{pattern}", tree.path().display());
-            Glob::new(&pattern).unwrap().find(most, &mut search);
+            Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
             assert_eq!(search.denied, Vec::<PathBuf>::new());
             let mut names: Vec<String> = search
                 .sockets
@@ -184,11 +226,10 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(find("up/*/*.qmp", 10), ["up/1/a.qmp", "up/1/link.qmp", "up/2/b.qmp"]);
-        assert_eq!(find("up/*/*.qmp", 2).len(), 2);
-        assert_eq!(find("up/2/b.qmp", 10), ["up/2/b.qmp"]);
-        assert_eq!(find("up/3/b.qmp", 10), [""; 0]);
-        assert_eq!(find("none/*/x", 10), [""; 0]);
+        assert_eq!(find("up/*/*.qmp"), ["up/1/a.qmp", "up/1/link.qmp", "up/2/b.qmp"]);
+        assert_eq!(find("up/2/b.qmp"), ["up/2/b.qmp"]);
+        assert_eq!(find("up/3/b.qmp"), [""; 0]);
+        assert_eq!(find("none/*/x"), [""; 0]);
     }
 
     #[test]
@@ -204,8 +245,9 @@ mod tests {
         }
         let mut search = Search::default();
         let pattern = format!("{}/up/*/*.qmp", tree.path().display());
-        Glob::new(&pattern).unwrap().find(10, &mut search);
-        assert!(search.looked <= LOOKED_MAX, "{} entries", search.looked);
+        Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
+        let looked: usize = search.looked.values().sum();
+        assert!(looked <= LOOKED_MAX, "{looked} entries");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use counters::Bytes;
 use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
 use rustix::event::PollFlags;
 
-use crate::ProcessId;
+use crate::{Owner, ProcessId, peer};
 use reactor::{Budget, read_some, write_some};
 
 /// Bytes a second that a QEMU may send. Its events come at most once a second a kind, and are
@@ -94,9 +94,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn connect(path: &Path, now_ms: u64) -> io::Result<Link> {
+    /// Connects to the socket of a user.
+    pub(super) fn connect(path: &Path, owner: Owner, now_ms: u64) -> io::Result<Link> {
         Ok(Link {
-            stream: reactor::connect(path)?,
+            stream: crate::owner::connect(path, owner)?,
             client: Client::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
             open: Vec::new(),
@@ -105,12 +106,9 @@ impl Link {
         })
     }
 
-    /// The process that listens on the other end, as the kernel knows it. `None` where it is in
-    /// a namespace that has no number for it here.
-    pub(super) fn peer(&self, root: &Path) -> Option<ProcessId> {
-        let credentials = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
-        let pid = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok()?;
-        ProcessId::of_under(root, pid)
+    /// Who listens on the other end, and by which process, as the kernel knows it.
+    pub(super) fn peer(&self, owner: Owner, root: &Path) -> (Option<Owner>, Option<ProcessId>) {
+        peer::of(&self.stream, owner, root)
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {

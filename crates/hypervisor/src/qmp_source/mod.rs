@@ -18,6 +18,7 @@ mod state;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -26,9 +27,10 @@ use counters::Bytes;
 use reactor::{Lookup, PollSet};
 use rustix::event::PollFlags;
 
-use crate::{Error, Event, Hypervisor, Id, IdSource};
-use glob::{Glob, Search};
-use place::{Common, Place, Trouble};
+use crate::{Error, Event, Hypervisor, Id, IdSource, Owner, Trust};
+use glob::{Glob, Search, Socket};
+use place::{Common, Place};
+use trouble::Trouble;
 
 /// Where sockets of guests are: those of `pinhead up` started by root and by others, and those
 /// of Proxmox.
@@ -37,8 +39,11 @@ pub const QMP_PATTERNS: [&str; 3] =
 
 /// How often new sockets are looked for.
 const SCAN_MS: u64 = 2_000;
-/// Sockets that are looked after. Each costs a descriptor, of which a process has some thousands.
+/// Sockets of one pattern that are looked after. Each costs a descriptor, of which a process has
+/// some thousands.
 const PLACES_MAX: usize = 4_096;
+/// The same of one user who is named.
+const PLACES_OF_OTHERS: usize = 256;
 /// New connections in one turn, so that those that are there have theirs soon.
 const CONNECTS_A_TURN: usize = 64;
 
@@ -58,15 +63,20 @@ pub struct QmpSource {
 
 impl QmpSource {
     /// Looks for sockets that fit any of these absolute paths, whose parts may hold `*` and `?`.
-    /// Each socket is one guest, named by `ids`.
-    pub fn new<P: AsRef<str>>(patterns: &[P], ids: IdSource) -> Result<QmpSource, Error> {
-        QmpSource::under(PathBuf::from("/"), patterns, ids)
+    /// Each socket of a user who counts is one guest, named by `ids`.
+    pub fn new<P: AsRef<str>>(
+        patterns: &[P],
+        trust: Trust,
+        ids: IdSource,
+    ) -> Result<QmpSource, Error> {
+        QmpSource::under(PathBuf::from("/"), patterns, trust, ids)
     }
 
     /// The same with another root than `/` for /proc. The patterns are taken as they are.
     pub fn under<P: AsRef<str>>(
         root: PathBuf,
         patterns: &[P],
+        trust: Trust,
         ids: IdSource,
     ) -> Result<QmpSource, Error> {
         let glob = |pattern: &P| {
@@ -75,7 +85,7 @@ impl QmpSource {
         };
         Ok(QmpSource {
             globs: patterns.iter().map(glob).collect::<Result<_, _>>()?,
-            common: Common::new(root, ids),
+            common: Common::new(root, trust, ids),
             places: BTreeMap::new(),
             guests: BTreeMap::new(),
             unreported: Vec::new(),
@@ -86,19 +96,20 @@ impl QmpSource {
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
         let mut search = Search::default();
+        let mut sockets = Vec::new();
         for glob in &self.globs {
-            glob.find(PLACES_MAX, &mut search);
+            glob.find(&self.common.trust, &mut search);
+            sockets.append(&mut self.chosen(std::mem::take(&mut search.sockets)));
         }
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
-        for socket in search.sockets {
+        for socket in sockets {
             gone.remove(&socket.path);
             match self.places.get_mut(&socket.path) {
-                Some(place) => place.seen(socket.inode, now_ms),
+                Some(place) => place.seen(&socket, now_ms),
                 None => {
-                    let place =
-                        Place::new(self.next_key, socket.path.clone(), socket.inode, now_ms);
+                    let path = socket.path.clone();
+                    self.places.insert(path, Place::new(self.next_key, socket, now_ms));
                     self.next_key += 1;
-                    self.places.insert(socket.path, place);
                 }
             }
         }
@@ -106,13 +117,36 @@ impl QmpSource {
             // A QEMU whose socket was removed under it still speaks.
             if self.places.get(&path).is_some_and(|place| place.link().is_none()) {
                 self.places.remove(&path);
-                self.common.over(&Trouble::Socket(path));
+                self.common.troubles.over(&Trouble::Socket(path));
             }
         }
-        match cannot_look(&search.denied) {
-            Some(words) => self.common.report(Trouble::Search, words, events),
-            None => self.common.over(&Trouble::Search),
+        let dead = self.places.values().filter_map(Place::dead_in).collect();
+        let troubles = &mut self.common.troubles;
+        troubles.dead_are_in(&dead);
+        for (trouble, words) in [
+            (Trouble::Search, cannot_look(&search.denied)),
+            (Trouble::Open, open_to_all(&search.open)),
+        ] {
+            match words {
+                Some(words) => troubles.report(Owner::ROOT, trouble, words, now_ms, events),
+                None => troubles.over(&trouble),
+            }
         }
+    }
+
+    /// The sockets of one pattern that are looked after. Where there are too many, those that are
+    /// connected stay, and the new ones take the places of those behind which nobody was.
+    fn chosen(&self, mut sockets: Vec<Socket>) -> Vec<Socket> {
+        let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
+        let most = |owner: Owner| if owner.is_trusted() { PLACES_MAX } else { PLACES_OF_OTHERS };
+        let mut of: BTreeMap<Owner, usize> = BTreeMap::new();
+        sockets.sort_by_cached_key(|socket| (rank(socket), socket.path.clone()));
+        sockets.retain(|socket| {
+            let count = of.entry(socket.owner).or_default();
+            *count += 1;
+            *count <= most(socket.owner)
+        });
+        sockets
     }
 
     /// Keeps the list of guests in step with what was reported of them.
@@ -140,6 +174,20 @@ fn cannot_look(denied: &[PathBuf]) -> Option<String> {
     };
     let first = first.display();
     Some(format!("No right to look for QMP sockets in {first}{more}: run as root to see them"))
+}
+
+/// One sentence for all directories whose guests are nobody's.
+fn open_to_all(open: &[PathBuf]) -> Option<String> {
+    let (first, others) = open.split_first()?;
+    let more = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more directories"),
+    };
+    Some(format!(
+        "Anybody may put sockets into {}{more}, so that no guest is taken from there: take the \
+         right to write away from others (chmod go-w)",
+        first.display()
+    ))
 }
 
 impl Hypervisor for QmpSource {

@@ -6,17 +6,19 @@
 //!     └── later, and later ◄────┴──────────────┘
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use qmp::Value;
 use rustix::event::PollFlags;
 
+use super::glob::Socket;
 use super::guest::QmpGuest;
 use super::link::{CLOSED, Link, Received};
-use super::probe::Probe;
-use crate::{Event, IdSource, ProcessId};
+use super::probe::{Listener, Probe};
+use super::trouble::{Trouble, Troubles};
+use crate::{Event, IdSource, Owner, ProcessId, Trust};
 
 /// How long a QEMU may take to greet, and to answer while it is asked what it is. It serves one
 /// client at a time, and keeps the others waiting without a greeting.
@@ -32,44 +34,26 @@ const SECOND_LOOK_MS: u64 = 200;
 const STEADY_MS: u64 = 10_000;
 /// A connection that has spent its budget of bytes is read again after this.
 const OVER_BUDGET_MS: u64 = 250;
+/// A user who has spent what they may cost is served again after this.
+const SPENT_MS: u64 = 1_000;
 
 /// What places share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) root: PathBuf,
     pub(super) ids: IdSource,
+    /// Whose guests count.
+    pub(super) trust: Trust,
     /// The processes of the guests that are there, so that a QEMU with two monitors is one guest.
     pub(super) known: BTreeSet<ProcessId>,
-    troubles: BTreeMap<Trouble, String>,
-}
-
-/// What a trouble is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
-    /// Directories that may not be read.
-    Search,
-    /// Sockets in this directory may not be opened.
-    Rights(PathBuf),
-    /// One socket.
-    Socket(PathBuf),
+    /// What is wrong, and what other users have cost.
+    pub(super) troubles: Troubles,
 }
 
 impl Common {
-    pub(super) fn new(root: PathBuf, ids: IdSource) -> Common {
-        Common { root, ids, known: BTreeSet::new(), troubles: BTreeMap::new() }
-    }
-
-    /// Reports a trouble, unless it was reported already.
-    pub(super) fn report(&mut self, trouble: Trouble, words: String, events: &mut Vec<Event>) {
-        if self.troubles.get(&trouble) != Some(&words) {
-            events.push(Event::Trouble(words.clone()));
-            self.troubles.insert(trouble, words);
-        }
-    }
-
-    /// Forgets a trouble that is over, so that it is reported when it comes again.
-    pub(super) fn over(&mut self, trouble: &Trouble) {
-        self.troubles.remove(trouble);
+    pub(super) fn new(root: PathBuf, trust: Trust, ids: IdSource) -> Common {
+        let (known, troubles) = (BTreeSet::new(), Troubles::default());
+        Common { root, ids, trust, known, troubles }
     }
 }
 
@@ -87,7 +71,7 @@ enum Stage {
 #[derive(Debug)]
 struct Active {
     link: Link,
-    process: Option<ProcessId>,
+    listener: Listener,
     /// When it was made; for a guest, when it was found.
     since_ms: u64,
     is_second_look: bool,
@@ -101,7 +85,10 @@ pub(super) struct Place {
     pub(super) key: u64,
     path: PathBuf,
     inode: u64,
+    owner: Owner,
     active: Option<Active>,
+    /// Nobody listened when it was tried last.
+    is_dead: bool,
     failures: u32,
     next_try_ms: u64,
     /// The last connection was to a process that is not the one that runs the guest.
@@ -118,15 +105,20 @@ enum End {
     Twice,
     /// The kernel names a process on the other end that has none of the guest's threads.
     Stranger,
+    /// Its owner has had as many guests come as they may for now.
+    TooMany,
 }
 
 impl Place {
-    pub(super) fn new(key: u64, path: PathBuf, inode: u64, now_ms: u64) -> Place {
+    pub(super) fn new(key: u64, socket: Socket, now_ms: u64) -> Place {
+        let Socket { path, inode, owner } = socket;
         Place {
             key,
             path,
             inode,
+            owner,
             active: None,
+            is_dead: false,
             failures: 0,
             next_try_ms: now_ms,
             is_second_look: false,
@@ -145,11 +137,27 @@ impl Place {
         }
     }
 
-    /// The socket is there, with this number: another number is another QEMU, worth a try now.
-    pub(super) fn seen(&mut self, inode: u64, now_ms: u64) {
-        if self.inode != inode {
-            self.inode = inode;
-            self.failures = 0;
+    /// The directory of a socket on which nobody listened.
+    pub(super) fn dead_in(&self) -> Option<&Path> {
+        self.path.parent().filter(|_| self.is_dead)
+    }
+
+    /// How much it is worth to look after it, the least the most: one that is connected, one that
+    /// was not tried yet, one that failed.
+    pub(super) fn rank(&self) -> u8 {
+        match (&self.active, self.failures) {
+            (Some(_), _) => 0,
+            (None, 0) => 1,
+            (None, _) => 2,
+        }
+    }
+
+    /// The socket is there: with another number, or another owner, it is another QEMU's, worth a
+    /// try now.
+    pub(super) fn seen(&mut self, socket: &Socket, now_ms: u64) {
+        if (self.inode, self.owner) != (socket.inode, socket.owner) {
+            (self.inode, self.owner) = (socket.inode, socket.owner);
+            (self.failures, self.is_dead) = (0, false);
             self.next_try_ms = self.next_try_ms.min(now_ms);
         }
     }
@@ -176,17 +184,25 @@ impl Place {
         if self.active.is_some() || now_ms < self.next_try_ms {
             return false;
         }
-        match Link::connect(&self.path, now_ms) {
+        if !common.troubles.may_connect(self.owner, now_ms) {
+            self.next_try_ms = now_ms + SPENT_MS;
+            return false;
+        }
+        let owner = self.owner;
+        match Link::connect(&self.path, owner, now_ms) {
             Ok(link) => {
-                common.over(&rights_of(&self.path));
-                let process = link.peer(&common.root);
+                self.is_dead = false;
+                common.troubles.over(&rights_of(&self.path));
+                let (user, process) = link.peer(owner, &common.root);
+                let listener = Listener { owner, user, process };
                 let is_second_look = std::mem::take(&mut self.is_second_look);
                 let (since_ms, stage) = (now_ms, Stage::Greeting);
-                self.active = Some(Active { link, process, since_ms, is_second_look, stage });
+                self.active = Some(Active { link, listener, since_ms, is_second_look, stage });
             }
             Err(error) => {
-                let (trouble, words) = refused(&self.path, &error);
-                common.report(trouble, words, events);
+                self.is_dead = error.kind() == io::ErrorKind::ConnectionRefused;
+                let (trouble, words) = refused(&self.path, owner, &error);
+                common.troubles.report(owner, trouble, words, now_ms, events);
                 self.retry_later(now_ms);
             }
         }
@@ -216,7 +232,9 @@ impl Place {
             (Stage::Up(guest), end) => {
                 let reason = match end {
                     End::Failed(words) => words,
-                    End::Silent | End::Twice | End::Stranger => "its monitor is silent".into(),
+                    End::Silent | End::Twice | End::Stranger | End::TooMany => {
+                        "its monitor is silent".into()
+                    }
                 };
                 if let Some(process) = guest.process {
                     common.known.remove(&process);
@@ -236,9 +254,11 @@ impl Place {
                 self.is_second_look = true;
                 self.next_try_ms = now_ms + SECOND_LOOK_MS;
             }
+            (_, End::TooMany) => self.next_try_ms = now_ms + RETRY_MAX_MS,
             (stage, end) => {
                 let words = words(&self.path, &stage, end);
-                common.report(Trouble::Socket(self.path.clone()), words, events);
+                let trouble = Trouble::Socket(self.path.clone());
+                common.troubles.report(self.owner, trouble, words, now_ms, events);
                 self.retry_later(now_ms);
             }
         }
@@ -323,23 +343,36 @@ impl Active {
         }
         let Stage::Probing { probe, is_restless } = &mut self.stage else { return Ok(()) };
         let (probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);
-        if self.process.is_some_and(|process| !probe.runs_in(process, &common.root)) {
+        let process = self.listener.process;
+        if process.is_some_and(|process| !probe.runs_in(process, &common.root)) {
             if !self.is_second_look {
                 return Err(End::Stranger);
             }
-            self.process = None;
+            self.listener.process = None;
         }
-        let Some(probed) = probe.finish(path, self.process, &common.root) else {
+        let Listener { owner, process, .. } = self.listener;
+        if process.is_none() && !owner.is_trusted() {
+            return Err(End::Failed(
+                "it is another user's, and which process it is is not to be \
+                                    seen"
+                    .into(),
+            ));
+        }
+        let Some(probed) = probe.finish(path, self.listener, &common.root) else {
             return Err(End::Failed("it does not report how much memory it has".into()));
         };
-        if self.process.is_some_and(|process| !common.known.insert(process)) {
+        if process.is_some_and(|process| common.known.contains(&process)) {
             return Err(End::Twice);
         }
+        if !common.troubles.may_come(owner, now_ms) {
+            return Err(End::TooMany);
+        }
+        common.known.extend(process);
         let mut guest = Box::new(QmpGuest::new(common.ids.next(), &probed));
         if is_restless {
             guest.ask_status(&mut self.link, now_ms);
         }
-        common.over(&Trouble::Socket(path.to_path_buf()));
+        common.troubles.over(&Trouble::Socket(path.to_path_buf()));
         events.push(Event::Found(guest.id, Box::new(probed.found)));
         self.since_ms = now_ms;
         self.stage = Stage::Up(guest);
@@ -365,14 +398,24 @@ fn rights_of(path: &Path) -> Trouble {
 }
 
 /// What a failed connection is about, and what would help.
-fn refused(path: &Path, error: &io::Error) -> (Trouble, String) {
-    if error.kind() == io::ErrorKind::PermissionDenied {
-        return (rights_of(path), no_rights(path.parent().unwrap_or(path)));
-    }
+fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
+    let directory = path.parent().unwrap_or(path);
     let shown = path.display();
     let words = match error.kind() {
+        io::ErrorKind::PermissionDenied if owner.is_trusted() => {
+            return (rights_of(path), no_rights(directory));
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{shown} is user {}'s, and its maker or its listener is not", owner.0)
+        }
         io::ErrorKind::ConnectionRefused => {
-            format!("Nobody listens on {shown}: the QEMU that made it has ended")
+            let (dead, name) =
+                (directory.display(), path.file_name().unwrap_or_default().display());
+            let words = format!(
+                "Nobody listens on sockets in {dead}, such as {name}: the QEMUs that made them \
+                 have ended"
+            );
+            return (Trouble::Dead(directory.to_path_buf()), words);
         }
         io::ErrorKind::WouldBlock => {
             format!("Too many clients wait for the QEMU behind {shown}: another one holds it")

@@ -7,7 +7,7 @@ use qmp::{Chardev, Command, Failure, Property, Reply, Value};
 
 use super::link::{Link, Purpose};
 use super::state;
-use crate::{Capabilities, Found, ProcessId, RunState};
+use crate::{Capabilities, Found, Owner, ProcessId, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
 const NAME_BYTES_MAX: usize = 255;
@@ -41,6 +41,16 @@ pub(super) struct Probe {
     deflate_on_oom: Option<bool>,
     page_reporting: Option<bool>,
     ports: Vec<SerialPort>,
+}
+
+/// Who listens on a monitor's socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listener {
+    /// Whose the socket is.
+    pub(super) owner: Owner,
+    /// As whom the listener runs.
+    pub(super) user: Option<Owner>,
+    pub(super) process: Option<ProcessId>,
 }
 
 /// The result, when everything was answered.
@@ -151,18 +161,16 @@ impl Probe {
     }
 
     /// All that was learnt; `None` if it is nothing that has memory.
-    pub(super) fn finish(
-        self,
-        socket: &Path,
-        process: Option<ProcessId>,
-        root: &Path,
-    ) -> Option<Probed> {
+    pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
+        let Listener { owner, user, process } = listener;
         let memory = Bytes(self.memory.or(self.actual)?);
         let run = self.status.as_ref().map_or(RunState::Paused, state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
         let found = Found {
             name: self.name.as_deref().map_or_else(|| stem(socket), |name| cut(name).to_owned()),
             uuid: self.uuid,
+            owner,
+            user,
             process,
             memory,
             actual: self.actual.map_or(memory, Bytes),

@@ -10,13 +10,15 @@ use settings::{Entries, Reader, Share, Tree, shown};
 use super::Place;
 use super::settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmSettings, MonitorSettings, Settings,
-    Sources,
+    Sources, UserSettings,
 };
 
 /// The directories that a user's sockets are in, mostly.
 const USUAL_RUNTIME_DIR: &str = "/run/user/*";
 /// Classes in a file: more than there are guests on any host.
 const CLASSES_MAX: usize = 1000;
+/// Users in a file.
+const USERS_MAX: usize = 1000;
 
 /// Builds the settings; what is wrong is reported to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> Settings {
@@ -35,8 +37,9 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     control.socket = control.socket.or_else(|| default_socket(place));
     Settings {
         host,
-        sources,
         policy: reader.table(tree).0,
+        users: users(reader, tree, &sources.users),
+        sources,
         classes: classes(reader, tree),
         ksm: reader.table::<KsmSettings>(tree).0.mode,
         journal,
@@ -58,6 +61,26 @@ fn default_socket(place: &Place) -> Option<PathBuf> {
         true => Some("/run/pinhead/host.sock".into()),
         false => place.runtime_dir.as_ref().map(|dir| dir.join("pinhead/host.sock")),
     }
+}
+
+/// The parts of users, each of whom is named as a source and has one part.
+fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<UserSettings> {
+    let mut users: Vec<UserSettings> = Vec::new();
+    for (user, at) in reader.tables::<UserSettings>(tree, USERS_MAX) {
+        let name = shown(&user.name);
+        if at.get("name").is_none() {
+            let message = "a user needs a name".to_owned();
+            reader.fault(at.span.clone(), "user", message, Some("write name = \"alice\""));
+        } else if !named.contains(&user.name) {
+            let message = format!("the guests of `{name}` are not looked for");
+            reader.refuse(&at, &["name"], message, "name the user in [sources] users as well");
+        } else if users.iter().any(|other| other.name == user.name) {
+            let message = format!("there is a user `{name}` already");
+            reader.refuse(&at, &["name"], message, "write one table for each user");
+        }
+        users.push(user);
+    }
+    users
 }
 
 /// reserve < set point, hysteresis < set point - reserve, set point < all.

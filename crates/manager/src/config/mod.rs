@@ -15,7 +15,7 @@ mod settings;
 pub use ::settings::{Fault as ConfigError, LoadError, Share};
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
-    MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources,
+    MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
 };
 
 use std::io;

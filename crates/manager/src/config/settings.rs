@@ -24,6 +24,8 @@ const MIN_BYTES: Bytes = Bytes::mib(64);
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
 const SHARES: u32 = 100;
+/// What a user's guests may have together of the host, where nothing is set.
+const USER_MAX: Share = Share::Permille(250);
 /// A shorter interval would be spent on reading, and guests answer no faster. With a longer one a
 /// lease would run out between two passes.
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
@@ -43,6 +45,8 @@ pub struct Settings {
     pub sources: Sources,
     /// `[policy]`
     pub policy: PolicySettings,
+    /// `[[user]]`
+    pub users: Vec<UserSettings>,
     /// `[[class]]`, in their order.
     pub classes: Vec<Class>,
     /// `[ksm]`
@@ -91,6 +95,8 @@ settings::table! {
         qmp: Vec<String> = globs, else "pinhead's and Proxmox's";
         /// libvirt's URIs; none switches it off, `auto` uses it if it is there
         libvirt: Libvirt = libvirt, "auto";
+        /// users, by name or number, whose guests count besides root's and the manager's own
+        users: Vec<String> = list, else "none";
     }
 }
 
@@ -115,6 +121,18 @@ settings::table! {
         rules: Option<PathBuf> = path, else "none";
         /// settings of a second policy that decides beside and acts never
         shadow: Option<PathBuf> = path, else "none";
+    }
+}
+
+settings::table! {
+    /// The part of a user who is named in `[sources] users`.
+    pub struct UserSettings in "user" {
+        /// the user, as `[sources] users` has it
+        name: String = words, else "needed";
+        /// of the host's memory, what the user's guests may have together
+        max: Share = share, "25%";
+        /// the weight of all of the user's guests together against others
+        shares: u32 = number(1..=1_000_000_u32), "100";
     }
 }
 
@@ -224,6 +242,7 @@ pub(super) const SECTIONS: &[Section] = &[
     HostSettings::SECTION,
     Sources::SECTION,
     PolicySettings::SECTION,
+    UserSettings::SECTION,
     Class::SECTION,
     KsmSettings::SECTION,
     JournalSettings::SECTION,
@@ -231,6 +250,19 @@ pub(super) const SECTIONS: &[Section] = &[
     ControlSettings::SECTION,
     MetricsSettings::SECTION,
 ];
+
+/// What all guests of a user who is named are together, by which their part of the host is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPart {
+    /// The user, as the settings have it.
+    pub user: String,
+    /// The memory that the user's guests were started with.
+    pub memory: Bytes,
+    /// How many they are.
+    pub guests: u32,
+    /// The memory of the host.
+    pub host_total: Bytes,
+}
 
 /// Which libvirt is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -291,6 +323,30 @@ impl Settings {
         (limits, class.map(|class| class.name.as_str()))
     }
 
+    /// The same of a guest that may be another user's: that user's part of the host is divided
+    /// among the user's guests. No class has it, for the user could give it any name.
+    pub fn entitlement(
+        &self,
+        name: &str,
+        memory: Bytes,
+        part: Option<&UserPart>,
+    ) -> (Limits, Option<&str>) {
+        match part {
+            Some(part) => (self.limits_in(part, memory), None),
+            None => self.limits(name, memory),
+        }
+    }
+
+    fn limits_in(&self, part: &UserPart, memory: Bytes) -> Limits {
+        let of_user = self.users.iter().find(|user| user.name == part.user);
+        let (max, shares) = of_user.map_or((USER_MAX, SHARES), |user| (user.max, user.shares));
+        let max = max.of(part.host_total);
+        let max = if part.memory <= max { memory } else { divided(memory, max, part.memory) };
+        let min = max.permille(MIN_PERMILLE).max(MIN_BYTES).min(max);
+        let shares = (shares / part.guests.max(1)).max(1);
+        Limits { min, max, shares, mode: Mode::Managed }
+    }
+
     /// The same, with paths relative to `dir`.
     #[must_use]
     pub fn below(mut self, dir: &Path) -> Settings {
@@ -323,6 +379,12 @@ impl Class {
             None => Mode::Managed,
         }
     }
+}
+
+/// What of `all` a guest gets whose memory is this much of `whole`.
+fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
+    let part = u128::from(memory.0) * u128::from(all.0) / u128::from(whole.0.max(1));
+    Bytes(u64::try_from(part).unwrap_or(u64::MAX))
 }
 
 /// Parts and sizes can be compared only now that the guest's memory is known: what is too much

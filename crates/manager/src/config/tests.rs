@@ -189,3 +189,39 @@ fn the_journal_is_where_its_owner_may_write() {
     assert_eq!(journal(false, Some("/state")), Some("/state/pinhead/journal.db".into()));
     assert_eq!(journal(false, None), None);
 }
+
+#[test]
+fn the_part_of_a_user_is_divided_among_the_users_guests() {
+    let gib = |gib: u64| Bytes::mib(gib << 10);
+    let settings = ok("[sources]\nusers = ['alice', 'bob']\n\
+                       [[user]]\nname = 'alice'\nmax = '4 GiB'\nshares = 30\n\
+                       [[class]]\nname = 'db'\nmatch = ['*']\npin = '100%'\n");
+    let part = |user: &str, memory, guests| UserPart {
+        user: user.into(),
+        memory,
+        guests,
+        host_total: gib(16),
+    };
+    let limits = |part, memory| settings.entitlement("alice/db1", memory, Some(&part)).0;
+    let one = limits(part("alice", gib(2), 1), gib(2));
+    assert_eq!((one.max, one.shares, one.mode), (gib(2), 30, Mode::Managed), "no class of ours");
+    let claimed = limits(part("alice", gib(64), 2), gib(62));
+    assert_eq!((claimed.max, claimed.shares), (Bytes::mib(3968), 15));
+    assert!(claimed.min < gib(1), "the minimum is a part of what it may have: {}", claimed.min);
+    let endless = limits(part("bob", Bytes(u64::MAX), 3), Bytes(u64::MAX));
+    assert_eq!(endless.max, gib(4), "a quarter of the host where nothing is set");
+}
+
+#[test]
+fn a_part_is_of_a_user_whose_guests_are_looked_for() {
+    let errors = errors(
+        "[sources]\nusers = ['bob']\n[[user]]\nname = 'alice'\n[[user]]\n\
+                         name = 'bob'\n[[user]]\nname = 'bob'\n[[user]]\nmax = '1 GiB'\n",
+    );
+    let words =
+        ["the guests of `alice` are not looked for", "a user `bob` already", "needs a name"];
+    assert_eq!(errors.len(), words.len(), "{errors:?}");
+    for (error, words) in errors.iter().zip(words) {
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -9,7 +9,8 @@ mod memory;
 pub use demand::GuestDemand;
 pub use memory::{GuestMemory, MemorySample};
 
-use crate::daemon_port::{DaemonPort, PortOwner};
+use crate::config::UserPart;
+use crate::daemon_port::DaemonPort;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use cpu::CpuWatch;
@@ -33,6 +34,8 @@ pub struct ManagedGuest {
     pub found: Found,
     /// What it is entitled to.
     pub limits: Limits,
+    /// All guests of its owner together, where that is neither root nor the manager's own user.
+    pub part: Option<UserPart>,
     /// How it runs.
     pub state: RunState,
     /// Whether its hypervisor answers.
@@ -70,9 +73,10 @@ impl ManagedGuest {
             id,
             source,
             limits,
+            part: None,
             state: found.state,
             answers: true,
-            daemon: DaemonPort::new(found.port.clone(), PortOwner::of(&found), link),
+            daemon: DaemonPort::new(found.port.clone(), found.port_access(), link),
             memory: GuestMemory::new(found.actual),
             demand: GuestDemand::new(now_ms),
             blocks: None,

@@ -11,9 +11,10 @@ use crate::control::Failure;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override};
 use crate::guest::ManagedGuest;
 use crate::journal;
+use crate::users::Users;
 use agent::{DaemonEvent, PoolGrants};
 use counters::Bytes;
-use hypervisor::{Event, Found, Id, RunState};
+use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
@@ -36,6 +37,7 @@ pub(crate) struct Entitlement<'a> {
 /// All guests.
 #[derive(Default)]
 pub(crate) struct Guests {
+    users: Users,
     guests: BTreeMap<Id, ManagedGuest>,
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
@@ -45,6 +47,11 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
+    /// None yet; those of these users are to be managed as well as the manager's own.
+    pub(crate) fn new(users: Users) -> Guests {
+        Guests { users, ..Guests::default() }
+    }
+
     pub(crate) fn get(&self, guest: Id) -> Option<&ManagedGuest> {
         self.guests.get(&guest)
     }
@@ -77,10 +84,16 @@ impl Guests {
         self.iter().any(|guest| guest.who().is_same(who))
     }
 
-    /// The guest of a name or a UUID.
+    /// The guest of a name or a UUID. Another user's has that user's name before its own, and is
+    /// found by nothing else: its UUID is what the user says.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
-        let fits = |guest: &&ManagedGuest| guest.found.name == name || guest.who().uuid == name;
-        let mut found = self.iter().filter(fits);
+        let fits = |guest: &ManagedGuest| match guest.part {
+            None => guest.found.name == name || guest.who().uuid == name,
+            Some(_) => guest.found.name == name,
+        };
+        let is_own_there = self.iter().any(|guest| guest.part.is_none() && fits(guest));
+        let counts = |guest: &&ManagedGuest| guest.part.is_none() == is_own_there && fits(guest);
+        let mut found = self.iter().filter(counts);
         match (found.next(), found.next()) {
             (Some(guest), None) => Ok(guest),
             (Some(_), Some(_)) => {
@@ -242,11 +255,13 @@ impl Guests {
                 self.attended.remove(&id);
                 let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
-                return vec![
+                let mut effects = vec![
                     Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
                     Effect::Release(id),
                     Effect::Outcome { guest: id, row },
                 ];
+                effects.extend(self.share_out(guest.found.owner, by));
+                return effects;
             }
             // The loop reports it: it is no guest's.
             Event::Trouble(_) => {}
@@ -268,7 +283,7 @@ impl Guests {
         &mut self,
         source: usize,
         id: Id,
-        found: Box<Found>,
+        mut found: Box<Found>,
         by: Entitlement<'_>,
         now: Now,
     ) -> Vec<Effect> {
@@ -282,7 +297,13 @@ impl Guests {
             return vec![Effect::note("guest-twice", text, None)];
         }
         let mut effects = Vec::new();
-        let (limits, class) = by.settings.limits(&found.name, found.memory);
+        let owner = found.owner;
+        let part = self.users.stranger(owner).map(|user| {
+            // So it is never taken for one of ours, whatever it calls itself.
+            found.name = format!("{user}/{}", found.name);
+            self.users.part(&user, std::iter::once(found.memory))
+        });
+        let (limits, class) = by.settings.entitlement(&found.name, found.memory, part.as_ref());
         let class = class.unwrap_or_default().to_owned();
         let grants = if by.acts { PoolGrants::Yes } else { PoolGrants::No };
         if by.acts {
@@ -290,14 +311,32 @@ impl Guests {
         }
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
-        let guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        // What an earlier manager took is this one's to give back.
-        if by.acts && guest.memory.actual < guest.limits.max {
-            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
-        }
+        let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
+        guest.part = part;
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
         self.guests.insert(id, guest);
+        effects.extend(self.share_out(owner, by));
+        // What an earlier manager took is this one's to give back.
+        if by.acts
+            && let Some(guest) = self.guests.get(&id)
+            && guest.memory.actual < guest.limits.max
+        {
+            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
+        }
         effects
+    }
+
+    /// Divides a user's part of the host among the user's guests, which are others than before.
+    fn share_out(&mut self, owner: Owner, by: Entitlement<'_>) -> Option<Effect> {
+        let user = self.users.stranger(owner)?;
+        let of_user = |guest: &&ManagedGuest| guest.found.owner == owner;
+        let sizes = self.iter().filter(of_user).map(|guest| guest.found.memory);
+        let part = self.users.part(&user, sizes);
+        for guest in self.guests.values_mut().filter(|guest| guest.found.owner == owner) {
+            guest.part = Some(part.clone());
+            entitle(guest, by.settings, self.overrides.get(&guest.id));
+        }
+        Some(Effect::Memory(MemoryEvent::LimitsChanged))
     }
 
     fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
@@ -357,7 +396,8 @@ impl Guests {
 
 /// What a guest is entitled to by the settings, and by what was set by hand.
 fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
-    let (limits, class) = settings.limits(&guest.found.name, guest.found.memory);
+    let Found { name, memory, .. } = &guest.found;
+    let (limits, class) = settings.entitlement(name, *memory, guest.part.as_ref());
     guest.identity.class = class.unwrap_or_default().to_owned();
     guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }

@@ -132,6 +132,7 @@ mod tests {
             id,
             name: String::new(),
             place: Place::Qmp("/a".into()),
+            owner: 0,
             uuid: [0; 16],
             process: None,
             restore: 2,

@@ -64,6 +64,8 @@ pub struct Held {
     pub name: String,
     /// Where it is reached.
     pub place: Place,
+    /// Whose guest it is.
+    pub owner: u32,
     /// Its UUID, to find it in libvirt.
     pub uuid: [u8; 16],
     /// Its process: one that was started since has its memory already.
@@ -77,7 +79,7 @@ pub struct Held {
 impl Held {
     /// A guest as it was found; a socket is named where libvirt's is not the usual one.
     pub fn of(id: Id, found: &Found, socket: Option<&str>, restore: Bytes, held: Bytes) -> Held {
-        let place = if found.source.starts_with('/') {
+        let place = if found.has_monitor() {
             Place::Qmp(found.source.clone())
         } else {
             Place::Libvirt { uri: found.source.clone(), socket: socket.map(str::to_owned) }
@@ -86,6 +88,7 @@ impl Held {
             id: id.0,
             name: found.name.clone(),
             place,
+            owner: found.owner.0,
             uuid: found.uuid,
             process: found.process.map(|process| (process.pid, process.start_ticks)),
             restore: restore.0,
@@ -125,6 +128,7 @@ mod tests {
             id: 3,
             name: "a\n\u{1b}".into(),
             place: Place::Qmp("/run/a.qmp".into()),
+            owner: 1000,
             uuid: [7; 16],
             process: Some((4, 5)),
             restore: u64::MAX,

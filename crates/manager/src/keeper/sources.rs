@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use hypervisor::{Event, Found, Hypervisor, Id, IdSource, Libvirt, QmpSource, RunState};
+use hypervisor::{
+    Event, Found, Hypervisor, Id, IdSource, Libvirt, Owner, QmpSource, RunState, Trust,
+};
 use reactor::{PollSet, Ready};
 
 use super::{Book, Held, Place, Rescue};
@@ -20,25 +22,27 @@ impl Sources {
     /// keeps no other waiting.
     pub(super) fn of(book: &Book) -> Sources {
         let ids = IdSource::new();
+        let trust = Trust::naming(book.guests().map(|held| Owner(held.owner)));
         let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let mut paths: Vec<&str> = Vec::new();
         let mut libvirts: BTreeMap<&Place, Libvirt> = BTreeMap::new();
         for held in book.guests() {
             match &held.place {
                 // One path that cannot be looked for is one guest's trouble.
-                Place::Qmp(path) if QmpSource::new(&[path], ids.clone()).is_ok() => {
+                Place::Qmp(path) if QmpSource::new(&[path], trust.clone(), ids.clone()).is_ok() => {
                     paths.push(path);
                 }
                 Place::Qmp(_) => {}
                 place @ Place::Libvirt { uri, socket } => {
                     let socket = socket.as_deref().map(Path::new);
                     let libvirt = Libvirt::of_uri(uri, socket, runtime_dir.as_deref(), ids.clone());
-                    libvirts.extend(libvirt.map(|libvirt| (place, libvirt)));
+                    libvirts
+                        .extend(libvirt.map(|libvirt| (place, libvirt.trusting(trust.clone()))));
                 }
             }
         }
         let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
-        if let Ok(source) = QmpSource::new(&paths, ids)
+        if let Ok(source) = QmpSource::new(&paths, trust, ids)
             && !paths.is_empty()
         {
             sources.push(Box::new(source));
@@ -145,9 +149,37 @@ fn learn(
     }
 }
 
+/// Whether a guest was found where the book has it. Names and UUIDs are what a guest's monitor
+/// says, so that they count only behind the right socket, of the right owner.
 fn is_at(held: &Held, found: &Found) -> bool {
-    match &held.place {
-        Place::Qmp(path) => *path == found.source,
-        Place::Libvirt { .. } => held.uuid == found.uuid,
+    let is_there = match &held.place {
+        Place::Qmp(path) => found.has_monitor() && *path == found.source,
+        Place::Libvirt { uri, .. } => *uri == found.source && held.uuid == found.uuid,
+    };
+    is_there && Owner(held.owner) == found.owner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counters::Bytes;
+    use hypervisor::Fake;
+
+    #[test]
+    fn finding_04_a_fake_with_a_libvirt_guests_uuid_is_not_that_guest() {
+        let found = |source: &str| Found {
+            source: source.into(),
+            ..Fake::found("victim", Bytes::mib(512))
+        };
+        let real = found("qemu:///system");
+        let held = Held::of(Id(1), &real, None, Bytes::mib(512), Bytes::mib(336));
+        assert!(is_at(&held, &real));
+        assert!(!is_at(&held, &found("/run/user/1000/pinhead/up/7/g1.qmp")));
+        assert!(!is_at(&held, &Found { owner: Owner(1000), ..real }));
+        let plain = found("/run/pinhead/up/7/g1.qmp");
+        let held = Held::of(Id(1), &plain, None, Bytes::mib(512), Bytes::mib(336));
+        assert!(is_at(&held, &plain));
+        assert!(!is_at(&held, &Found { owner: Owner(1000), ..plain.clone() }));
+        assert!(!is_at(&held, &Found { source: "qemu:///system".into(), ..plain }));
     }
 }

@@ -236,7 +236,8 @@ impl Memory {
         let Some((shadow, settings)) = &mut self.shadow else { return };
         for sample in &mut samples {
             if let Some(guest) = world.guests.get(Id(sample.key.0)) {
-                (sample.limits, _) = settings.limits(&guest.found.name, guest.found.memory);
+                let (name, memory) = (&guest.found.name, guest.found.memory);
+                (sample.limits, _) = settings.entitlement(name, memory, guest.part.as_ref());
             }
         }
         let pass = shadow.decide(host, &samples, contexts, now.ms);

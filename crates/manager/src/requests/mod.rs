@@ -144,7 +144,8 @@ fn set(
     let guest = world.guests.find(name)?;
     let mut over = world.guests.override_of(guest.id);
     changed(&mut over, change, guest)?;
-    let (limits, class) = world.settings.limits(&guest.found.name, guest.found.memory);
+    let (name, memory) = (&guest.found.name, guest.found.memory);
+    let (limits, class) = world.settings.entitlement(name, memory, guest.part.as_ref());
     let limits = over.applied(limits, guest.found.memory);
     let by = format!("user {}, process {}", peer.uid, peer.pid);
     let text = format!("the operator ({by}) set {}", in_words(change));

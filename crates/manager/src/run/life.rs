@@ -52,7 +52,7 @@ impl Manager {
                 monitor: parts.monitor,
             },
             host: HostMeter::default(),
-            guests: Guests::default(),
+            guests: Guests::new(parts.users),
             memory: Memory::new(engine, shadow),
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),

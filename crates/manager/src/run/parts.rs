@@ -7,6 +7,7 @@ use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
 use crate::monitor::Monitor;
+use crate::users::Users;
 use hypervisor::Hypervisor;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ pub struct Parts {
     pub config_path: Option<PathBuf>,
     /// The settings, with those of a shadow policy.
     pub loaded: Loaded,
+    /// Whose guests are managed besides root's and this process's user's.
+    pub users: Users,
     /// Where guests come from.
     pub sources: Vec<Box<dyn Hypervisor>>,
     /// The host's counters.

@@ -201,6 +201,7 @@ fn a_manager() {
             id,
             name: name.to_owned(),
             place: Place::Qmp(format!("{}/{name}.qmp", dir.display())),
+            owner: hypervisor::Owner::own().0,
             uuid: [0; 16],
             process: Some((qemu.pid, qemu.start_ticks)),
             restore: RESTORE.0,

@@ -7,3 +7,4 @@ mod monitor;
 mod scan;
 mod scene;
 mod scrape;
+mod strangers;

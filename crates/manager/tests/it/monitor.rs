@@ -70,6 +70,7 @@ impl Scene {
             place,
             config_path: None,
             loaded,
+            users: manager::Users::default(),
             sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),

@@ -7,7 +7,7 @@ use hypervisor::{BalloonStats, Fake, Id, IdSource};
 use manager::config::{Loaded, Place};
 use manager::control::Server;
 use manager::ksm::Ksm;
-use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, keeper};
+use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, Users, keeper};
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
@@ -61,6 +61,7 @@ impl Scene {
         fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
         let place = Place { host_total: Some(Bytes(16 * GIB)), ..Place::default() };
         let loaded: Loaded = manager::config::load(Some(&config_path), &place).unwrap();
+        let named = &loaded.settings.sources.users;
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
         let root = procfs::Root::at(&dir);
@@ -69,7 +70,8 @@ impl Scene {
             options,
             place,
             config_path: Some(config_path),
-            loaded,
+            users: Users::find(named, Path::new("/etc/passwd"), Bytes(16 * GIB)).unwrap(),
+            loaded: loaded.clone(),
             sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&root).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),

@@ -222,13 +222,14 @@ fn drops_cost_more_than_their_bytes() {
 
 #[test]
 fn patterns_that_mean_nothing_are_refused() {
-    let error = QmpSource::new(&["run/*.qmp"], IdSource::new()).unwrap_err();
+    let error = QmpSource::new(&["run/*.qmp"], Trust::default(), IdSource::new()).unwrap_err();
     assert!(error.to_string().contains("\"run/*.qmp\" is not an absolute path"));
 }
 
 #[test]
 fn a_machine_without_guests_is_no_trouble() {
-    let mut source = QmpSource::new(&["/nowhere/at/all/*.qmp"], IdSource::new()).unwrap();
+    let mut source =
+        QmpSource::new(&["/nowhere/at/all/*.qmp"], Trust::default(), IdSource::new()).unwrap();
     let mut events = Vec::new();
     source.turn(None, 0, &mut events);
     source.turn(None, 2_000, &mut events);

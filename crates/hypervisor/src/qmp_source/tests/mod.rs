@@ -3,6 +3,7 @@
 mod hostile;
 mod life;
 mod qemu;
+mod strangers;
 
 use std::path::PathBuf;
 
@@ -26,7 +27,7 @@ impl World {
         tree.file("run/README", "");
         let pattern = format!("{}/run/*.qmp", tree.path().display());
         let root = tree.path().to_path_buf();
-        let source = QmpSource::under(root, &[pattern], IdSource::new()).unwrap();
+        let source = QmpSource::under(root, &[pattern], Trust::default(), IdSource::new()).unwrap();
         World { tree, source, now_ms: 1_000, events: Vec::new() }
     }
 

@@ -13,6 +13,7 @@ fn rescue(missing: &[u64], reserve: u64) -> Rescue {
             id,
             name: format!("g{id}"),
             place: Place::Qmp("/a".into()),
+            owner: 0,
             uuid: [0; 16],
             process: None,
             restore: mib(1000).0,

@@ -1,0 +1,100 @@
+//! The process at the other end of a monitor's socket.
+//!
+//! The kernel keeps the number of the process that called listen. That process may have ended
+//! while a child of it holds the socket, and then the number may be another's: a user could claim
+//! root's QEMU so, and hide it. A descriptor of the process (Linux 6.5) cannot be given to another.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+
+use crate::{Owner, ProcessId, sys};
+
+/// The longest description of a descriptor that is read.
+const FDINFO_MAX: u64 = 4096;
+
+/// The process that listens at the other end, and as whom it listened. The process is `None`
+/// where it has ended, is in a namespace that has no number for it here, or may be another's.
+pub(crate) fn of(
+    stream: &UnixStream,
+    owner: Owner,
+    root: &Path,
+) -> (Option<Owner>, Option<ProcessId>) {
+    let Ok(credentials) = socket_peercred(stream) else { return (None, None) };
+    let user = Owner(credentials.uid.as_raw());
+    let process = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok();
+    let process = process.and_then(|pid| ProcessId::of_under(root, pid));
+    // Looked at after its start was read: so that was the start of this one.
+    let process = process.filter(|process| is_listener(stream, process.pid));
+    (Some(user), process.filter(|process| owner.is_trusted() || runs_as(*process, owner, root)))
+}
+
+fn is_listener(stream: &UnixStream, pid: u32) -> bool {
+    match sys::peer_pidfd(stream) {
+        Ok(pidfd) => number_of(&pidfd) == Some(pid),
+        // An older kernel: what else there is to compare has to do.
+        Err(error) => error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()),
+    }
+}
+
+/// The number of a process, unless it has ended.
+fn number_of(pidfd: &OwnedFd) -> Option<u32> {
+    let mut text = String::new();
+    let info = File::open(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
+    info.take(FDINFO_MAX).read_to_string(&mut text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
+}
+
+/// Whether a process belongs to a user now. One that listened as that user and became another's
+/// since, by a program that changes its user, is not the user's.
+fn runs_as(process: ProcessId, owner: Owner, root: &Path) -> bool {
+    let dir = root.join(format!("proc/{}", process.pid));
+    fs::metadata(dir).is_ok_and(|found| Owner(found.uid()) == owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+    use std::os::unix::net::UnixListener;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn finding_14_the_number_of_a_listener_that_has_ended_is_nobodys() {
+        let tree = Tree::new();
+        let path = tree.path().join("a.qmp");
+        let listener = UnixListener::bind(&path).unwrap();
+        // Whoever calls listen last is the one that the kernel names.
+        let held = OwnedFd::from(listener.try_clone().unwrap());
+        let mut child = Command::new("perl")
+            .args(["-e", "listen(STDIN, 5) or die $!"])
+            .stdin(Stdio::from(held))
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        assert!(child.wait().unwrap().success());
+        let stream = reactor::connect(&path).unwrap();
+        // Another process has the number by now: root's QEMU, say.
+        tree.process(pid, "qemu", 'S', 777);
+        let (user, process) = of(&stream, Owner::own(), tree.path());
+        assert_eq!((user, process), (Some(Owner::own()), None), "{pid} is not the listener");
+    }
+
+    #[test]
+    fn a_listener_that_lives_is_known() {
+        let tree = Tree::new();
+        let path = tree.path().join("a.qmp");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let stream = reactor::connect(&path).unwrap();
+        let own = ProcessId::of(std::process::id());
+        assert_eq!(of(&stream, Owner::own(), Path::new("/")).1, own);
+        let other = Owner(Owner::own().0 + 1);
+        assert_eq!(of(&stream, other, Path::new("/")).1, None, "it is not that user's");
+    }
+}

@@ -1,0 +1,183 @@
+//! Sockets of other users, and directories that they fill.
+
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixListener;
+
+use super::*;
+use crate::{Claim, Stranger};
+
+/// Turns of at most 50 ms until a script of nobody's has surely been seen.
+const TURNS: usize = 400;
+
+/// A source of two directories, nobody's and ours.
+fn source(tree: &Tree, trust: Trust) -> QmpSource {
+    let pattern = |dir: &str| format!("{}/{dir}/*.qmp", tree.path().display());
+    let patterns = [pattern("user/*"), pattern("server")];
+    QmpSource::new(&patterns, trust, IdSource::new()).unwrap()
+}
+
+fn claim(tree: &Tree) -> Claim {
+    Claim {
+        name: "web".into(),
+        uuid: "00112233-4455-6677-8899-aabbccddeeff".into(),
+        memory: Bytes::mib(65_536),
+        port: tree.path().join("user/nobody/g1.port"),
+    }
+}
+
+/// Turns until something is reported; the clock is made up, the waiting is not.
+fn reported(source: &mut QmpSource, now_ms: &mut u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    for _ in 0..TURNS {
+        let mut set = PollSet::new();
+        source.fds(&mut set);
+        let ready = set.wait(50).unwrap();
+        *now_ms += 50;
+        source.turn(Some(ready.of(0)), *now_ms, &mut events);
+        if !events.is_empty() {
+            break;
+        }
+    }
+    events
+}
+
+#[test]
+fn finding_04_a_guest_of_a_user_who_is_not_named_is_none() {
+    let tree = Tree::new();
+    let Some(mut nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    };
+    let pid = nobody.claim("g1.qmp", &claim(&tree)).unwrap();
+    let mut unnamed = source(&tree, Trust::default());
+    let mut events = Vec::new();
+    (0..100).for_each(|turn| unnamed.turn(None, turn * 100, &mut events));
+    assert!(unnamed.places.is_empty() && events.is_empty(), "{events:?}");
+    let mut named = source(&tree, Trust::naming([Stranger::OWNER]));
+    let events = reported(&mut named, &mut 0);
+    let [Event::Found(_, found)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((found.owner, found.user), (Stranger::OWNER, Some(Stranger::OWNER)));
+    assert_eq!(found.process.map(|process| process.pid), Some(pid));
+}
+
+#[test]
+fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
+    let tree = Tree::new();
+    let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    };
+    // Nobody's directory, and a socket of root's in it: as if nobody had moved it there.
+    let listener = UnixListener::bind(tree.path().join("user/nobody/g1.qmp")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let events = reported(&mut source(&tree, Trust::naming([Stranger::OWNER])), &mut 0);
+    let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(words.contains("is user 65534's, and its maker or its listener is not"), "{words}");
+    assert!(listener.accept().is_err(), "it was connected to");
+}
+
+#[test]
+fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
+    let tree = Tree::new();
+    tree.file("user/a/README", "");
+    tree.file("server/README", "");
+    for number in 0..4_096 {
+        drop(UnixListener::bind(tree.path().join(format!("user/a/{number}.qmp"))).unwrap());
+    }
+    let mut source = source(&tree, Trust::default());
+    let live = UnixListener::bind(tree.path().join("server/new.qmp")).unwrap();
+    live.set_nonblocking(true).unwrap();
+    let (mut events, mut now_ms) = (Vec::new(), 0);
+    // Less than the time after which one that does not greet is a trouble as well.
+    for _ in 0..90 {
+        source.turn(None, now_ms, &mut events);
+        now_ms += 50;
+    }
+    assert!(live.accept().is_ok(), "it was not found");
+    assert_eq!(events.len(), 1, "{} lines, such as {:?}", events.len(), events.last());
+    // One of that very directory takes the place of a dead one.
+    let live = UnixListener::bind(tree.path().join("user/a/z.qmp")).unwrap();
+    live.set_nonblocking(true).unwrap();
+    for _ in 0..200 {
+        source.turn(None, now_ms, &mut events);
+        now_ms += 50;
+    }
+    assert!(live.accept().is_ok(), "its place is taken by a dead one");
+}
+
+#[test]
+fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
+    let tree = Tree::new();
+    let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    };
+    let dir = tree.path().join("user/nobody");
+    tree.file("user/root/README", "");
+    let listener = UnixListener::bind(tree.path().join("user/root/g.qmp")).unwrap();
+    let mut source = source(&tree, Trust::naming([Stranger::OWNER]));
+    let (mut events, mut now_ms) = (Vec::new(), 0);
+    // With new names each time, as often as the manager looks.
+    for round in 0..10 {
+        for number in 0..300 {
+            let path = dir.join(format!("{round}-{number}.qmp"));
+            drop(UnixListener::bind(&path).unwrap());
+            chown(&path, Some(65_534), Some(65_534)).unwrap();
+        }
+        for _ in 0..40 {
+            source.turn(None, now_ms, &mut events);
+            now_ms += 50;
+        }
+        for number in 0..300 {
+            std::fs::remove_file(dir.join(format!("{round}-{number}.qmp"))).unwrap();
+        }
+    }
+    assert!(listener.set_nonblocking(true).is_ok() && listener.accept().is_ok());
+    assert!(source.places.len() <= PLACES_OF_OTHERS + 1, "{} places", source.places.len());
+    assert!(events.len() <= 34, "{} lines in 20 s", events.len());
+}
+
+#[test]
+fn finding_08_a_link_of_another_user_leads_nowhere() {
+    let tree = Tree::new();
+    let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    };
+    // A monitor of root's that the patterns leave out.
+    tree.file("secret/README", "");
+    let secret = tree.path().join("secret/a.qmp");
+    let listener = UnixListener::bind(&secret).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    symlink(&secret, tree.path().join("user/nobody/a.qmp")).unwrap();
+    symlink(tree.path().join("secret"), tree.path().join("user/nobody/dir")).unwrap();
+    let pattern = |tail: &str| format!("{}/user/*/{tail}", tree.path().display());
+    let patterns = [pattern("*.qmp"), pattern("a.qmp"), pattern("*/*.qmp"), pattern("dir/a.qmp")];
+    for trust in [Trust::default(), Trust::naming([Stranger::OWNER])] {
+        let mut source = QmpSource::new(&patterns, trust, IdSource::new()).unwrap();
+        let mut events = Vec::new();
+        (0..50).for_each(|turn| source.turn(None, turn * 100, &mut events));
+        assert!(source.places.is_empty() && events.is_empty(), "{events:?}");
+    }
+    assert!(listener.accept().is_err(), "root was led to it");
+}
+
+#[test]
+fn finding_07_a_directory_that_anybody_may_write_is_nobodys() {
+    let tree = Tree::new();
+    tree.file("server/README", "");
+    let dir = tree.path().join("server");
+    let _listener = UnixListener::bind(dir.join("a.qmp")).unwrap();
+    let looked = |mode| {
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut source = source(&tree, Trust::default());
+        let mut events = Vec::new();
+        source.turn(None, 0, &mut events);
+        (source.places.len(), events)
+    };
+    assert_eq!(looked(0o755), (1, vec![]));
+    assert_eq!(looked(0o1777), (1, vec![]), "each may only replace what is their own");
+    let (places, events) = looked(0o777);
+    assert!(matches!(events.as_slice(), [Event::Trouble(words)] if words.contains("chmod go-w")));
+    assert_eq!(places, 0);
+}

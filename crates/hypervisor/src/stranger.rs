@@ -1,0 +1,142 @@
+//! Another user of this machine, for tests: nobody, with a QEMU's monitor that a script plays and
+//! that claims what the test likes. Only root can be somebody else, so that others have none.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use counters::Bytes;
+
+use crate::Owner;
+
+/// The user and group that nobody's files have.
+const NOBODY: u32 = 65_534;
+
+/// Answers as QEMU does, as far as a manager asks.
+const SCRIPT: &str = r#"
+use strict; use warnings; use Socket;
+my ($path, $name, $uuid, $memory, $port) = @ARGV;
+my $actual = $memory;
+$| = 1;
+socket(my $listener, AF_UNIX, SOCK_STREAM, 0) or die $!;
+bind($listener, sockaddr_un($path)) or die $!;
+listen($listener, 5) or die $!;
+print "listening\n";
+while (accept(my $client, $listener)) {
+    select($client); $| = 1; select(STDOUT);
+    my $version = '{"qemu":{"micro":0,"minor":2,"major":7},"package":""}';
+    print $client qq({"QMP":{"version":$version,"capabilities":[]}}\r\n);
+    while (my $line = <$client>) {
+        my ($id) = $line =~ /"id":\s*(\d+)/ or next;
+        my ($command) = $line =~ /"execute":\s*"([^"]+)"/ or next;
+        my $value = '{}';
+        if ($command eq 'query-name') { $value = qq({"name":"$name"}) }
+        elsif ($command eq 'query-uuid') { $value = qq({"UUID":"$uuid"}) }
+        elsif ($command eq 'query-memory-size-summary') {
+            $value = qq({"base-memory":$memory,"plugged-memory":0})
+        }
+        elsif ($command eq 'query-balloon') { $value = qq({"actual":$actual}) }
+        elsif ($command eq 'balloon') { ($actual) = $line =~ /"value":\s*(\d+)/ }
+        elsif ($command eq 'query-cpus-fast') { $value = '[]' }
+        elsif ($command eq 'query-status') { $value = '{"running":true,"status":"running"}' }
+        elsif ($command eq 'query-chardev') {
+            $value = qq([{"label":"p","filename":"disconnected:unix:$port,server=on",
+                          "frontend-open":false}]);
+            $value =~ s/\s*\n\s*//g;
+        }
+        elsif ($command eq 'qom-list') {
+            $value = '[{"name":"b","type":"child<virtio-balloon-pci>"},' .
+                     '{"name":"s","type":"child<virtserialport>"}]';
+            $value = '[]' if $line =~ /anon/;
+        }
+        elsif ($command eq 'qom-get') {
+            my ($property) = $line =~ /"property":\s*"([^"]+)"/;
+            if ($property eq 'name') { $value = '"org.pinhead.0"' }
+            elsif ($property eq 'chardev') { $value = '"p"' }
+            elsif ($property eq 'guest-stats') {
+                my $now = time;
+                $value = qq({"last-update":$now,"stats":{"stat-total-memory":$actual,) .
+                         '"stat-free-memory":1048576,"stat-available-memory":1048576,' .
+                         '"stat-disk-caches":0,"stat-swap-in":9999999,"stat-swap-out":9999999,' .
+                         qq("stat-major-faults":$now}});
+            }
+            elsif ($property eq 'guest-stats-polling-interval') { $value = '0' }
+            else { $value = 'false' }
+        }
+        print $client qq({"return":$value,"id":$id}\r\n);
+    }
+}
+"#;
+
+/// What a stranger's monitor claims.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// Its UUID, as people write it.
+    pub uuid: String,
+    /// Its memory.
+    pub memory: Bytes,
+    /// Where its daemon's port is.
+    pub port: PathBuf,
+}
+
+/// A directory of nobody's, and what nobody runs in it.
+#[derive(Debug)]
+pub struct Stranger {
+    dir: PathBuf,
+    monitors: Vec<Child>,
+}
+
+impl Stranger {
+    /// Nobody's number.
+    pub const OWNER: Owner = Owner(NOBODY);
+
+    /// Gives nobody a directory here, which all users must be able to enter; `None` where this
+    /// process is not root's.
+    pub fn at(dir: &Path) -> Option<Stranger> {
+        if Owner::own() != Owner::ROOT {
+            return None;
+        }
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
+        let given = made.and_then(|()| chown(dir, Some(NOBODY), Some(NOBODY)));
+        given.unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        Some(Stranger { dir: dir.to_path_buf(), monitors: Vec::new() })
+    }
+
+    /// A monitor at a socket of this name that claims to be such a guest; it listens.
+    pub fn claim(&mut self, socket: &str, claim: &Claim) -> io::Result<u32> {
+        let mut child = Command::new("perl")
+            .args(["-e", SCRIPT])
+            .arg(self.dir.join(socket))
+            .args([&claim.name, &claim.uuid, &claim.memory.0.to_string()])
+            .arg(&claim.port)
+            .current_dir("/")
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let pid = child.id();
+        self.monitors.push(child);
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        match line.trim() {
+            "listening" => Ok(pid),
+            other => Err(io::Error::other(format!("it does not listen: {other:?}"))),
+        }
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        for child in &mut self.monitors {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,72 @@
+//! The users whose guests are managed besides root's: who they are, and their part of the host.
+
+use crate::config::UserPart;
+use crate::{Error, accounts};
+use counters::Bytes;
+use hypervisor::{Owner, Trust};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The users that `[sources] users` names, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Users {
+    names: BTreeMap<Owner, String>,
+    host_total: Bytes,
+}
+
+impl Users {
+    /// Finds the users of these names, or numbers, in a list such as /etc/passwd.
+    pub fn find(names: &[String], list: &Path, host_total: Bytes) -> Result<Users, Error> {
+        let number = |name: &String| {
+            let read = |source| Error::Accounts { path: list.to_path_buf(), source };
+            let number = accounts::number(list, name).map_err(read)?;
+            let number = number.ok_or_else(|| Error::NoSuchUser { user: name.clone() })?;
+            Ok((Owner(number), name.clone()))
+        };
+        Ok(Users { names: names.iter().map(number).collect::<Result<_, _>>()?, host_total })
+    }
+
+    /// Whose guests count.
+    pub fn trust(&self) -> Trust {
+        Trust::naming(self.names.keys().copied())
+    }
+
+    /// What a user is called here whose guests are not the manager's own; `None` for root and for
+    /// the user of the manager.
+    pub(crate) fn stranger(&self, owner: Owner) -> Option<String> {
+        let name = || self.names.get(&owner).cloned().unwrap_or_else(|| owner.0.to_string());
+        (!owner.is_trusted()).then(name)
+    }
+
+    /// The part of a user with these guests.
+    pub(crate) fn part(&self, user: &str, sizes: impl Iterator<Item = Bytes>) -> UserPart {
+        let (mut memory, mut guests) = (Bytes::ZERO, 0);
+        for size in sizes {
+            (memory, guests) = (memory.plus(size), guests + 1);
+        }
+        UserPart { user: user.to_owned(), memory, guests, host_total: self.host_total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::scratch::Scratch;
+
+    #[test]
+    fn users_are_named_by_name_or_number_and_one_that_is_not_there_is_refused() {
+        let dir = Scratch::new();
+        let list = dir.file("passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n");
+        let find = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Users::find(&names, &list, Bytes::ZERO)
+        };
+        let users = find(&["alice", "4242"]).unwrap();
+        assert_eq!(users.stranger(Owner(1000)).as_deref(), Some("alice"));
+        assert_eq!(users.stranger(Owner(4242)).as_deref(), Some("4242"));
+        assert_eq!(users.stranger(Owner::ROOT), None);
+        assert!(users.trust().covers(Owner(4242)) && !users.trust().covers(Owner(4243)));
+        let error = find(&["bob"]).unwrap_err().to_string();
+        assert!(error.contains("no user bob") && error.contains("[sources] users"), "{error}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Guests of users whom the settings name, beside the manager's own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::scene::{FOUR, GIB, Scene, write_meminfo};
+use counters::Bytes;
+use hypervisor::{Fake, Found, Owner};
+
+/// A user who has no guests by default.
+const ALICE: Owner = Owner(4_000_000);
+const NAMED: &str =
+    "[sources]\nusers = [\"4000000\"]\n[[user]]\nname = \"4000000\"\nmax = \"2 GiB\"\n";
+
+fn of_alice(name: &str, memory: Bytes) -> Found {
+    Found { owner: ALICE, user: Some(ALICE), ..Fake::found(name, memory) }
+}
+
+#[test]
+fn finding_04_a_fake_with_a_guests_name_and_uuid_is_not_taken_for_it() {
+    let mut scene = Scene::new("names", NAMED);
+    let own = scene.guest("web", FOUR, Bytes::mib(500));
+    scene.fake.add(of_alice("web", FOUR));
+    scene.run(2_000);
+    let mut client = scene.client();
+    let uuid = wire::uuid_text(&Fake::found("web", FOUR).uuid);
+    for name in ["web", uuid.as_str()] {
+        let set =
+            format!(r#"{{"v":1,"id":1,"do":"set","guest":"{name}","what":"pin","value":"4 GiB"}}"#);
+        let answer = scene.ask(&mut client, &set).unwrap();
+        assert_eq!(answer["ok"]["guest"], "web", "{answer}");
+    }
+    let ps = scene.ask(&mut client, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    let rows = ps["ok"]["guests"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!((&row("web")["id"], &row("web")["mode"]), (&own.0.into(), &"pinned".into()));
+    assert_eq!(row("4000000/web")["mode"], "managed", "{ps}");
+}
+
+#[test]
+fn finding_04_what_a_fake_claims_is_cut_to_its_users_part() {
+    let mut scene = Scene::new("parts", NAMED);
+    scene.guest("web", FOUR, Bytes::mib(500));
+    for number in 0..3 {
+        scene.fake.add(of_alice(&format!("g{number}"), Bytes(64 * GIB)));
+    }
+    write_meminfo(&scene.dir, 2 * GIB);
+    scene.run(2_000);
+    let mut client = scene.client();
+    let ps = scene.ask(&mut client, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    let rows = ps["ok"]["guests"].as_array().unwrap();
+    let of_alice = rows.iter().filter(|row| row["name"].as_str().unwrap().starts_with("4000000/"));
+    let maxima: Vec<u64> = of_alice.map(|row| row["max_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(maxima.len(), 3);
+    assert!(maxima.iter().sum::<u64>() <= 2 * GIB, "{maxima:?}");
+}
