@@ -116,6 +116,13 @@ impl ProcessView {
         pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
+    /// What of its addresses stands for something, whether or not that was ever touched. A guest's
+    /// memory is a part of it.
+    pub fn mapped(&self) -> Option<Bytes> {
+        let [pages] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
+        pages.checked_mul(self.page_bytes).map(Bytes)
+    }
+
     /// Memory of it that is on the host's swap. The kernel writes the whole of /proc/PID/status
     /// for it, which costs some ten times the other reads: ask seldom.
     pub fn swap(&self) -> Option<Bytes> {
@@ -195,6 +202,7 @@ mod tests {
         let view = ProcessView::open_under(tree.path(), PID).unwrap();
         let page = rustix::param::page_size() as u64;
         assert_eq!(view.resident(), Some(Bytes(2500 * page)));
+        assert_eq!(view.mapped(), Some(Bytes(90_000 * page)));
         assert_eq!(view.swap(), Some(Bytes(64 << 10)));
         assert_eq!(view.pressure_us(), Some(1500));
         let stat = view.stat().unwrap();

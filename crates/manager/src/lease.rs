@@ -49,7 +49,9 @@ impl Lease {
             Libvirt::Auto => None,
         };
         let restore = guest.limits.max;
-        keeper.hold(Held::of(guest.id, &guest.found, socket, restore, size));
+        let taken = guest.memory.had_before(size).min(restore).less(size);
+        let held = Held::of(guest.id, &guest.found, socket, restore, size);
+        keeper.hold(Held { taken: taken.0, ..held });
     }
 
     /// A guest is gone, or is another manager's: nothing is to be given back to it.

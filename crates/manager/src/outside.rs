@@ -44,6 +44,11 @@ impl Outside {
         self.view.as_ref()?.resident()
     }
 
+    /// Reads what of it the host has swapped out.
+    pub fn look_at_swap(&mut self) {
+        self.seen.swapped = self.view.as_ref().and_then(ProcessView::swap);
+    }
+
     /// Reads the rest, which costs more and is not needed every second.
     pub fn look(&mut self, now_ms: u64) {
         let Some(view) = &self.view else { return };
@@ -53,7 +58,7 @@ impl Outside {
             psi_us: view.pressure_us(),
         };
         let before = self.mark.replace(now);
-        self.seen.swapped = view.swap();
+        self.look_at_swap();
         if let Some(then) = before {
             let window_ms = now_ms.saturating_sub(then.at_ms);
             self.seen.major_faults_s = per_second(now.major_faults, then.major_faults, window_ms);

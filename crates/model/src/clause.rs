@@ -91,6 +91,10 @@ clauses! {
         "Something in the guest waits for memory: such a guest is never shrunk."
         "something in it waits for memory"
         "something in it waited for memory, and such a guest is never shrunk",
+    NotSeen "not-seen"
+        "The guest says that it needs memory, and the host sees neither its use nor its CPU time."
+        "it says that it needs memory, and the host does not see it use what it has"
+        "it said that it needed memory, and the host did not see it use what it had",
     Cooling "cooling"
         "The guest was moved in the other direction not long ago, so it rests."
         "it was moved the other way not long ago"

@@ -124,7 +124,8 @@ impl Seen {
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
         // One that is slow moves without a break, and how often it got a target is unknown.
-        if member.guest.spec.balloon_kib_s < GIB_KIB / 2 {
+        // Nor is one judged that says what it likes of why its balloon moves.
+        if member.guest.spec.balloon_kib_s < GIB_KIB / 2 || member.guest.spec.traits.lies {
             return;
         }
         let actual_kib = member.guest.actual_kib();
@@ -194,6 +195,7 @@ impl Checker {
         let below = order.target < min && order.target < order.from;
         never(below, || format!("{order:?} is below the minimum of {min}"))?;
         never(order.target > max, || format!("{order:?} is above the maximum of {max}"))?;
+        never(is_for_a_lie(member, order), || format!("{order:?} is for a guest that lies"))?;
         if order.target < order.from {
             let starved_ms = member.starved_ms.map_or(0, |at_ms| world.now_ms - at_ms);
             never(starved_ms > DELAY_MS, || {
@@ -229,14 +231,16 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
-        never(seen.calm_turns > 1, || {
+        // Who says now this and now that is moved by it, and by nothing else.
+        let honest = !spec.traits.lies;
+        never(honest && seen.calm_turns > 1, || {
             format!("{order:?} is a second turn though nothing changes")
         })?;
         let most = match spec.load {
             Load::Sawtooth { .. } => TURNS_RESTLESS_MAX,
             _ => TURNS_MAX,
         };
-        never(seen.turns.len() > most, || {
+        never(honest && seen.turns.len() > most, || {
             format!("{order:?} is one turn too many: {:?}", seen.turns)
         })
     }
@@ -375,13 +379,24 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
+/// Whether a guest that lies gets more than twice what the host sees it hold, and its minimum.
+fn is_for_a_lie(member: &Member, order: &Order) -> bool {
+    let spec = &member.guest.spec;
+    let most_kib = (2 * member.guest.resident_kib() + GIB_KIB / 16).max(spec.min_kib);
+    // What is left of an earlier grant may be cut, and is no new one.
+    let is_new = order.clause != Some(Clause::Strained) && order.target > order.from;
+    let grows = is_new && order.target > Bytes(most_kib << 10);
+    spec.traits.lies && spec.traits.resident_seen && grows
+}
+
 /// Whether nobody and nothing keeps a guest from being managed.
 fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
     let line = member.line;
     let fresh = line.lost_permille <= 100 && (line.late_permille <= 100 || line.late_ms <= 500);
-    lone && fresh && spec.balloon == Fault::None && spec.traits.yields && spec.traits.resident_seen
+    let seen = spec.traits.resident_seen && !spec.traits.lies;
+    lone && fresh && spec.balloon == Fault::None && spec.traits.yields && seen
 }
 
 /// Whether a guest's programs have not changed what they want, and were let run, for a while.

@@ -39,6 +39,7 @@ fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
             reports: false,
             yields: true,
             resident_seen: true,
+            lies: false,
         },
     }
 }
@@ -50,8 +51,26 @@ fn steady(kib: u64) -> Load {
 /// A guest of 1 GiB has 5 GiB to do, and half of the host is free. Milliseconds until it has
 /// them in memory and nothing in it waits, or nothing if that takes more than a quarter of an hour.
 pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
-    const AT_MS: u64 = 120_000;
+    burst_on(host(steady(31 * GIB)), policy)
+}
+
+/// The same beside a guest that lies: it has 64 GiB by its own word, and uses next to nothing.
+pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     let mut world = host(steady(31 * GIB));
+    world.come(liar(), Line::default());
+    burst_on(world, policy)
+}
+
+/// Says that it needs more than there is.
+fn liar() -> Spec {
+    let mut spec = plain(64 * GIB, 64 * GIB, steady(10 * MIB));
+    spec.files.hot_kib = 0;
+    spec.traits.lies = true;
+    spec
+}
+
+fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
+    const AT_MS: u64 = 120_000;
     let load =
         Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
     let key = world.come(plain(8 * GIB, GIB, load), Line::default());
@@ -195,6 +214,32 @@ pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
         if member.starved_ms.is_some() {
             squeeze.shrinks += shrinks;
         }
+    }
+    squeeze
+}
+
+/// A guest with 6 GiB of cache in use, on a host that is at its set point, beside one that lies and
+/// has had a part of what it says it has: how often it had to give, and the least that it ever had.
+pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
+    let mut world = host(steady(0));
+    let mut spec = plain(8 * GIB, 8 * GIB, steady(GIB));
+    spec.files.hot_kib = 6 * GIB;
+    let key = world.come(spec, Line::default());
+    world.come(Spec { actual_kib: 32 * GIB, ..liar() }, Line::default());
+    let mut squeeze = Squeeze { shrinks: 0, least_kib: u64::MAX };
+    while world.now_ms < 660_000 {
+        // Files are read first, and then the host is at its set point.
+        let round = match world.now_ms < 60_000 {
+            true => world.step(&mut Watching(policy)),
+            false => world.step(policy),
+        };
+        let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
+        world.own = steady((world.total_kib * 4 / 5).saturating_sub(guests));
+        let orders = round.into_iter().flat_map(|round| round.orders);
+        let shrinks = orders.filter(|order| order.key == key && order.target < order.from);
+        squeeze.shrinks += shrinks.count() as u64;
+        let has_kib = world.member(key).map_or(0, |m| m.guest.actual_kib());
+        squeeze.least_kib = squeeze.least_kib.min(has_kib);
     }
     squeeze
 }

@@ -75,6 +75,8 @@ pub struct Traits {
     pub yields: bool,
     /// The host can see how much it holds of it.
     pub resident_seen: bool,
+    /// It says that all of its memory is in use and that its tasks wait, whatever is true.
+    pub lies: bool,
 }
 
 /// What the kernel counts since its boot: pages and events.

@@ -103,7 +103,8 @@ impl Member {
             false => self.starved_ms = None,
         }
         let reported_lately = self.need_ms.is_some_and(|at| now_ms < at + NEED_MS);
-        let needs = self.guest.spec.traits.daemon && self.guest.wait_us >= NEED_US;
+        let traits = self.guest.spec.traits;
+        let needs = traits.daemon && (self.guest.wait_us >= NEED_US || traits.lies);
         if !needs || reported_lately {
             return false;
         }
@@ -115,7 +116,7 @@ impl Member {
 
     /// Takes a sample, if the guest has run since the last one, and sends it on its way.
     pub fn sample(&mut self, now_ms: u64, due_ms: u64) {
-        if self.delivered.is_none_or(|m| self.ran_ms > m.at_ms) {
+        if self.guest.spec.traits.lies || self.delivered.is_none_or(|m| self.ran_ms > m.at_ms) {
             self.take(now_ms, due_ms);
         }
     }
@@ -125,8 +126,25 @@ impl Member {
         self.flight.push_back((due_ms, memory));
     }
 
-    /// Its numbers now, as its kernel shows them.
+    /// Its numbers now, as it tells them.
     fn memory(&self, now_ms: u64) -> Memory {
+        let memory = self.true_memory(now_ms);
+        match self.guest.spec.traits.lies {
+            true => Memory {
+                free: Some(Bytes::ZERO),
+                available: Some(Bytes::ZERO),
+                cached: Some(Bytes::ZERO),
+                active_file: Some(Bytes::ZERO),
+                swap_in: Some(now_ms),
+                psi_some_us: Some(now_ms * 1000),
+                ..memory
+            },
+            false => memory,
+        }
+    }
+
+    /// The same, as its kernel shows them.
+    fn true_memory(&self, now_ms: u64) -> Memory {
         let guest = &self.guest;
         let counters = guest.counters;
         let kib = |kib: u64| Bytes(kib << 10);
@@ -172,8 +190,10 @@ impl Member {
             },
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.resident_kib())),
+            swapped: None,
+            runs: Some(true),
             memory: self.delivered,
-            asleep: self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
+            asleep: !spec.traits.lies && self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
             usable: Usable::Yes,
             request: None,
             asks: false,

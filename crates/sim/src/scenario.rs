@@ -92,6 +92,8 @@ pub struct Scenario {
     pub seed: u64,
     /// What is in it.
     pub options: Options,
+    /// Guests that say that they are in need, and are not.
+    pub liars: usize,
     /// The host.
     pub world: World,
     /// Reservations: when they are asked for, and until when they are to be answered.
@@ -116,7 +118,7 @@ impl Scenario {
         };
         let config = Config::of_host(Bytes(total_kib << 10));
         let world = World::new(config, total_kib, own, rng.draw());
-        let mut made = Scenario { seed, options, world, reservations: Vec::new() };
+        let mut made = Scenario { seed, options, liars: 0, world, reservations: Vec::new() };
         let count = rng.within(2, 8);
         let each_kib = match options.overcommit {
             true => total_kib * rng.within(1000, 1600) / 1000 / count,
@@ -128,7 +130,21 @@ impl Scenario {
             made.world.come(spec, line);
         }
         made.happenings(&mut rng, count, each_kib);
+        made.lies();
         made
+    }
+
+    /// In half of all scenarios some guests lie. Who does is drawn apart from the rest, which is
+    /// the same with them and without.
+    fn lies(&mut self) {
+        let mut rng = Rng::new(!self.seed);
+        if rng.permille(500) {
+            return;
+        }
+        for member in &mut self.world.members {
+            member.guest.spec.traits.lies = rng.permille(300);
+            self.liars += usize::from(member.guest.spec.traits.lies);
+        }
     }
 
     fn guest(&self, rng: &mut Rng, count: u64, each_kib: u64) -> Spec {
@@ -197,6 +213,7 @@ impl Scenario {
                 reports: on.reports && rng.permille(500),
                 yields: !(on.no_yield && rng.permille(250)),
                 resident_seen: !(on.unseen && rng.permille(300)),
+                lies: false,
             },
         }
     }

@@ -7,7 +7,7 @@ use qmp::{Chardev, Command, Failure, Property, Reply, Value};
 
 use super::link::{Link, Purpose};
 use super::state;
-use crate::{Capabilities, Found, Owner, ProcessId, RunState};
+use crate::{Capabilities, Found, Owner, ProcessId, ProcessView, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
 const NAME_BYTES_MAX: usize = 255;
@@ -163,7 +163,7 @@ impl Probe {
     /// All that was learnt; `None` if it is nothing that has memory.
     pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
         let Listener { owner, user, process } = listener;
-        let memory = Bytes(self.memory.or(self.actual)?);
+        let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
         let run = self.status.as_ref().map_or(RunState::Paused, state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
         let found = Found {
@@ -173,7 +173,7 @@ impl Probe {
             user,
             process,
             memory,
-            actual: self.actual.map_or(memory, Bytes),
+            actual: self.actual.map_or(memory, Bytes).min(memory),
             vcpu_tids: own_threads(&self.vcpu_tids, process, root),
             can: Capabilities {
                 balloon: self.actual.is_some(),
@@ -188,6 +188,13 @@ impl Probe {
         };
         Some(Probed { found, balloon: self.balloon, run, is_moving: self.is_moving })
     }
+}
+
+/// What a process says that its guest has, as far as the process has room for it: whoever has a
+/// socket may say anything.
+fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
+    let view = process.and_then(|process| ProcessView::open_under(root, process));
+    view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
 
 /// A guest without a name is called like its socket.

@@ -72,6 +72,13 @@ impl CpuWatch {
         Some(usage.cpu_percent)
     }
 
+    /// Whether they have run of late: in this window or in the last. `None` where that cannot be
+    /// seen, or was not looked at for so long.
+    pub fn runs(&self) -> Option<bool> {
+        let usage = self.usage.filter(|_| self.is_watched)?;
+        Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
+    }
+
     /// The guest's memory is known again.
     pub fn sampled(&mut self) {
         self.ran_ms = 0.0;

@@ -37,6 +37,8 @@ pub struct GuestMemory {
     pub resident: Option<Bytes>,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
+    /// The most that the host saw of it when it was asked for less.
+    had: Bytes,
     samples: u32,
     resident_ms: Option<u64>,
 }
@@ -50,6 +52,21 @@ impl GuestMemory {
     /// What it has now, or will have if its balloon is on its way down.
     pub fn least(&self) -> Bytes {
         self.target.unwrap_or(self.actual).min(self.actual)
+    }
+
+    /// Its balloon is asked for this size.
+    pub fn ask(&mut self, size: Bytes) {
+        self.had = self.had_before(size);
+        self.target = Some(size);
+    }
+
+    /// The most of it that the host saw when it was asked for less, up to a target that it is to be
+    /// given now. What a guest says that it had is no measure of what was taken from it.
+    pub fn had_before(&self, size: Bytes) -> Bytes {
+        match size < self.actual {
+            true => self.had.max(self.resident.unwrap_or(self.actual).min(self.actual)),
+            false => self.had,
+        }
     }
 
     /// The view once there are two samples: rates need two, so the first one puts no guest to
@@ -104,5 +121,6 @@ impl GuestMemory {
     /// Earlier reports do not hold after a reboot.
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample, self.samples) = (None, None, 0);
+        self.had = Bytes::ZERO;
     }
 }

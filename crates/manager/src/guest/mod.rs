@@ -131,6 +131,11 @@ impl ManagedGuest {
     /// Its memory on the host, read while it runs or its balloon moves. What left it without
     /// the balloon's doing came back by page reporting.
     pub fn read_resident(&mut self, now_ms: u64) {
+        if self.demand.is_urgent {
+            // It says that it waits: what it does and holds is seen as it is now.
+            self.cpu.tick(self.id.0, false, now_ms);
+            self.outside.look_at_swap();
+        }
         let reports = self.found.can.page_reporting == Some(true);
         self.memory.read_resident(self.outside.resident(), reports, now_ms);
     }
@@ -150,6 +155,8 @@ impl ManagedGuest {
             limits: self.limits,
             actual: self.answers.then_some(self.memory.actual),
             resident: self.memory.resident,
+            swapped: self.outside.seen.swapped,
+            runs: self.cpu.runs(),
             memory: self.memory.view,
             asleep: self.is_asleep(now_ms),
             usable: self.usable(),
@@ -163,6 +170,10 @@ impl ManagedGuest {
     fn usable(&self) -> Usable {
         if !self.found.can.balloon {
             return Usable::No("it has no balloon");
+        }
+        if self.part.is_some() && self.found.process.is_none() {
+            // Another user can hide its process, and with it all that its claims are held against.
+            return Usable::No("it is another user's, and its process is not to be seen");
         }
         if !self.answers {
             return Usable::No("its hypervisor does not answer");

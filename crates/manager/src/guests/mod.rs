@@ -169,7 +169,7 @@ impl Guests {
                 guest.daemon.link.grant(sequence, keeps, reason);
             }),
             GuestEvent::Target { guest, size } => {
-                self.with(guest, |guest| guest.memory.target = Some(size));
+                self.with(guest, |guest| guest.memory.ask(size));
             }
         }
         Vec::new()
@@ -213,7 +213,8 @@ impl Guests {
         for (id, guest) in &mut self.guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
             // One that sleeps may have given pages back since it was looked at last.
-            if moves || !guest.is_asleep(now.ms) || guest.memory.is_resident_old(now.ms) {
+            let tells = moves || guest.demand.is_urgent;
+            if tells || !guest.is_asleep(now.ms) || guest.memory.is_resident_old(now.ms) {
                 guest.read_resident(now.ms);
             }
         }

@@ -137,6 +137,7 @@ mod tests {
             process: None,
             restore: 2,
             held: 1,
+            taken: 1,
         }
     }
 

@@ -74,10 +74,15 @@ pub struct Held {
     pub restore: u64,
     /// The target of its balloon, in bytes.
     pub held: u64,
+    /// What of the rest the manager took from it, by what the host had seen it hold. Whatever
+    /// else it lacks it lacks by its own word.
+    #[serde(default)]
+    pub taken: u64,
 }
 
 impl Held {
-    /// A guest as it was found; a socket is named where libvirt's is not the usual one.
+    /// A guest as it was found, from which nothing was taken yet; a socket is named where
+    /// libvirt's is not the usual one.
     pub fn of(id: Id, found: &Found, socket: Option<&str>, restore: Bytes, held: Bytes) -> Held {
         let place = if found.has_monitor() {
             Place::Qmp(found.source.clone())
@@ -93,6 +98,7 @@ impl Held {
             process: found.process.map(|process| (process.pid, process.start_ticks)),
             restore: restore.0,
             held: held.0,
+            taken: 0,
         }
     }
 
@@ -133,6 +139,7 @@ mod tests {
             process: Some((4, 5)),
             restore: u64::MAX,
             held: 0,
+            taken: 8,
         };
         let place = Place::Libvirt { uri: "qemu:///system".into(), socket: None };
         let orders = [

@@ -1,7 +1,9 @@
 //! Which guest gets how much back, and when: pure.
 //!
 //! Nobody knows any more who is under pressure, so those that miss least are made whole first when
-//! all fits, and otherwise everyone gets the same part of what it misses. What is handed out is
+//! all fits. Otherwise what the manager took comes first, to everyone the same part of it, and then
+//! all get as much as each other of what they lack besides: that is by their own word, and who
+//! claims to lack most must not have most. What is handed out is
 //! remembered: a guest that was given memory takes it up later, and until then the host's free
 //! memory still shows it.
 
@@ -10,6 +12,7 @@ use std::collections::BTreeMap;
 use counters::Bytes;
 
 use super::Held;
+use policy::arbiter::{Part, divide};
 
 /// The promise of the lease.
 pub const RESCUE_MS: u64 = 30_000;
@@ -42,6 +45,8 @@ pub enum Outcome {
 struct Patient {
     name: String,
     restore: Bytes,
+    /// What it is to have before anybody gets more: with what was taken from it.
+    own: Bytes,
     /// What it has, or was given and may take.
     level: Bytes,
     /// What of that is a gift.
@@ -78,6 +83,11 @@ impl Patient {
     fn missed(&self) -> Bytes {
         self.missing().plus(self.given)
     }
+
+    /// What of that was taken from it.
+    fn taken(&self) -> Bytes {
+        self.own.less(self.level.less(self.given))
+    }
 }
 
 impl Rescue {
@@ -91,6 +101,7 @@ impl Rescue {
         let patient = |held: &Held| Patient {
             name: held.name.clone(),
             restore: Bytes(held.restore),
+            own: Bytes(held.held.saturating_add(held.taken).min(held.restore)),
             level: Bytes(held.held),
             ..Patient::default()
         };
@@ -110,7 +121,8 @@ impl Rescue {
             patient.is_reached = true;
             // A gift that it has not taken up yet counts, and is not handed out again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
-                patient.level = actual;
+                // One that says that it has less than it was left may say so of any size.
+                patient.level = patient.level.max(actual.min(patient.restore));
             }
             self.is_news = true;
         }
@@ -187,11 +199,11 @@ impl Rescue {
             Some(_) => patient.given > Bytes::ZERO,
         };
         let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
-        let missed: Bytes = all().filter(counts).map(Patient::missed).sum();
         // Everyone's part is one of all that there is to give, so those that were reached first
         // have no more of it than others.
         let pot = room.plus(all().map(|patient| patient.given).sum());
         let fits = missing <= room;
+        let due = self.due(pot, &counts);
         let mut ready: Vec<_> = self
             .patients
             .iter_mut()
@@ -204,7 +216,7 @@ impl Rescue {
         let mut handed = Bytes::ZERO;
         for (id, patient) in ready {
             let missing = patient.missing();
-            let due = part(patient.missed(), pot, missed).less(patient.given);
+            let due = due.get(id).map_or(Bytes::ZERO, |due| due.less(patient.given));
             let gift = if fits { missing } else { due.min(missing).min(room) };
             // With nothing missing its target is set all the same: the present one may be lower.
             if gift < missing && gift < GIFT_MIN {
@@ -223,6 +235,19 @@ impl Rescue {
             self.seen = Some((available, available));
         }
         targets
+    }
+
+    /// What each of those that count is due of all that there is to give.
+    fn due(&self, pot: Bytes, counts: &dyn Fn(&&Patient) -> bool) -> BTreeMap<u64, Bytes> {
+        let all: Vec<(&u64, &Patient)> =
+            self.patients.iter().filter(|(_, patient)| counts(patient)).collect();
+        let taken: Bytes = all.iter().map(|(_, patient)| patient.taken()).sum();
+        let more = all
+            .iter()
+            .map(|(_, patient)| Part { cap: patient.missed().less(patient.taken()), weight: 1 });
+        let more = divide(pot.less(taken), &more.collect::<Vec<_>>());
+        let due = |patient: &Patient, more: Bytes| part(patient.taken(), pot, taken).plus(more);
+        all.iter().zip(more).map(|((id, patient), more)| (**id, due(patient, more))).collect()
     }
 
     /// What may still be handed out. What was handed out and is not taken up yet is still seen
@@ -251,10 +276,10 @@ impl Rescue {
     }
 }
 
-/// The part of `pot` that is due to a guest that missed `missed` of `all`.
-fn part(missed: Bytes, pot: Bytes, all: Bytes) -> Bytes {
-    let part = u128::from(pot.0) * u128::from(missed.0) / u128::from(all.0.max(1));
-    Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(missed)
+/// The part of `pot` that is due to a guest from which `taken` of `all` was taken.
+fn part(taken: Bytes, pot: Bytes, all: Bytes) -> Bytes {
+    let part = u128::from(pot.0) * u128::from(taken.0) / u128::from(all.0.max(1));
+    Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(taken)
 }
 
 #[cfg(test)]

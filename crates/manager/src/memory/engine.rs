@@ -135,6 +135,8 @@ mod tests {
             },
             actual: Some(Bytes::mib(1000)),
             resident: Some(Bytes::mib(900)),
+            swapped: None,
+            runs: Some(true),
             memory: Some(memory),
             asleep: false,
             usable: Usable::Yes,

@@ -22,7 +22,7 @@ use crate::world::World;
 use counters::Bytes;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
-use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Pass};
+use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass};
 use record::Record;
 use rules::{GuestContext, HostMetrics};
 use std::collections::BTreeMap;
@@ -118,6 +118,12 @@ impl Memory {
         let host = world.host.sample(world.settings, resident, now.ms);
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
+        if let Some(total) = world.host.machine().map(|machine| machine.total) {
+            // A guest may say that it is of any size: more than the host has it cannot get.
+            for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
+                (*min, *max) = ((*min).min(total), (*max).min(total));
+            }
+        }
         if world.acts && !world.is_leased {
             // No keeper would give back what is taken now: every guest keeps at least what it has.
             for sample in &mut samples {

@@ -206,6 +206,7 @@ fn a_manager() {
             process: Some((qemu.pid, qemu.start_ticks)),
             restore: RESTORE.0,
             held: HELD.0,
+            taken: RESTORE.0 - HELD.0,
         });
     }
     let saved = r#"[["run","0"]]"#;

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Fake, Found, Owner};
+use hypervisor::{BalloonStats, Fake, Found, Owner, ProcessId};
 
 /// A user who has no guests by default.
 const ALICE: Owner = Owner(4_000_000);
@@ -52,4 +52,31 @@ fn finding_04_what_a_fake_claims_is_cut_to_its_users_part() {
     let maxima: Vec<u64> = of_alice.map(|row| row["max_bytes"].as_u64().unwrap()).collect();
     assert_eq!(maxima.len(), 3);
     assert!(maxima.iter().sum::<u64>() <= 2 * GIB, "{maxima:?}");
+}
+
+#[test]
+fn finding_04_a_fake_that_starves_takes_nothing_from_a_real_guest() {
+    // It can hide its process; if it does not, the process holds next to nothing.
+    for process in [None, ProcessId::of(std::process::id())] {
+        let mut scene = Scene::new("starves", NAMED);
+        let real = scene.guest("web", FOUR, Bytes::mib(500));
+        // The host is at its set point, a tenth.
+        write_meminfo(&scene.dir, 17 * GIB / 10);
+        let found = Found { actual: Bytes(GIB), process, ..of_alice("fake", Bytes(64 * GIB)) };
+        let fake = scene.fake.add(found);
+        for second in 1..40 {
+            let stats = BalloonStats {
+                updated_s: second,
+                total: Some(Bytes(64 * GIB)),
+                free: Some(Bytes::ZERO),
+                available: Some(Bytes::ZERO),
+                swap_in: Some(Bytes(second * GIB)),
+                ..BalloonStats::default()
+            };
+            scene.fake.set_stats(fake, Some(stats));
+            scene.run(1_000);
+            assert_eq!(scene.actual(real), 4096, "{second} s, {process:?}");
+        }
+        assert!(scene.actual(fake) <= 1024, "it has got something");
+    }
 }

@@ -62,7 +62,7 @@ pub(super) fn take(
         if size >= MOVE_MIN {
             shrink(state, budget, size, clause, config);
         } else if state.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
-            let against = state.assessment.against(urgency);
+            let against = state.against(urgency);
             refused.push((state.sample.key, against.unwrap_or(Clause::Nothing)));
         }
     }
@@ -81,7 +81,7 @@ fn given_of(
     let donors: Vec<usize> = (0..states.len())
         .filter(|i| {
             let state = &states[*i];
-            let against = state.assessment.against(urgency);
+            let against = state.against(urgency);
             state.to.is_none() && state.assessment.held.is_none() && against.is_none()
         })
         .collect();
@@ -89,7 +89,12 @@ fn given_of(
         .iter()
         .map(|i| {
             let state = &states[*i];
-            let spare = state.history.spare(&state.assessment, kind).min(step(state, config));
+            let mut spare = state.history.spare(&state.assessment, kind).min(step(state, config));
+            // What a guest uses within its share nobody else's need can take.
+            if kind == Reclaim::HotCache && urgency != Urgency::Emergency {
+                let cold = state.history.spare(&state.assessment, Reclaim::ColdCache);
+                spare = spare.min(cold.max(state.beyond_share()));
+            }
             Part { cap: spare.less(given[*i]), weight: weight(state, config) }
         })
         .collect();

@@ -27,6 +27,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             });
             let managed = state.sample.limits.mode == Mode::Managed;
             let asked = if state.sample.asks && managed { asked } else { Bytes::ZERO };
+            let asked = asked.min(state.assessment.backed);
             match state.assessment.why {
                 Some(clause)
                     if state.assessment.need >= asked && state.assessment.need > Bytes::ZERO =>
@@ -41,14 +42,18 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     let parts: Vec<Part> = asks
         .iter()
         .map(|(index, need, _)| {
-            let weight = u64::from(states[*index].sample.limits.shares);
-            Part { cap: *need, weight }
+            let state = &states[*index];
+            let weight = u64::from(state.sample.limits.shares);
+            let cap = (*need).min(state.assessment.backed.max(budget.surplus));
+            Part { cap, weight }
         })
         .collect();
     let given = divide(budget.free, &parts);
     for ((index, need, clause), size) in asks.into_iter().zip(given) {
         let state = &mut states[index];
-        budget.unmet = budget.unmet.plus(need.less(size));
+        // A minimum that it is not seen to use is filled by what the host has, and by nobody.
+        let due = need.min(state.assessment.backed);
+        budget.unmet = budget.unmet.plus(due.less(size));
         if size < need {
             state.bounds.push(if size > Bytes::ZERO { Bound::Shares } else { Bound::Host });
         }
@@ -137,6 +142,7 @@ pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             let at = &states[*i].assessment;
             let reach = states[*i].history.balloon.reach();
             let cap = Bytes(at.actual.0 / 8).min(at.ceiling.less(at.actual)).min(reach);
+            let cap = cap.min(at.backed);
             Part { cap, weight: u64::from(states[*i].sample.limits.shares) }
         })
         .collect();

@@ -1,6 +1,7 @@
 //! One guest over time: what it needs, what it could spare, and what stands against either.
 
 use super::balloon::BalloonTracker;
+use super::evidence::Evidence;
 use super::reason::{Clause, Inputs};
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
 use super::view::MemoryView;
@@ -8,6 +9,8 @@ use counters::Bytes;
 
 /// A guest that was strained keeps what it has for this long.
 const STRAIN_MS: u64 = 10_000;
+/// What it waited for within this it waits for now.
+const STRAIN_NOW_MS: u64 = 2_000;
 /// A guest that was moved one way is not moved the other way by a mere wish for this long; each
 /// reversal doubles it.
 const COOL_MS: u64 = 30_000;
@@ -55,6 +58,7 @@ pub struct GuestHistory {
     pub(super) balloon: BalloonTracker,
     memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
+    evidence: Evidence,
     strained_ms: Option<u64>,
     need_passes: u32,
     moved: Option<(Direction, u64)>,
@@ -87,6 +91,12 @@ pub struct Assessment {
     pub headroom: Bytes,
     /// What stands against taking from it, by how urgent that is.
     against: [Option<Clause>; 4],
+    /// The same without a wait that is over.
+    against_now: [Option<Clause>; 4],
+    /// How much more it may get at the cost of others, by what the host sees it use.
+    pub backed: Bytes,
+    /// It says that it is in need, and the host sees otherwise.
+    pub not_seen: bool,
     /// A wish would do it good, and nothing stands against it.
     pub wishes: bool,
 }
@@ -109,6 +119,11 @@ impl Assessment {
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         self.against[urgency as usize]
     }
+
+    /// The same, where a wait that is over does not count.
+    pub fn against_now(&self, urgency: Urgency) -> Option<Clause> {
+        self.against_now[urgency as usize]
+    }
 }
 
 impl GuestHistory {
@@ -128,6 +143,7 @@ impl GuestHistory {
             let is_cold = view.cold() >= Bytes(GuestHistory::plain_headroom(view, sample).0 * 2);
             view.strained |= view.waits && !is_cold;
         }
+        self.evidence = Evidence::of(sample, self.memory.as_ref());
         if self.is_strained() {
             self.strained_ms = Some(now_ms);
         }
@@ -161,7 +177,7 @@ impl GuestHistory {
     }
 
     pub(super) fn is_strained(&self) -> bool {
-        self.view.is_some_and(|view| view.strained)
+        !self.evidence.contradicts && self.view.is_some_and(|view| view.strained)
     }
 
     /// What was granted to it and is not in use.
@@ -289,9 +305,12 @@ impl GuestHistory {
         };
         let (Some(view), None) = (self.view, assessment.held) else {
             assessment.against = [assessment.held.map(|(clause, _)| clause); 4];
+            assessment.against_now = assessment.against;
             return assessment;
         };
-        let strained = self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < STRAIN_MS);
+        let strained_within =
+            |ms| self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < ms);
+        let strained = strained_within(STRAIN_MS);
         if strained {
             // What its own rules were content with was too little.
             assessment.ceiling = limits.max;
@@ -309,11 +328,15 @@ impl GuestHistory {
             room = Bytes::ZERO;
         }
         // What is on its way to it is a part of the answer, however soon it asks again.
-        assessment.need = need.less(going).min(room);
+        assessment.backed = self.evidence.backs(actual.plus(going));
+        let backed = match why {
+            Some(Clause::Need) => assessment.backed,
+            _ => Bytes(u64::MAX),
+        };
+        assessment.need = need.less(going).min(room).min(backed);
+        assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
-        let always = if strained || assessment.need > Bytes::ZERO {
-            Some(Clause::Strained)
-        } else if self.balloon.gives_nothing(now_ms) {
+        let besides = if self.balloon.gives_nothing(now_ms) {
             Some(Clause::NoYield)
         } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)
@@ -328,7 +351,12 @@ impl GuestHistory {
         let need_ms = (COOL_SHORTAGE_MS << self.reversals).min(COOL_NEED_MS_MAX);
         // In the order of how urgent it is.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
-        assessment.against = cool_ms.map(|ms| always.or_else(|| cooled(ms)));
+        let against = |waits: bool| {
+            let waits = (waits || assessment.need > Bytes::ZERO).then_some(Clause::Strained);
+            cool_ms.map(|ms| waits.or(besides).or_else(|| cooled(ms)))
+        };
+        assessment.against = against(strained);
+        assessment.against_now = against(strained_within(STRAIN_NOW_MS));
         let short = view.available < Bytes(assessment.headroom.0 * 2);
         let warm = view.refaults.is_some_and(|rate| rate >= 16);
         assessment.wishes = !sample.asleep
@@ -336,6 +364,7 @@ impl GuestHistory {
             && verdicts.may_grow != Some(false)
             && verdicts.grow != Some(false)
             && self.balloon.target().is_none()
+            && assessment.backed > Bytes::ZERO
             && !self.cools(Direction::Up, self.cool_ms(), now_ms);
         assessment
     }

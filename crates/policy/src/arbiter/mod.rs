@@ -13,6 +13,7 @@
 
 mod balloon;
 mod donors;
+mod evidence;
 mod grants;
 mod guest;
 mod reason;
@@ -128,6 +129,7 @@ impl Arbiter {
         let mut budget = None;
         if let Some(host) = fresh {
             let mut open = self.host_budget(config, host, &states, now_ms, &mut pass);
+            share::entitle(&mut states, &open);
             grants::needs(&mut states, &mut open);
             let refused = donors::take(&mut states, &mut open, config);
             grants::wishes(&mut states, &mut open);
@@ -188,6 +190,7 @@ impl Arbiter {
             assessment,
             verdicts,
             to: None,
+            share: Bytes(u64::MAX),
             bounds: Vec::new(),
             cap: check.cap,
             outcome: check.outcome,
@@ -242,6 +245,7 @@ impl Arbiter {
         let surplus = free.less(wanted.plus(config.hysteresis)).less(pending);
         HostBudget {
             free: free.less(config.reserve).less(held),
+            divisible: host.available.less(wanted).less(pending),
             coming,
             promised,
             unmet: Bytes::ZERO,
@@ -276,7 +280,11 @@ fn close(
                 .assessment
                 .against(Urgency::None)
                 .filter(|c| matches!(c, Clause::Strained | Clause::Moving));
-            (actual, Action::Hold, why.unwrap_or(Clause::Content))
+            let content = match state.assessment.not_seen {
+                true => Clause::NotSeen,
+                false => Clause::Content,
+            };
+            (actual, Action::Hold, why.unwrap_or(content))
         }
     };
     let guest = &mut state.history;
@@ -295,7 +303,9 @@ fn close(
         guest.balloon.ask(to, actual, sample.resident, now_ms);
         match action {
             Action::Grow => {
-                guest.moved(Direction::Up, to.less(actual.plus(going)), sample, now_ms);
+                // What it is not seen to use is promised to nobody: others may have it meanwhile.
+                let by = to.less(actual.plus(going)).min(state.assessment.backed);
+                guest.moved(Direction::Up, by, sample, now_ms);
             }
             _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),
         }

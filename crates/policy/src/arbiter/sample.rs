@@ -117,6 +117,10 @@ pub struct GuestSample {
     pub actual: Option<Bytes>,
     /// What of it is in the host's memory.
     pub resident: Option<Bytes>,
+    /// What of it is in the host's swap.
+    pub swapped: Option<Bytes>,
+    /// Whether its virtual CPUs have run of late; `None` where that cannot be seen.
+    pub runs: Option<bool>,
     /// Its newest sample.
     pub memory: Option<Memory>,
     /// Its virtual CPUs have hardly run since that sample.

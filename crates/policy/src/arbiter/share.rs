@@ -1,5 +1,6 @@
 //! Dividing an amount by weight, nobody beyond its cap.
 
+use super::state::{GuestState, HostBudget};
 use counters::Bytes;
 
 /// One that takes or gives.
@@ -33,6 +34,23 @@ pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
         weights -= weight(index);
     }
     given
+}
+
+/// Gives each guest its share of what the host has for guests: what they hold of it, and what is
+/// free beyond what the host is to keep.
+pub(super) fn entitle(states: &mut [GuestState<'_>], budget: &HostBudget) {
+    let held: Bytes = states.iter().map(|state| state.assessment.touched).sum();
+    let parts: Vec<Part> = states
+        .iter()
+        .map(|state| {
+            let limits = state.sample.limits;
+            Part { cap: limits.max, weight: u64::from(limits.shares) }
+        })
+        .collect();
+    let shares = divide(held.plus(budget.divisible), &parts);
+    for (state, share) in states.iter_mut().zip(shares) {
+        state.share = share;
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The host and its guests in the middle of a pass.
 
-use super::guest::{Assessment, GuestHistory};
+use super::guest::{Assessment, GuestHistory, Urgency};
 use super::reason::{Action, Bound, Clause, Outcome};
 use super::sample::{GuestSample, RuleVerdicts};
 use counters::Bytes;
@@ -16,16 +16,38 @@ pub struct GuestState<'a> {
     pub verdicts: RuleVerdicts,
     /// What it is to have, once that is decided.
     pub to: Option<(Bytes, Action, Clause)>,
+    /// Its part of what the host has for guests, by shares.
+    pub share: Bytes,
     pub bounds: Vec<Bound>,
     /// Its balloon has come to a halt, or was moved: it is asked for what it has.
     pub cap: Option<Bytes>,
     pub outcome: Option<Outcome>,
 }
 
+impl GuestState<'_> {
+    /// What it holds of the host's memory beyond its share.
+    pub fn beyond_share(&self) -> Bytes {
+        self.assessment.touched.less(self.share)
+    }
+
+    /// What stands against taking from it. Beyond its share, a wait that is over protects it from
+    /// nobody who is in need.
+    pub fn against(&self, urgency: Urgency) -> Option<Clause> {
+        match urgency {
+            Urgency::Need | Urgency::Emergency if self.beyond_share() > Bytes::ZERO => {
+                self.assessment.against_now(urgency)
+            }
+            _ => self.assessment.against(urgency),
+        }
+    }
+}
+
 /// The host in the middle of a pass.
 pub struct HostBudget {
     /// Free, without what is promised, on its way out, held or to be kept.
     pub free: Bytes,
+    /// Free beyond what the host is to keep: with what guests hold, what they share.
+    pub divisible: Bytes,
     pub coming: Bytes,
     pub promised: Bytes,
     /// What guests need and free memory does not cover.

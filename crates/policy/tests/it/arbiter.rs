@@ -31,6 +31,8 @@ fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         limits: Limits { min: GIB, max: gib(8), shares: 1000, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
+        swapped: None,
+        runs: Some(true),
         memory: Some(Memory {
             at_ms,
             clock_ms: at_ms,

@@ -2,4 +2,5 @@
 
 mod arbiter;
 mod arbiter_real;
+mod claims;
 mod guest;

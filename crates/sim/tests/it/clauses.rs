@@ -43,6 +43,8 @@ fn calm() -> Case {
             limits: Limits { min, max, shares: 1000, mode: Mode::Managed },
             actual: Some(half),
             resident: Some(half),
+            swapped: None,
+            runs: Some(true),
             memory: Some(memory),
             asleep: false,
             usable: Usable::Yes,

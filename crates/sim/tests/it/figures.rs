@@ -39,6 +39,15 @@ fn a_starved_guest_is_never_shrunk() {
 }
 
 #[test]
+fn finding_10_a_guest_that_lies_takes_nothing_from_others_and_delays_nobody() {
+    let ours = figures::liar_beside(&mut Ours::default());
+    assert_eq!((ours.shrinks, ours.least_kib), (0, 8 * GIB_KIB));
+    let alone = figures::burst(&mut Ours::default());
+    let beside = figures::burst_beside_a_liar(&mut Ours::default());
+    assert!(beside.is_some() && beside <= alone, "{beside:?} {alone:?}");
+}
+
+#[test]
 fn nobody_is_moved_back_and_forth_under_a_steady_load() {
     let hundredths = figures::reversals(&mut Ours::default());
     assert!(hundredths <= 100, "{hundredths} hundredths an hour");

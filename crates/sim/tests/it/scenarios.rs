@@ -18,11 +18,12 @@ fn seed() -> Option<u64> {
 fn try_one(seed: u64) -> Result<Tally, String> {
     let scenario = Scenario::new(seed);
     let options = scenario.options.names().join(" ");
+    let liars = scenario.liars;
     match run(scenario) {
         Ok((tally, _)) => Ok(tally),
         Err(what) => Err(format!(
-            "{what}\n    options: {options}\n    again: SIM_SEED={seed} cargo test -p sim --test \
-             scenarios one -- --nocapture"
+            "{what}\n    options: {options}, {liars} liars\n    again: SIM_SEED={seed} cargo test \
+             -p sim --test it one_scenario -- --nocapture"
         )),
     }
 }

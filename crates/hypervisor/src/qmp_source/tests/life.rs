@@ -25,6 +25,20 @@ fn a_guest_is_found_with_what_it_can() {
 }
 
 #[test]
+fn finding_04_a_guest_is_no_larger_than_its_process() {
+    let mut world = World::new();
+    let own = std::process::id();
+    world.process(4242);
+    let page = rustix::param::page_size() as u64;
+    world.tree.file(&format!("proc/{own}/statm"), "2560 2560 800 1 0 1000 0\n");
+    world.tree.file(&format!("proc/{own}/status"), "Name:\tfake\n");
+    let (_qemu, _, found) = world.found("a");
+    let mapped = Bytes(2560 * page);
+    assert!(mapped < Bytes(512 * MIB));
+    assert_eq!((found.memory, found.actual), (mapped, mapped), "it says 512 MiB");
+}
+
+#[test]
 fn without_a_balloon_nothing_is_promised() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));

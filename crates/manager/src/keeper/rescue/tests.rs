@@ -18,6 +18,7 @@ fn rescue(missing: &[u64], reserve: u64) -> Rescue {
             process: None,
             restore: mib(1000).0,
             held: mib(1000 - missing).0,
+            taken: mib(*missing).0,
         })
         .collect();
     let mut rescue = Rescue::new(guests.iter(), mib(reserve), RESCUE_MS, 0);
@@ -111,4 +112,48 @@ fn without_the_hosts_numbers_nobody_gets_anything() {
     assert_eq!(rescue.step(Some(mib(100)), 1000).len(), 1);
     assert!(rescue.step(Some(mib(100)), 5000).is_empty(), "one command at a time");
     assert_eq!(rescue.outcomes(), [("g1", Outcome::Unreached)], "it never answered");
+}
+
+/// A guest of this size, of which so much is left and so much was taken.
+fn held(id: u64, restore: u64, left: u64, taken: u64) -> Held {
+    Held {
+        id,
+        name: format!("g{id}"),
+        place: Place::Qmp("/a".into()),
+        owner: 0,
+        uuid: [0; 16],
+        process: None,
+        restore: mib(restore).0,
+        held: mib(left).0,
+        taken: mib(taken).0,
+    }
+}
+
+#[test]
+fn finding_04_what_was_taken_is_given_back_before_what_is_claimed_to_be_missing() {
+    // The real guest lost 176 of 512 MiB; the other says that it lacks all but 10 of 65,536, was
+    // never asked for anything, and says now that it has nothing at all.
+    let guests = [held(1, 512, 336, 176), held(2, 65_536, 10, 0)];
+    let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
+    rescue.reached(1, mib(336));
+    rescue.reached(2, Bytes::ZERO);
+    let targets = rescue.step(Some(mib(1000)), 0);
+    assert_eq!(targets, [(1, mib(512)), (2, mib(10 + 124))]);
+    // Who comes first gets no more.
+    let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
+    rescue.reached(2, mib(10));
+    assert_eq!(rescue.step(Some(mib(1000)), 0), [(2, mib(10 + 124))]);
+    rescue.reached(1, mib(336));
+    assert_eq!(rescue.step(Some(mib(1000)), 100), [(1, mib(512))]);
+}
+
+#[test]
+fn finding_04_who_claims_to_lack_most_does_not_get_most() {
+    // From neither was anything taken by this manager: an earlier one may have.
+    let guests = [held(1, 512, 312, 0), held(2, 65_536, 10, 0)];
+    let mut rescue = Rescue::new(guests.iter(), Bytes::ZERO, RESCUE_MS, 0);
+    rescue.reached(1, mib(312));
+    rescue.reached(2, mib(10));
+    let targets = rescue.step(Some(mib(1000)), 0);
+    assert_eq!(targets, [(1, mib(512)), (2, mib(810))]);
 }

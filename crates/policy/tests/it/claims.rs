@@ -1,0 +1,200 @@
+//! What a guest says, against what the host sees of it. A guest, or a process that plays one, may
+//! say anything.
+
+use counters::Bytes;
+use policy::arbiter::{
+    Action, Arbiter, Clause, Config, Decision, GuestSample, HostSample, Key, Limits, Memory, Mode,
+    Pass, RuleVerdicts, Usable,
+};
+
+const GIB: Bytes = Bytes::mib(1024);
+/// The real guest, and the one that is not what it says.
+const REAL: u64 = 1;
+const OTHER: u64 = 2;
+
+fn gib(count: u64) -> Bytes {
+    Bytes(GIB.0 * count)
+}
+
+/// A host of 24 GiB with this much free.
+fn pass(arbiter: &mut Arbiter, available: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
+    let config = Config::of_host(gib(24));
+    let host = HostSample { at_ms: now_ms, total: gib(24), available, strained: false };
+    let mut verdicts = |_, _: &_| RuleVerdicts::default();
+    arbiter.pass(&config, Some(&host), guests, &mut verdicts, now_ms)
+}
+
+fn of(pass: &Pass, key: u64) -> Option<&Decision> {
+    pass.decisions.iter().find(|d| d.key == Key(key))
+}
+
+fn command(pass: &Pass, key: u64) -> Option<Bytes> {
+    of(pass, key).and_then(|d| d.command)
+}
+
+/// A guest of 8 GiB with this much, all of it touched, of which so much is free and so much cache
+/// in use.
+fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestSample {
+    GuestSample {
+        key: Key(key),
+        limits: Limits { min: GIB, max: gib(8), shares: 100, mode: Mode::Managed },
+        actual: Some(actual),
+        resident: Some(actual),
+        swapped: Some(Bytes::ZERO),
+        runs: Some(true),
+        memory: Some(Memory {
+            at_ms,
+            clock_ms: at_ms,
+            actual,
+            free: Some(free),
+            available: Some(free.plus(hot)),
+            cached: Some(hot),
+            active_file: Some(hot),
+            swap_free: Some(GIB),
+            psi_some_us: Some(0),
+            ..Memory::default()
+        }),
+        asleep: false,
+        usable: Usable::Yes,
+        request: None,
+        asks: false,
+        urgent: false,
+        deflates_on_oom: true,
+    }
+}
+
+/// One that says that all of its memory is in use and that its tasks wait for more.
+fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample {
+    let mut sample = guest(key, actual, Bytes::ZERO, Bytes::ZERO, at_ms);
+    if let Some(memory) = &mut sample.memory {
+        memory.psi_some_us = Some(at_ms * 1000);
+    }
+    GuestSample { urgent: true, resident: Some(resident), ..sample }
+}
+
+/// A process that says that it is a guest of 64 GiB.
+fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
+    let sample = starving(OTHER, actual, Bytes::mib(10), at_ms);
+    let limits = Limits { min: gib(9), max: gib(64), ..sample.limits };
+    GuestSample { limits, ..sample }
+}
+
+#[test]
+fn finding_04_for_a_claim_that_the_host_does_not_see_nobody_gives_and_nothing_is_promised() {
+    for actual in [Bytes::mib(10), GIB, gib(32), gib(64)] {
+        let mut arbiter = Arbiter::new();
+        for turn in 1..40 {
+            let now_ms = turn * 1000;
+            // The host is at its set point, and the real guest has cold memory.
+            let real = guest(REAL, gib(8), gib(6), GIB, now_ms);
+            let at_set_point = Bytes(gib(24).0 / 10);
+            let fake = fake(actual, now_ms);
+            let passed = pass(&mut arbiter, at_set_point, &[real, fake], now_ms);
+            assert_eq!(
+                command(&passed, REAL),
+                None,
+                "{} MiB, {now_ms} ms: {passed:?}",
+                actual.as_mib()
+            );
+            let promised = passed.inputs[0].1.host_promised;
+            // As any small guest it may get as much again as it is seen to use, and the allowance.
+            let most = Bytes::mib(74);
+            assert!(
+                promised.is_none_or(|size| size <= most),
+                "{} MiB: {promised:?}",
+                actual.as_mib()
+            );
+        }
+    }
+}
+
+#[test]
+fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
+    // It says that each grant has arrived and is in use. The host has memory enough.
+    let mut arbiter = Arbiter::new();
+    let (mut actual, mut granted_ms) = (Bytes::mib(512), None);
+    for turn in 1..60 {
+        let now_ms = turn * 1000;
+        let taker = starving(OTHER, actual, Bytes::mib(512), now_ms);
+        let passed = pass(&mut arbiter, gib(20), &[taker], now_ms);
+        if let Some(to) = command(&passed, OTHER) {
+            assert!(to <= Bytes::mib(1088), "{} MiB at {now_ms}", to.as_mib());
+            granted_ms = (to > actual).then_some(now_ms).or(granted_ms);
+            actual = to;
+        }
+    }
+    assert!(actual > Bytes::mib(512), "the first grant is on trust");
+    assert!(granted_ms.is_some_and(|at| at <= 11_000), "{granted_ms:?}");
+    // As soon as it is seen to use what it has it gets more.
+    let used = starving(OTHER, actual, actual, 61_000);
+    let passed = pass(&mut arbiter, gib(20), &[used], 61_000);
+    assert_eq!(
+        of(&passed, OTHER).map(|d| (d.action, d.clause)),
+        Some((Action::Grow, Clause::Need))
+    );
+}
+
+#[test]
+fn finding_10_who_waits_counts_only_where_the_host_sees_it_run_and_hold_what_it_has() {
+    let short = Config::of_host(gib(24)).reserve;
+    let claims = |resident: Bytes, runs: Option<bool>, swapped: Bytes| {
+        let mut arbiter = Arbiter::new();
+        let one =
+            GuestSample { runs, swapped: Some(swapped), ..starving(OTHER, gib(4), resident, 1000) };
+        let passed = pass(&mut arbiter, short, &[one], 1000);
+        of(&passed, OTHER).map(|d| d.clause)
+    };
+    assert_eq!(claims(gib(4), Some(true), Bytes::ZERO), Some(Clause::Strained));
+    assert_eq!(claims(gib(1), Some(true), gib(3)), Some(Clause::Strained), "it was swapped out");
+    assert_eq!(claims(gib(4), None, Bytes::ZERO), Some(Clause::Strained), "not seen is not no");
+    assert_eq!(claims(gib(1), Some(true), Bytes::ZERO), Some(Clause::NotSeen));
+    assert_eq!(claims(gib(4), Some(false), Bytes::ZERO), Some(Clause::NotSeen));
+}
+
+#[test]
+fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_its_own() {
+    // It really fills its 8 GiB, really runs, and wants 16.
+    let mut arbiter = Arbiter::new();
+    for turn in 1..60 {
+        let now_ms = turn * 1000;
+        let mut hog = starving(OTHER, gib(12), gib(12), now_ms);
+        hog.limits.max = gib(16);
+        let neighbour = guest(REAL, gib(8), Bytes::mib(200), gib(6), now_ms);
+        let reserve = Config::of_host(gib(24)).reserve;
+        let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
+        assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
+    }
+    // The other way round the one beyond its share gives.
+    let mut arbiter = Arbiter::new();
+    let mut beyond = guest(OTHER, gib(12), Bytes::mib(200), gib(10), 1000);
+    beyond.limits.max = gib(16);
+    let within = starving(REAL, gib(4), gib(4), 1000);
+    let passed = pass(&mut arbiter, Config::of_host(gib(24)).reserve, &[beyond, within], 1000);
+    let decision = of(&passed, OTHER).map(|d| (d.action, d.clause));
+    assert_eq!(decision, Some((Action::Shrink, Clause::Shortage)));
+}
+
+#[test]
+fn finding_10_beyond_its_share_a_wait_that_is_over_protects_from_nobody_in_need() {
+    // It waits once in ten seconds by its own word, and has half of its memory free.
+    let gives_ms = |shares: u32| {
+        let mut arbiter = Arbiter::new();
+        let crier = |now_ms: u64| {
+            let mut crier = guest(OTHER, gib(12), gib(6), Bytes::ZERO, now_ms);
+            crier.limits = Limits { max: gib(16), shares, ..crier.limits };
+            if let Some(memory) = &mut crier.memory {
+                memory.swap_in = Some(now_ms / 10_000 * 100_000);
+            }
+            crier
+        };
+        pass(&mut arbiter, gib(20), &[crier(9_000)], 9_000);
+        (10..60).map(|turn| turn * 1000).find(|now_ms| {
+            let within = starving(REAL, gib(4), gib(4), *now_ms);
+            let reserve = Config::of_host(gib(24)).reserve;
+            let passed = pass(&mut arbiter, reserve, &[crier(*now_ms), within], *now_ms);
+            command(&passed, OTHER).is_some_and(|to| to < gib(12))
+        })
+    };
+    assert_eq!(gives_ms(100), Some(12_000), "it holds 12 GiB of 16");
+    assert_eq!(gives_ms(1000), None, "within its share it is not asked");
+}
