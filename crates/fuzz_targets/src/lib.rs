@@ -20,6 +20,7 @@ mod frames;
 mod host;
 mod host_manager;
 mod host_rules;
+mod images;
 mod input;
 mod kernel;
 mod load;
@@ -37,6 +38,9 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("apt_files", images::apt_files),
+    ("apt_sources", images::apt_sources),
+    ("cache_record", images::cache_record),
     ("cpu_list", proc_files::cpu_list),
     ("day_file", recording::day_file),
     ("farm_exec", farm_file::farm_exec),
@@ -48,6 +52,8 @@ pub const TARGETS: &[Target] = &[
     ("host_toml", host_manager::host_toml),
     ("http_request", metrics::http_request),
     ("http_response", metrics::http_response),
+    ("kernel_image", images::kernel_image),
+    ("kernel_module", images::kernel_module),
     ("load_answer", load::answer),
     ("load_rounds", load::rounds),
     ("load_target", load::target),
@@ -61,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     ("proc_stat", proc_files::stat),
     ("proc_task_stat", proc_files::task_stat),
     ("proc_vmstat", proc_files::vmstat),
+    ("qcow2", images::qcow2),
     ("qmp", qmp::qmp),
     ("raw_block", recording::raw_block),
     ("raw_chain", recording::raw_chain),

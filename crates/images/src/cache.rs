@@ -20,7 +20,7 @@ use crate::files::{lock_file, remove_dir};
 use crate::ours::{check_dir, create_dir_mode};
 
 /// Where root works, and where every user finds the disks that root made for all.
-pub(crate) const SYSTEM: &str = "/var/cache/pinhead";
+pub const SYSTEM: &str = "/var/cache/pinhead";
 
 /// Anybody may enter, and few can look around.
 const ENTERED: u32 = 0o711;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::FileContext;
+use crate::qcow2::check_image;
 use crate::tool::run;
 use crate::{Arch, Error};
 
@@ -84,8 +85,12 @@ impl Disk {
             return Err(Error::Disk { guest: guest.to_owned(), reason: reason.to_owned() });
         }
         std::fs::metadata(&self.path).file("find the disk image", &self.path)?;
+        if self.format == DiskFormat::Qcow2 {
+            check_image(&self.path)?;
+        }
         match &self.writes {
             Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file),
+            Writes::Overlay(file) => check_image(file),
             _ => Ok(()),
         }
     }
@@ -192,9 +197,15 @@ mod tests {
         assert!(made.starts_with(b"QFI\xfb"));
         // The size of the disk stands big-endian at byte 24 of the header.
         assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
-        std::fs::write(&overlay, b"mine").unwrap();
         disk.prepare("g1").unwrap();
-        assert_eq!(std::fs::read(&overlay).unwrap(), b"mine", "what is there is kept");
+        assert_eq!(std::fs::read(&overlay).unwrap(), made, "what is there is kept");
+        let over = Disk::temporary(&overlay, DiskFormat::Qcow2);
+        over.prepare("g1").unwrap();
+        std::fs::write(&overlay, b"mine").unwrap();
+        for disk in [disk, over] {
+            let error = disk.prepare("g1").unwrap_err().to_string();
+            assert!(error.contains("does not begin as a qcow2 image"), "{error}");
+        }
         std::fs::remove_dir_all(root).unwrap();
     }
 }

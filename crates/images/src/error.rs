@@ -55,6 +55,8 @@ pub enum Error {
     Module { module: PathBuf, reason: String },
     #[error("Image {image}: {reason}")]
     Rootfs { image: &'static str, reason: String },
+    #[error("Disk image {image}: {reason}")]
+    DiskImage { image: PathBuf, reason: String },
     #[error("Guest {guest:?}: {reason}")]
     Disk { guest: String, reason: String },
 }

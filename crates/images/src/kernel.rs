@@ -119,7 +119,7 @@ fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// The names after `depends=` in the module's `.modinfo`.
-fn depends(elf: &[u8]) -> Option<Vec<String>> {
+pub fn depends(elf: &[u8]) -> Option<Vec<String>> {
     let info = Elf::new(elf)?.section(b".modinfo")?;
     let line = info.split(|&byte| byte == 0).find_map(|item| item.strip_prefix(b"depends="))?;
     let text = std::str::from_utf8(line).ok()?;

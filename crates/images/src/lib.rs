@@ -15,7 +15,7 @@
 
 #![deny(unsafe_code)]
 
-mod apt;
+pub mod apt;
 mod arch;
 mod cache;
 mod clock;
@@ -24,29 +24,34 @@ mod disk;
 mod error;
 mod files;
 mod image;
+mod inventory;
 mod kernel;
 mod ours;
 mod packages;
+mod qcow2;
 mod record;
 pub mod rootfs;
-mod sources;
+pub mod sources;
 mod sys;
 mod tool;
 mod vmlinux;
 mod web;
 
 pub use arch::Arch;
-pub use cache::Cache;
+pub use cache::{Cache, SYSTEM};
 pub use clock::time_of_day;
 pub use cpio::Archive;
 pub use disk::{DISK_ID, Disk, DiskFormat, Writes, escape_commas, make_overlay};
 pub use error::{Error, FileContext};
 pub use files::{by_age, lock_file};
 pub use image::{FirstProcess, GuestFile, Image, ImageSpec};
-pub use kernel::{Module, Modules};
+pub use inventory::{Kind, OLD_S, Part};
+pub use kernel::{Module, Modules, depends};
 pub use ours::{check_dir, check_file, create_dir};
-pub use packages::GuestPackages;
+pub use packages::{GuestPackages, WEB_SET};
+pub use qcow2::{Header, check_image};
 pub use record::Record;
 pub use sys::bind_child;
 pub use tool::{Output, not_started, run};
+pub use vmlinux::unwrap as unwrap_kernel;
 pub use web::{PAGE_BYTES, WEB_PORT, web_files};

@@ -15,12 +15,16 @@ use crate::apt::Apt;
 use crate::clock::time_of_day;
 use crate::error::FileContext;
 use crate::files::{create_dir, exchange, remove_dir};
-use crate::record::Record;
+use crate::record::{IN_DIRECTORY, Record};
 use crate::tool::run;
-use crate::{Arch, Cache, Error, web};
+use crate::{Arch, Cache, Error};
 
-/// Where the record of unpacked packages is, below their directory.
-pub(crate) const RECORD: &str = "pinhead.packages";
+/// What the directory of a web server's packages is called, behind the architecture.
+pub const WEB_SET: &str = "-web";
+
+/// nginx and what its program is linked with, by Debian 12's names.
+pub(crate) const WEB_PACKAGES: [&str; 6] =
+    ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
 
 /// The parts of the packages that make a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +68,11 @@ impl Cache {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
     }
 
+    /// Where the packages of a set are, if they are there; the set of every guest has no name.
+    pub fn packages_of(&self, arch: Arch, set: &str) -> PathBuf {
+        self.root().join("packages").join(format!("{arch}{set}"))
+    }
+
     /// Fetches the packages of this directory again, as [`crate::Kind::Packages`] names it, and
     /// puts the newest in the place of those that are there.
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
@@ -72,7 +81,7 @@ impl Cache {
         let (arch, set) = Arch::ALL.iter().find_map(parts).ok_or_else(unknown)?;
         let set = match set {
             "" => Set::Guest,
-            web::SET => Set::Named(&web::PACKAGES),
+            WEB_SET => Set::Named(&WEB_PACKAGES),
             one => Set::Named(&[one.strip_prefix('-').ok_or_else(unknown)?]),
         };
         let _lock = self.lock()?;
@@ -116,7 +125,7 @@ impl Cache {
             let shown = run(dpkg_deb().arg("-W").arg(format).arg(&deb), NOT_DPKG)?;
             versions.push_str(&String::from_utf8_lossy(&shown.stdout));
         }
-        let record = tree.join(RECORD);
+        let record = tree.join(IN_DIRECTORY);
         let wrong = |reason| Error::Record { path: record.clone(), reason };
         Record::new(made_s, &versions).map_err(wrong)?.write(&record)?;
         // Only what is whole gets the final name.

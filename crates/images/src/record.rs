@@ -6,10 +6,21 @@
 //!   busybox-static 1:1.35.0-4+b3        a package and its version, by name
 //! ```
 
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::Error;
+use crate::error::FileContext;
 use crate::files::write_whole;
+
+/// A system of ten thousand packages has a record of half a megabyte.
+const BYTES_MAX: u64 = 1 << 20;
+/// The record of a directory of packages, in it.
+pub(crate) const IN_DIRECTORY: &str = "pinhead.packages";
+/// The end of the name of a disk's record.
+pub(crate) const OF_DISK: &str = "packages";
 
 const HEAD: &str = "pinhead packages 1";
 
@@ -59,6 +70,37 @@ impl Record {
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_whole(path, self.text().as_bytes())
+    }
+
+    /// The record in a file; none if there is no file, as in caches of older versions.
+    pub(crate) fn read(path: &Path) -> Result<Option<Record>, Error> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.file("read", path)?,
+        };
+        let mut text = String::new();
+        file.take(BYTES_MAX).read_to_string(&mut text).file("read", path)?;
+        let wrong = |reason| Error::Record { path: path.to_owned(), reason };
+        Record::parse(&text).map(Some).map_err(wrong)
+    }
+
+    /// The record of a directory of packages, or of a disk.
+    pub fn beside(part: &Path) -> Result<Record, Error> {
+        match part.is_dir() {
+            true => Record::of(part, &part.join(IN_DIRECTORY)),
+            false => Record::of(part, &part.with_extension(OF_DISK)),
+        }
+    }
+
+    /// When a file or directory was made by its record, or else by the file system: the time of
+    /// its last change of name, since an unpacked package keeps the times that it came with.
+    pub(crate) fn of(part: &Path, record: &Path) -> Result<Record, Error> {
+        if let Some(record) = Record::read(record)? {
+            return Ok(record);
+        }
+        let data = fs::symlink_metadata(part).file("look at", part)?;
+        let changed_s = data.ctime();
+        Ok(Record { made_s: changed_s.max(0).cast_unsigned(), packages: Vec::new() })
     }
 }
 

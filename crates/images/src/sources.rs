@@ -78,7 +78,7 @@ fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
 }
 
 /// `deb [option=value ...] URI suite component...`
-fn one_line_entries(text: &str) -> String {
+pub fn one_line_entries(text: &str) -> String {
     text.lines().filter_map(one_line_entry).fold(String::new(), |kept, line| kept + &line + "\n")
 }
 
@@ -110,7 +110,7 @@ fn one_line_entry(line: &str) -> Option<String> {
 }
 
 /// Stanzas of `Field: value` lines with an empty line between them.
-fn stanza_entries(text: &str) -> String {
+pub fn stanza_entries(text: &str) -> String {
     let mut kept = String::new();
     let mut stanza: Vec<(String, String)> = Vec::new();
     for line in text.lines().chain([""]) {

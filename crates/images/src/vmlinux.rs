@@ -45,7 +45,7 @@ pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The kernel in a bzImage, if it was compressed by LZ4 and can be started without the rest.
-fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
+pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     let (at, magic) = HEADER;
     if wrapped.get(at..at + magic.len())? != magic || u16_at(wrapped, 0x206)? < VERSION_MIN {
         return None;

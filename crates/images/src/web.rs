@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::FileContext;
-use crate::packages::below_either;
+use crate::packages::{WEB_PACKAGES, below_either};
 use crate::{Arch, Cache, Error, GuestFile};
 
 /// Where nginx listens in the guest.
@@ -17,13 +17,6 @@ pub const WEB_PORT: u16 = 80;
 
 /// The size of the page that it serves, that of the published experiments.
 pub const PAGE_BYTES: usize = 27 * 1024;
-
-/// What the directory of its packages is called, behind the architecture.
-pub(crate) const SET: &str = "-web";
-
-/// nginx and what its program is linked with, by Debian 12's names.
-pub(crate) const PACKAGES: [&str; 6] =
-    ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
 
 const LIBRARIES: [&str; 6] =
     ["libc.so.6", "libcrypt.so.1", "libpcre2-8.so.0", "libssl.so.3", "libcrypto.so.3", "libz.so.1"];
@@ -60,7 +53,7 @@ const SERVICE: &str =
 
 /// What an image needs to be a web server: [`crate::ImageSpec::files`] take it.
 pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
-    let root = cache.package_set(arch, "web", &PACKAGES)?;
+    let root = cache.package_set(arch, "web", &WEB_PACKAGES)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
     for library in LIBRARIES {
         // Where the loader looks without a configuration.

@@ -3,6 +3,7 @@
 use crate::args::{
     CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
 };
+use crate::cache::CacheArgs;
 use crate::experiment::ExperimentArgs;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs};
 use crate::idle::IdleArgs;
@@ -69,6 +70,8 @@ pub enum Command {
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
     Keeper,
+    /// Show what guests are made of, make it of newer packages, or remove what is not needed
+    Cache(CacheArgs),
     /// Look rules files through for errors, and for what is probably not meant
     Check(CheckArgs),
     /// Show every value that a rules file sees now, and what the daemon would do

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod cache;
 pub mod check;
 pub mod cli;
 pub mod conform;

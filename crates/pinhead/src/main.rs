@@ -7,8 +7,8 @@ use pinhead::cli::{self, Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, conform, escape, experiment, explain, farm_cmds, idle, load, presets, report, schema,
-    sql, top, up, why,
+    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, report,
+    schema, sql, top, up, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => {
             explain::run(&args).and_then(|it| it.show(args.format)).and_then(|text| print(&text))
         }
+        Command::Cache(args) => cache::run(&args).and_then(|text| print(&text)),
         Command::Up(args) => up::run(&args).map(|()| ExitCode::SUCCESS),
         Command::FarmService(args) => up::detach::service(&args).map(|()| ExitCode::SUCCESS),
         Command::Down(args) => farm_cmds::down(&args).and_then(|text| print(&text)),

@@ -24,7 +24,7 @@ use crate::clock::time_of_day;
 use crate::error::FileContext;
 use crate::files::{by_age, create_dir, write_new};
 use crate::ours::{check_file, open_lock};
-use crate::record::Record;
+use crate::record::{OF_DISK, Record};
 use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
@@ -71,9 +71,6 @@ const STEPS: [(&str, &str, u16); 7] = [
     ("I: running --customize-hook", "making pages and database", 750),
     ("I: cleaning package lists", "making pages and database", 850),
 ];
-
-/// The end of the name of an image's record.
-pub(crate) const RECORD: &str = "packages";
 
 /// Which image is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -208,7 +205,7 @@ impl Software {
         // One that finds the name finds the whole image, also after the host has lost its power.
         File::open(part).and_then(|file| file.sync_all()).file("write", part)?;
         remove_old(path, self.name())?;
-        record(&tree, made_s, &path.with_extension(RECORD))?;
+        record(&tree, made_s, &path.with_extension(OF_DISK))?;
         fs::rename(part, path).file("create", path)
     }
 
@@ -281,7 +278,7 @@ fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     found.retain(|(_, path)| own(path));
     found.truncate((found.len() + 1).saturating_sub(KEPT_IMAGES));
     for (_, old) in found {
-        remove_file(&old.with_extension(RECORD))?;
+        remove_file(&old.with_extension(OF_DISK))?;
         remove_file(&old)?;
     }
     Ok(())

@@ -62,7 +62,8 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
         match step {
             Step::Done { done } => return Some(Ok(done)),
             Step::Failed { failed } => return Some(Err(failed)),
-            step => progress.report(step),
+            Step::Warned { warned } => progress.warn(&warned),
+            step => _ = progress.report(step),
         };
         None
     });

@@ -2,16 +2,19 @@
 
 use super::progress::{Progress, Step};
 use super::setup::find_daemon;
+use crate::cache::warning;
 use crate::{Error, check, rulesfile};
 use farm::config::{Builtin, Class, Farm, Limits, Source};
 use farm::fleet::{Daemon, Floor, MemberConfig};
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
 use images::{
-    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, web_files,
+    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, time_of_day,
+    web_files,
 };
 use rules::Machine;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
 
@@ -40,12 +43,14 @@ pub struct Plan {
     pub has_clones: bool,
     /// How to reach them, in lines for people.
     pub reach: String,
+    /// What their user should know.
+    pub warning: Option<String>,
 }
 
 /// Makes everything that the farm's guests need.
 pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     let cache = Cache::from_environment()?;
-    let mut maker = Maker { cache, progress, guests: farm.guests() };
+    let mut maker = Maker { cache, progress, guests: farm.guests(), used: BTreeSet::new() };
     let mut plan = Plan {
         reach: how_to_reach(&farm),
         name: Some(farm.name),
@@ -53,10 +58,12 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
         members: Vec::new(),
         occupants: Vec::new(),
         has_clones: false,
+        warning: None,
     };
     for class in &farm.classes {
         maker.class(class, &mut plan)?;
     }
+    plan.warning = warning(&maker.cache, &maker.used, time_of_day().as_secs());
     Ok(plan)
 }
 
@@ -64,6 +71,8 @@ struct Maker<'a> {
     cache: Cache,
     progress: &'a mut Progress,
     guests: u32,
+    /// Parts of the cache that guests are made of.
+    used: BTreeSet<PathBuf>,
 }
 
 /// What the guests of a class boot from.
@@ -164,7 +173,9 @@ impl Maker<'_> {
         self.progress.report(Step::Making { making, permille: None });
         if builtin == Builtin::Web {
             files.extend(web_files(&self.cache, class.arch)?);
+            self.used.insert(self.cache.packages_of(class.arch, images::WEB_SET));
         }
+        self.used.insert(self.cache.packages_of(class.arch, ""));
         let image = ImageSpec { arch: class.arch, daemon, files }.build(&self.cache)?;
         let Some(software) = Software::from_name(name) else {
             return Ok(Root { image, disk: None, words: Vec::new() });
@@ -175,6 +186,7 @@ impl Maker<'_> {
             progress.report(Step::Making { making, permille: Some(at.permille) });
         };
         let rootfs = software.build(&self.cache, &mut report)?;
+        self.used.insert(rootfs.clone());
         let (writes, word) = disk_mode(class);
         let disk = Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None };
         Ok(Root { image, disk: Some(disk), words: vec![word] })
@@ -203,7 +215,7 @@ fn files(
     initramfs: &Path,
     disk: Option<&Path>,
 ) -> Result<Root, Error> {
-    for path in [kernel, initramfs].into_iter().chain(disk) {
+    for path in [kernel, initramfs] {
         std::fs::metadata(path).map_err(|source| Error::read(path, source))?;
     }
     let disk = disk.map(|path| Disk {
@@ -215,6 +227,8 @@ fn files(
         writes: disk_mode(class).0,
         serial: None,
     });
+    // What is wrong with it is better said before other guests have started.
+    disk.as_ref().map_or(Ok(()), |disk| disk.prepare(&class.name))?;
     let (kernel, initramfs) = (kernel.to_path_buf(), initramfs.to_path_buf());
     let image = Image { arch: class.arch, kernel, initramfs, first_process: FirstProcess::Users };
     Ok(Root { image, disk, words: Vec::new() })

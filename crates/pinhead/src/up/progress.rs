@@ -10,6 +10,8 @@ use vm::Clock;
 const BAR_CELLS: usize = 24;
 /// A line is no wider, so that it is not broken on any terminal.
 const WIDTH: usize = 78;
+/// A warning may take more lines.
+const WARNING_WIDTH: usize = 400;
 /// Between two lines where nobody watches the bar grow.
 const LINE_MS: u64 = 2_000;
 
@@ -40,6 +42,11 @@ pub enum Step {
         /// How they are reached.
         done: String,
     },
+    /// What the user should know, whatever becomes of the start.
+    Warned {
+        /// What.
+        warned: String,
+    },
     /// The start has failed.
     Failed {
         /// Why.
@@ -65,7 +72,9 @@ impl Step {
                 }
                 line
             }
-            Step::Done { done: text } | Step::Failed { failed: text } => text.clone(),
+            Step::Done { done: text }
+            | Step::Warned { warned: text }
+            | Step::Failed { failed: text } => text.clone(),
         }
     }
 }
@@ -142,6 +151,16 @@ impl Progress {
         written.is_ok()
     }
 
+    /// Tells the user something that stays on the terminal.
+    pub fn warn(&mut self, text: &str) {
+        if let Out::Pipe(_) = self.out {
+            self.report(Step::Warned { warned: text.to_owned() });
+            return;
+        }
+        self.clear();
+        eprintln!("pinhead: {}", base::plain(text, WARNING_WIDTH));
+    }
+
     /// Takes the bar away.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
@@ -173,6 +192,7 @@ mod tests {
             Step::Making { making: "a template".into(), permille: None },
             Step::Guests { up: 3, ready: 2, ended: 1, of: 9 },
             Step::Done { done: "http://127.0.0.1:18000".into() },
+            Step::Warned { warned: "old".into() },
             Step::Failed { failed: "no".into() },
         ] {
             assert_eq!(serde_json::from_str::<Step>(&json!(step).to_string()).unwrap(), step);

@@ -90,10 +90,11 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         }
         Guests::Alike(args) => setup::prepare(args)?,
     };
+    plan.warning.iter().for_each(|text| progress.warn(text));
     // Before the first guest: an interrupt must find everything ready to end. Up to
     // here a signal ends us by itself, and there is nothing to leave behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let Plan { name, limits, mut members, occupants, has_clones, reach } = plan;
+    let Plan { name, limits, mut members, occupants, has_clones, reach, .. } = plan;
     // It outlives everything below, which has its files in it.
     let run_dir = RunDir::create(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;

@@ -3,11 +3,13 @@
 use super::plan::{Plan, checked_rules, daemon_files, translation_mib};
 use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
+use crate::cache::warning;
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
 use farm::fleet::{Daemon, Floor, Load, MemberConfig, load_script};
 use farm::service::Occupant;
-use images::{Arch, Cache, GuestFile, Image, ImageSpec};
+use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vm::{GuestSpec, probe_kvm};
 
@@ -55,7 +57,10 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let occupant = Occupant { class: "g".into(), ports: Vec::new(), command: None, shares: 100 };
     let occupants = vec![occupant; members.len()];
     let limits = Limits::default();
-    Ok(Plan { name: None, limits, members, occupants, has_clones: false, reach: String::new() })
+    let used = BTreeSet::from([cache.packages_of(arch, "")]);
+    let warning = warning(&cache, &used, time_of_day().as_secs());
+    let reach = String::new();
+    Ok(Plan { name: None, limits, members, occupants, has_clones: false, reach, warning })
 }
 
 /// The static daemon for an architecture: beside this program, as `make build` leaves

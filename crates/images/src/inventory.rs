@@ -1,0 +1,277 @@
+//! What is in a cache: each part with its size, its age and what it was made of.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::FileContext;
+use crate::files::{entries, remove_dir};
+use crate::record::{OF_DISK, Record};
+use crate::rootfs::Software;
+use crate::{Arch, Cache, Error};
+
+base::named! {
+    /// What kind of thing a part of the cache is.
+    pub enum Kind {
+        /// Debian packages, unpacked.
+        Packages = "packages",
+        /// A disk with Debian's servers.
+        Disk = "disk",
+        /// A guest's first file system.
+        Boot = "boot",
+        /// The saved state of a guest, from which others go on.
+        Template = "template",
+        /// What a guest did that hung in its boot.
+        Hang = "hang",
+        /// What a process left that was killed, or works with now.
+        Left = "left",
+    }
+}
+
+/// How old packages may be before their user is told.
+pub const OLD_S: u64 = 30 * 86_400;
+
+/// A part of the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Its name among its kind: that of a directory of packages, of a disk's software, of a file.
+    pub name: String,
+    /// The architecture, if it is of one.
+    pub arch: Option<Arch>,
+    /// Its file or directory.
+    pub path: PathBuf,
+    /// Files that belong to it.
+    pub with: Vec<PathBuf>,
+    /// What it takes of the host's disk.
+    pub bytes: u64,
+    /// When it was made and of which packages.
+    pub record: Record,
+    /// When it was last asked for, in seconds since 1970.
+    pub used_s: u64,
+    /// Whether a guest that is started now may ask for it. A disk whose name stands for other
+    /// packages or files of ours is never asked for again.
+    pub is_current: bool,
+}
+
+impl Part {
+    /// How old it is, in seconds.
+    pub fn age_s(&self, now_s: u64) -> u64 {
+        now_s.saturating_sub(self.record.made_s)
+    }
+
+    /// Whether it is made of packages that have been renewed since, in all likelihood.
+    pub fn is_old(&self, now_s: u64) -> bool {
+        matches!(self.kind, Kind::Packages | Kind::Disk) && self.age_s(now_s) > OLD_S
+    }
+
+    /// Removes it.
+    pub fn remove(&self) -> Result<(), Error> {
+        for path in std::iter::once(&self.path).chain(&self.with) {
+            let is_dir = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
+            match is_dir {
+                true => remove_dir(path)?,
+                false => match fs::remove_file(path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    other => other.file("remove", path)?,
+                },
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cache {
+    /// All that is in the cache, by kind, architecture and name.
+    pub fn parts(&self) -> Result<Vec<Part>, Error> {
+        let mut parts = Vec::new();
+        for path in listed(&self.root().join("packages"))? {
+            let name = file_name(&path);
+            let arch = Arch::ALL.iter().copied().find(|arch| name.starts_with(arch.name()));
+            let kind = if name.ends_with(".part") { Kind::Left } else { Kind::Packages };
+            let mut part = part(kind, path, arch)?;
+            part.record = Record::beside(&part.path)?;
+            parts.push(part);
+        }
+        for arch in Arch::ALL.iter().copied() {
+            let below = |kind: &str| self.root().join(kind).join(arch.name());
+            for path in listed(&below("disks"))? {
+                parts.extend(disk(path, arch)?);
+            }
+            for path in listed(&below("images"))? {
+                let kind = if has_end(&path, "cpio") { Kind::Boot } else { Kind::Left };
+                parts.push(part(kind, path, Some(arch))?);
+            }
+            for path in listed(&below("templates"))? {
+                parts.extend(template(path, arch)?);
+            }
+        }
+        for path in listed(&self.root().join("hangs"))? {
+            parts.push(part(Kind::Hang, path, None)?);
+        }
+        for path in listed(&self.root().join("work"))? {
+            if !has_end(&path, "lock") {
+                parts.push(part(Kind::Left, path, None)?);
+            }
+        }
+        // What versions before 0.1 fetched packages with.
+        let apt = self.root().join("apt");
+        if apt.exists() {
+            parts.push(part(Kind::Left, apt, None)?);
+        }
+        parts.sort_by_key(|part| (part.kind, part.arch, part.name.clone()));
+        Ok(parts)
+    }
+}
+
+/// What is in a directory, if it is there.
+fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    if directory.is_dir() { entries(directory) } else { Ok(Vec::new()) }
+}
+
+fn part(kind: Kind, path: PathBuf, arch: Option<Arch>) -> Result<Part, Error> {
+    let data = fs::symlink_metadata(&path).file("look at", &path)?;
+    let seconds = |time: i64| time.max(0).cast_unsigned();
+    Ok(Part {
+        kind,
+        name: file_name(&path),
+        arch,
+        bytes: bytes(&path, &data)?,
+        record: Record { made_s: seconds(data.ctime()), packages: Vec::new() },
+        used_s: seconds(data.atime().max(data.mtime())),
+        is_current: kind != Kind::Left,
+        with: Vec::new(),
+        path,
+    })
+}
+
+/// A disk with its record, which is no part of its own.
+fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
+    if has_end(&path, OF_DISK) && path.with_extension("img").exists() {
+        return Ok(None);
+    }
+    if !has_end(&path, "img") {
+        return part(Kind::Left, path, Some(arch)).map(Some);
+    }
+    let record = path.with_extension(OF_DISK);
+    let mut part = part(Kind::Disk, path, Some(arch))?;
+    part.record = Record::beside(&part.path)?;
+    let software = Software::ALL.iter().find(|software| software.file_name() == part.name);
+    part.is_current = software.is_some();
+    if let Some(software) = software {
+        part.name = software.name().to_owned();
+    }
+    part.with.push(record);
+    Ok(Some(part))
+}
+
+/// A state with its memory.
+fn template(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
+    if has_end(&path, "state") {
+        let memory = path.with_extension("memory");
+        let mut found = part(Kind::Template, path, Some(arch))?;
+        if let Ok(data) = fs::symlink_metadata(&memory) {
+            found.bytes += bytes(&memory, &data)?;
+            found.with.push(memory);
+        }
+        return Ok(Some(found));
+    }
+    let is_of_state = has_end(&path, "memory") && path.with_extension("state").exists();
+    match is_of_state || file_name(&path) == "lock" {
+        true => Ok(None),
+        false => part(Kind::Left, path, Some(arch)).map(Some),
+    }
+}
+
+/// What a file, or all in a directory, takes of the disk.
+fn bytes(path: &Path, data: &Metadata) -> Result<u64, Error> {
+    let mut sum = data.blocks() * 512;
+    if data.is_dir() {
+        for path in entries(path)? {
+            // It may be gone by now: somebody else uses the cache too.
+            if let Ok(data) = fs::symlink_metadata(&path) {
+                sum += bytes(&path, &data)?;
+            }
+        }
+    }
+    Ok(sum)
+}
+
+fn has_end(path: &Path, end: &str) -> bool {
+    path.extension().is_some_and(|found| found == end)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::create_dir;
+
+    #[test]
+    fn every_part_is_listed_with_what_belongs_to_it() {
+        let root = std::env::temp_dir().join(format!("images-parts-{}", std::process::id()));
+        let file = |path: &str, content: &str| {
+            let path = root.join(path);
+            create_dir(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        let record = "pinhead packages 1\nmade 5\nnginx 1.22.1-9\n";
+        file("packages/x86_64-web/pinhead.packages", record);
+        file("packages/s390x/boot/vmlinuz-6", "k");
+        file("packages/s390x.part/x", "");
+        let current = Software::Nginx.file_name();
+        file(&format!("disks/x86_64/{current}"), "image");
+        file(&format!("disks/x86_64/{}", current.replace(".img", ".packages")), record);
+        file("disks/x86_64/debian-app-0.img", "image");
+        file("disks/x86_64/debian-app.part", "image");
+        file("images/s390x/1.cpio", "boot");
+        file("templates/x86_64/1.state", "state");
+        file("templates/x86_64/1.memory", "memory");
+        file("templates/x86_64/2.memory", "memory");
+        file("templates/x86_64/lock", "");
+        file("work/apt-s390x.lock", "");
+        file("work/apt-s390x/apt.conf", "");
+        let cache = Cache::at(&root).unwrap();
+        let parts = cache.parts().unwrap();
+        let shown = |part: &Part| {
+            let arch = part.arch.map_or("-", Arch::name);
+            format!("{} {arch} {} {}", part.kind, part.name, part.is_current)
+        };
+        let shown: Vec<String> = parts.iter().map(shown).collect();
+        assert_eq!(
+            shown,
+            [
+                "packages x86_64 x86_64-web true",
+                "packages s390x s390x true",
+                "disk x86_64 debian-app-0.img false",
+                "disk x86_64 debian-nginx true",
+                "boot s390x 1.cpio true",
+                "template x86_64 1.state true",
+                "left - apt-s390x false",
+                "left x86_64 2.memory false",
+                "left x86_64 debian-app.part false",
+                "left s390x s390x.part false",
+            ]
+        );
+        let web = &parts[0];
+        assert_eq!((web.record.made_s, web.record.packages.len()), (5, 1));
+        assert!(web.is_old(OLD_S + 6) && !web.is_old(OLD_S + 5) && !parts[4].is_old(u64::MAX));
+        assert!(parts[1].record.made_s > 5, "by its file, since it has no record");
+        parts[3].remove().unwrap();
+        parts[5].remove().unwrap();
+        let left = cache.parts().unwrap();
+        assert_eq!(left.len(), parts.len() - 2);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_cache_that_is_not_there_is_empty() {
+        let cache = Cache::at("/no/such/directory").unwrap();
+        assert_eq!(cache.parts().unwrap(), []);
+    }
+}

@@ -1,0 +1,291 @@
+//! Which other files an image in QEMU's own format leads to.
+//!
+//! ```text
+//!   byte 0   "QFI\xfb", version 2 or 3
+//!        8   where the name of the backing file is, 16 its length; 0 if there is none
+//!       72   (version 3) features that a reader must know: bit 2, data in another file
+//!      100   (version 3) length of the header; behind it are extensions: number, length, content
+//! ```
+//!
+//! QEMU follows the names in a header without asking whose they are. So whoever may write to an
+//! image can have its guest read any file that QEMU can read: `/etc/shadow`, if root started it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::error::FileContext;
+use crate::ours::check_file;
+
+const MAGIC: [u8; 4] = *b"QFI\xfb";
+/// What QEMU itself allows of a name.
+const NAME_BYTES_MAX: usize = 1023;
+/// The header is in the image's first cluster, of 2 MiB at most; QEMU writes the name right
+/// behind it.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
+const DATA_IN_ANOTHER_FILE: u64 = 1 << 2;
+/// Images over images over images.
+const DEPTH_MAX: usize = 16;
+
+/// The extension with the format of the backing file.
+const BACKING_FORMAT: u64 = 0xe279_2aca;
+/// The length of the header of version 2.
+const OLD_BYTES: usize = 72;
+
+/// What an image's header says of other files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The file that has what was never written to this one.
+    pub backing: Option<String>,
+    /// That file's format. If it is not given, QEMU guesses from the content, which may be a
+    /// guest's.
+    pub format: Option<String>,
+    /// Whether its data are in a file of its own.
+    pub external_data: bool,
+}
+
+impl Header {
+    /// Reads the beginning of an image.
+    pub fn parse(bytes: &[u8]) -> Result<Header, String> {
+        let number = |at: usize, width: usize| number(bytes, at, width);
+        let cut = || "it ends in its header".to_owned();
+        if !bytes.starts_with(&MAGIC) {
+            return Err("it does not begin as a qcow2 image does".to_owned());
+        }
+        let (external_data, header_bytes) = match number(4, 4).ok_or_else(cut)? {
+            2 => (false, OLD_BYTES),
+            3 => {
+                let features = number(72, 8).ok_or_else(cut)?;
+                let length = number(100, 4).ok_or_else(cut)?;
+                (features & DATA_IN_ANOTHER_FILE != 0, length as usize)
+            }
+            version => return Err(format!("its version is {version}; 2 and 3 are known")),
+        };
+        let start = number(8, 8).ok_or_else(cut)?;
+        let length = number(16, 4).ok_or_else(cut)?;
+        if start == 0 {
+            return Ok(Header { backing: None, format: None, external_data });
+        }
+        let name = || {
+            let start = usize::try_from(start).ok()?;
+            let length = usize::try_from(length).ok().filter(|n| *n <= NAME_BYTES_MAX)?;
+            let name = bytes.get(start..start.checked_add(length)?)?;
+            String::from_utf8(name.to_vec()).ok()
+        };
+        let name = name().ok_or("the name of its backing file cannot be read")?;
+        Ok(Header { backing: Some(name), format: format(bytes, header_bytes), external_data })
+    }
+
+    fn read(path: &Path) -> Result<Header, Error> {
+        let mut head = Vec::new();
+        let file = File::open(path).file("open", path)?;
+        file.take(HEAD_BYTES_MAX).read_to_end(&mut head).file("read", path)?;
+        Header::parse(&head).map_err(|reason| wrong(path, reason))
+    }
+}
+
+/// Checks an image and all that lie below it: each must be ours or root's, and nobody else may
+/// change or replace it.
+pub fn check_image(image: &Path) -> Result<(), Error> {
+    let mut path = image.to_owned();
+    for _ in 0..DEPTH_MAX {
+        // What is checked stays as it is: nobody else can change it.
+        let checked = check_file(&path)?;
+        let header = Header::read(&checked)?;
+        if header.external_data {
+            return Err(wrong(
+                &checked,
+                "its data are in another file; `qemu-img convert` makes \
+                                        one image of both",
+            ));
+        }
+        let Some(backing) = header.backing else { return Ok(()) };
+        path = below(&checked, &backing)?;
+        match header.format.as_deref() {
+            Some("qcow2") => {}
+            Some("raw") => return check_file(&path).map(drop),
+            _ => {
+                let reason = "it does not say that the image below it is raw or qcow2; `qemu-img \
+                              rebase -u -F FORMAT -b BELOW IMAGE` does";
+                return Err(wrong(&checked, reason));
+            }
+        }
+    }
+    Err(wrong(image, format!("more than {DEPTH_MAX} images lie below each other")))
+}
+
+/// The file of that name, as QEMU understands it: beside the image, unless it begins with `/`.
+fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
+    // `json:`, `nbd:`, `ssh://`: QEMU takes what is before a colon for the way to get there.
+    let before = name.split('/').next().unwrap_or_default();
+    if name.is_empty() || name.contains('\0') || before.contains(':') {
+        let shown = base::plain(name, 80);
+        return Err(wrong(image, format!("it lies over {shown:?}, which is no file's name")));
+    }
+    Ok(image.parent().unwrap_or(Path::new("/")).join(name))
+}
+
+/// A big-endian number of `width` bytes.
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(width)?)?;
+    Some(field.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// The format of the backing file, if an extension behind the header names it.
+fn format(bytes: &[u8], header_bytes: usize) -> Option<String> {
+    let mut at = header_bytes;
+    loop {
+        let kind = number(bytes, at, 4)?;
+        let length = usize::try_from(number(bytes, at.checked_add(4)?, 4)?).ok()?;
+        let start = at.checked_add(8)?;
+        let content = bytes.get(start..start.checked_add(length)?)?;
+        match kind {
+            0 => return None,
+            BACKING_FORMAT => return String::from_utf8(content.to_vec()).ok(),
+            _ => at = start.checked_add(length)?.checked_next_multiple_of(8)?,
+        }
+    }
+}
+
+fn wrong(image: &Path, reason: impl Into<String>) -> Error {
+    Error::DiskImage { image: image.to_owned(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::create_dir;
+    use crate::{Disk, DiskFormat};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// An image of no size over a file of a format.
+    fn image_over(backing: &str, format: &str, features: u8) -> Vec<u8> {
+        let mut head = vec![0; 104];
+        head[..4].copy_from_slice(&MAGIC);
+        head[7] = 3;
+        head[79] = features;
+        head[103] = 104;
+        // An extension that nobody knows, the format, the end.
+        for (kind, content) in [(7_u32, "x"), (BACKING_FORMAT as u32, format), (0, "")] {
+            if kind != BACKING_FORMAT as u32 || !format.is_empty() {
+                head.extend(kind.to_be_bytes());
+                head.extend((content.len() as u32).to_be_bytes());
+                head.extend(content.as_bytes());
+                head.resize(head.len().next_multiple_of(8), 0);
+            }
+        }
+        if !backing.is_empty() {
+            head[15] = head.len() as u8;
+            head[16..20].copy_from_slice(&(backing.len() as u32).to_be_bytes());
+        }
+        head.extend(backing.as_bytes());
+        head
+    }
+
+    fn image(backing: &str, features: u8) -> Vec<u8> {
+        image_over(backing, if backing.is_empty() { "" } else { "qcow2" }, features)
+    }
+
+    #[test]
+    fn a_header_says_what_an_image_lies_over() {
+        let check = |bytes: &[u8], backing: Option<(&str, Option<&str>)>, external_data: bool| {
+            let format = backing.and_then(|(_, format)| format).map(str::to_owned);
+            let backing = backing.map(|(name, _)| name.to_owned());
+            assert_eq!(Header::parse(bytes), Ok(Header { backing, format, external_data }));
+        };
+        check(&image("", 0), None, false);
+        check(&image_over("b.img", "raw", 0), Some(("b.img", Some("raw"))), false);
+        check(&image_over("b.img", "", 0), Some(("b.img", None)), false);
+        check(&image("", 4), None, true);
+        let mut old = image("b", 4);
+        old[7] = 2;
+        check(&old, Some(("b", None)), false);
+        for (at, byte, reason) in [(0, 0, "begin"), (7, 4, "version is 4"), (8, 1, "the name")] {
+            let mut other = image("b.img", 0);
+            other[at] = byte;
+            let error = Header::parse(&other).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+        let whole = image("b.img", 0);
+        for length in 0..whole.len() {
+            assert!(Header::parse(&whole[..length]).is_err(), "{length} bytes of it");
+        }
+    }
+
+    /// A directory of ours with images.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("images-{name}-{}", std::process::id()));
+            Place(create_dir(&path).expect("a directory"))
+        }
+
+        fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+            let path = self.0.join(name);
+            fs::write(&path, bytes).expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
+            path
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn refusal(path: &Path) -> String {
+        check_image(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn images_of_ours_may_lie_over_each_other() {
+        let place = Place::new("chain");
+        place.file("base.img", b"raw");
+        place.file("middle.qcow2", &image_over("base.img", "raw", 0));
+        let top = image(place.0.join("middle.qcow2").to_str().unwrap(), 0);
+        check_image(&place.file("top.qcow2", &top)).unwrap();
+        let round = place.file("round.qcow2", &image("round.qcow2", 0));
+        assert!(refusal(&round).contains("more than 16 images"));
+        // What a guest has written to its disk is not to be taken for a header.
+        for format in ["", "vmdk"] {
+            let path = place.file("guess.qcow2", &image_over("base.img", format, 0));
+            assert!(refusal(&path).contains("does not say that the image below it is raw"));
+        }
+        assert!(refusal(&place.file("raw.qcow2", b"raw")).contains("does not begin"));
+        assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
+    }
+
+    /// What another user wrote into the header would be opened with our rights.
+    #[test]
+    fn finding_16_an_image_that_another_user_can_change_leads_nowhere() {
+        let place = Place::new("backing");
+        // What is done before each start of QEMU.
+        let prepare = |path: &Path| Disk::temporary(path, DiskFormat::Qcow2).prepare("g1");
+        let refusal = |path: &Path| prepare(path).unwrap_err().to_string();
+        let secret = place.file("secret", b"root:$y$");
+        let theirs = image_over(secret.to_str().unwrap(), "raw", 0);
+        let theirs = place.file("theirs.qcow2", &theirs);
+        prepare(&theirs).unwrap();
+        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(refusal(&theirs).contains("theirs.qcow2 is not safe to use: others may write"));
+        // Nor may what lies below be another's: it may turn into an image with a header.
+        let ours = place.file("ours.qcow2", &image("theirs.qcow2", 0));
+        assert!(refusal(&ours).contains("theirs.qcow2 is not safe to use"));
+        if rustix::process::geteuid().is_root() {
+            fs::set_permissions(&theirs, fs::Permissions::from_mode(0o644)).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(65_534), None).unwrap();
+            for path in [&theirs, &ours] {
+                assert!(refusal(path).contains("it belongs to user 65534"));
+            }
+        }
+        for name in ["json:{\"file\":\"/etc/shadow\"}", "nbd://h/x", "fat:/etc", "ssh:x"] {
+            let path = place.file("way.qcow2", &image(name, 0));
+            assert!(refusal(&path).contains("which is no file's name"), "{name}");
+        }
+        assert!(refusal(&place.file("data.qcow2", &image("", 4))).contains("in another file"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Guests of old packages: said once, with the command that renews them.
+
+use images::{Cache, OLD_S, Record};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const DAY_S: u64 = 86_400;
+
+/// What to tell the user of guests that are made of these parts of the cache; nothing if none of
+/// them is old.
+pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<String> {
+    // Whose age is not known is not called old.
+    let age_s = |path: &PathBuf| {
+        Some(now_s.saturating_sub(Record::beside(path).ok()?.made_s)).filter(|age| *age > OLD_S)
+    };
+    let old = used.iter().filter_map(|path| Some((age_s(path)? / DAY_S, path)));
+    let old: Vec<(u64, &PathBuf)> = old.collect();
+    let days = old.iter().map(|(days, _)| *days).max()?;
+    let names: Vec<String> = old.iter().map(|(_, path)| name(path)).collect();
+    let names = names.join(", ");
+    // Disks that root makes for all are renewed by root.
+    let command = match old.iter().all(|(_, path)| path.starts_with(cache.root())) {
+        true => "`pinhead cache refresh` gets newer ones".to_owned(),
+        false => format!(
+            "`PINHEAD_CACHE={} pinhead cache refresh` as root gets newer ones",
+            images::SYSTEM
+        ),
+    };
+    Some(format!(
+        "The guests' packages are {days} days old ({names}) and lack what was mended since; \
+         {command}"
+    ))
+}
+
+/// A part by the name that `pinhead cache refresh` knows.
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match path.extension().is_some_and(|end| end == "img") {
+        true => name.rsplit_once('-').map_or(name.clone(), |(software, _)| software.to_owned()),
+        false => name,
+    }
+}

@@ -1,0 +1,286 @@
+//! `pinhead cache`: what guests are made of, listed, made of newer packages, and removed.
+//!
+//! ```text
+//!   the cache's parts ──┬─► list: kind, size, age, versions
+//!                       ├─► refresh: those that are old, or named
+//!   open files of       └─► prune: those that nobody has open or may ask for
+//!   processes ───────────────┘
+//! ```
+
+mod age;
+mod in_use;
+
+pub use age::warning;
+
+use crate::Error;
+use crate::args::Format;
+use crate::escape::json;
+use crate::up::progress::{Progress, Step};
+use base::{Bytes, Table, duration, left, nearest, right, size_text};
+use clap::{Args, Subcommand};
+use images::rootfs::Software;
+use images::{Cache, Kind, Part, time_of_day};
+use serde_json::{Value, json};
+
+/// What a guest was started from within this time may be started again.
+const UNUSED_S: u64 = 86_400;
+/// No build takes longer: what a process left that works is touched more often.
+const WORKED_ON_S: u64 = 3_600;
+/// Packages whose versions a line of the list has room for.
+const SHOWN: usize = 3;
+/// Those that a guest meets the world with come first.
+const OF_NOTE: [&str; 8] =
+    ["linux-image", "nginx", "postgresql", "uwsgi", "python3", "libssl3", "libc6", "busybox"];
+
+/// `pinhead cache`
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    /// What to do with it
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What to do with the cache.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// List what guests are made of, with its age and its packages' versions
+    List(ListArgs),
+    /// Make packages and disks again that are old, or that are named
+    Refresh(RefreshArgs),
+    /// Remove what no guest runs with and none will ask for
+    Prune(PruneArgs),
+}
+
+/// `pinhead cache list`
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// `pinhead cache refresh`
+#[derive(Debug, Args)]
+pub struct RefreshArgs {
+    /// Packages or disks, as `pinhead cache list` names them, whatever their age
+    #[arg(value_name = "NAME", conflicts_with = "older_than_s")]
+    pub names: Vec<String>,
+    /// Those that are older
+    #[arg(long = "older-than", value_name = "TIME", default_value = "30d", value_parser = age)]
+    pub older_than_s: u64,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// `pinhead cache prune`
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    /// Only tell what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+fn age(text: &str) -> Result<u64, String> {
+    duration::parse_seconds(text).map_err(|_| "say a time, such as 7d or 12h".to_owned())
+}
+
+/// Does what was asked for.
+pub fn run(args: &CacheArgs) -> Result<String, Error> {
+    let cache = Cache::from_environment()?;
+    match &args.what {
+        What::List(args) => list(&cache, args.format),
+        What::Refresh(args) => refresh(&cache, args),
+        What::Prune(args) => prune(&cache, args),
+    }
+}
+
+fn list(cache: &Cache, format: Format) -> Result<String, Error> {
+    answer(cache, &cache.parts()?, format, "The cache is empty")
+}
+
+/// Parts as a table, or as JSON.
+fn answer(cache: &Cache, parts: &[Part], format: Format, none: &str) -> Result<String, Error> {
+    let now_s = time_of_day().as_secs();
+    let root = cache.root().display().to_string();
+    if format == Format::Json {
+        let parts: Vec<Value> = parts.iter().map(|part| to_json(part, now_s)).collect();
+        return json(&json!({ "cache": root, "parts": parts }));
+    }
+    if parts.is_empty() {
+        return Ok(base::plain(&format!("{none}: {root}"), 400) + "\n");
+    }
+    let columns =
+        [left("KIND"), left("NAME"), left("ARCH"), right("SIZE"), right("AGE"), left("PACKAGES")];
+    let mut table = Table::new(&columns);
+    for part in parts {
+        table.row([
+            part.kind.name(),
+            &part.name,
+            part.arch.map_or("-", images::Arch::name),
+            &size_text(Bytes(part.bytes)),
+            &shown_age(part.age_s(now_s)),
+            &shown_packages(part),
+        ]);
+    }
+    Ok(table.text())
+}
+
+fn to_json(part: &Part, now_s: u64) -> Value {
+    let packages: serde_json::Map<String, Value> =
+        part.record.packages.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    json!({
+        "kind": part.kind.name(),
+        "name": part.name,
+        "arch": part.arch.map(images::Arch::name),
+        "path": part.path.display().to_string(),
+        "bytes": part.bytes,
+        "made": part.record.made_s,
+        "age_s": part.age_s(now_s),
+        "old": part.is_old(now_s),
+        "current": part.is_current,
+        "packages": packages,
+    })
+}
+
+fn shown_age(age_s: u64) -> String {
+    let ms = i64::try_from(age_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+    // Days are what counts once there is one.
+    let shown = duration::show(ms);
+    shown.split_once(" d ").map_or(shown.clone(), |(days, _)| format!("{days} d"))
+}
+
+/// The versions that matter most, and how many packages there are besides.
+fn shown_packages(part: &Part) -> String {
+    let packages = &part.record.packages;
+    let noted = |of: &&str| packages.iter().find(|(name, _)| name.starts_with(*of));
+    let mut shown: Vec<String> = OF_NOTE
+        .iter()
+        .filter_map(noted)
+        .take(SHOWN)
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let rest = packages.len() - shown.len().min(packages.len());
+    if rest > 0 {
+        shown.push(format!("and {rest} more"));
+    }
+    shown.join(", ")
+}
+
+/// What `refresh` makes again.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Packages(String),
+    Disk(Software),
+}
+
+fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
+    let mut progress = match args.format {
+        Format::Text => Progress::shown(),
+        Format::Json => Progress::silent(),
+    };
+    let wanted = wanted(&cache.parts()?, args, time_of_day().as_secs())?;
+    for one in &wanted {
+        let made = remake(cache, one, &mut progress);
+        progress.clear();
+        made?;
+    }
+    let is_one = |part: &Part| match part.kind {
+        Kind::Packages => wanted.contains(&Wanted::Packages(part.name.clone())),
+        Kind::Disk => Software::from_name(&part.name)
+            .is_some_and(|software| part.is_current && wanted.contains(&Wanted::Disk(software))),
+        _ => false,
+    };
+    let mut parts = cache.parts()?;
+    parts.retain(is_one);
+    answer(cache, &parts, args.format, "Nothing is that old")
+}
+
+/// Those that are named, or else those that are old. Disks last: they take longest.
+fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>, Error> {
+    let made = |part: &Part| match part.kind {
+        Kind::Packages => Some(Wanted::Packages(part.name.clone())),
+        Kind::Disk if part.is_current => Software::from_name(&part.name).map(Wanted::Disk),
+        _ => None,
+    };
+    if args.names.is_empty() {
+        let old = parts.iter().filter(|part| part.age_s(now_s) > args.older_than_s);
+        return Ok(old.filter_map(made).collect());
+    }
+    let named = |name: &String| {
+        // A disk can be made that was never asked for.
+        if let Some(software) = Software::from_name(name) {
+            return Ok(Wanted::Disk(software));
+        }
+        if let Some(part) = parts.iter().find(|part| part.name == *name).and_then(made) {
+            return Ok(part);
+        }
+        let known: Vec<&str> =
+            parts.iter().filter(|part| made(part).is_some()).map(|part| &*part.name).collect();
+        let disks = Software::ALL.iter().map(|software| software.name());
+        let near = nearest(name, known.iter().copied().chain(disks));
+        let hint = match near.first() {
+            Some(near) => format!("did you mean {near}?"),
+            None => "`pinhead cache list` names them".to_owned(),
+        };
+        let name = base::plain(name, 80);
+        Err(Error::Message(format!("There are no packages and no disk called {name}: {hint}")))
+    };
+    let mut all = args.names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    all.sort_by_key(|one| matches!(one, Wanted::Disk(_)));
+    Ok(all)
+}
+
+fn remake(cache: &Cache, wanted: &Wanted, progress: &mut Progress) -> Result<(), Error> {
+    match wanted {
+        Wanted::Packages(name) => {
+            let making = format!("packages {name}: fetching the newest");
+            progress.report(Step::Making { making, permille: None });
+            Ok(cache.refresh_packages(name)?)
+        }
+        Wanted::Disk(software) => {
+            let mut report = |at: images::rootfs::Progress| {
+                let making = format!("image {}: {}", software.name(), at.what);
+                progress.report(Step::Making { making, permille: Some(at.permille) });
+            };
+            Ok(software.rebuild(cache, &mut report).map(drop)?)
+        }
+    }
+}
+
+fn prune(cache: &Cache, args: &PruneArgs) -> Result<String, Error> {
+    let now_s = time_of_day().as_secs();
+    let in_use = in_use::below(cache.root(), std::path::Path::new("/proc"));
+    let mut parts = cache.parts()?;
+    parts.retain(|part| !is_kept(part, now_s) && !in_use.has(part));
+    if !args.dry_run {
+        for part in &parts {
+            part.remove()?;
+        }
+    }
+    let mut text = answer(cache, &parts, args.format, "There is nothing to remove")?;
+    if args.format == Format::Text && !parts.is_empty() {
+        let bytes = size_text(Bytes(parts.iter().map(|part| part.bytes).sum()));
+        let what = if args.dry_run { "would be removed" } else { "removed" };
+        text.push_str(&format!("{} parts, {bytes} {what}\n", parts.len()));
+    }
+    Ok(text)
+}
+
+/// Whether a part stays though no guest has it open: it may be asked for, or somebody makes it.
+fn is_kept(part: &Part, now_s: u64) -> bool {
+    let unused_s = now_s.saturating_sub(part.used_s);
+    match part.kind {
+        Kind::Packages | Kind::Hang => true,
+        Kind::Disk => part.is_current,
+        // What is gone is made again, in seconds.
+        Kind::Boot | Kind::Template => unused_s < UNUSED_S,
+        Kind::Left => unused_s < WORKED_ON_S,
+    }
+}
+
+#[cfg(test)]
+mod tests;
