@@ -17,8 +17,11 @@
 pub mod config;
 mod error;
 pub mod fleet;
+pub mod links;
+mod password;
 pub mod service;
 mod sys;
 pub mod tiers;
 
 pub use error::Error;
+pub use password::Password;

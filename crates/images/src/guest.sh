@@ -2,12 +2,24 @@
 # The second half of a guest's first process: brings up what the daemon and the tests need, then
 # only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
 #
-# The first half says in `name`, `ctl`, `ip`, `template` and `cpus` what stands on the kernel's
-# command line. Where the root is Debian's, busybox's commands come last in the PATH.
+# The first half says in `name`, `ctl`, `ip`, `hosts`, `template` and `cpus` what stands on the
+# kernel's command line. Where the root is Debian's, busybox's commands come last in the PATH.
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
 
 pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"} "template=${template:-0}"
+
+# Names of the guests that this one is linked with, as NAME/ADDRESS,NAME/ADDRESS.
+{
+    echo '127.0.0.1 localhost'
+    rest=${hosts:-}
+    while [ -n "$rest" ]; do
+        one=${rest%%,*}
+        rest=${rest#"$one"}
+        rest=${rest#,}
+        echo "${one#*/} ${one%%/*}"
+    done
+} > /etc/hosts
 
 # A port shows its name some time after its driver was loaded.
 link_port() {

@@ -19,7 +19,7 @@ for setting in compaction_proactiveness=0 stat_interval=60; do
     [ ! -w "$file" ] || echo "${setting#*=}" > "$file"
 done
 
-name=guest ctl=0 zram_mib=0 ip='' reboot=0 root='' template=0 cpus=in-boot
+name=guest ctl=0 zram_mib=0 ip='' hosts='' reboot=0 root='' template=0 cpus=in-boot
 # shellcheck disable=SC2013  # Words, not lines, are what a kernel command line is made of.
 for word in $(cat /proc/cmdline); do
     case "$word" in
@@ -27,6 +27,7 @@ for word in $(cat /proc/cmdline); do
         pinhead.ctl=*) ctl=${word#*=} ;;
         pinhead.zram_mib=*) zram_mib=${word#*=} ;;
         pinhead.ip=*) ip=${word#*=} ;;
+        pinhead.hosts=*) hosts=${word#*=} ;;
         pinhead.reboot=*) reboot=${word#*=} ;;
         pinhead.root=*) root=${word#*=} ;;
         pinhead.template=*) template=${word#*=} ;;
@@ -52,7 +53,7 @@ if [ "$zram_mib" -gt 0 ]; then
     mkswap /dev/zram0 > /dev/null
     swapon /dev/zram0
 fi
-export name ctl ip template cpus
+export name ctl ip hosts template cpus
 [ -z "$root" ] || exec pinhead-enter "$root"
 # The root file system is memory: a loaded module's file is waste.
 rm -rf /lib/modules

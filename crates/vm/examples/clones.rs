@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         net: Some(Net {
             number: number.into(),
             forwards: vec![Forward { host_port: HOST_PORT + number, guest_port: 80 }],
+            linked: false,
         }),
         reboot: true,
         ..GuestSpec::new(format!("web{number}"), image.clone(), probe_kvm(Arch::X86_64))

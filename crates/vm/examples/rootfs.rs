@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         net: Some(Net {
             number: 0,
             forwards: vec![Forward { host_port: port.parse()?, guest_port: 80 }],
+            linked: false,
         }),
         disk: Some(Disk::temporary(rootfs, DiskFormat::Raw)),
         reboot: true,

@@ -124,7 +124,9 @@ impl GuestSpec {
             Arch::S390x => option("-device", "sclpconsole,chardev=console".into()),
         }
         if let Some(net) = &self.net {
-            option("-netdev", net.backend().into());
+            for backend in net.backends() {
+                option("-netdev", backend.into());
+            }
             // No boot from the network: its program would be read and kept for nothing.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
             let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
@@ -294,7 +296,7 @@ mod tests {
     fn a_network_and_a_reboot_are_words() {
         let mut spec = spec(Arch::X86_64);
         let forwards = vec![Forward { host_port: 18003, guest_port: 80 }];
-        spec.net = Some(Net { number: 3, forwards });
+        spec.net = Some(Net { number: 3, forwards, linked: false });
         spec.reboot = true;
         let words = spec.arguments();
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
@@ -323,7 +325,9 @@ mod tests {
         check(|spec| spec.name.clear());
         check(|spec| spec.cpus = 0);
         check(|spec| spec.memory_mib = 0);
-        check(|spec| spec.net = Some(Net { number: u32::MAX, forwards: Vec::new() }));
+        check(|spec| {
+            spec.net = Some(Net { number: u32::MAX, forwards: Vec::new(), linked: false });
+        });
         check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
     }
 }

@@ -2,16 +2,22 @@
 //!
 //! ```text
 //!   host 127.0.0.1:PORT ─► QEMU ─► the guest's address: its port       (a forward)
-//!   guest ─► gateway 10.0.0.2: its port ─► QEMU ─► host 127.0.0.1:PORT
+//!   guest ─► QEMU: the gateway 10.0.0.2 answers ARP, DHCP and ping, and refuses the rest
+//!
+//!   linked guest ─► NetLink::guest ─► a switch, which knows what it may reach ─► other guests
+//!                                         └─► NetLink::network ─► QEMU, as above
 //! ```
 //!
-//! Each guest sees a network of its own, in which it is alone with the gateway. Its address and
-//! its hardware address are made of its number, so that no two guests of a farm share one.
+//! A guest is alone on its network: what it sends reaches neither the host's loopback nor its
+//! network nor another guest, and what is forwarded to it comes from the gateway. All that a linked
+//! guest sends and gets passes a switch of its owner's. Its address and its hardware address
+//! are made of its number, so that no two guests of a farm share one.
 
 use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
 
-/// Where a guest reaches the services of its host's loopback.
-pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The address that forwarded connections come from; it serves nothing.
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// The network that each guest sees.
 pub(crate) const NETWORK: &str = "10.0.0.0/8";
@@ -33,6 +39,8 @@ pub struct Net {
     pub number: u32,
     /// What of the guest can be reached from the host's loopback.
     pub forwards: Vec<Forward>,
+    /// Whether its frames pass a switch: see [`crate::NetLink`].
+    pub linked: bool,
 }
 
 /// A port of the guest, reached at a port of 127.0.0.1 of the host.
@@ -48,6 +56,11 @@ impl Net {
     /// The guest's address.
     pub fn address(&self) -> Ipv4Addr {
         Ipv4Addr::from(FIRST_ADDRESS + self.number.min(NUMBER_MAX))
+    }
+
+    /// The number of the guest that has this address, if it is a guest's.
+    pub fn number_at(address: Ipv4Addr) -> Option<u32> {
+        u32::from(address).checked_sub(FIRST_ADDRESS).filter(|&number| number <= NUMBER_MAX)
     }
 
     /// The guest's hardware address, among those that QEMU leaves to its users.
@@ -70,15 +83,29 @@ impl Net {
         None
     }
 
-    /// QEMU's words for the host's side. Without IPv6, or it would announce itself to the guest
-    /// again and again.
-    pub(crate) fn backend(&self) -> String {
-        let mut words = format!("user,id=net0,ipv6=off,net={NETWORK},host={GATEWAY}");
+    /// QEMU's words for its own network. The end towards the guest is called `net0`: this one, or
+    /// for a linked guest the first of [`link_backends`](Self::link_backends). Without IPv6, or it
+    /// would announce itself to the guest again and again.
+    pub(crate) fn backends(&self) -> Vec<String> {
+        let id = if self.linked { "user0" } else { "net0" };
+        let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");
         for forward in &self.forwards {
             let (host, guest) = (forward.host_port, forward.guest_port);
             words += &format!(",hostfwd=tcp:127.0.0.1:{host}-{}:{guest}", self.address());
         }
-        words
+        let mut all = vec![words];
+        // QEMU joins two networks by a hub only.
+        all.extend(self.linked.then(|| "hubport,hubid=0,id=hub0,netdev=user0".to_owned()));
+        all
+    }
+
+    /// QEMU's words for the two ends of a link: sockets of datagrams, each of them a frame.
+    pub(crate) fn link_backends(guest: RawFd, network: RawFd) -> [String; 3] {
+        [
+            format!("socket,id=net0,fd={guest}"),
+            format!("socket,id=link0,fd={network}"),
+            "hubport,hubid=0,id=hub1,netdev=link0".to_owned(),
+        ]
     }
 }
 
@@ -87,7 +114,8 @@ mod tests {
     use super::*;
 
     fn net(number: u32) -> Net {
-        Net { number, forwards: vec![Forward { host_port: 18000, guest_port: 80 }] }
+        let forwards = vec![Forward { host_port: 18000, guest_port: 80 }];
+        Net { number, forwards, linked: false }
     }
 
     #[test]
@@ -96,8 +124,9 @@ mod tests {
         assert_eq!(net(1000).address().to_string(), "10.1.3.232");
         assert_eq!(net(1000).mac(), [0x52, 0x54, 0, 0, 0x03, 0xe8]);
         assert_eq!(net(NUMBER_MAX).address().to_string(), "10.16.255.255");
-        let words = net(7).backend();
-        assert!(words.ends_with(",hostfwd=tcp:127.0.0.1:18000-10.1.0.7:80"), "{words}");
+        assert_eq!(Net::number_at(net(1000).address()), Some(1000));
+        assert_eq!(Net::number_at(GATEWAY), None);
+        assert_eq!(Net::number_at(Ipv4Addr::new(10, 17, 0, 0)), None);
     }
 
     #[test]
@@ -109,5 +138,17 @@ mod tests {
         assert!(wrong.fault().is_some_and(|fault| fault.contains("1 to 65535")));
         wrong.forwards = vec![Forward { host_port: 1, guest_port: 1 }; FORWARDS_MAX + 1];
         assert!(wrong.fault().is_some());
+    }
+
+    #[test]
+    fn finding_02_no_network_of_a_guest_leads_out_of_it() {
+        for linked in [false, true] {
+            let words = Net { linked, ..net(7) }.backends();
+            assert!(words[0].contains(",restrict=on,"), "{words:?}");
+            assert!(words[0].ends_with(",hostfwd=tcp:127.0.0.1:18000-10.1.0.7:80"), "{words:?}");
+            // No other word of a backend can lead anywhere: the rest are ports of the guest's hub.
+            assert!(words[1..].iter().all(|word| word.starts_with("hubport,")), "{words:?}");
+            assert_eq!(words.len(), if linked { 2 } else { 1 });
+        }
     }
 }

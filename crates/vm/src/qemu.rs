@@ -13,7 +13,7 @@ use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::process::Process;
 use crate::sockets::{SocketFile, listen};
-use crate::{Error, GuestSpec, Held, sys};
+use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct Guest {
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
+    /// The frames of a linked guest.
+    pub link: Option<NetLink>,
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
     /// The UUID that its QEMU was given, of this start alone.
@@ -142,11 +144,19 @@ impl GuestSpec {
             command.arg("-chardev").arg(format!("socket,id=others,fd={fd},server=on,wait=off"));
             command.args(["-mon", "chardev=others,mode=control"]);
         }
+        let linked = self.net.as_ref().is_some_and(|net| net.linked);
+        let (link, link_fds) = linked.then(NetLink::new).transpose()?.unzip();
+        if let Some([guest, network]) = &link_fds {
+            for backend in Net::link_backends(guest.as_raw_fd(), network.as_raw_fd()) {
+                command.arg("-netdev").arg(backend);
+            }
+        }
         let (others, file) = others.unzip();
         let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
         let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state).chain(memory);
+        let inherited = inherited.chain(link_fds.into_iter().flatten());
         let process = Process::start(command, inherited.collect()).map_err(|source| {
             let hint = format!("install {}", arch.qemu_package());
             images::not_started(arch.qemu_program().as_ref(), &hint, source)
@@ -158,6 +168,7 @@ impl GuestSpec {
             port: port.ours,
             console: console.ours,
             ctl,
+            link,
             sockets,
             uuid,
             go_on,

@@ -12,7 +12,9 @@ use crate::deadline::read_before;
 use crate::evidence::{self, Hung};
 use crate::identity::identity;
 use crate::spec::up_marker;
-use crate::{Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, Process, SocketFile};
+use crate::{
+    Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, NetLink, Process, SocketFile,
+};
 
 /// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
 /// also shows the console's last words, so that a failed test shows the guest's output.
@@ -30,6 +32,8 @@ pub struct Session {
     pub console: Console,
     /// The guest's shell; `None` if it was started without.
     pub ctl: Option<Ctl>,
+    /// The frames of a linked guest, for a switch.
+    pub link: Option<NetLink>,
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
 }
@@ -59,6 +63,7 @@ impl Session {
             port: guest.port,
             console: Console::start(guest.console)?,
             ctl: guest.ctl.map(Ctl::new),
+            link: guest.link,
             sockets: guest.sockets,
         };
         match guest.go_on {

@@ -120,7 +120,8 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     if spec.disk.as_ref().is_some_and(|disk| disk.writes != Writes::Layer) {
         return refuse("its disk is written to, and a state of memory does not hold that");
     }
-    let net = spec.net.as_ref().map(|_| Net { number: 0, forwards: Vec::new() });
+    let net = spec.net.as_ref();
+    let net = net.map(|net| Net { number: 0, forwards: Vec::new(), linked: net.linked });
     let mut kernel_args = spec.kernel_args.clone();
     // Only such a guest lets its host make another one of it.
     kernel_args.push("pinhead.template=1".into());

@@ -16,6 +16,7 @@ mod manager;
 mod metrics;
 mod monitor_agree;
 mod monitor_live;
+mod neighbours;
 mod restore;
 mod signals;
 mod top_tmux;

@@ -12,10 +12,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::{PATIENCE, alone, daemon_dir};
+use farm::links::{Link, Switch, class_address};
 use images::rootfs::{Settings, Software};
 use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use rustix::fs::{SeekFrom, seek};
-use vm::{Deadline, Forward, GATEWAY, GuestSpec, Net, Session, probe_kvm};
+use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
 /// How long making an image may take on a busy machine with a slow network.
 const BUILD: Duration = Duration::from_secs(900);
@@ -89,11 +90,18 @@ fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
         memory_mib: role.memory_mib,
         translation_mib: 64,
         kernel_args: role.settings.kernel_words(),
-        net: Some(Net { number: role.number, forwards: vec![role.forward] }),
+        net: Some(Net { number: role.number, forwards: vec![role.forward], linked: true }),
         disk: Some(role.disk),
         reboot: true,
         ..GuestSpec::new(name, image, probe_kvm(arch))
     }
+}
+
+/// What a farm does for the guests of its database.
+fn give_password(back: &mut Session) {
+    let line = "(umask 077; echo secret > /run/pinhead/database-password); \
+                sh /usr/lib/pinhead/take-password";
+    back.sh(line, soon()).unwrap();
 }
 
 /// How many transactions the database has seen.
@@ -118,6 +126,8 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let scratch = e2e::scratch("disks");
     let overlay = scratch.join("back.qcow2");
     let [web_port, app_port] = free_ports();
+    let link = Link { client: 1, address: class_address(1), port: 8000, server: 2 };
+    let switch = Switch::start(&[link]).unwrap();
     let disk = |writes| Disk { path: image.clone(), format: DiskFormat::Raw, writes, serial: None };
     let web = Role {
         memory_mib: 128,
@@ -125,7 +135,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
         forward: Forward { host_port: web_port, guest_port: 80 },
         settings: Settings {
             services: Some(vec!["nginx"]),
-            app: Some(SocketAddrV4::new(GATEWAY, app_port)),
+            app: Some(SocketAddrV4::new(link.address, link.port)),
             ..Settings::default()
         },
         disk: disk(Writes::Layer),
@@ -148,6 +158,9 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let (web, back) = (std::thread::spawn(boot(web)), std::thread::spawn(boot(back)));
     let (mut web, mut back) = (web.join().unwrap(), back.join().unwrap());
     println!("both are up after {:?}", clock.elapsed());
+    switch.connect(1, web.link.take().unwrap());
+    switch.connect(2, back.link.take().unwrap());
+    give_password(&mut back);
 
     // Nothing in the image is a guest's own.
     for guest in [&mut web, &mut back] {
@@ -183,6 +196,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     back.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &", soon()).unwrap();
     back.console.wait_for(mark, soon()).unwrap();
     println!("back has started again after {:?}", clock.elapsed());
+    give_password(&mut back);
     assert_eq!(transactions(&mut back), 1, "the database has recovered");
     assert_eq!(get(web_port, "/app").0, 200);
     assert_eq!(transactions(&mut back), 2);

@@ -3,5 +3,6 @@
 
 mod boot_hang;
 mod experiments;
+mod farm_database;
 mod farm_disks;
 mod monitor_truth;

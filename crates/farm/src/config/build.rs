@@ -6,6 +6,7 @@ use images::Arch;
 use settings::{Entries, Reader, Tree, shown};
 use vm::FORWARDS_MAX;
 
+use super::links;
 use super::types::{Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, Port, Probe, Source, Top};
 
 /// Classes in a file: more than anyone can keep apart.
@@ -20,6 +21,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
     // Ports of the host, and the class that has them.
     let mut taken: Vec<(Range<u32>, String)> = Vec::new();
     let mut classes: Vec<Class> = Vec::new();
+    let mut written = Vec::new();
     let mut last = 0..0;
     for (mut class, at) in reader.tables::<Class>(tree, CLASSES_MAX) {
         check(reader, &at, &class);
@@ -28,9 +30,11 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
             reader.refuse(&at, &["name"], message, "give each a name of its own");
         }
         class.ports = ports(reader, &at, &class, &mut taken);
+        written.push(links::read(reader, &at));
         classes.push(class);
         last = at.span;
     }
+    links::check(reader, &mut classes, written);
     if classes.is_empty() && reader.is_ok() {
         let help = "write [[class]] with a name and what its guests are";
         reader.fault(0..0, "class", "a farm without guests".to_owned(), Some(help));

@@ -147,3 +147,67 @@ fn a_file_that_is_none_is_refused() {
     assert!(wrong.to_string().ends_with(", and 1 more"), "{wrong}");
     std::fs::remove_file(path).unwrap();
 }
+
+const LINKED: &str = "[[class]]\nname = 'db'\nimage = 'debian-postgres'\ncount = 2\n\
+                      ports = [{ guest = 22, host = 9000 }]\n[[class]]\nname = 'job'\n";
+
+#[test]
+fn links_join_guests_by_their_numbers() {
+    let text = format!(
+        "{LINKED}[[class]]\nname = 'app'\nimage = 'debian-app'\ncount = 3\n\
+         links = [{{ to = 'db', port = 5432 }}, {{ to = 'db', port = 22 }}, \
+         {{ to = 'job', port = 7 }}]\n"
+    );
+    let farm = parse(&text, "x").unwrap();
+    let links: Vec<String> = farm
+        .links()
+        .iter()
+        .map(|link| format!("{} {}:{} {}", link.client, link.address, link.port, link.server))
+        .collect();
+    // db1 and db2 are 1 and 2, job1 is 3, app1 to app3 are 4 to 6.
+    let expected = [
+        "4 10.0.1.1:5432 1",
+        "5 10.0.1.1:5432 2",
+        "6 10.0.1.1:5432 1",
+        "4 10.0.1.1:22 1",
+        "5 10.0.1.1:22 2",
+        "6 10.0.1.1:22 1",
+        "4 10.0.1.2:7 3",
+        "5 10.0.1.2:7 3",
+        "6 10.0.1.2:7 3",
+    ];
+    assert_eq!(links, expected);
+    let [db, job, app] = &farm.classes[..] else { panic!() };
+    assert_eq!(farm.neighbours(app), [("db", [10, 0, 1, 1].into()), ("job", [10, 0, 1, 2].into())]);
+    assert!(farm.neighbours(db).is_empty());
+    assert!([db, job, app].iter().all(|class| farm.is_linked(class)));
+    assert_eq!([db, job, app].map(|class| farm.knows_password(class)), [true, false, true]);
+
+    let alone = farm.only(&["app".into()]).unwrap();
+    assert!(alone.links().is_empty() && !alone.is_linked(&alone.classes[0]));
+    assert!(!alone.knows_password(&alone.classes[0]), "there is nobody to show it to");
+}
+
+#[test]
+fn links_that_cannot_be_are_refused_with_their_place() {
+    for (links, word) in [
+        (
+            "[{ to = 'bd', port = 5432 }]",
+            "10:17: class.links.to: there is no class `bd` (is it `db`?)",
+        ),
+        ("[{ to = 'xxxxxx', port = 5432 }]", "there are db, job, app"),
+        ("[{ to = 'app', port = 8000 }]", "`app` is the class itself"),
+        ("[{ to = 'db', port = 5433 }]", "10:30: class.links.port: class `db` serves no port 5433"),
+        ("[{ to = 'db', port = 5433 }]", "it serves 5432, 22; list others among its `ports`"),
+        ("[{ to = 'db', port = 22 }, { to = 'db', port = 22 }]", "is linked already"),
+        ("[{ to = 'db' }]", "needs `to` and `port`"),
+        ("[{ port = 5432 }]", "needs `to` and `port`"),
+        ("[{ to = 'db', prot = 5432 }]", "is it `port`?"),
+        ("[{ to = 'db', port = 0 }]", "0 is out of range"),
+        ("[5432]", "where a link belongs"),
+        ("'db'", "write a list of tables"),
+    ] {
+        let found = faults(&format!("{LINKED}[[class]]\nname = 'app'\nlinks = {links}\n"));
+        assert!(found.iter().any(|fault| fault.contains(word)), "{links}: {found:?}");
+    }
+}

@@ -8,6 +8,7 @@ use images::Arch;
 use settings::{Section, Table, checked, list, number, one_of, path, size, tables, truth, words};
 
 use super::kinds::{mib, swap};
+use super::links::LINKS_HELP;
 
 /// Guests of a farm: beyond it a process runs out of open files before the host out of memory.
 pub(super) const GUESTS_MAX: u32 = 2_000;
@@ -95,6 +96,8 @@ settings::table! {
         daemon: bool = truth, "true";
         /// ports of the guest that are reached on the host's 127.0.0.1
         ports: Vec<Port> = tables(PORTS_HELP), else "none";
+        /// ports of other classes that its guests reach; there is no other way between guests
+        links: Vec<ClassLink> = tables(LINKS_HELP), else "none";
         /// swap inside the guest, as "zram:64 MiB"
         zram_mib("swap"): u64 = swap, else "none";
         /// what the application of debian-app and debian-combo keeps
@@ -129,8 +132,19 @@ settings::table! {
     }
 }
 
+settings::table! {
+    /// A port of another class, reached by each guest of a class under that class's name.
+    pub struct ClassLink in "class.links" {
+        /// the other class
+        to: String = words, else "needed";
+        /// the port of its guests
+        port: u16 = number(1..=u16::MAX), else "needed";
+    }
+}
+
 /// All tables; the first is the file itself.
-pub const SECTIONS: &[Section] = &[Top::SECTION, Limits::SECTION, Class::SECTION, Port::SECTION];
+pub const SECTIONS: &[Section] =
+    &[Top::SECTION, Limits::SECTION, Class::SECTION, Port::SECTION, ClassLink::SECTION];
 
 fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
@@ -171,6 +185,17 @@ base::named! {
 }
 
 impl Builtin {
+    /// The ports of its servers; `None` if it has no servers of its own.
+    pub fn ports(self) -> Option<&'static [u16]> {
+        match self {
+            Builtin::Tiny => None,
+            Builtin::Web | Builtin::DebianNginx => Some(&[80]),
+            Builtin::DebianApp => Some(&[8000]),
+            Builtin::DebianPostgres => Some(&[5432]),
+            Builtin::DebianCombo => Some(&[80, 5432, 8000]),
+        }
+    }
+
     /// Whether an application with a heap runs in it.
     pub fn has_heap(self) -> bool {
         matches!(self, Builtin::DebianApp | Builtin::DebianCombo)

@@ -16,6 +16,7 @@ use super::open::RunningGuest;
 use super::state::{State, Tally};
 use super::usage::CpuMeter;
 use super::watch::BootWatch;
+use crate::links::Switch;
 use crate::tiers::Tier;
 
 /// A kernel on a KVM that works has written to its console by then, if only that it is up.
@@ -24,14 +25,22 @@ const KVM_SILENCE_MS: u64 = 20_000;
 /// A guest that has not taken its name by then is not this guest, and must not stay.
 const NAMING_PATIENCE_MS: u64 = 60_000;
 
+/// What a guest shares with the others of its fleet.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Whose memory its own is counted with.
+    pub(super) tier: Tier,
+    /// What its link goes to.
+    pub(super) switch: Switch,
+}
+
 /// A guest.
 #[derive(Debug)]
 pub struct Member {
     /// Its place in the fleet.
     pub(super) place: usize,
     pub(super) config: MemberConfig,
-    /// Whose memory its own is counted with.
-    pub(super) tier: Tier,
+    pub(super) shared: Shared,
     pub(super) state: State,
     pub(super) running: Option<RunningGuest>,
     /// Its daemon; the port is open while no host manager has it.
@@ -55,7 +64,7 @@ impl Member {
         Member {
             place,
             config,
-            tier: Tier::default(),
+            shared: Shared::default(),
             state: State::Waiting,
             running: None,
             link: AgentLink::default(),
@@ -141,15 +150,22 @@ impl Member {
             Some(_) => Agent::unnamed(bounds, PoolGrants::Yes),
             None => Agent::new(bounds, PoolGrants::Yes),
         });
-        if let Err(reason) = self.config.spec.start().map_err(|e| e.to_string()).and_then(|guest| {
-            let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
-            self.running = Some(running);
-            // A clone gets its name from us, whichever manager it has then.
-            if !self.managed || !self.link.agent().is_named() {
-                self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
-            }
-            Ok(())
-        }) {
+        let number = self.config.spec.net.as_ref().map(|net| net.number);
+        if let Err(reason) =
+            self.config.spec.start().map_err(|e| e.to_string()).and_then(|mut guest| {
+                if let (Some(number), Some(link)) = (number, guest.link.take()) {
+                    self.shared.switch.connect(number, link);
+                }
+                let (running, port) =
+                    RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
+                self.running = Some(running);
+                // A clone gets its name from us, whichever manager it has then.
+                if !self.managed || !self.link.agent().is_named() {
+                    self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
+                }
+                Ok(())
+            })
+        {
             return self.end(reason);
         }
         if self.config.daemon == Daemon::Foreign {
@@ -159,7 +175,7 @@ impl Member {
         // Its QEMU comes under the limit of all. One that cannot be put there would take what the
         // others are to have.
         if let Some(pid) = self.pid()
-            && let Err(error) = self.tier.join(pid)
+            && let Err(error) = self.shared.tier.join(pid)
         {
             self.end(error.to_string());
         }

@@ -39,6 +39,7 @@ use reactor::{PollSet, Ready};
 use vm::{Clock, Error, GuestSpec};
 use wire::{Sample, ToGuest};
 
+use crate::links::Switch;
 use crate::tiers::Tier;
 
 /// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
@@ -128,7 +129,14 @@ impl Fleet {
     /// The same fleet, with all guests' memory under one limit.
     #[must_use]
     pub fn under(mut self, tier: &Tier) -> Fleet {
-        self.members.iter_mut().for_each(|member| member.tier = tier.clone());
+        self.members.iter_mut().for_each(|member| member.shared.tier = tier.clone());
+        self
+    }
+
+    /// The same fleet, with its guests' links in this switch.
+    #[must_use]
+    pub fn linked(mut self, switch: &Switch) -> Fleet {
+        self.members.iter_mut().for_each(|member| member.shared.switch = switch.clone());
         self
     }
 

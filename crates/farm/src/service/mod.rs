@@ -35,6 +35,7 @@ use rustix::event::PollFlags;
 use serde_json::{Value, json};
 use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
 
+use crate::Password;
 use crate::fleet::{Event, Fleet, Member, State};
 use captures::Captures;
 use consoles::Consoles;
@@ -62,6 +63,8 @@ pub struct Occupant {
     pub command: Option<String>,
     /// Its weight against others.
     pub shares: u32,
+    /// The password of the farm's database, if it is to know it.
+    pub password: Option<Password>,
 }
 
 /// Who owns a descriptor of the service in the fleet's poll set.
@@ -155,8 +158,17 @@ impl Service {
         let now = fleet.now_ms();
         for event in events {
             match event {
-                Event::Up(guest) => self.readiness.is_up(*guest, now),
-                Event::Reset(guest) => self.shells.was_reset(*guest, now),
+                Event::Up(guest) if self.occupants[*guest].password.is_none() => {
+                    self.readiness.is_up(*guest, now);
+                }
+                // Its services answer when they have what they need.
+                Event::Up(guest) => self.set_up(*guest, fleet),
+                Event::Reset(guest) => {
+                    let is_anew = self.shells.was_reset(*guest, now);
+                    if is_anew && self.readiness.state(*guest) != ReadyState::Starting {
+                        self.set_up(*guest, fleet);
+                    }
+                }
                 Event::Ended(guest) => {
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);
@@ -178,7 +190,9 @@ impl Service {
             fleet.take_back();
         }
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
-        self.shells.turn(ready.of(owner::SHELLS), fleet);
+        for guest in self.shells.turn(ready.of(owner::SHELLS), fleet) {
+            self.readiness.is_up(guest, now);
+        }
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
             if let Some(command) = &self.occupants[guest].command {
                 self.shells.run_aside(guest, command, fleet);
@@ -191,6 +205,13 @@ impl Service {
         }
         if ready.has(owner::LISTENER) || self.acceptor.next_ms().is_some() {
             self.accept(now);
+        }
+    }
+
+    /// Gives a guest what its servers are to know, if there is anything.
+    fn set_up(&mut self, guest: usize, fleet: &mut Fleet) {
+        if let Some(password) = &self.occupants[guest].password {
+            self.shells.set_up(guest, password.line(), fleet);
         }
     }
 

@@ -37,6 +37,8 @@ struct Shell {
     mark: Mark,
     /// Until when a further reset is its firmware's own.
     booting_ms: u64,
+    /// Whether the line that sets it up has ended since the last turn.
+    is_set_up: bool,
 }
 
 /// A command. Without a client its output goes nowhere.
@@ -45,6 +47,8 @@ struct Job {
     command: String,
     client: Option<UnixStream>,
     unread: Vec<u8>,
+    /// Whether it sets the guest up.
+    sets_up: bool,
 }
 
 impl Shells {
@@ -69,8 +73,16 @@ impl Shells {
     ) {
         let shell = &mut self.0[guest];
         if shell.waiting.len() < WAITING_MAX {
-            shell.waiting.push_back(Job { command, client, unread: Vec::new() });
+            shell.waiting.push_back(Job { command, client, unread: Vec::new(), sets_up: false });
         }
+        shell.advance(guest, fleet);
+    }
+
+    /// Runs a line before all that wait; its end is reported by [`turn`](Self::turn).
+    pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
+        let shell = &mut self.0[guest];
+        let job = Job { command, client: None, unread: Vec::new(), sets_up: true };
+        shell.waiting.push_front(job);
         shell.advance(guest, fleet);
     }
 
@@ -80,15 +92,18 @@ impl Shells {
     }
 
     /// The guest restarts: the command that was under way in it has no end. Its firmware resets
-    /// it once more; what was sent in between waits in the port for the guest to open it.
-    pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) {
+    /// it once more; what was sent in between waits in the port for the guest to open it. False:
+    /// it was that once more.
+    pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) -> bool {
         let shell = &mut self.0[guest];
-        if now_ms >= shell.booting_ms {
+        let is_anew = now_ms >= shell.booting_ms;
+        if is_anew {
             shell.booting_ms = now_ms + FIRMWARE_MS;
             shell.running = None;
             shell.unsent.clear();
             shell.mark = Mark::default();
         }
+        is_anew
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
@@ -101,8 +116,8 @@ impl Shells {
         }
     }
 
-    /// Reads the output of commands.
-    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
+    /// Reads the output of commands. Gives the guests that have been set up.
+    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
         for event in ready {
             self.0[event.key as usize].listen();
         }
@@ -110,6 +125,10 @@ impl Shells {
             shell.relay();
             shell.advance(guest, fleet);
         }
+        let shells = self.0.iter_mut().enumerate();
+        shells
+            .filter_map(|(at, shell)| std::mem::take(&mut shell.is_set_up).then_some(at))
+            .collect()
     }
 }
 
@@ -173,6 +192,7 @@ impl Shell {
     /// A command has ended; its client gets the rest now, or as much of it as it reads.
     fn finish(&mut self) {
         let Some(mut job) = self.running.take() else { return };
+        self.is_set_up |= job.sets_up;
         let Some(client) = job.client else { return };
         let patience = Some(std::time::Duration::from_millis(200));
         let _ = client.set_nonblocking(false).and_then(|()| client.set_write_timeout(patience));

@@ -45,11 +45,25 @@ def touch():
     return changes
 
 
+def password():
+    """The farm's, which the host writes when this guest is up; without it, none is sent."""
+    try:
+        with open("/run/pinhead/database-password", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def connection():
     """This thread's connection, which lasts over its requests."""
     if getattr(LOCAL, "connection", None) is None:
         LOCAL.connection = psycopg2.connect(
-            host=DB_HOST, port=DB_PORT, dbname="pinhead", user="postgres", connect_timeout=10
+            host=DB_HOST,
+            port=DB_PORT,
+            dbname="pinhead",
+            user="pinhead",
+            password=password(),
+            connect_timeout=10,
         )
     return LOCAL.connection
 

@@ -30,8 +30,9 @@ use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
 
 /// What goes to `/usr/lib/pinhead` of the image.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("start", include_str!("start.sh")),
+    ("take-password", include_str!("take-password.sh")),
     ("nginx.conf", include_str!("nginx.conf")),
     ("app.py", include_str!("app.py")),
     ("postgres.conf", include_str!("postgres.conf")),

@@ -49,13 +49,15 @@ if has postgres; then
     as_postgres "$bin/initdb" -D "$data" --auth=trust --encoding=UTF8 --locale=C --no-sync \
         --wal-segsize=4 > /dev/null
     cat "$lib/postgres.conf" >> "$root$data/postgresql.conf"
-    cat "$lib/pg_hba.conf" > "$root$data/pg_hba.conf"
     # The build's root has no shared memory of its own and no network that is meant for it.
     as_postgres "$bin/pg_ctl" -s -w -D "$data" -l /dev/null -o "-c listen_addresses='' \
         -c unix_socket_directories=$data -c dynamic_shared_memory_type=mmap -c fsync=off" start
-    as_postgres "$bin/createdb" -h "$data" pinhead
-    as_postgres "$bin/pgbench" -h "$data" -q -i -s 2 pinhead 2> /dev/null
+    as_postgres "$bin/createuser" -h "$data" --no-superuser --no-createrole pinhead
+    as_postgres "$bin/createdb" -h "$data" -O pinhead pinhead
+    as_postgres "$bin/pgbench" -h "$data" -U pinhead -q -i -s 2 pinhead 2> /dev/null
     as_postgres "$bin/pg_ctl" -s -w -m fast -D "$data" stop
+    # Until here only the build could reach it.
+    cat "$lib/pg_hba.conf" > "$root$data/pg_hba.conf"
 fi
 
 # Where the build has its packages and names from is nothing to a guest.

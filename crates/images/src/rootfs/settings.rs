@@ -8,8 +8,7 @@ pub struct Settings {
     /// Which of the image's services are started: all of them unless given.
     pub services: Option<Vec<&'static str>>,
     /// Where nginx finds the application server: in the same guest, port 8000, unless given.
-    /// Another guest is reached at its network's gateway, at the port of the host's loopback that
-    /// is forwarded to it.
+    /// Another guest is reached if this one is linked with it.
     pub app: Option<SocketAddrV4>,
     /// Where the application server finds PostgreSQL: in the same guest, port 5432, unless given.
     pub database: Option<SocketAddrV4>,
@@ -44,21 +43,21 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 
     /// A word that the image's script does not know would be lost without a trace.
     #[test]
     fn the_image_knows_every_word() {
         let all = Settings {
             services: Some(vec!["nginx", "app"]),
-            app: Some(SocketAddrV4::new(GATEWAY, 18_001)),
-            database: Some(SocketAddrV4::new(GATEWAY, 18_002)),
+            app: Some(SocketAddrV4::new(OTHER, 18_001)),
+            database: Some(SocketAddrV4::new(OTHER, 18_002)),
             heap_mib: Some(64),
             threads: Some(2),
             shared_mib: Some(32),
         };
         let words = all.kernel_words();
-        assert_eq!(words[..2], ["pinhead.services=nginx,app", "pinhead.app=10.0.0.2:18001"]);
+        assert_eq!(words[..2], ["pinhead.services=nginx,app", "pinhead.app=10.0.1.2:18001"]);
         let script = include_str!("start.sh");
         for word in &words {
             let name = word.split('=').next().unwrap();

@@ -52,6 +52,7 @@ if wanted postgres $lib/postgres-bin/pg_ctl; then
     setpriv --reuid=postgres --regid=postgres --init-groups \
         $lib/postgres-bin/pg_ctl -s -w -t 300 -D $data -l $logs/postgres.log \
         -o "-c shared_buffers=${shared_mib}MB" start || failed postgres $logs/postgres.log
+    sh $lib/take-password
 fi
 
 if wanted app /usr/bin/uwsgi-core; then

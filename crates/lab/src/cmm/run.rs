@@ -95,9 +95,10 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         let script: Vec<String> = SCRIPT.lines().map(base::shell_word).collect();
         let line = format!(
             "printf '%s\\n' {} > /tmp/oltp.sql && \
+             PGPASSWORD=$(cat /run/pinhead/database-password) \
              $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \
              while read d; do [ -x $d/pgbench ] && echo $d/pgbench && break; done) \
-             -n -c 2 -T {seconds} -f /tmp/oltp.sql -h 127.0.0.1 -U postgres pinhead 2>&1",
+             -n -c 2 -T {seconds} -f /tmp/oltp.sql -h 127.0.0.1 -U pinhead pinhead 2>&1",
             script.join(" ")
         );
         let from = Reading::of(site.guests(), false);

@@ -19,7 +19,7 @@ struct Role {
     cpus: u32,
     memory_mib: u32,
     /// The word for its kernel that names the server that it asks, and that one's place.
-    asks: Option<(&'static str, u32)>,
+    asks: Option<(&'static str, usize)>,
 }
 
 /// Sizes by hand: what a server of this kind needs to come up and to keep its data in memory. They
@@ -39,8 +39,6 @@ const ROLES: &[Role] = &[
 /// CPUs and memory of each managed guest: more than any of them needs.
 const MANAGED_CPUS: u32 = 4;
 const MANAGED_MIB: u32 = 512;
-/// The gateway of every guest, behind which the host's loopback is.
-const GATEWAY: std::net::Ipv4Addr = vm::GATEWAY;
 
 /// Memory that these guests have when they are sized by hand, in MiB.
 pub(super) fn hand_mib(only: &[&str]) -> u32 {
@@ -61,8 +59,14 @@ pub(super) fn text(name: &str, is_managed: bool, first_port: u32, only: &[&str])
             true => (MANAGED_CPUS, MANAGED_MIB),
             false => (*cpus, *memory_mib),
         };
-        let asks = asks.map(|(what, place)| {
-            format!("args = [\"pinhead.{what}={GATEWAY}:{}\"]\n", first_port + place)
+        let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
+        // A class that is not started cannot be linked with, and is not asked then.
+        let asked = asked.filter(|(_, other)| only.is_empty() || only.contains(&other.class));
+        let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
+            format!(
+                "args = [\"pinhead.{what}={to}:{port}\"]\n\
+                 links = [{{ to = \"{to}\", port = {port} }}]\n"
+            )
         });
         let heap = kind.heap_mib.map(|mib| format!("heap = \"{mib} MiB\"\n"));
         out.push_str(&format!(

@@ -4,8 +4,10 @@ use super::progress::{Progress, Step};
 use super::setup::find_daemon;
 use crate::cache::warning;
 use crate::{Error, check, rulesfile};
+use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, Source};
 use farm::fleet::{Daemon, Floor, MemberConfig};
+use farm::links::Link;
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
 use images::{
@@ -39,6 +41,8 @@ pub struct Plan {
     pub members: Vec<MemberConfig>,
     /// What else is known of each, in the same order.
     pub occupants: Vec<Occupant>,
+    /// Which of them reaches which.
+    pub links: Vec<Link>,
     /// Whether any of them goes on from a template.
     pub has_clones: bool,
     /// How to reach them, in lines for people.
@@ -50,17 +54,19 @@ pub struct Plan {
 /// Makes everything that the farm's guests need.
 pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     let cache = Cache::from_environment()?;
-    let mut maker = Maker { cache, progress, guests: farm.guests(), used: BTreeSet::new() };
+    let password = Password::random().map_err(|e| Error::step("No random number", e))?;
+    let mut maker = Maker { cache, progress, farm: &farm, password, used: BTreeSet::new() };
     let mut plan = Plan {
         reach: how_to_reach(&farm),
-        name: Some(farm.name),
-        limits: farm.limits,
+        name: Some(farm.name.clone()),
+        limits: farm.limits.clone(),
         members: Vec::new(),
         occupants: Vec::new(),
+        links: farm.links(),
         has_clones: false,
         warning: None,
     };
-    for class in &farm.classes {
+    for class in 0..farm.classes.len() {
         maker.class(class, &mut plan)?;
     }
     plan.warning = warning(&maker.cache, &maker.used, time_of_day().as_secs());
@@ -70,7 +76,8 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
 struct Maker<'a> {
     cache: Cache,
     progress: &'a mut Progress,
-    guests: u32,
+    farm: &'a Farm,
+    password: Password,
     /// Parts of the cache that guests are made of.
     used: BTreeSet<PathBuf>,
 }
@@ -83,10 +90,14 @@ struct Root {
 }
 
 impl Maker<'_> {
-    fn class(&mut self, class: &Class, plan: &mut Plan) -> Result<(), Error> {
+    /// Plans the guests of the class at this place of the farm.
+    fn class(&mut self, place: usize, plan: &mut Plan) -> Result<(), Error> {
+        let farm = self.farm;
+        let class = &farm.classes[place];
         let root = self.root(class)?;
         let accel = probe_kvm(class.arch);
-        let first = plan.members.len() as u32 + 1;
+        let first = farm.first_number(place);
+        let password = farm.knows_password(class).then(|| self.password.clone());
         let specs: Vec<GuestSpec> =
             (0..class.count).map(|at| self.spec(class, &root, accel, at + 1, first + at)).collect();
         let state = match (class.template, specs.first()) {
@@ -107,6 +118,7 @@ impl Maker<'_> {
                 ports: class.ports.iter().map(served).collect(),
                 command: class.command.clone(),
                 shares: class.shares,
+                password: password.clone(),
             });
         }
         Ok(())
@@ -130,24 +142,32 @@ impl Maker<'_> {
         if let Some(heap_mib) = class.heap_mib {
             kernel_args.push(format!("pinhead.heap_mib={heap_mib}"));
         }
+        let neighbours = self.farm.neighbours(class);
+        if !neighbours.is_empty() {
+            let hosts: Vec<String> =
+                neighbours.iter().map(|(name, address)| format!("{name}/{address}")).collect();
+            kernel_args.push(format!("pinhead.hosts={}", hosts.join(",")));
+        }
         kernel_args.extend(class.args.iter().cloned());
         let forwards = class.ports.iter().map(|port| Forward {
             host_port: class.host_port(port, number),
             guest_port: port.guest,
         });
         // A guest that nobody reaches and that reaches nobody idles better without a network.
-        let is_alone = class.ports.is_empty() && class.source() == Source::Builtin(Builtin::Tiny);
+        let linked = self.farm.is_linked(class);
+        let is_alone =
+            !linked && class.ports.is_empty() && class.source() == Source::Builtin(Builtin::Tiny);
         GuestSpec {
             name: class.guest_name(number),
             accel,
             cpus: class.cpus,
             memory_mib: class.memory_mib,
-            translation_mib: translation_mib(class.source(), self.guests),
+            translation_mib: translation_mib(class.source(), self.farm.guests()),
             image: root.image.clone(),
             kernel_args,
             ctl: true,
             run_dir: None,
-            net: (!is_alone).then(|| Net { number: in_farm, forwards: forwards.collect() }),
+            net: (!is_alone).then(|| Net { number: in_farm, forwards: forwards.collect(), linked }),
             disk: root.disk.clone(),
             restore: None,
             reboot: true,

@@ -14,6 +14,7 @@ use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
+use farm::links::Switch;
 use farm::service::{OWNERS_END, ReadyState, Service};
 use farm::tiers::Tiers;
 use reactor::PollSet;
@@ -94,7 +95,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     // Before the first guest: an interrupt must find everything ready to end. Up to
     // here a signal ends us by itself, and there is nothing to leave behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let Plan { name, limits, mut members, occupants, has_clones, reach, .. } = plan;
+    let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
     // It outlives everything below, which has its files in it.
     let run_dir = RunDir::create(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
@@ -108,7 +109,9 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     let service = Service::open(run_dir.path(), name.clone(), occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone waits for its disk and its daemon's hello more than it computes.
-    let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus }).under(&tiers.tier());
+    let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus })
+        .under(&tiers.tier())
+        .linked(&Switch::start(&links)?);
     let mut running = Running {
         fleet,
         notes: tiers.take_notes(),

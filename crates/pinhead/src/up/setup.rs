@@ -54,13 +54,27 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
         args.guests, args.cpus, args.memory
     ));
-    let occupant = Occupant { class: "g".into(), ports: Vec::new(), command: None, shares: 100 };
+    let occupant = Occupant {
+        class: "g".into(),
+        ports: Vec::new(),
+        command: None,
+        shares: 100,
+        password: None,
+    };
     let occupants = vec![occupant; members.len()];
     let limits = Limits::default();
     let used = BTreeSet::from([cache.packages_of(arch, "")]);
     let warning = warning(&cache, &used, time_of_day().as_secs());
-    let reach = String::new();
-    Ok(Plan { name: None, limits, members, occupants, has_clones: false, reach, warning })
+    Ok(Plan {
+        name: None,
+        limits,
+        members,
+        occupants,
+        links: Vec::new(),
+        has_clones: false,
+        reach: String::new(),
+        warning,
+    })
 }
 
 /// The static daemon for an architecture: beside this program, as `make build` leaves

@@ -1,0 +1,128 @@
+//! A farm's PostgreSQL: who gets its password, and what comes of asking without.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use e2e::PATIENCE;
+use e2e::farms::{Farm, text};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use vm::Deadline;
+
+const DB_PORT: u16 = 27300;
+const APP_PORT: u16 = 27301;
+const FILE: &str = "/run/pinhead/database-password";
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// PostgreSQL's first answer to a user who comes through the forwarded port: its letter, and its
+/// words.
+fn first_answer(user: &str) -> (u8, String) {
+    let words = format!("user\0{user}\0database\0pinhead\0\0");
+    let mut message = u32::try_from(words.len() + 8).unwrap().to_be_bytes().to_vec();
+    message.extend([0, 3, 0, 0]);
+    message.extend(words.as_bytes());
+    let mut stream = connect(DB_PORT);
+    stream.write_all(&message).unwrap();
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).unwrap();
+    let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+    let mut body = vec![0; length - 4];
+    stream.read_exact(&mut body).unwrap();
+    (head[0], String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The application's page, which is made with the database.
+fn app_page() -> String {
+    let mut stream = connect(APP_PORT);
+    stream.write_all(b"GET /app HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    // A guest that reboots breaks it off.
+    let _ = stream.read_to_end(&mut page);
+    text(&page)
+}
+
+/// Asks the database with a password, which is an expression of Python's.
+const ASK: [&str; 9] = [
+    "import psycopg2, sys",
+    "try:",
+    " session = psycopg2.connect(host=\"db\", dbname=\"pinhead\", user=\"pinhead\",",
+    "                            password=eval(sys.argv[1]), connect_timeout=60)",
+    " cursor = session.cursor()",
+    " cursor.execute(\"SELECT count(*) FROM pgbench_accounts\")",
+    " print(\"accounts\", cursor.fetchone()[0])",
+    "except psycopg2.Error as error:",
+    " print(\"refused\", str(error).strip())",
+];
+
+/// What comes of asking the database from a guest, with this as the password.
+fn ask_from(farm: &Farm, guest: &str, password: &str) -> String {
+    let lines = ASK.map(|line| format!("'{line}'")).join(" ");
+    let script = format!("printf '%s\\n' {lines} > /run/ask.py; python3 /run/ask.py '{password}'");
+    let told = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", &script]);
+    println!("{guest} asks with {password}: {}", told.trim());
+    told
+}
+
+#[test]
+fn finding_02_the_database_refuses_without_its_password() {
+    let farm = Farm::new(
+        "database",
+        "[[class]]\nname = 'db'\nimage = 'debian-postgres'\nmemory = '160 MiB'\n\
+         ports = [{ guest = 5432, host = 27300 }]\n\
+         [[class]]\nname = 'app'\nimage = 'debian-app'\nmemory = '192 MiB'\n\
+         args = ['pinhead.db=db:5432']\nlinks = [{ to = 'db', port = 5432 }]\n\
+         ports = [{ guest = 8000, host = 27301 }]\n",
+        e2e::alone(),
+    );
+    farm.succeed(&["up", &farm.file(), "--detach"]);
+
+    // Any user of the host may connect to the forwarded port.
+    for user in ["postgres", "pinhead"] {
+        let (letter, words) = first_answer(user);
+        println!("the host asks as {user}: {} {words:?}", char::from(letter));
+        match user {
+            "postgres" => assert_eq!(letter, b'E', "the superuser is refused: {words}"),
+            _ => assert!(letter == b'R' && words.contains("SCRAM-SHA-256"), "{words}"),
+        }
+    }
+    let shown = |guest: &str, line: &str| {
+        farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]).trim().to_owned()
+    };
+    let password = shown("app1", &format!("cat {FILE}"));
+    assert_eq!(password.len(), 32, "{password}");
+    for wrong in ["None", "\"wrong\"", "\"\""] {
+        assert!(ask_from(&farm, "app1", wrong).starts_with("refused"), "{wrong}");
+    }
+    let own = format!("open(\"{FILE}\").read().strip()");
+    assert_eq!(ask_from(&farm, "app1", &own).trim(), "accounts 200000");
+    let page = app_page();
+    assert!(page.contains("<td>account</td>"), "{page}");
+
+    // The application reads it, and nobody else in its guest; no command line has it.
+    let stat = format!("stat -c '%a %U' {FILE}");
+    assert_eq!(shown("app1", &stat), "600 www-data");
+    assert_eq!(shown("db1", &stat), "600 root");
+    let nobody = format!("setpriv --reuid=65534 --regid=65534 --clear-groups cat {FILE} 2>&1; :");
+    assert!(shown("app1", &nobody).contains("Permission denied"));
+    // In guests the pattern stands in a file, and not on the command line that searches.
+    let search = format!("cat /proc/[0-9]*/cmdline /proc/cmdline | grep -a -c -f {FILE}; :");
+    for guest in ["app1", "db1"] {
+        assert_eq!(shown(guest, &search), "0", "{guest}");
+    }
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        assert!(!text(&words).contains(&password), "{}", process.path().display());
+    }
+
+    // A guest that starts again gets it again.
+    let _ = farm.run(&["exec", &farm.guest("app1"), "--", "sh", "-c", "reboot -f; sleep 600"]);
+    let clock = Deadline::after(PATIENCE);
+    while !app_page().contains("<td>account</td>") {
+        assert!(clock.remaining().is_some(), "it has no password: {}", app_page());
+    }
+}

@@ -1,0 +1,156 @@
+//! Links between classes: what is checked of them, and which guests they join.
+
+use std::net::Ipv4Addr;
+
+use settings::{Entries, Reader, shown};
+
+use super::types::{Builtin, Class, ClassLink, Farm, Source};
+use crate::links::{Link, class_address};
+
+/// Links of one class. Each is a word for its guests' kernels.
+const LINKS_MAX: usize = 8;
+/// The message about links that are not written as they should be.
+pub(super) const LINKS_HELP: &str = "write a list of tables: [{ to = \"db\", port = 5432 }]";
+/// The port of PostgreSQL.
+const DATABASE_PORT: u16 = 5432;
+
+/// The links of a class, to be checked when all classes are known.
+pub(super) struct Written<'t, 'i>(Vec<(ClassLink, Entries<'t, 'i>)>);
+
+/// Reads the links of the class at `class_at`.
+pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) -> Written<'t, 'i> {
+    Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
+}
+
+/// Gives each class its links, and reports those that cannot be. Both lists have the same order.
+pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
+    for (place, Written(links)) in written.into_iter().enumerate() {
+        let mut known: Vec<ClassLink> = Vec::new();
+        for (link, at) in links {
+            if at.get("to").is_none() || at.get("port").is_none() {
+                let message = "a link needs `to` and `port`".to_owned();
+                let help = "as { to = \"db\", port = 5432 }";
+                reader.fault(at.span.clone(), "class.links", message, Some(help));
+            } else if let Some((key, message, help)) = fault(classes, place, &link, &known) {
+                reader.refuse(&at, &[key], message, &help);
+            } else {
+                known.push(link);
+            }
+        }
+        classes[place].links = known;
+    }
+}
+
+/// What is wrong with a link: the key, what is so, and what would be right.
+fn fault(
+    classes: &[Class],
+    place: usize,
+    link: &ClassLink,
+    known: &[ClassLink],
+) -> Option<(&'static str, String, String)> {
+    let names = || classes.iter().map(|class| class.name.as_str());
+    let to = shown(&link.to);
+    let Some(target) = classes.iter().find(|class| class.name == link.to) else {
+        let help = match base::nearest(&link.to, names()).first() {
+            Some(near) => format!("is it `{near}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        return Some(("to", format!("there is no class `{to}`"), help));
+    };
+    if target.name == classes[place].name {
+        let help = "a link leads to another class".to_owned();
+        return Some(("to", format!("`{to}` is the class itself"), help));
+    }
+    if known.contains(link) {
+        let help = "write each link once".to_owned();
+        return Some(("port", format!("`{to}` port {} is linked already", link.port), help));
+    }
+    let ports = target.known_ports()?;
+    if !ports.contains(&link.port) {
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        let message = format!("class `{to}` serves no port {}", link.port);
+        let help = format!("it serves {}; list others among its `ports`", ports.join(", "));
+        return Some(("port", message, help));
+    }
+    None
+}
+
+impl Class {
+    /// The ports that its guests serve, if they are known: an image of servers has its own, and
+    /// what is forwarded counts.
+    fn known_ports(&self) -> Option<Vec<u16>> {
+        let Source::Builtin(image) = self.source() else { return None };
+        let mut ports = image.ports()?.to_vec();
+        ports.extend(self.ports.iter().map(|port| port.guest));
+        ports.dedup();
+        Some(ports)
+    }
+
+    /// Whether its guests serve the farm's database.
+    fn has_database(&self) -> bool {
+        let has = |image: Builtin| image.ports().is_some_and(|all| all.contains(&DATABASE_PORT));
+        matches!(self.source(), Source::Builtin(image) if has(image))
+    }
+}
+
+impl Farm {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.classes.iter().position(|class| class.name == name)
+    }
+
+    /// The number on the network of a class's first guest: they are counted through all classes.
+    pub fn first_number(&self, class: usize) -> u32 {
+        1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
+    }
+
+    /// Which guest reaches which, by their numbers on the network. Guest n of a class is linked
+    /// with guest n of the other one; where that has fewer, they are counted through again. Links
+    /// to classes that are not started lead nowhere.
+    pub fn links(&self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for (place, class) in self.classes.iter().enumerate() {
+            let first = self.first_number(place);
+            for link in &class.links {
+                let Some(to) = self.place(&link.to) else { continue };
+                let server = self.first_number(to);
+                let servers = self.classes[to].count.max(1);
+                links.extend((0..class.count).map(|guest| Link {
+                    client: first + guest,
+                    address: class_address(to),
+                    port: link.port,
+                    server: server + guest % servers,
+                }));
+            }
+        }
+        links
+    }
+
+    /// The names of classes that a class is linked with, and where its guests find them.
+    pub fn neighbours(&self, class: &Class) -> Vec<(&str, Ipv4Addr)> {
+        let mut found: Vec<(&str, Ipv4Addr)> = Vec::new();
+        for place in class.links.iter().filter_map(|link| self.place(&link.to)) {
+            let neighbour = (self.classes[place].name.as_str(), class_address(place));
+            if !found.contains(&neighbour) {
+                found.push(neighbour);
+            }
+        }
+        found
+    }
+
+    /// Whether guests of a class are linked with others, from either side.
+    pub fn is_linked(&self, class: &Class) -> bool {
+        let to = |link: &ClassLink| link.to == class.name;
+        self.classes.iter().any(|other| other.links.iter().any(to))
+            || !self.neighbours(class).is_empty()
+    }
+
+    /// Whether guests of a class get the password of the farm's database: those that serve it, and
+    /// those that are linked with it.
+    pub fn knows_password(&self, class: &Class) -> bool {
+        let is_database = |link: &ClassLink| {
+            let target = self.place(&link.to).map(|place| &self.classes[place]);
+            link.port == DATABASE_PORT && target.is_some_and(Class::has_database)
+        };
+        class.has_database() || class.links.iter().any(is_database)
+    }
+}

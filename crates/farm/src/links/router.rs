@@ -1,0 +1,107 @@
+//! Where a guest's frame goes: a pure function of the links.
+//!
+//! A client sees its server at an address of its own making, and the server sees the client's real
+//! one. Both see the hardware address of the switch, never the other's.
+
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
+
+use vm::Net;
+
+use super::Link;
+use super::frame::{self, End, Kind, Mac};
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the network of its own QEMU, which leads nowhere.
+    Own,
+    /// To the guest that sent it: it was changed into the answer.
+    Back,
+    /// To the guest of this number.
+    To(u32),
+}
+
+/// Who reaches whom.
+#[derive(Debug, Default)]
+pub struct Router {
+    /// A guest's address and hardware address, by its number: of those that have links.
+    guests: HashMap<u32, (Ipv4Addr, Mac)>,
+    /// A server, by its client and where that finds it.
+    servers: HashMap<(u32, Ipv4Addr, u16), u32>,
+    /// Where a client finds a server's port: by server, client and port.
+    shown: HashMap<(u32, u32, u16), Ipv4Addr>,
+    /// Addresses that a guest may ask for.
+    known: HashSet<(u32, Ipv4Addr)>,
+}
+
+impl Router {
+    /// Only these links exist.
+    pub fn new(links: &[Link]) -> Router {
+        let mut router = Router::default();
+        for &Link { client, address, port, server } in links {
+            for number in [client, server] {
+                let net = Net { number, forwards: Vec::new(), linked: true };
+                router.guests.insert(number, (net.address(), net.mac()));
+            }
+            let Some(&(client_address, _)) = router.guests.get(&client) else { continue };
+            router.servers.insert((client, address, port), server);
+            router.shown.insert((server, client, port), address);
+            router.known.extend([(client, address), (server, client_address)]);
+        }
+        router
+    }
+
+    /// Whether the guest of this number has links.
+    pub fn is_linked(&self, number: u32) -> bool {
+        self.guests.contains_key(&number)
+    }
+
+    /// Decides about a frame of this guest, and changes it into what its receiver is to see.
+    pub fn route(&self, from: u32, frame: &mut [u8]) -> Route {
+        self.find(from, frame).unwrap_or(Route::Own)
+    }
+
+    fn find(&self, from: u32, frame: &mut [u8]) -> Option<Route> {
+        let &(own_address, own_mac) = self.guests.get(&from)?;
+        if frame::sender(frame)? != own_mac {
+            return None;
+        }
+        let segment = match frame::read(frame)? {
+            Kind::ArpQuestion { sender, target } => {
+                let answers = sender == own_address && self.known.contains(&(from, target));
+                return answers.then(|| {
+                    frame::answer_arp(frame, target, switch_mac(target));
+                    Route::Back
+                });
+            }
+            Kind::Tcp(segment) => segment,
+        };
+        if segment.source != own_address {
+            return None;
+        }
+        let asked = (from, segment.destination, segment.destination_port);
+        if let Some(&server) = self.servers.get(&asked) {
+            let &(address, mac) = self.guests.get(&server)?;
+            let macs = [mac, switch_mac(own_address)];
+            frame::readdress(frame, &segment, (End::Destination, address), macs);
+            return Some(Route::To(server));
+        }
+        // A server answers, and opens no connection.
+        let client = Net::number_at(segment.destination).filter(|_| segment.answers)?;
+        let &shown = self.shown.get(&(from, client, segment.source_port))?;
+        let &(_, mac) = self.guests.get(&client)?;
+        let macs = [mac, switch_mac(shown)];
+        frame::readdress(frame, &segment, (End::Source, shown), macs);
+        Some(Route::To(client))
+    }
+}
+
+/// The hardware address at which an address is found, as QEMU makes those of its own network.
+fn switch_mac(address: Ipv4Addr) -> Mac {
+    let [a, b, c, d] = address.octets();
+    [0x52, 0x55, a, b, c, d]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! The switch between linked guests: a thread that waits for frames and hands them on.
+//!
+//! It is a thread of its own, so that a page from a database does not wait for a turn of the loop
+//! that looks after a thousand guests, nor that loop for it. It sleeps while no linked guest sends,
+//! and ends when the last [`Switch`] is dropped.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use reactor::{Budget, is_passing};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use vm::{Clock, Error, NetLink};
+
+use super::Link;
+use super::router::{Route, Router};
+
+/// The longest frame of a guest: 1,500 bytes in an envelope.
+const FRAME_MAX: usize = 1514;
+/// What a guest may send: 30 MB/s in full frames, and not more of the host's CPU than others.
+const FRAMES_A_SECOND: u64 = 20_000;
+const FRAMES_AT_ONCE: u64 = 4_000;
+/// So many frames of one guest, and then the next guest's.
+const FRAMES_A_TURN: usize = 64;
+/// How often a guest that has sent too much is looked at.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+const EVENTS_MAX: usize = 64;
+/// The event that is no guest's, and what is added to a guest's number for its QEMU's network.
+const WAKE: u64 = u64::MAX;
+const NETWORK: u64 = 1 << 32;
+
+/// What guests of a farm are linked by; the default links none.
+#[derive(Clone, Debug, Default)]
+pub struct Switch(Option<Arc<Handle>>);
+
+#[derive(Debug)]
+struct Handle {
+    newcomers: Sender<(u32, NetLink)>,
+    wake: UnixStream,
+}
+
+impl Switch {
+    /// A switch with only these links; without any there is nothing to run.
+    pub fn start(links: &[Link]) -> Result<Switch, Error> {
+        if links.is_empty() {
+            return Ok(Switch::default());
+        }
+        let failed = |source| Error::Channel { channel: "switch", source };
+        let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        woken.set_nonblocking(true).map_err(failed)?;
+        let (newcomers, receiver) = mpsc::channel();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from);
+        let epoll = epoll.map_err(failed)?;
+        let data = epoll::EventData::new_u64(WAKE);
+        let added = epoll::add(&epoll, &woken, data, epoll::EventFlags::IN);
+        added.map_err(|error| failed(error.into()))?;
+        let ports = Ports {
+            router: Router::new(links),
+            epoll,
+            guests: HashMap::new(),
+            newcomers: receiver,
+            clock: Clock::new(),
+        };
+        let thread = thread::Builder::new().name("switch".to_owned());
+        thread.spawn(move || ports.run(woken)).map_err(failed)?;
+        Ok(Switch(Some(Arc::new(Handle { newcomers, wake }))))
+    }
+
+    /// Connects a guest that has just been started, in place of its earlier start.
+    pub fn connect(&self, number: u32, link: NetLink) {
+        let Some(handle) = &self.0 else { return };
+        // A switch that has ended links nobody, which is the safe end.
+        if handle.newcomers.send((number, link)).is_ok() {
+            let _ = (&handle.wake).write_all(&[0]);
+        }
+    }
+}
+
+/// The thread's own.
+struct Ports {
+    router: Router,
+    epoll: OwnedFd,
+    guests: HashMap<u32, Port>,
+    newcomers: Receiver<(u32, NetLink)>,
+    clock: Clock,
+}
+
+struct Port {
+    link: NetLink,
+    budget: Budget,
+    is_paused: bool,
+}
+
+impl Ports {
+    fn run(mut self, mut woken: UnixStream) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            events.clear();
+            let has_paused = self.guests.values().any(|port| port.is_paused);
+            let timeout = has_paused.then_some(&PAUSE);
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout) {
+                Err(error) if error != rustix::io::Errno::INTR => return,
+                _ => {}
+            }
+            for number in events.iter().map(|event| event.data.u64()) {
+                match u32::try_from(number) {
+                    Ok(number) => self.forward(number),
+                    Err(_) if number != WAKE => self.deliver((number & !NETWORK) as u32),
+                    Err(_) => match woken.read(&mut [0; 64]) {
+                        Ok(1..) => self.welcome(),
+                        Err(error) if is_passing(&error) => {}
+                        // Nobody has a handle any more.
+                        Ok(0) | Err(_) => return,
+                    },
+                }
+            }
+            if has_paused {
+                self.resume();
+            }
+        }
+    }
+
+    fn welcome(&mut self) {
+        for (number, link) in self.newcomers.try_iter() {
+            if !self.router.is_linked(number) {
+                continue;
+            }
+            // The sockets of an earlier start leave the set when they are closed.
+            self.guests.remove(&number);
+            let add = |socket, data| {
+                let data = epoll::EventData::new_u64(data);
+                epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN).is_ok()
+            };
+            let number_data = u64::from(number);
+            if add(&link.guest, number_data) && add(&link.network, NETWORK | number_data) {
+                let budget = Budget::new(FRAMES_A_SECOND, FRAMES_AT_ONCE, self.clock.ms());
+                self.guests.insert(number, Port { link, budget, is_paused: false });
+            }
+        }
+    }
+
+    /// Hands a guest what comes from its QEMU's network.
+    fn deliver(&self, number: u32) {
+        let Some(Port { link, .. }) = self.guests.get(&number) else { return };
+        let mut buffer = [0; FRAME_MAX + 1];
+        for _ in 0..FRAMES_A_TURN {
+            let Ok(length) = link.network.recv(&mut buffer) else { return };
+            let _ = link.guest.send(&buffer[..length]);
+        }
+    }
+
+    /// Hands on what a guest has sent.
+    fn forward(&mut self, number: u32) {
+        let mut buffer = [0; FRAME_MAX + 1];
+        let now_ms = self.clock.ms();
+        for _ in 0..FRAMES_A_TURN {
+            let Some(port) = self.guests.get_mut(&number) else { return };
+            port.budget.refill(now_ms);
+            if port.budget.left() == 0 {
+                port.is_paused = true;
+                self.listen(number, epoll::EventFlags::empty());
+                return;
+            }
+            let length = match port.link.guest.recv(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if is_passing(&error) => return,
+                Err(_) => {
+                    // Its QEMU has ended.
+                    self.guests.remove(&number);
+                    return;
+                }
+            };
+            port.budget.spend(1);
+            if length > FRAME_MAX {
+                continue;
+            }
+            let frame = &mut buffer[..length];
+            let receiver = match self.router.route(number, frame) {
+                Route::Own => Some(&port.link.network),
+                Route::Back => Some(&port.link.guest),
+                Route::To(to) => self.guests.get(&to).map(|port| &port.link.guest),
+            };
+            if let Some(receiver) = receiver {
+                // A guest that does not read, or that has ended, loses it: TCP sends it again.
+                let _ = receiver.send(frame);
+            }
+        }
+    }
+
+    fn resume(&mut self) {
+        let now_ms = self.clock.ms();
+        let mut resumed = Vec::new();
+        for (&number, port) in self.guests.iter_mut().filter(|(_, port)| port.is_paused) {
+            port.budget.refill(now_ms);
+            port.is_paused = port.budget.left() == 0;
+            if !port.is_paused {
+                resumed.push(number);
+            }
+        }
+        for number in resumed {
+            self.listen(number, epoll::EventFlags::IN);
+        }
+    }
+
+    fn listen(&self, number: u32, flags: epoll::EventFlags) {
+        if let Some(port) = self.guests.get(&number) {
+            let data = epoll::EventData::new_u64(number.into());
+            // One that is in the set can be changed.
+            let _ = epoll::modify(&self.epoll, &port.link.guest, data, flags);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::class_address;
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+    use std::time::Duration;
+    use vm::Net;
+
+    const WEB: u32 = 1;
+    const DB: u32 = 2;
+
+    /// A question of the guest about an address.
+    fn question(from: u32, target: [u8; 4]) -> Vec<u8> {
+        let net = Net { number: from, forwards: Vec::new(), linked: true };
+        let sender = [&net.mac()[..], &net.address().octets()].concat();
+        let kind = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
+        [&[0xff; 6], &net.mac()[..], &kind, &sender, &[0; 6], &target].concat()
+    }
+
+    /// A guest that is connected, and its QEMU's network.
+    fn guest(switch: &Switch, number: u32) -> [UnixDatagram; 2] {
+        let pair = || {
+            let (ours, theirs) = UnixDatagram::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            theirs.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            (ours, theirs)
+        };
+        let ((guest, guest_end), (network, network_end)) = (pair(), pair());
+        switch.connect(number, NetLink { guest, network });
+        [guest_end, network_end]
+    }
+
+    fn linked() -> Switch {
+        let link = Link { client: WEB, address: class_address(1), port: 80, server: DB };
+        Switch::start(&[link]).unwrap()
+    }
+
+    #[test]
+    fn a_guest_is_answered_also_when_it_was_started_again() {
+        let switch = linked();
+        for _ in 0..2 {
+            let [guest, network] = guest(&switch, WEB);
+            guest.send(&[7; 2000]).unwrap();
+            guest.send(&question(WEB, [10, 0, 0, 2])).unwrap();
+            guest.send(&question(WEB, class_address(1).octets())).unwrap();
+            let mut answer = [0; 100];
+            assert_eq!(guest.recv(&mut answer).unwrap(), 42);
+            assert_eq!(answer[28..32], class_address(1).octets(), "the switch knows its link");
+            assert_eq!(network.recv(&mut answer).unwrap(), 42);
+            assert_eq!(answer[38..42], [10, 0, 0, 2], "and its own network the rest");
+            network.send(b"a page").unwrap();
+            assert_eq!(guest.recv(&mut answer).unwrap(), 6);
+        }
+    }
+
+    #[test]
+    fn a_guest_that_floods_waits_and_the_others_are_answered() {
+        let switch = linked();
+        let ([flooding, _network], [other, _]) = (guest(&switch, WEB), guest(&switch, DB));
+        flooding.set_nonblocking(true).unwrap();
+        let (clock, mut sent) = (Clock::new(), 0);
+        while clock.ms() < 300 {
+            sent += u64::from(flooding.send(&[0; 60]).is_ok());
+        }
+        // What was taken, and what waits in its socket.
+        let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
+        assert!((FRAMES_AT_ONCE..taken_max).contains(&sent), "{sent} of {taken_max}");
+        let client = Net { number: WEB, forwards: Vec::new(), linked: true };
+        other.send(&question(DB, client.address().octets())).unwrap();
+        assert_eq!(other.recv(&mut [0; 100]).unwrap(), 42);
+    }
+
+    #[test]
+    fn it_ends_with_its_last_handle() {
+        let switch = linked();
+        let [guest, _network] = guest(&switch, WEB);
+        guest.set_nonblocking(true).unwrap();
+        drop(switch.clone());
+        guest.send(&question(WEB, class_address(1).octets())).unwrap();
+        drop(switch);
+        let clock = Clock::new();
+        // Its end of the link is closed.
+        while guest.send(&[0; 60]).map_or_else(|error| is_passing(&error), |_| true) {
+            assert!(clock.ms() < 60_000, "it runs on");
+        }
+    }
+
+    #[test]
+    fn without_links_there_is_no_switch() {
+        let switch = Switch::start(&[]).unwrap();
+        assert!(guest(&switch, WEB)[0].send(&[0; 60]).is_err(), "its link is closed");
+    }
+}
