@@ -94,7 +94,8 @@ fn control(settings: &Settings) -> Result<Server, Error> {
     let Some(path) = &settings.control.socket else {
         return Err(Error::NoPlace { what: "the control socket", key: "[control] socket" });
     };
-    Server::open(path, settings.control.group.as_deref()).map_err(Error::Control)
+    let server = Server::open(path, settings.control.group.as_deref()).map_err(Error::Control)?;
+    Ok(server.group_may(settings.control.group_may))
 }
 
 /// The sources of guests, and what stands in the way of one.

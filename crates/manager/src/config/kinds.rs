@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use metrics::{Processes, Url};
 use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong};
 
-use super::settings::{KsmMode, Libvirt, LibvirtUri};
+use super::settings::{GroupMay, KsmMode, Libvirt, LibvirtUri};
 use crate::scrape::Listen;
 
 /// The name of a socket has 108 bytes, and is made with a suffix before it gets its own.
@@ -59,6 +59,14 @@ pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {
         Some("off") => Ok(KsmMode::Off),
         Some("leave") => Ok(KsmMode::Leave),
         _ => wrong("no such mode".to_owned(), "write \"auto\", \"off\" or \"leave\""),
+    }
+}
+
+pub(super) fn group_may(value: &DeValue<'_>) -> Converted<GroupMay> {
+    match value.as_str() {
+        Some("ask") => Ok(GroupMay::Ask),
+        Some("set") => Ok(GroupMay::Set),
+        _ => wrong("neither of the two".to_owned(), "write \"ask\" or \"set\""),
     }
 }
 

@@ -14,7 +14,7 @@ mod settings;
 
 pub use ::settings::{Fault as ConfigError, LoadError, Share};
 pub use settings::{
-    Class, ControlSettings, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
+    Class, ControlSettings, GroupMay, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
     MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
 };
 

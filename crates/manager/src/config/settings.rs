@@ -11,7 +11,7 @@ use settings::{
 };
 use store::Keep;
 
-use super::kinds::{absolute, globs, ksm_mode, libvirt, listen, processes, socket, url};
+use super::kinds::{absolute, globs, group_may, ksm_mode, libvirt, listen, processes, socket, url};
 use crate::scrape::Listen;
 
 /// A sample older than this decides nothing.
@@ -213,6 +213,8 @@ settings::table! {
         socket: Option<PathBuf> = socket, else "/run/pinhead/host.sock";
         /// the group that may ask, by name or number, besides the owner
         group: Option<String> = words, else "none";
+        /// what its members may: `ask`, or `set`, `reserve` and `reload` as well
+        group_may: GroupMay = group_may, "ask";
     }
 }
 
@@ -291,6 +293,16 @@ pub enum KsmMode {
     Off,
     /// Nothing; it is only shown.
     Leave,
+}
+
+/// What members of the control socket's group may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupMay {
+    /// Ask for what the manager knows.
+    #[default]
+    Ask,
+    /// Give it orders as well.
+    Set,
 }
 
 impl Settings {

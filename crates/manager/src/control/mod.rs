@@ -15,6 +15,7 @@ mod codec;
 mod error;
 mod group;
 mod live;
+mod permission;
 mod scanned;
 #[cfg(test)]
 pub(crate) mod scratch;

@@ -9,8 +9,10 @@ use rustix::event::PollFlags;
 
 use super::client::{Client, Gone};
 use super::codec::{decode_request, encode_answer};
+use super::permission::Rights;
 use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
+use crate::config::GroupMay;
 
 /// Clients at once. When all places are taken, the idlest client that waits for nothing goes.
 pub const CLIENTS_MAX: usize = 32;
@@ -58,6 +60,7 @@ pub struct Server {
     acceptor: Acceptor,
     left: Vec<ClientId>,
     notes: Vec<String>,
+    rights: Rights,
 }
 
 impl Server {
@@ -71,7 +74,18 @@ impl Server {
             acceptor: Acceptor::default(),
             left: Vec::new(),
             notes: Vec::new(),
+            rights: Rights {
+                group: GroupMay::default(),
+                owner: rustix::process::geteuid().as_raw(),
+            },
         })
+    }
+
+    /// The same, with what members of the group may do.
+    #[must_use]
+    pub fn group_may(mut self, may: GroupMay) -> Server {
+        self.rights.group = may;
+        self
     }
 
     /// Adds what it waits for.
@@ -112,7 +126,8 @@ impl Server {
         // The listening socket's event, if any, comes first; it is tried anyway.
         ready.flags(LISTENER);
         for (id, client) in &mut self.clients {
-            if let Err(why) = serve(*id, client, ready.flags(id.0), now_ms, asked) {
+            let flags = ready.flags(id.0);
+            if let Err(why) = serve(*id, client, self.rights, flags, now_ms, asked) {
                 gone.push((*id, why));
             }
         }
@@ -160,7 +175,7 @@ impl Server {
             let id = ClientId(self.given);
             let mut client = Client::new(stream, peer, now_ms);
             // Most have sent their request before they are accepted.
-            match serve(id, &mut client, PollFlags::IN, now_ms, asked) {
+            match serve(id, &mut client, self.rights, PollFlags::IN, now_ms, asked) {
                 Ok(()) => drop(self.clients.insert(id, client)),
                 Err(why) => self.note_gone(peer, why),
             }
@@ -202,6 +217,7 @@ impl Server {
 fn serve(
     id: ClientId,
     client: &mut Client,
+    rights: Rights,
     flags: PollFlags,
     now_ms: u64,
     asked: &mut Vec<Asked>,
@@ -212,6 +228,10 @@ fn serve(
         match decode_request(&line) {
             Ok(request) => {
                 let peer = client.peer;
+                if let Err(failure) = rights.check(peer, &request.ask) {
+                    client.answer(&encode_answer(Some(request.id), &Err(failure)), now_ms)?;
+                    continue;
+                }
                 asked.push(Asked { client: id, id: request.id, peer, ask: request.ask });
             }
             Err(bad) => client.answer(&encode_answer(bad.id, &Err(bad.failure)), now_ms)?,

@@ -79,8 +79,8 @@ pub struct PsArgs {
 pub struct SocketArg {
     /// The manager's socket, if not the usual one
     ///
-    /// That is /run/pinhead/host.sock for root, else $XDG_RUNTIME_DIR/pinhead/host.sock, or what
-    /// the default file of settings says.
+    /// That is $XDG_RUNTIME_DIR/pinhead/host.sock, and for root or where that is not there
+    /// /run/pinhead/host.sock, or what the default file of settings says.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -242,10 +242,16 @@ pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
     }
 }
 
-/// The socket that a manager of this user listens on, as far as no file of settings says else.
+/// The socket that a manager of this user listens on, as far as no file of settings says else. Who
+/// has no manager of their own may be one of those whom root's lets ask.
 fn usual_socket() -> Option<PathBuf> {
-    let loaded = manager::config::load(None, &Place::of_this_process(None)).ok()?;
-    loaded.settings.control.socket
+    let system = Place { is_root: true, ..Place::default() };
+    let socket = |place: &Place| manager::config::load(None, place).ok()?.settings.control.socket;
+    let own = socket(&Place::of_this_process(None));
+    match own {
+        Some(own) if own.exists() => Some(own),
+        own => socket(&system).filter(|path| path.exists()).or(own),
+    }
 }
 
 pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {

@@ -1,0 +1,82 @@
+//! Who may do what, of those whom the socket's mode lets in.
+//!
+//! The owner and root may do everything. Anybody else is a member of the socket's group, and may
+//! look; whether members may also change something is a setting. The user is the one that the
+//! kernel saw when the connection was made.
+
+use super::{Ask, Failure, Peer};
+use crate::config::GroupMay;
+
+/// What clients may do that are not the owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    /// Members of the group.
+    pub(super) group: GroupMay,
+    /// The user that the manager runs as.
+    pub(super) owner: u32,
+}
+
+impl Rights {
+    /// Whether a client may have this.
+    pub(super) fn check(self, peer: Peer, ask: &Ask) -> Result<(), Failure> {
+        let Some(order) = order(ask) else { return Ok(()) };
+        if self.group == GroupMay::Set || peer.uid == self.owner || peer.uid == 0 {
+            return Ok(());
+        }
+        let message = format!("User {} may ask this manager and not `{order}`", peer.uid);
+        let help = "ask as the manager's own user, or let the group do it: \
+                    `group_may = \"set\"` in [control]";
+        Err(Failure::new(message).help(help))
+    }
+}
+
+/// The name of a request that changes something.
+fn order(ask: &Ask) -> Option<&'static str> {
+    match ask {
+        Ask::Set { .. } => Some("set"),
+        Ask::Reserve { .. } => Some("reserve"),
+        Ask::Unreserve { .. } => Some("unreserve"),
+        Ask::Reload => Some("reload"),
+        Ask::Ps | Ask::Inputs { .. } | Ask::Scan { .. } | Ask::Interval { .. } | Ask::Status => {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Change, Whose};
+
+    #[test]
+    fn members_of_the_group_look_and_change_nothing_unless_that_is_set() {
+        let guest = || "web1".to_owned();
+        let orders = [
+            Ask::Set { guest: guest(), change: Change::Release },
+            Ask::Reserve { mib: 64, timeout_ms: 0, hold_ms: 1 },
+            Ask::Unreserve { reservation: 1 },
+            Ask::Reload,
+        ];
+        let questions = [
+            Ask::Ps,
+            Ask::Status,
+            Ask::Inputs { guest: guest() },
+            Ask::Scan { guest: guest() },
+            Ask::Interval { processes: Whose::Everybody },
+        ];
+        let peer = |uid| Peer { pid: 7, uid, gid: 100 };
+        let owner = 990;
+        let [looks, sets] = [GroupMay::Ask, GroupMay::Set].map(|group| Rights { group, owner });
+        for ask in &questions {
+            assert_eq!(looks.check(peer(1000), ask), Ok(()));
+        }
+        for ask in &orders {
+            let refused = looks.check(peer(1000), ask).unwrap_err();
+            assert!(refused.message.contains("User 1000 may ask"), "{refused:?}");
+            assert!(refused.help.unwrap().contains("group_may = \"set\""));
+            assert_eq!(looks.check(peer(owner), ask), Ok(()));
+            assert_eq!(looks.check(peer(0), ask), Ok(()));
+            assert_eq!(sets.check(peer(1000), ask), Ok(()));
+        }
+    }
+}
