@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build test test-slow bench soak docs lint fuzz clean setup-%
+.PHONY: help up build package test test-slow bench soak docs lint fuzz clean setup-%
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -47,11 +47,20 @@ build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
 	$(BUILD_GUEST) --target $(S390X)
 	@install -CD $(TARGET)/build-std/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
 
+package: setup-package build ## .deb and .rpm of pinhead and pinheadd, in target/packages
+	@rm -rf $(TARGET)/packages
+	PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
+		scripts/package $(TARGET)/packages
+	@if command -v lintian >/dev/null; then \
+		lintian --allow-root --fail-on error,warning $(TARGET)/packages/*.deb; \
+	else echo 'package: no lintian here, skipped'; fi
+	@ls -l $(TARGET)/packages
+
 test: setup-test build ## every test that a change must pass; many boot guests
 	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
 		scripts/test
 
-test-slow: setup-test build ## images, experiments, twenty guests, what s390x does like x86-64
+test-slow: setup-test setup-package build ## images, experiments, packages, twenty guests, s390x
 	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
 		scripts/test slow
 
@@ -69,7 +78,7 @@ lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked --quiet -p tidy
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run; \
+	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run packaging/deb/*.p*; \
 	else echo 'lint: no shellcheck here, skipped'; fi
 
 fuzz: setup-fuzz ## every fuzz target in turn: make fuzz FUZZ_SECONDS=60

@@ -6,3 +6,4 @@ mod experiments;
 mod farm_database;
 mod farm_disks;
 mod monitor_truth;
+mod packages;

@@ -7,3 +7,4 @@ mod docs;
 mod host_rules;
 mod manpage;
 mod surface;
+mod units;

@@ -1,0 +1,336 @@
+//! The packages, in a Debian with systemd: installed, hardened, at work, upgraded and purged; and
+//! those of RPM in a root file system of their own.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::{PATIENCE, alone, daemon_dir, is_there, skipped};
+use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
+use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
+use wire::{Decoder, ToHost};
+
+/// What the packages and this test need, besides what Debian calls essential.
+const INCLUDED: &str = "systemd,systemd-sysv,passwd,busybox-static,libgcc-s1,perl-base";
+const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"];
+
+/// Goes on as systemd, in the place of the first process that guests of ours have.
+const FIRST: &str = "#!/bin/sh\nexec /lib/systemd/systemd\n";
+
+/// The worst that `systemd-analyze security` may say of a unit.
+const EXPOSURE_MAX: f64 = 3.0;
+
+const UNITS: [&str; 2] = ["pinhead-host.service", "pinheadd.service"];
+
+/// Settings that the manager's unit must leave room for.
+const SETTINGS: &str = "[host]\nset_point = \"11%\"\n[ksm]\nmode = \"off\"\n\
+    [sources]\nqmp = [\"/run/monitors/*.qmp\"]\n\
+    [control]\ngroup = \"pinhead\"\n\
+    [metrics]\nlisten = \"127.0.0.1:9177\"\n\
+    remote_write = \"http://localhost:8428/api/v1/write\"\ninterval = \"1s\"\n";
+
+/// A monitor that says that it is there, as a user without rights: what its process does is not
+/// for another user to see, if that has no capability.
+const MONITOR: &str = r#"use IO::Socket::UNIX; use IO::Handle; umask 0077; mkdir "/run/monitors";
+my $l = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => "/run/monitors/g1.qmp", Listen => 4);
+my $version = qq({"qemu":{"micro":0,"minor":2,"major":7},"package":""});
+$< = $> = 65534;
+while (my $c = $l->accept) {
+  print $c qq({"QMP":{"version":$version,"capabilities":[]}}\n); $c->flush;
+  open(my $o, ">>", "/tmp/asked");
+  while (<$c>) {
+    print $o $_; $o->flush;
+    print $c qq({"return":{}}\n) if /qmp_capabilities/; $c->flush;
+  }
+}
+"#;
+
+fn soon() -> Deadline {
+    Deadline::after(PATIENCE)
+}
+
+/// Runs a command of the host, and shows what it said if it fails.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}\n{errors}");
+    text
+}
+
+fn root_of_tree() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// Makes the packages, as `make package` does, in a revision of their own.
+fn packages(directory: &Path, revision: &str) {
+    let mut make = Command::new(root_of_tree().join("scripts/package"));
+    run(make.arg(directory).env("PINHEAD_REVISION", revision).env("PINHEAD_XZ_LEVEL", "0"));
+}
+
+/// A Debian that is made on the spot, of the packages that this machine has its own from.
+fn debian(tree: &Path) {
+    let mut make = Command::new("unshare");
+    make.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
+    make.args(["--quiet", "--variant=essential", "--mode=root", "--format=directory"]);
+    make.arg(format!("--include={INCLUDED}"));
+    make.args(["--aptopt=Apt::Install-Recommends \"false\"", "--dpkgopt=force-unsafe-io"]);
+    make.args(LEFT_OUT.map(|path| format!("--dpkgopt=path-exclude={path}")));
+    make.args(["".as_ref(), tree]);
+    for list in ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"] {
+        if Path::new(list).exists() {
+            make.arg(list);
+        }
+    }
+    run(&mut make);
+    fs::write(tree.join("etc/machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::write(tree.join("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
+    let shell = tree.join("usr/local/lib/shell.sh");
+    fs::write(shell, include_str!("packages/shell.sh")).unwrap();
+    let units = tree.join("etc/systemd/system");
+    fs::write(units.join("shell.service"), include_str!("packages/shell.service")).unwrap();
+    symlink("../shell.service", units.join("multi-user.target.wants/shell.service")).unwrap();
+}
+
+/// A guest that is that Debian, from its first process on.
+fn boot(scratch: &Path, tree: &Path) -> Session {
+    let image = scratch.join("image");
+    let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.env("PATH", path).args(["-q", "-F", "-m", "0", "-d"]).arg(tree).arg(&image).arg("2G");
+    run(&mut mkfs);
+    let first = GuestFile { mode: 0o755, ..GuestFile::text("/usr/sbin/pinhead-guest", FIRST) };
+    let spec = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![first] };
+    let cache = Cache::from_environment().unwrap();
+    let spec = GuestSpec {
+        cpus: 2,
+        memory_mib: 512,
+        translation_mib: 64,
+        kernel_args: vec!["systemd.getty_auto=no".into(), "systemd.hostname=debian".into()],
+        disk: Some(Disk::temporary(image, DiskFormat::Raw)),
+        ..GuestSpec::new("debian", spec.build(&cache).unwrap(), probe_kvm(Arch::X86_64))
+    };
+    Session::boot(&spec, soon()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs a line in the guest.
+fn sh(guest: &mut Session, line: &str) -> String {
+    let output = guest.ctl.as_mut().unwrap().run(line, soon()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(output.code, 0, "{line}\n{}", output.text);
+    output.text
+}
+
+/// Waits until a line of the guest's shell succeeds.
+fn until(guest: &mut Session, line: &str) {
+    let wait = format!("n=0; until {line}; do n=$((n + 1)); [ $n -lt 150 ] || exit 1; ");
+    let output = guest.ctl.as_mut().unwrap();
+    let output = output.run(&format!("{wait} busybox usleep 100000; done"), soon()).unwrap();
+    if output.code != 0 {
+        let log = sh(guest, "journalctl -b --no-pager -u 'pinhead*' | tail -n 40");
+        panic!("never: {line}\n{}\n{log}", output.text);
+    }
+}
+
+fn both_are_active(guest: &mut Session) {
+    for unit in UNITS {
+        until(guest, &format!("systemctl -q is-active {unit}"));
+    }
+}
+
+/// What would be left: all files but those of the package manager and the logs, and who is known.
+fn inventory(guest: &mut Session) -> String {
+    let kept = ["/var/log", "/var/lib/dpkg", "/var/cache", "/var/lib/systemd", "/tmp", "/var/tmp"];
+    let kept = kept.map(|path| format!("-path {path} -prune -o")).join(" ");
+    let files = format!("find / -xdev {kept} -path '/etc/*-' -o -print | sort");
+    let run = "find /run -path '*pinhead*'; grep pinhead /proc/net/unix";
+    sh(guest, &format!("{files}; {run}; cat /etc/passwd /etc/group"))
+}
+
+fn exposure(guest: &mut Session, unit: &str) -> f64 {
+    let said = sh(guest, &format!("systemd-analyze security --no-pager {unit} | tail -n 1"));
+    let number = said.split(' ').find_map(|word| word.parse().ok());
+    println!("{}", said.trim());
+    number.unwrap_or_else(|| panic!("no number: {said}"))
+}
+
+/// The manager does under its unit what its settings ask for.
+fn the_manager_works(guest: &mut Session) {
+    write(guest, "/usr/local/lib/monitor.pl", MONITOR);
+    sh(guest, "perl /usr/local/lib/monitor.pl > /dev/null 2>&1 & echo 1 > /sys/kernel/mm/ksm/run");
+    sh(guest, "busybox nc -l -p 8428 > /tmp/pushed 2> /dev/null < /dev/null & :");
+    until(guest, "[ -S /run/monitors/g1.qmp ]");
+    write(guest, "/etc/pinhead/host.toml", SETTINGS);
+    sh(guest, "systemctl restart pinhead-host");
+    let metrics = "busybox wget -q -O - http://127.0.0.1:9177/metrics";
+    until(guest, &format!("{metrics} | grep -q ^pinhead_host_"));
+    until(guest, "grep -q 'POST /api/v1/write' /tmp/pushed");
+    until(guest, "grep -q qmp_capabilities /tmp/asked");
+    assert_eq!(sh(guest, "cat /sys/kernel/mm/ksm/run").trim(), "0", "KSM's files can be written");
+    assert!(sh(guest, "ls /var/lib/pinhead").contains("journal.db"));
+    // One that is killed is started again.
+    sh(guest, "systemctl kill -s KILL --kill-whom=main pinhead-host");
+    until(guest, "pinhead ps --status > /dev/null 2>&1");
+    both_are_active(guest);
+    // Members of the group may ask, and others not.
+    sh(guest, "useradd -M -G pinhead operator1");
+    let as_user = |user: &str| format!("setpriv --reuid {user} --regid 65534 --init-groups");
+    sh(guest, &format!("{} pinhead ps --status", as_user("operator1")));
+    let refused = format!("{} pinhead reserve 8 2>&1 | grep -q group_may", as_user("operator1"));
+    sh(guest, &refused);
+    sh(guest, &format!("! {} pinhead ps --status 2> /dev/null", as_user("nobody")));
+    sh(guest, "pinhead reserve 8");
+    sh(guest, "userdel operator1");
+    sh(guest, "busybox pkill perl; rm -r /run/monitors /tmp/asked /usr/local/lib/monitor.pl");
+}
+
+/// The daemon does under its unit what its rules ask for.
+fn the_daemon_works(guest: &mut Session) {
+    // A trigger of the kernel's pressure files is wanted at this pace.
+    write(guest, "/etc/default/pinheadd", "PINHEADD_OPTIONS=\"--pace adaptive\"\n");
+    // Until here the guest has one CPU online: an old emulator does not bear that a kernel patches
+    // itself while others run, which services have it do when they begin.
+    let second_cpu = "/sys/devices/system/cpu/cpu1/online";
+    sh(guest, &format!("systemctl stop pinheadd; echo 1 > {second_cpu}; systemctl start pinheadd"));
+    until(guest, "[ $(cat /sys/devices/system/cpu/online) = 0 ]");
+    let (mut decoder, mut chunk) = (Decoder::new(), [0; 512]);
+    guest.port.set_read_timeout(Some(PATIENCE)).unwrap();
+    let message = loop {
+        let count = std::io::Read::read(&mut guest.port, &mut chunk).unwrap();
+        decoder.feed(&chunk[..count]);
+        if let Some(message) = decoder.next() {
+            break message;
+        }
+    };
+    assert!(matches!(message, ToHost::Hello(_)), "{message:?}");
+    sh(guest, "systemctl stop pinheadd");
+    assert_eq!(sh(guest, "cat /sys/devices/system/cpu/online").trim(), "0-1", "put back");
+    sh(guest, &format!("echo 0 > {second_cpu}; systemctl start pinheadd"));
+}
+
+/// Writes a file in the guest, whose shell takes a line at a time.
+fn write(guest: &mut Session, path: &str, text: &str) {
+    let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
+    sh(guest, &format!("printf '{}' > {path}", quoted.replace('\n', "\\n")));
+}
+
+fn nothing_was_refused(guest: &mut Session) {
+    let words = "'denied|not permitted|read-only|cannot|panic'";
+    let log = format!("journalctl -b --no-pager -u 'pinhead*' | grep -iE {words} || true");
+    let said = sh(guest, &log);
+    assert!(said.is_empty(), "{said}");
+}
+
+#[test]
+fn packages_install_work_hardened_upgrade_and_purge() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("Debian's images need root");
+    }
+    for program in ["rpm", "rpmbuild", "dpkg-deb", "dpkg-shlibdeps", "mmdebstrap"] {
+        if !is_there(program) {
+            return skipped(&format!("no {program}: `scripts/setup test package` installs it"));
+        }
+    }
+    let _alone = alone();
+    let clock = soon();
+    let scratch = e2e::scratch("packages");
+    let tree = scratch.join("tree");
+    debian(&tree);
+    println!("a Debian after {:?}", clock.elapsed());
+    for revision in ["1", "2"] {
+        packages(&tree.join("packages").join(revision), revision);
+    }
+    println!("packages after {:?}", clock.elapsed());
+    rpms_install_and_go(&scratch.join("rpm"), &tree);
+    the_s390x_daemon_runs(scratch.path(), &tree);
+    println!("RPM and s390x after {:?}", clock.elapsed());
+
+    let mut guest = boot(scratch.path(), &tree);
+    let guest = &mut guest;
+    println!("booted after {:?}", clock.elapsed());
+    let before = inventory(guest);
+    let install = |revision: &str| format!("dpkg -i /packages/{revision}/*_amd64.deb");
+    sh(guest, &install("1"));
+    both_are_active(guest);
+    for unit in UNITS {
+        let exposure = exposure(guest, unit);
+        assert!(exposure <= EXPOSURE_MAX, "{unit}: {exposure}");
+    }
+    the_manager_works(guest);
+    the_daemon_works(guest);
+    println!("at work after {:?}", clock.elapsed());
+
+    sh(guest, &install("2"));
+    both_are_active(guest);
+    let version = "dpkg-query -W -f '${Version} ' pinhead pinheadd";
+    assert_eq!(sh(guest, version).matches("-2 ").count(), 2);
+    assert_eq!(sh(guest, "cat /etc/pinhead/host.toml"), SETTINGS);
+    assert!(sh(guest, "cat /etc/default/pinheadd").contains("--pace adaptive"));
+    until(guest, "busybox wget -q -O /dev/null http://127.0.0.1:9177/metrics");
+    nothing_was_refused(guest);
+
+    sh(guest, "dpkg -r pinhead pinheadd");
+    sh(guest, "[ -s /var/lib/pinhead/journal.db ] && [ -s /etc/pinhead/host.toml ]");
+    sh(guest, "dpkg -P pinhead pinheadd");
+    let after = inventory(guest);
+    let left: Vec<&str> =
+        after.lines().filter(|line| !before.lines().any(|was| was == *line)).collect();
+    assert!(left.is_empty(), "left by a purge: {left:#?}");
+    sh(guest, "! busybox pgrep pinhead");
+    println!("purged after {:?}", clock.elapsed());
+}
+
+/// Installs, upgrades and erases the RPMs in a copy of the tree, with their scripts.
+fn rpms_install_and_go(root: &Path, tree: &Path) {
+    run(Command::new("cp").args(["-a", "--reflink=auto"]).args([tree, root]));
+    let rpm = |words: &[&str], packages: &str| {
+        let mut rpm = Command::new("rpm");
+        rpm.arg("--root").arg(root).args(words);
+        match packages {
+            "" => rpm.args(["pinhead", "pinheadd"]),
+            revision => {
+                let files = format!("{}/packages/{revision}", root.display());
+                let files = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+                rpm.args(files.filter(|file| file.to_string_lossy().ends_with(".x86_64.rpm")))
+            }
+        };
+        run(&mut rpm)
+    };
+    let listed = rpm(&["-qlp"], "1");
+    for file in ["/usr/bin/pinhead", "/usr/sbin/pinheadd", "/usr/share/man/man8/pinheadd.8.gz"] {
+        assert!(listed.lines().any(|line| line == file), "{file}: {listed}");
+    }
+    // What Debian has is not known to RPM.
+    rpm(&["--nodeps", "-i"], "1");
+    let users = fs::read_to_string(root.join("etc/passwd")).unwrap();
+    assert!(users.contains("pinhead-qemu:x:"), "its script has run: {users}");
+    let settings = root.join("etc/pinhead/host.toml");
+    fs::write(&settings, SETTINGS).unwrap();
+    rpm(&["--nodeps", "-U"], "2");
+    assert_eq!(fs::read_to_string(&settings).unwrap(), SETTINGS, "an upgrade keeps settings");
+    assert!(rpm(&["-q"], "").contains("pinhead-0.1.0-2.x86_64"), "another version");
+    rpm(&["-e"], "");
+    for file in ["usr/bin/pinhead", "usr/sbin/pinheadd", "usr/share/doc/pinhead"] {
+        assert!(!root.join(file).exists(), "{file}");
+    }
+    assert!(root.join("etc/pinhead/host.toml.rpmsave").exists());
+}
+
+/// The s390x package has a daemon that runs on s390x.
+fn the_s390x_daemon_runs(scratch: &Path, tree: &Path) {
+    let (name, files) = ("pinheadd_0.1.0-1_s390x.deb", scratch.join("s390x"));
+    run(Command::new("dpkg-deb").arg("-x").arg(tree.join("packages/1").join(name)).arg(&files));
+    let daemon = files.join("usr/sbin/pinheadd");
+    let built = fs::read(daemon_dir().join("s390x/pinheadd")).unwrap();
+    assert!(fs::read(&daemon).unwrap() == built, "not the daemon of s390x");
+    let files = vec![GuestFile::text("/etc/pinheadd.args", "-v")];
+    let image = ImageSpec { arch: Arch::S390x, daemon: Some(daemon), files };
+    let image = image.build(&Cache::from_environment().unwrap()).unwrap();
+    let accel = Accel::Emulation(WhyEmulation::Asked);
+    let spec = GuestSpec::new("s390x", image, accel);
+    let mut guest = Session::boot(&spec, Deadline::after(Duration::from_secs(300))).unwrap();
+    assert!(sh(&mut guest, "/sbin/pinheadd -v").contains("0.1.0"));
+}
