@@ -104,12 +104,22 @@ impl Disk {
         let (file, format, more) = match &self.writes {
             Writes::Layer => (&self.path, self.format, "read-only=on,cache=writeback"),
             Writes::Temporary => (&self.path, self.format, "snapshot=on,cache=unsafe"),
-            Writes::Overlay(file) => (file, DiskFormat::Qcow2, "cache=writeback"),
-            Writes::Direct => (&self.path, self.format, "cache=writeback"),
+            // A file that QEMU was given cannot be opened once more when the first write comes.
+            Writes::Overlay(file) => {
+                (file, DiskFormat::Qcow2, "auto-read-only=off,cache=writeback")
+            }
+            Writes::Direct => (&self.path, self.format, "auto-read-only=off,cache=writeback"),
         };
         let mut drive = OsString::from(format!("if=none,id={DISK_ID},format={}", format.name()));
         drive.push(format!(",{more},aio=threads,discard=unmap,detect-zeroes=off,file="));
         drive.push(escape_commas(file));
+        if let Writes::Overlay(_) = self.writes {
+            // It names its image by a path that QEMU need not have the right to open.
+            let driver = self.format.name();
+            drive.push(format!(",backing.driver={driver},backing.file.driver=file"));
+            drive.push(",backing.file.filename=");
+            drive.push(escape_commas(&self.path));
+        }
         let (bus, serial) = (arch.bus(), &self.serial);
         let serial = serial.as_ref().map(|serial| format!(",serial={serial}")).unwrap_or_default();
         let device =
@@ -166,8 +176,8 @@ mod tests {
         assert!(words(&disk, Arch::S390x).contains("virtio-blk-ccw"));
         disk.writes = Writes::Overlay("/o.qcow2".into());
         let line = words(&disk, Arch::X86_64);
-        assert!(line.contains("format=qcow2") && line.contains("file=/o.qcow2 "), "{line}");
-        assert!(!line.contains("base.img"), "{line}");
+        assert!(line.contains("format=qcow2") && line.contains("file=/o.qcow2,"), "{line}");
+        assert!(line.contains(",backing.file.filename=/a,,b/base.img "), "{line}");
     }
 
     #[test]

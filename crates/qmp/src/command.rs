@@ -58,6 +58,11 @@ pub enum Command {
         /// Bytes a second.
         bytes_a_second: u64,
     },
+    /// `getfd`: takes the file that comes with these bytes.
+    GetFile {
+        /// What QEMU calls it from then on.
+        name: &'static str,
+    },
     /// `migrate`: writes the guest's state. It goes on after the answer; see `QueryMigrate`.
     Migrate {
         /// Where to, in QEMU's words.
@@ -124,6 +129,7 @@ impl Command {
             Command::SetMigrateBandwidth { bytes_a_second } => {
                 ("migrate-set-parameters", json!({ "max-bandwidth": bytes_a_second }))
             }
+            Command::GetFile { name } => ("getfd", json!({ "fdname": name })),
             Command::Migrate { uri } => ("migrate", json!({ "uri": uri })),
             Command::LeaveFilesOut => {
                 let capability = json!({ "capability": "x-ignore-shared", "state": true });

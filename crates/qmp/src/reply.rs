@@ -179,6 +179,7 @@ impl Command {
             | Command::SystemPowerdown
             | Command::Stop
             | Command::SetMigrateBandwidth { .. }
+            | Command::GetFile { .. }
             | Command::Migrate { .. }
             | Command::LeaveFilesOut
             | Command::MigrateIncoming { .. }

@@ -26,7 +26,7 @@ pub const UNSAFE: &[Exception] = &[
     ),
     ("crates/pinheadd/src/interface.rs", "an interface's address, without a library for netlink"),
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
-    ("crates/vm/src/sys.rs", "a child's filter and memory, and the time stamp counter"),
+    ("crates/vm/src/sys.rs", "a child's rights, filter and memory, and the time stamp counter"),
 ];
 
 /// Programs of tests, each a directory below `tests`, as scripts/test runs them.

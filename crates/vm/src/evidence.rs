@@ -12,6 +12,7 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Metadata};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -75,7 +76,7 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
-    put("kernel-log", &log_in_memory(hung, monitor, &directory.join("memory")))?;
+    put("kernel-log", &log_in_memory(hung, monitor))?;
     stacks(hung.pid, &directory.join("stacks"))?;
     Ok(directory)
 }
@@ -123,17 +124,23 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The kernel's log, out of the guest's memory: a kernel that hangs gives it to nobody.
-fn log_in_memory(hung: &Hung, monitor: &mut Monitor, path: &Path) -> String {
-    let bytes = hung.memory_mib.min(SEARCHED_MIB) << 20;
-    let quoted = path.display().to_string().replace('"', "\\\"");
-    let answer = ask(monitor, &format!("pmemsave 0 {bytes} \"{quoted}\""));
-    let memory = fs::read(path);
-    let _ = fs::remove_file(path);
-    match memory {
-        Ok(memory) => kernel_log(&memory).unwrap_or_else(|| "not found in memory\n".to_owned()),
-        Err(error) => format!("{answer}{error}\n"),
+/// The kernel's log, out of the guest's memory: a kernel that hangs gives it to nobody. QEMU may
+/// write no file, so it is asked where that memory is, and its process is read.
+fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
+    let answer = ask(monitor, "gpa2hva 0");
+    let Some(address) = address(&answer) else { return answer };
+    let mut memory = vec![0; (hung.memory_mib.min(SEARCHED_MIB) << 20) as usize];
+    let process = File::open(format!("/proc/{}/mem", hung.pid));
+    match process.and_then(|process| process.read_exact_at(&mut memory, address)) {
+        Ok(()) => kernel_log(&memory).unwrap_or_else(|| "not found in memory\n".to_owned()),
+        Err(error) => format!("its memory cannot be read: {error}\n"),
     }
+}
+
+/// The address in `Host virtual address for 0x0 (pc.ram) is 0x7f0123400000`.
+fn address(answer: &str) -> Option<u64> {
+    let (_, digits) = answer.trim().rsplit_once(" is 0x")?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// What a kernel's log begins with.
@@ -201,6 +208,15 @@ mod tests {
         let log = "Linux version 6.1.0\nCommand line: quiet\nx86/fpu: x87 FPU\n";
         assert_eq!(kernel_log(&memory).as_deref(), Some(log));
         assert_eq!(kernel_log(b"nothing of the kind"), None);
+    }
+
+    #[test]
+    fn an_address_is_read_and_what_is_none_is_not() {
+        let found = address("Host virtual address for 0x0 (pc.ram) is 0x7f12a0000000\r\n");
+        assert_eq!(found, Some(0x7f12_a000_0000));
+        for none in ["No memory is mapped at address 0x0", "it is 0x", "is 0xzz", ""] {
+            assert_eq!(address(none), None, "{none}");
+        }
     }
 
     #[test]

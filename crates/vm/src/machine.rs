@@ -4,11 +4,11 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::fd::RawFd;
-use std::path::Path;
+use std::fs::File;
 
-use images::{Arch, FirstProcess, escape_commas};
+use images::{Arch, FirstProcess};
 
+use crate::rights::SANDBOX;
 use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
 use crate::{Accel, GuestSpec, emulator};
@@ -20,32 +20,33 @@ const PORTS: u32 = 4;
 const TICKS_A_SECOND: u64 = 250;
 
 /// Where a guest's memory is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ram<'a> {
+#[derive(Debug)]
+pub(crate) enum Ram {
     /// Its QEMU's own.
     Own,
-    /// In this file: the guest is a template.
-    File(&'a Path),
-    /// In this open file as long as it is not written to, and of its own then.
-    View(RawFd),
+    /// In this file, which is open for reading and writing: the guest is a template.
+    File(File),
+    /// In this file, which is open for reading, until it is written to, and of its own then.
+    View(File),
 }
 
-impl Ram<'_> {
-    /// QEMU's words for it.
-    pub(crate) fn arguments(self, memory_mib: u64) -> Vec<OsString> {
-        let (path, share) = match self {
+impl Ram {
+    /// QEMU's words for it. A file is QEMU's standard input, whatever else it may open: see
+    /// [`crate::sys::memory_is_stdin`].
+    pub(crate) fn arguments(&self, memory_mib: u64) -> Vec<OsString> {
+        let share = match self {
             Ram::Own => return Vec::new(),
-            Ram::File(path) => (path.to_owned(), "on"),
-            Ram::View(fd) => (format!("/proc/self/fd/{fd}").into(), "off"),
+            Ram::File(_) => "on",
+            Ram::View(_) => "off",
         };
-        let mut object = OsString::from("memory-backend-file,id=ram,mem-path=");
-        object.push(escape_commas(&path));
-        object.push(format!(",size={memory_mib}M,share={share}"));
+        let object = format!(
+            "memory-backend-file,id=ram,mem-path=/proc/self/fd/0,size={memory_mib}M,share={share}"
+        );
         // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
         // host that does not offer that feature gets no report from such a kernel.
         let poison = "virtio-balloon-device.page-poison=off".into();
         let machine = "memory-backend=ram".into();
-        vec!["-object".into(), object, "-machine".into(), machine, "-global".into(), poison]
+        vec!["-object".into(), object.into(), "-machine".into(), machine, "-global".into(), poison]
     }
 }
 
@@ -149,7 +150,7 @@ impl GuestSpec {
         if let Some(disk) = &self.disk {
             list.extend(disk.arguments(arch));
         }
-        list.extend(["-nodefaults", "-no-user-config"].map(Into::into));
+        list.extend(["-sandbox", SANDBOX, "-nodefaults", "-no-user-config"].map(Into::into));
         list
     }
 

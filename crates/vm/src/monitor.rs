@@ -1,9 +1,13 @@
 //! QMP for callers that may wait: tests, experiments, the command line.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use qmp::{Client, Command, Incoming, Reply};
+use qmp::{Client, Command, Incoming, Reply, Ticket};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::deadline::read_before;
 use crate::{Deadline, Error};
@@ -30,6 +34,38 @@ impl Monitor {
     pub fn call(&mut self, command: Command, deadline: Deadline) -> Result<Reply, Error> {
         let name = command.name();
         let asked = self.client.ask(command)?;
+        self.answer(name, asked, deadline)
+    }
+
+    /// Gives QEMU an open file, under a name that other commands know it by.
+    pub(crate) fn give_file(
+        &mut self,
+        name: &'static str,
+        file: &File,
+        deadline: Deadline,
+    ) -> Result<(), Error> {
+        // What waits to be sent is this command alone: it is the one that the file comes with.
+        self.call(Command::QueryStatus, deadline)?;
+        let command = Command::GetFile { name };
+        let words = command.name();
+        let asked = self.client.ask(command)?;
+        let fds = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let output = [IoSlice::new(self.client.output())];
+        let sent = sendmsg(&self.stream, &output, &mut control, SendFlags::NOSIGNAL);
+        let sent = sent.map_err(|e| Error::Channel { channel: "qmp", source: e.into() })?;
+        self.client.advance(sent);
+        self.answer(words, asked, deadline).map(drop)
+    }
+
+    fn answer(
+        &mut self,
+        name: &'static str,
+        asked: Ticket,
+        deadline: Deadline,
+    ) -> Result<Reply, Error> {
         let mut chunk = [0; 4096];
         loop {
             let sent = self.stream.write_all(self.client.output());

@@ -69,10 +69,19 @@ pub fn raise_files() -> io::Result<()> {
 impl Process {
     /// Starts a command in a process group of its own, so that the terminal's interrupt reaches us
     /// and not it. The child keeps `inherited` open under the same numbers.
-    pub fn start(mut command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
+    pub fn start(command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
+        Process::start_reading(Stdio::null(), command, inherited)
+    }
+
+    /// The same with a standard input.
+    pub(crate) fn start_reading(
+        stdin: Stdio,
+        mut command: Command,
+        inherited: Vec<OwnedFd>,
+    ) -> io::Result<Process> {
         let stderr = bounded_file(STDERR_BYTES_MAX as u64)?;
         command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::from(stderr.try_clone()?))
             .process_group(0);

@@ -4,15 +4,19 @@
 //! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
 //! at paths in a directory; then we are one client of the port like anyone.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use crate::identity::random_uuid;
 use crate::machine::Ram;
+use crate::opened::Opened;
 use crate::process::Process;
+use crate::rights::Rights;
 use crate::sockets::{SocketFile, listen};
+use crate::sys::Holes;
 use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
@@ -92,7 +96,7 @@ impl GuestSpec {
     }
 
     /// Starts it with its memory in this file, which others are to see.
-    pub(crate) fn start_in(&self, file: Option<&Path>) -> Result<Guest, Error> {
+    pub(crate) fn start_in(&self, file: Option<File>) -> Result<Guest, Error> {
         self.check()?;
         let qmp = Link::new("qmp")?;
         let port = match self.port_path() {
@@ -104,20 +108,22 @@ impl GuestSpec {
         let others = self.qmp_path().map(listen).transpose()?;
 
         let arch = self.image.arch;
-        let mut command = Command::new(arch.qemu_program());
-        command.args(self.arguments());
-        let uuid = random_uuid()?;
-        command.arg("-uuid").arg(wire::uuid_text(&uuid));
+        let rights = Rights::of(self);
         if let Some(disk) = &self.disk {
             disk.prepare(&self.name)?;
         }
+        let opened = Opened::of(self, rights.users.is_some())?;
+        let mut command = Command::new(arch.qemu_program());
+        command.args(opened.words).args(opened.spec.arguments());
+        let uuid = random_uuid()?;
+        command.arg("-uuid").arg(wire::uuid_text(&uuid));
         let restore = self.restore.as_ref();
         let state = restore.map(|template| template.state.reopen()).transpose()?;
         let memory = restore.and_then(|template| template.memory.as_ref());
         let memory = memory.map(Held::reopen).transpose()?;
-        let ram = match (&memory, file) {
-            (Some(memory), _) => Ram::View(memory.as_raw_fd()),
-            (None, Some(path)) => Ram::File(path),
+        let ram = match (memory, file) {
+            (Some(memory), _) => Ram::View(memory),
+            (None, Some(file)) => Ram::File(file),
             (None, None) => Ram::Own,
         };
         command.args(ram.arguments(self.memory_mib));
@@ -126,16 +132,11 @@ impl GuestSpec {
             // Its monitor gets the options of the state, and then the state.
             command.args(["-incoming", "defer"]);
         }
-        if memory.is_some() {
-            sys::keep_files_whole(&mut command).map_err(|source| images::Error::Spawn {
-                program: "a filter of system calls".into(),
-                source,
-            })?;
-        }
-        let go_on = state.as_ref().map(|state| GoOn {
-            from: format!("fd:{}", state.as_raw_fd()),
-            has_memory: memory.is_none(),
-        });
+        let has_memory = !matches!(ram, Ram::View(_));
+        give_up(&mut command, rights, &ram)?;
+        let go_on = state
+            .as_ref()
+            .map(|state| GoOn { from: format!("fd:{}", state.as_raw_fd()), has_memory });
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
         }
@@ -155,9 +156,15 @@ impl GuestSpec {
         let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
-        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state).chain(memory);
+        let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state.map(OwnedFd::from));
         let inherited = inherited.chain(link_fds.into_iter().flatten());
-        let process = Process::start(command, inherited.collect()).map_err(|source| {
+        let inherited = inherited.chain(opened.files).collect();
+        let stdin = match ram {
+            Ram::Own => Stdio::null(),
+            Ram::File(memory) | Ram::View(memory) => memory.into(),
+        };
+        let started = Process::start_reading(stdin, command, inherited);
+        let process = started.map_err(|source| {
             let hint = format!("install {}", arch.qemu_package());
             images::not_started(arch.qemu_program().as_ref(), &hint, source)
         })?;
@@ -174,4 +181,25 @@ impl GuestSpec {
             go_on,
         })
     }
+}
+
+/// What of our environment QEMU needs: the rest is not for a guest that breaks out of it.
+const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
+
+/// Prepares a QEMU that has only what it needs.
+fn give_up(command: &mut Command, rights: Rights, ram: &Ram) -> Result<(), Error> {
+    // Another user may not write where we put our temporary files, and QEMU finds a place.
+    let own = rights.users.is_none().then_some("TMPDIR");
+    let kept = ENVIRONMENT.into_iter().chain(own);
+    let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
+    command.env_clear().envs(kept);
+    sys::give_up_rights(command, rights);
+    let holes = match ram {
+        Ram::Own => return Ok(()),
+        Ram::File(_) => Holes::Punched,
+        Ram::View(_) => Holes::Pretended,
+    };
+    sys::memory_is_stdin(command, holes).map_err(|source| {
+        images::Error::Spawn { program: "a filter of system calls".into(), source }.into()
+    })
 }

@@ -3,11 +3,11 @@
 //! ```text
 //!   KEY.state                   the state: it is there when all that belongs to it is on the disk
 //!   KEY.memory                  the memory that belongs to it, if that is a file of its own
-//!   KEY.part .saved .failed     of one that is being made, or was when its maker was killed
+//!   KEY.part                    of one that is being made, or was when its maker was killed
 //! ```
 
 use std::fs::{self, File, FileTimes, Metadata};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const KEPT_STATES: usize = 8;
 const BLOCK: u64 = 512;
 
 /// What belongs to a state, by the ends of its name.
-const PARTS: [&str; 4] = ["memory", "part", "saved", "failed"];
+const PARTS: [&str; 2] = ["memory", "part"];
 
 /// A file that can be read for as long as this is there, whatever becomes of its name.
 #[derive(Clone, Debug)]
@@ -46,9 +46,9 @@ impl Held {
     }
 
     /// Opened once more, with a place of its own.
-    pub(crate) fn reopen(&self) -> Result<OwnedFd, Error> {
+    pub(crate) fn reopen(&self) -> Result<File, Error> {
         let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        Ok(file.file("open", &self.path)?.into())
+        Ok(file.file("open", &self.path)?)
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             let file = File::options().write(true).open(state).unwrap();
             file.set_times(FileTimes::new().set_accessed(used)).unwrap();
         }
-        let left = ["a.part", "b.memory", "c.saved", "d.failed"].map(make);
+        let left = ["a.part", "b.memory"].map(make);
         // The oldest is used again, and is not the oldest any more.
         let oldest = found(&dir.join("0.state"), true).unwrap();
         let next = found(&dir.join("1.state"), true).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         assert!(oldest.state.path().exists() && memory_of(oldest.state.path()).exists());
         assert!(!next.state.path().exists() && !memory_of(next.state.path()).exists());
         let mut text = String::new();
-        File::from(next.memory.unwrap().reopen().unwrap()).read_to_string(&mut text).unwrap();
+        next.memory.unwrap().reopen().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "1.memory", "who has it still reads it");
         fs::remove_dir_all(dir).unwrap();
     }

@@ -7,6 +7,14 @@ use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{Gid, Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
+};
+
+use crate::rights::{self, Rights};
+
 /// Makes the child of a command cheap beside many of its kind. Each is an offer that a kernel may
 /// decline.
 pub(crate) fn share_memory(command: &mut Command) {
@@ -25,39 +33,103 @@ pub(crate) fn share_memory(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Makes the child of a command believe that it punches holes into files, without one being
-/// punched. QEMU does that to the file behind a guest's memory when the guest gives memory back,
-/// even where the guest has only a private view of the file: under every other guest. What it does
-/// next, to drop its own pages, is enough. A child for which this fails is not started.
-pub(crate) fn keep_files_whole(command: &mut Command) -> io::Result<()> {
+/// Leaves the child of a command nothing that a process can be without: it becomes the user that
+/// these rights name, in no group but one, without capabilities, and cannot get any of that back.
+/// A child for which this fails is not started. Its parent's death is to be set after this: a
+/// change of user forgets it.
+pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
+    let files_max = getrlimit(Resource::Nofile).maximum;
+    let files_max = files_max.map_or(rights::FILES_MAX, |max| max.min(rights::FILES_MAX));
+    let before_exec = move || {
+        let limit = |resource, value| {
+            setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+        };
+        // Its memory is its guest's, and is left on no disk.
+        limit(Resource::Core, 0)?;
+        // What we were left open by who started us is not its to have. Kernels before 5.11 refuse.
+        let (first, last, flag) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        // SAFETY: the call takes numbers, and closes nothing before exec.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, flag) };
+        limit(Resource::Nofile, files_max)?;
+        if let Some(users) = rights.users {
+            let id = users.of_process(getpid().as_raw_nonzero().get() as u32);
+            limit(Resource::Nproc, rights.threads_max)?;
+            // The kernel says which number is none of its capabilities.
+            // SAFETY: PR_CAPBSET_DROP takes numbers and touches no memory.
+            let drop = |number: u64| unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
+            let _ = (0..64).find(|&number| drop(number) != 0);
+            let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+            set_thread_groups(rights.kvm.as_slice())?;
+            set_thread_res_gid(gid, gid, gid)?;
+            set_thread_res_uid(uid, uid, uid)?;
+        }
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, none)?;
+        Ok(set_no_new_privs(true)?)
+    };
+    // SAFETY: between fork and exec the closure makes system calls of this thread alone, the only
+    // one that there is, and reads memory of its own: it neither allocates nor takes a lock.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// What becomes of the holes that a child punches into files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// They are punched.
+    Punched,
+    /// The child believes so, and the files stay whole.
+    Pretended,
+}
+
+/// Gives the child of a command its standard input wherever it opens a file for reading and
+/// writing as QEMU opens that of a guest's memory, and as nothing else in it does. QEMU insists on
+/// writing to such a file, also where it makes a private view of it and never does: so a child
+/// whose standard input is open for reading has what it needs, and cannot change the file.
+///
+/// With [`Holes::Pretended`] it also believes that it punches holes into files. QEMU does that to
+/// the file behind a guest's memory when the guest gives memory back, under every other guest that
+/// views it. What it does next, to drop its own pages, is enough.
+///
+/// A child for which this fails is not started.
+pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result<()> {
     let Some(arch) = AUDIT_ARCH else { return Err(io::ErrorKind::Unsupported.into()) };
-    let load = |at: usize| (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
-    // Goes on if it is so, and else lets the call happen, which is this many steps further.
-    let needs =
-        |value: u32, left: u8| (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, left, value);
-    let has = |bits: u32, left: u8| (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, left, bits);
-    let end = |what: u32| (libc::BPF_RET | libc::BPF_K, 0, 0, what);
-    // The second of six arguments of 64 bits, its lower half.
-    let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
-    let mode = mem::offset_of!(libc::seccomp_data, args) + 8 + lower;
-    let steps = [
+    let step =
+        |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
+    let end = |what: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, what);
+    let (equal, has) = (libc::BPF_JEQ, libc::BPF_JSET);
+    // A call's argument of 64 bits, its lower half.
+    let argument = |index: usize| {
+        let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
+        load(mem::offset_of!(libc::seccomp_data, args) + 8 * index + lower)
+    };
+    // Such a call with such an argument is not made, and its result is 0.
+    let is_done = |call: libc::c_long, index: usize, test: u32, value: libc::c_int| {
+        [
+            load(mem::offset_of!(libc::seccomp_data, nr)),
+            step(libc::BPF_JMP | equal | libc::BPF_K, 0, 3, call as u32),
+            argument(index),
+            step(libc::BPF_JMP | test | libc::BPF_K, 0, 1, value as u32),
+            end(libc::SECCOMP_RET_ERRNO),
+        ]
+    };
+    let mut filter = vec![
         load(mem::offset_of!(libc::seccomp_data, arch)),
-        needs(arch, 5),
-        load(mem::offset_of!(libc::seccomp_data, nr)),
-        needs(libc::SYS_fallocate as u32, 3),
-        load(mode),
-        has(libc::FALLOC_FL_PUNCH_HOLE as u32, 1),
-        // The error 0: done.
-        end(libc::SECCOMP_RET_ERRNO),
+        step(libc::BPF_JMP | equal | libc::BPF_K, 1, 0, arch),
         end(libc::SECCOMP_RET_ALLOW),
     ];
-    let filter = steps.map(|(code, jt, jf, k)| libc::sock_filter { code: code as u16, jt, jf, k });
+    filter.extend(is_done(libc::SYS_openat, 2, equal, libc::O_RDWR));
+    if holes == Holes::Pretended {
+        filter.extend(is_done(libc::SYS_fallocate, 1, has, libc::FALLOC_FL_PUNCH_HOLE));
+    }
+    filter.push(end(libc::SECCOMP_RET_ALLOW));
     let before_exec = move || {
         let program = libc::sock_fprog {
             len: filter.len() as libc::c_ushort,
             filter: filter.as_ptr().cast_mut(),
         };
-        rustix::thread::set_no_new_privs(true)?;
+        set_no_new_privs(true)?;
         let (set, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW);
         // SAFETY: the kernel reads a program of this length, which outlives the call.
         match unsafe { libc::syscall(libc::SYS_seccomp, set, flags, &raw const program) } {
@@ -70,11 +142,12 @@ pub(crate) fn keep_files_whole(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether [`keep_files_whole`] works here: it is tried. A kernel may lack filters, and a sandbox
+/// Whether [`memory_is_stdin`] works here: it is tried. A kernel may lack filters, and a sandbox
 /// may allow none.
-pub(crate) fn keeps_files_whole() -> bool {
+pub(crate) fn filters_calls() -> bool {
     let mut command = Command::new("true");
-    keep_files_whole(&mut command).is_ok() && command.status().is_ok_and(|status| status.success())
+    memory_is_stdin(&mut command, Holes::Pretended).is_ok()
+        && command.status().is_ok_and(|status| status.success())
 }
 
 /// From linux/audit.h: what the kernel calls this architecture where it filters system calls.
@@ -106,26 +179,107 @@ pub(crate) fn ticks() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{self, File};
+    use std::process::Stdio;
+
+    use crate::{Accel, GuestSpec, Scratch, WhyEmulation};
+    use images::{Arch, FirstProcess, Image};
 
     #[test]
     fn a_hole_is_punched_into_no_file_by_who_may_not() {
-        let path = std::env::temp_dir().join(format!("vm-hole-{}", std::process::id()));
-        let holes = |keep: bool| {
-            std::fs::write(&path, [b'x'; 8192]).unwrap();
+        let dir = Scratch::new("hole").unwrap();
+        let path = dir.join("file");
+        let holes = |holes| {
+            fs::write(&path, [b'x'; 8192]).unwrap();
             let mut command = Command::new("fallocate");
             command.args(["--punch-hole", "--offset", "0", "--length", "4096"]).arg(&path);
-            if keep {
-                keep_files_whole(&mut command).unwrap();
-            }
+            // It opens its file as QEMU opens a guest's memory, and has it so.
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            memory_is_stdin(command.stdin(file), holes).unwrap();
             assert!(command.status().unwrap().success());
-            std::fs::read(&path).unwrap().iter().filter(|&&byte| byte == 0).count()
+            fs::read(&path).unwrap().iter().filter(|&&byte| byte == 0).count()
         };
-        assert_eq!((holes(false), holes(true)), (4096, 0));
+        assert_eq!((holes(Holes::Punched), holes(Holes::Pretended)), (4096, 0));
         let mut longer = Command::new("fallocate");
         longer.args(["--length", "12288"]).arg(&path);
-        keep_files_whole(&mut longer).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        memory_is_stdin(longer.stdin(file), Holes::Pretended).unwrap();
         assert!(longer.status().unwrap().success());
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 12288, "nothing else is kept from it");
-        std::fs::remove_file(path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 12288, "nothing else is kept from it");
+    }
+
+    /// A shell that tries what a process with a clone's rights might: `/dev/fd/0` is the file
+    /// behind the memory of all clones.
+    fn tries(script: &str, memory: &File) -> String {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::from(memory.try_clone().unwrap()));
+        let image = Image {
+            arch: Arch::X86_64,
+            kernel: "/k".into(),
+            initramfs: "/i".into(),
+            first_process: FirstProcess::Ours,
+        };
+        let spec = GuestSpec::new("g1", image, Accel::Emulation(WhyEmulation::Asked));
+        give_up_rights(&mut command, Rights::of(&spec));
+        memory_is_stdin(&mut command, Holes::Pretended).unwrap();
+        let output = command.output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    }
+
+    fn is_root() -> bool {
+        // Without root there is one user, who may do to himself what he likes.
+        let is_root = rustix::process::geteuid().is_root();
+        if !is_root {
+            eprintln!("skipped: a process that is not root cannot become another user");
+        }
+        is_root
+    }
+
+    #[test]
+    fn finding_03_a_child_has_no_user_groups_or_capabilities_of_ours() {
+        if !is_root() {
+            return;
+        }
+        let script = "cat /proc/self/status; ulimit -c; kill -0 $PPID; cat /etc/shadow";
+        let text = tries(script, &File::open("/dev/null").unwrap());
+        let values = |name: &str| -> Vec<&str> {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            line[name.len()..].split_ascii_whitespace().collect()
+        };
+        for name in ["Uid:", "Gid:"] {
+            let ids = values(name);
+            assert!(ids.iter().all(|id| *id == ids[0] && *id != "0"), "{ids:?}");
+        }
+        assert_eq!(values("Groups:"), [""; 0]);
+        for name in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            assert_eq!(values(name), ["0000000000000000"], "{name}");
+        }
+        assert_eq!((values("NoNewPrivs:"), values("Seccomp:")), (vec!["1"], vec!["2"]));
+        assert!(text.lines().any(|line| line == "0"), "no memory is left on a disk");
+        assert_eq!(
+            text.matches("ermission denied").count() + text.matches("not permitted").count(),
+            2
+        );
+    }
+
+    #[test]
+    fn finding_03_a_clone_cannot_write_to_the_memory_of_its_template() {
+        if !is_root() {
+            return;
+        }
+        let dir = Scratch::new("rewrite").unwrap();
+        let path = dir.join("memory");
+        fs::write(&path, "memory").unwrap();
+        let mode = |mode| {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(0o600);
+        let memory = File::open(&path).unwrap();
+        let script = "cat <&0; echo x >&0; echo x > /dev/fd/0; echo x >> /proc/self/fd/0; \
+                      exec 5<> /dev/fd/0; echo x >&5; chmod 666 /dev/fd/0; truncate -s 0 /dev/fd/0";
+        let text = tries(script, &memory);
+        assert!(text.starts_with("memory"), "it may read it: {text}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "memory", "{text}");
     }
 }

@@ -23,7 +23,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use base::{StableHash, shell_word};
+use base::StableHash;
 use images::{Cache, FileContext, Writes, create_dir, lock_file};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
@@ -38,6 +38,9 @@ const NAME: &str = "template";
 
 /// Changed whenever a template is prepared in another way: older ones are then made again.
 const PREPARATION: u32 = 4;
+
+/// What QEMU calls the file of its state.
+const STATE: &str = "state";
 
 /// A guest's memory is its owner's.
 const OWNERS: u32 = 0o600;
@@ -81,8 +84,8 @@ impl Template {
         cache: &Cache,
         deadline: Deadline,
     ) -> Result<Template, Error> {
-        // A host whose system calls we cannot filter keeps no file from being punched.
-        let clones = if sys::keeps_files_whole() { clones } else { Clones::Copy };
+        // Where we cannot filter system calls, QEMU would write to what all have in common.
+        let clones = if sys::filters_calls() { clones } else { Clones::Copy };
         let shares = clones == Clones::Share;
         let spec = template_spec(spec)?;
         let directory = cache.root().join("templates").join(spec.image.arch.name());
@@ -161,61 +164,68 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
 
 /// Boots the guest and writes its state into a file, which is there when it is whole.
 fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
-    let [part, saved, failed] = ["part", "saved", "failed"].map(|end| whole.with_extension(end));
-    let memory = memory_of(whole);
+    let part = whole.with_extension("part");
     // One that has lost its memory is none, and would be taken for this one's.
     let _ = fs::remove_file(whole);
     // Never into older ones: clones may still look at them.
     clear(whole);
-    let word = |path: &PathBuf| shell_word(&path.display().to_string());
-    let (synced, ram) = match clones {
-        Clones::Copy => (String::new(), None),
+    let memory = match clones {
+        Clones::Copy => None,
         Clones::Share => {
-            let mut options = File::options();
-            options.write(true).create_new(true).mode(OWNERS);
-            let file = options.open(&memory).file("create", &memory)?;
-            file.set_len(spec.memory_mib << 20).file("write", &memory)?;
+            let path = memory_of(whole);
+            let file = new_file(&path)?;
+            file.set_len(spec.memory_mib << 20).file("write", &path)?;
             // QEMU would be killed without a word where it is full.
             let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
-            let room = room.file("ask for room beside", &memory)?;
+            let room = room.file("ask for room beside", &path)?;
             let free_mib = (room.f_bavail * room.f_frsize) >> 20;
             if free_mib < spec.memory_mib + SPARE_MIB {
                 let needed = spec.memory_mib + SPARE_MIB;
                 let reason = format!("the cache has {free_mib} MiB left, and needs {needed}");
                 return Err(wrong(spec, reason));
             }
-            (word(&memory), Some(&*memory))
+            Some((path, file))
         }
     };
-    // QEMU hands none of its descriptors to a program of its own, and reports its end before that
-    // program is done: so the program reports its own end too. It cannot distinguish a QEMU that
-    // was killed from one that is done, so the state gets its name here, where both reports arrive.
-    let [from, done, not_done] = [&part, &saved, &failed].map(word);
-    let write = format!("cat > {from} && sync {from} {synced} && mv {from} {done}");
-    let uri = format!("exec:umask 077; {write} || : > {not_done}");
+    // The guest's QEMU may not open a file, so it gets these open.
+    let state = new_file(&part)?;
+    let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
+    let ram = memory.as_ref().map(own).transpose()?;
     let mut guest = Session::of(spec, spec.start_in(ram)?, deadline)?;
     wait_for_daemon(spec, &mut guest, deadline)?;
     squeeze(spec, &mut guest, deadline)?;
     if clones == Clones::Share {
         guest.monitor.call(Command::LeaveFilesOut, deadline)?;
     }
-    let steps =
-        [Command::SetMigrateBandwidth { bytes_a_second: BYTES_A_SECOND }, Command::Migrate { uri }];
-    for step in steps {
-        guest.monitor.call(step, deadline)?;
-    }
+    let bandwidth = Command::SetMigrateBandwidth { bytes_a_second: BYTES_A_SECOND };
+    guest.monitor.call(bandwidth, deadline)?;
+    guest.monitor.give_file(STATE, &state, deadline)?;
+    let uri = format!("fd:{STATE}");
+    guest.monitor.call(Command::Migrate { uri }, deadline)?;
     loop {
         match guest.monitor.call(Command::QueryMigrate, deadline)? {
-            Reply::Migration(Some(status)) if status == "completed" && saved.exists() => break,
-            _ if failed.exists() => return Err(wrong(spec, "the cache cannot be written: full?")),
+            Reply::Migration(Some(status)) if status == "completed" => break,
             Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
                 let words = guest.process.stderr();
-                return Err(wrong(spec, format!("saving its state has {status}: {words}")));
+                let reason = format!("saving its state has {status}; is the cache full? {words}");
+                return Err(wrong(spec, reason));
             }
             _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
         }
     }
-    Ok(fs::rename(&saved, whole).file("create", whole)?)
+    // It writes no more, whatever it still was to do.
+    drop(guest);
+    for (path, file) in memory.iter().map(|(path, file)| (path, file)).chain([(&part, &state)]) {
+        file.sync_all().file("write", path)?;
+    }
+    Ok(fs::rename(&part, whole).file("create", whole)?)
+}
+
+/// A file of our own, which is not there yet.
+fn new_file(path: &Path) -> Result<File, Error> {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(OWNERS);
+    Ok(options.open(path).file("create", path)?)
 }
 
 /// Waits until the guest's daemon answers: its clones become themselves by it. One that has just

@@ -217,16 +217,20 @@ fn a_killed_parent_takes_qemu_with_it() {
 
 #[test]
 fn a_qemu_that_ends_at_once_tells_why() {
-    let missing = PathBuf::from("/no/such/kernel");
+    let dir = e2e::scratch("broken");
+    let text = dir.join("kernel");
     let image = Image {
         arch: Arch::X86_64,
-        kernel: missing.clone(),
-        initramfs: missing,
+        kernel: text.clone(),
+        initramfs: text.clone(),
         first_process: FirstProcess::Ours,
     };
+    let error = Session::boot(&spec("broken", image.clone()), soon()).unwrap_err();
+    assert!(error.to_string().contains(&text.display().to_string()), "{error}");
+    std::fs::write(&text, "this is no kernel").unwrap();
     let error = Session::boot(&spec("broken", image), soon()).unwrap_err();
     assert!(matches!(error, Error::QemuExited { .. }), "{error:?}");
-    assert!(error.to_string().contains("/no/such/kernel"), "{error}");
+    assert!(error.to_string().contains("kernel"), "{error}");
 }
 
 #[test]

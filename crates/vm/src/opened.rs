@@ -1,0 +1,168 @@
+//! The files of a guest, opened for its QEMU: it has no right to open them itself.
+//!
+//! ```text
+//!   kernel, initramfs       /proc/self/fd/N: opened again, for reading
+//!   disk image, overlay     /dev/fdset/N: QEMU's own name for a descriptor that it was given
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use images::{Disk, FileContext, Writes};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+use crate::{Error, GuestSpec};
+
+/// Whether everybody may read a file, by its mode.
+const OTHERS_READ: u32 = 0o004;
+
+/// A guest with other names for its files, and what stands behind them.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The guest, with the names that its QEMU opens.
+    pub(crate) spec: GuestSpec,
+    /// The files.
+    pub(crate) files: Vec<OwnedFd>,
+    /// QEMU's words for those that have a name of its own.
+    pub(crate) words: Vec<OsString>,
+}
+
+impl Opened {
+    /// Opens what the guest boots from and its disk. `becomes_other`: its QEMU becomes another
+    /// user before it opens anything.
+    pub(crate) fn of(spec: &GuestSpec, becomes_other: bool) -> Result<Opened, Error> {
+        let mut opened = Opened { spec: spec.clone(), files: Vec::new(), words: Vec::new() };
+        let image = &spec.image;
+        opened.spec.image.kernel = opened.hold(boot_file(&image.kernel, becomes_other)?);
+        opened.spec.image.initramfs = opened.hold(boot_file(&image.initramfs, becomes_other)?);
+        if let Some(disk) = &spec.disk {
+            opened.spec.disk = Some(opened.disk(disk)?);
+        }
+        Ok(opened)
+    }
+
+    /// Keeps a file for QEMU, and gives the name by which it opens it once more.
+    fn hold(&mut self, file: File) -> PathBuf {
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        self.files.push(file.into());
+        name.into()
+    }
+
+    fn disk(&mut self, disk: &Disk) -> Result<Disk, Error> {
+        let writes_to_image = disk.writes == Writes::Direct;
+        let path = self.give(&disk.path, writes_to_image)?;
+        let writes = match &disk.writes {
+            Writes::Overlay(overlay) => Writes::Overlay(self.give(overlay, true)?),
+            as_before => as_before.clone(),
+        };
+        Ok(Disk { path, writes, ..disk.clone() })
+    }
+
+    /// Gives QEMU a file under a name of QEMU's own, which it need not open.
+    fn give(&mut self, path: &Path, is_written: bool) -> Result<PathBuf, Error> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(is_written).open(path).file("open", path)?;
+        // Each file that was kept before has a smaller number.
+        let set = self.files.len();
+        let word = format!("fd={},set={set}", file.as_raw_fd());
+        self.words.extend(["-add-fd".into(), word.into()]);
+        self.files.push(file.into());
+        Ok(format!("/dev/fdset/{set}").into())
+    }
+}
+
+/// A file that a guest boots from. One that only we may read is copied: who opens it once more is
+/// asked for his own rights to it.
+fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
+    let mut file = File::open(path).file("open", path)?;
+    let mode = file.metadata().file("read", path)?.mode();
+    if !becomes_other || mode & OTHERS_READ != 0 {
+        return Ok(file);
+    }
+    Ok(copy(&mut file).file("copy", path)?)
+}
+
+/// A copy in memory, which nobody changes.
+fn copy(from: &mut File) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut copy = File::from(memfd_create("boot", flags)?);
+    io::copy(from, &mut copy)?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&copy, seals)?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::io::Read;
+    use std::os::unix::fs::PermissionsExt;
+
+    use crate::{Accel, Scratch, WhyEmulation};
+    use images::{Arch, DiskFormat, FirstProcess, Image};
+
+    fn spec(dir: &Scratch) -> GuestSpec {
+        let [kernel, initramfs] = ["kernel", "initramfs"].map(|name| {
+            fs::write(dir.join(name), name).unwrap();
+            dir.join(name)
+        });
+        let image =
+            Image { arch: Arch::X86_64, kernel, initramfs, first_process: FirstProcess::Ours };
+        GuestSpec::new("g1", image, Accel::Emulation(WhyEmulation::Asked))
+    }
+
+    #[test]
+    fn what_only_we_may_read_is_copied_for_another_user() {
+        let dir = Scratch::new("opened").unwrap();
+        let mut spec = spec(&dir);
+        fs::set_permissions(&spec.image.kernel, Permissions::from_mode(0o600)).unwrap();
+        let mode_of = |opened: &Opened| {
+            let file = File::open(&opened.spec.image.kernel).unwrap();
+            let mut text = String::new();
+            (&file).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "kernel");
+            file.metadata().unwrap().mode() & 0o777
+        };
+        assert_eq!(mode_of(&Opened::of(&spec, false).unwrap()), 0o600);
+        let opened = Opened::of(&spec, true).unwrap();
+        assert_ne!(mode_of(&opened) & OTHERS_READ, 0);
+        let copy = OpenOptions::new().write(true).open(&opened.spec.image.kernel);
+        assert!(copy.and_then(|mut file| io::Write::write_all(&mut file, b"x")).is_err());
+        spec.image.kernel = dir.join("none");
+        let error = Opened::of(&spec, true).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
+    fn a_disk_has_names_that_need_no_rights() {
+        let dir = Scratch::new("opened-disk").unwrap();
+        let mut spec = spec(&dir);
+        let (image, overlay) = (dir.join("image"), dir.join("overlay"));
+        fs::write(&image, "image").unwrap();
+        fs::write(&overlay, "overlay").unwrap();
+        let mut disk = Disk::temporary(image, DiskFormat::Raw);
+        disk.writes = Writes::Overlay(overlay);
+        spec.disk = Some(disk);
+        let opened = Opened::of(&spec, true).unwrap();
+        let disk = opened.spec.disk.unwrap();
+        assert_eq!(disk.path, Path::new("/dev/fdset/2"));
+        assert_eq!(disk.writes, Writes::Overlay("/dev/fdset/3".into()));
+        let fds: Vec<_> = opened.files[2..].iter().map(AsRawFd::as_raw_fd).collect();
+        let words = [
+            "-add-fd",
+            &format!("fd={},set=2", fds[0]),
+            "-add-fd",
+            &format!("fd={},set=3", fds[1]),
+        ];
+        assert_eq!(opened.words, words.map(OsString::from));
+        assert!(
+            io::Write::write_all(&mut File::from(opened.files.into_iter().nth(2).unwrap()), b"x")
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What a QEMU may do on its host: nothing but run its guest.
+//!
+//! ```text
+//!   started by root      a user and a group of its own, no other groups, no capabilities
+//!   by anybody           no new privileges, a sandbox of QEMU's own, limits
+//! ```
+//!
+//! A guest that breaks out of its QEMU is then a process that owns no file, may start no program,
+//! and can neither signal nor trace another guest's QEMU. Its user is the first of a range, which
+//! nobody else hands out, plus its process id: no two that run have the same, and there is no
+//! table to keep. Whatever it is to read is opened for it before; see [`crate::opened`].
+//!
+//! Instructions are emulated where there is no KVM, and QEMU's project does not promise that an
+//! emulated guest stays inside of its QEMU. This is what it finds outside.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::process::{Gid, geteuid};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::{Accel, GuestSpec};
+
+/// What QEMU denies itself: old system calls, a change of user, new programs, and its priority.
+pub(crate) const SANDBOX: &str =
+    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// Files that a QEMU has open at most: ten of its own, and one for each connection to its guest.
+pub(crate) const FILES_MAX: u64 = 4096;
+
+/// Threads of a QEMU besides its virtual CPUs: its own few, and 64 that read and write disks.
+pub(crate) const THREADS_SPARE: u64 = 128;
+
+/// Users that exist nowhere: above the ranges that containers, directories and systemd use, and
+/// below the numbers that programs take for negative. There are as many as process ids.
+const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
+
+/// In a container that has few users: systemd's dynamic ones, which it hands out outside only.
+const USERS_OF_FEW: Users = Users { first: 61_184, count: 4_336 };
+
+/// A range of users and groups that guests' QEMUs run as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Users {
+    first: u32,
+    count: u32,
+}
+
+impl Users {
+    /// That of the process with this id.
+    pub(crate) fn of_process(self, pid: u32) -> u32 {
+        self.first + pid % self.count
+    }
+}
+
+/// What one QEMU is left with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    /// Which user it becomes; `None`: it stays who we are.
+    pub(crate) users: Option<Users>,
+    /// The only other group that it is in: that of `/dev/kvm`.
+    pub(crate) kvm: Option<Gid>,
+    /// Its processes and threads, if nobody else counts as its user.
+    pub(crate) threads_max: u64,
+}
+
+impl Rights {
+    /// Those of a guest's QEMU.
+    pub(crate) fn of(spec: &GuestSpec) -> Rights {
+        let kvm = fs::metadata("/dev/kvm").ok().filter(|_| spec.accel == Accel::Kvm);
+        let kvm = kvm.map(|device| Gid::from_raw(device.gid()));
+        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP;
+        let may = || capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
+        let users = (geteuid().is_root() && may()).then(mapped_users).flatten();
+        Rights { users, kvm, threads_max: Footprint::of(spec).threads }
+    }
+}
+
+/// What a QEMU takes of its host at most while it does what it should: a limit of its own may stand
+/// there, and a guest that is well never meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Memory, the guest's and QEMU's own.
+    pub memory_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+}
+
+/// QEMU's own beside its guest: 60 to 90 MiB when it idles, and as much again for buffers.
+const OWN_MIB: u64 = 256;
+
+/// A virtual CPU's own under emulation, and the part of the guest's memory that it may take for the
+/// places of pages: at most 72 bytes for each of 4096 that it uses, in powers of two, thrice.
+const CPU_MIB: u64 = 16;
+const CPU_PART: u64 = 16;
+
+impl Footprint {
+    /// That of a guest's QEMU.
+    pub fn of(spec: &GuestSpec) -> Footprint {
+        let files = [&spec.image.kernel, &spec.image.initramfs];
+        let files = files.map(|path| fs::metadata(path).map_or(0, |data| data.len()));
+        // QEMU keeps both for a reboot, and copies of them.
+        let boot_mib = (files[0] + files[1]) / (1 << 20) * 2;
+        let cpus_mib = u64::from(spec.cpus) * (CPU_MIB + spec.memory_mib / CPU_PART);
+        let own_mib = OWN_MIB + u64::from(spec.translation_mib) + boot_mib + cpus_mib;
+        let memory_bytes = (spec.memory_mib + own_mib) << 20;
+        Footprint { memory_bytes, threads: u64::from(spec.cpus) + THREADS_SPARE }
+    }
+}
+
+/// The range that this process may become.
+fn mapped_users() -> Option<Users> {
+    let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(fs::read_to_string);
+    let has_all = |users: &Users| maps.iter().flatten().all(|map| holds(map, *users));
+    [USERS, USERS_OF_FEW].into_iter().find(has_all).filter(|_| maps.iter().all(Result::is_ok))
+}
+
+/// Whether a map of users, as in `/proc/PID/uid_map`, has all of these in one of its lines.
+fn holds(map: &str, users: Users) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+        let (Some(Some(first)), Some(Some(_)), Some(Some(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
+        let last = u64::from(users.first) + u64::from(users.count);
+        first <= u64::from(users.first) && last <= first + count
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_taken_where_they_exist() {
+        let host = "         0          0 4294967295\n";
+        assert!(holds(host, USERS) && holds(host, USERS_OF_FEW));
+        let rootless = "         0       1000          1\n         1     100000      65536\n";
+        assert!(!holds(rootless, USERS) && holds(rootless, USERS_OF_FEW));
+        for none in ["", "0 1000 1", "0 0", "61184 0 4335", "no numbers here"] {
+            assert!(!holds(none, USERS_OF_FEW), "{none}");
+        }
+    }
+
+    #[test]
+    fn no_two_processes_are_the_same_user() {
+        // The highest process id of a 64-bit kernel.
+        let last = (1 << 22) - 1;
+        assert_eq!(USERS.of_process(1), 2_100_000_001);
+        assert!(USERS.of_process(last) > USERS.of_process(last - 1));
+        assert!(i32::try_from(USERS.of_process(last)).is_ok());
+        assert!(USERS_OF_FEW.of_process(last) <= 65_519);
+    }
+}
