@@ -17,6 +17,7 @@ mod metrics;
 mod monitor_agree;
 mod monitor_live;
 mod neighbours;
+mod qemu_rights;
 mod restore;
 mod signals;
 mod top_tmux;

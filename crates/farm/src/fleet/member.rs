@@ -6,7 +6,7 @@ use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
-use vm::{Accel, ConsoleLog, DAEMON_PORT, GuestSpec, WhyEmulation, up_marker};
+use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, WhyEmulation, up_marker};
 use wire::Status;
 
 use super::balloon::BalloonGrants;
@@ -17,7 +17,7 @@ use super::state::{State, Tally};
 use super::usage::CpuMeter;
 use super::watch::BootWatch;
 use crate::links::Switch;
-use crate::tiers::Tier;
+use crate::tiers::{GuestLimits, Tier};
 
 /// A kernel on a KVM that works has written to its console by then, if only that it is up.
 const KVM_SILENCE_MS: u64 = 20_000;
@@ -174,8 +174,15 @@ impl Member {
         }
         // Its QEMU comes under the limit of all. One that cannot be put there would take what the
         // others are to have.
+        let spec = &self.config.spec;
+        let footprint = Footprint::of(spec);
+        let limits = GuestLimits {
+            name: &spec.name,
+            memory_bytes: footprint.memory_bytes,
+            threads: footprint.threads,
+        };
         if let Some(pid) = self.pid()
-            && let Err(error) = self.shared.tier.join(pid)
+            && let Err(error) = self.shared.tier.join_guest(pid, &limits)
         {
             self.end(error.to_string());
         }
@@ -198,6 +205,7 @@ impl Member {
 
     fn disconnect(&mut self) {
         self.running = None;
+        self.shared.tier.leave_guest(&self.config.spec.name);
         self.link.close();
         self.cpu = CpuMeter::default();
     }

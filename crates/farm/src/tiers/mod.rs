@@ -18,6 +18,7 @@
 
 mod cgroup;
 mod fault;
+mod groups;
 mod ksm;
 mod machine;
 mod record;
@@ -27,6 +28,7 @@ mod swap;
 mod undo;
 mod zram;
 
+pub use groups::GuestLimits;
 pub use machine::{Calls, Live, Places};
 pub use restore::{Left, restore_left, restore_left_at};
 
@@ -41,6 +43,7 @@ use counters::Bytes;
 use crate::Error;
 use crate::config::Limits;
 use fault::{CGROUP, SWAP, TierContext, ZRAM};
+use groups::Group;
 use ksm::Ksm;
 use machine::Machine;
 use record::Record;
@@ -53,6 +56,7 @@ const SWAP_PRIORITY: u16 = 10;
 /// The tiers of a farm, as long as it lives.
 #[derive(Debug)]
 pub struct Tiers {
+    places: Places,
     machine: Machine,
     /// `None` where nothing was asked for.
     record: Option<Record>,
@@ -68,6 +72,8 @@ pub struct Tiers {
 pub struct Tier {
     /// The list of the cgroup's processes; `None` where there is no limit.
     procs: Option<PathBuf>,
+    /// The cgroups below which each guest has its own.
+    groups: Arc<[Group]>,
     arrivals: Arc<AtomicU64>,
 }
 
@@ -82,6 +88,21 @@ impl Tier {
             .open(path)
             .and_then(|mut file| file.write_all(pid.to_string().as_bytes()))
             .tier(CGROUP, format!("cannot put process {pid} into it"))
+    }
+
+    /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
+    /// the limit of all.
+    pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<(), Error> {
+        if self.groups.is_empty() {
+            return self.join(pid);
+        }
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
+        self.groups.iter().try_for_each(|group| group.join(pid, guest))
+    }
+
+    /// Removes the cgroup of a guest that has ended.
+    pub fn leave_guest(&self, guest: &str) {
+        self.groups.iter().for_each(|group| group.leave(guest));
     }
 
     /// The directory of the cgroup, if there is one.
@@ -105,6 +126,7 @@ impl Tiers {
     ) -> Result<Tiers, Error> {
         let machine = Machine::new(places, calls);
         let mut tiers = Tiers {
+            places: places.clone(),
             machine,
             record: None,
             tier: Tier::default(),
@@ -117,19 +139,8 @@ impl Tiers {
             return Ok(tiers);
         }
         tiers.machine.check_root()?;
-        let record = {
-            let _alone = restore::alone(places)?;
-            for left in restore::restore(&tiers.machine, places) {
-                tiers.notes.extend(left.faults);
-            }
-            if swap.is_some() {
-                swap::remove_left(&tiers.machine, &places.swap_dir);
-            }
-            Record::create(places)?
-        };
-        let id = record.id().to_owned();
-        tiers.record = Some(record);
-        match tiers.make(limits, places, &id) {
+        let id = tiers.begin(swap.is_some())?;
+        match tiers.make(limits, &id) {
             Ok(()) => Ok(tiers),
             Err(error) => {
                 // What cannot be undone now stays in the record for the next start.
@@ -139,7 +150,44 @@ impl Tiers {
         }
     }
 
-    fn make(&mut self, limits: &Limits, places: &Places, id: &str) -> Result<(), Error> {
+    /// Begins a record, after undoing what was left, and gives its name.
+    fn begin(&mut self, swaps: bool) -> Result<String, Error> {
+        let _alone = restore::alone(&self.places)?;
+        for left in restore::restore(&self.machine, &self.places) {
+            self.notes.extend(left.faults);
+        }
+        if swaps {
+            swap::remove_left(&self.machine, &self.places.swap_dir);
+        }
+        let record = Record::create(&self.places)?;
+        let id = record.id().to_owned();
+        self.record = Some(record);
+        Ok(id)
+    }
+
+    /// Gives each guest a cgroup of its own from now on, where this process may make them and the
+    /// kernel has them. Guests can do without, so what stands against it is a note.
+    pub fn separate_guests(&mut self) {
+        if self.machine.check_root().is_ok()
+            && let Err(error) = self.try_separating()
+        {
+            let note = format!("Guests have no cgroup of their own: {}", fault::sentence(&error));
+            self.notes.push(note);
+        }
+    }
+
+    fn try_separating(&mut self) -> Result<(), Error> {
+        if self.record.is_none() {
+            self.begin(false)?;
+        }
+        let Some(record) = &mut self.record else { return Ok(()) };
+        let limited = self.tier.cgroup();
+        self.tier.groups = groups::make(&self.machine, record, limited.as_deref())?.into();
+        Ok(())
+    }
+
+    fn make(&mut self, limits: &Limits, id: &str) -> Result<(), Error> {
+        let places = self.places.clone();
         let Some(record) = &mut self.record else { return Ok(()) };
         let machine = &self.machine;
         if let Some(limit) = limits.memory {

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// What the names of our cgroups and swap files begin with.
 pub(super) const PREFIX: &str = "pinhead-";
+/// What the names of guests' own cgroups begin with, below ours.
+pub(super) const GUEST_PREFIX: &str = "guest-";
 /// What the names of our swap files end with.
 pub(super) const SWAP_SUFFIX: &str = ".swap";
 
@@ -31,6 +33,8 @@ pub(super) enum Undo {
     Controller { dir: PathBuf },
     /// A cgroup was made; its processes go home, to the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
+    /// The same for one that has no limit, and only guests' own below it.
+    Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,
     /// A device was about to be added, and these were there.
@@ -58,7 +62,7 @@ impl Undo {
         let is_swap_file = |path: &Path| is_plain(path) && has_name(path, PREFIX, SWAP_SUFFIX);
         match self {
             Undo::Controller { dir } => is_plain(dir),
-            Undo::Cgroup { dir, home } => {
+            Undo::Cgroup { dir, home } | Undo::Guests { dir, home } => {
                 is_plain(dir) && has_name(dir, PREFIX, "") && is_plain(home)
             }
             Undo::SwapFile { path } => is_swap_file(path),

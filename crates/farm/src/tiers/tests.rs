@@ -385,6 +385,7 @@ fn a_record_that_is_not_ours_undoes_nothing() {
     let texts = [
         r#"{"dir":"/c","undo":"controller"}"#,
         r#"{"dir":"/c/pinhead-1-0","home":"/c","undo":"cgroup"}"#,
+        r#"{"dir":"/c/pinhead-1-0","home":"/c","undo":"guests"}"#,
         r#"{"undo":"zram-module"}"#,
         r#"{"before":[0,3],"undo":"zram-adding"}"#,
         r#"{"bytes":4096,"id":3,"undo":"zram"}"#,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use vm::Deadline;
 
 use super::fault::{CGROUP, SWAP, TierContext, ZRAM, refused, unless_gone};
-use super::machine::{Machine, read, write};
+use super::machine::{Machine, write};
 use super::step::{Done, Undo};
-use super::{cgroup, ksm, swap, zram};
+use super::{cgroup, groups, ksm, swap, zram};
 use crate::Error;
 
 /// Guests that were killed need a moment to go, and a device is looked at by others when it is new.
@@ -40,7 +40,15 @@ pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
                 }
             }
         }
-        Undo::Cgroup { dir, home } => remove_cgroup(machine, dir, home)?,
+        Undo::Cgroup { dir, home } => {
+            clear_cgroup(dir, home)?;
+            cgroup::empty(dir);
+            remove_cgroup(machine, dir)?;
+        }
+        Undo::Guests { dir, home } => {
+            clear_cgroup(dir, home)?;
+            remove_cgroup(machine, dir)?;
+        }
         Undo::ZramModule => zram::unload(machine)?,
         Undo::ZramAdding { before } => zram::remove_half_made(machine, before)?,
         Undo::Zram { id, bytes } => retry(|| zram::remove(machine, *id, *bytes))
@@ -68,26 +76,33 @@ fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Waits for the processes in it to end, sends home those that do not, and removes it.
-fn remove_cgroup(machine: &Machine, dir: &Path, home: &Path) -> Result<(), Error> {
+/// Waits for the processes in it to end, and sends home those that do not.
+fn clear_cgroup(dir: &Path, home: &Path) -> Result<(), Error> {
+    let deadline = Deadline::after(PATIENCE / 2);
+    while !groups::processes(dir).is_empty() && deadline.remaining().is_some() {
+        std::thread::sleep(PAUSE);
+    }
+    for pid in groups::processes(dir) {
+        // One that has ended meanwhile needs no home.
+        let _ = write(&home.join("cgroup.procs"), &pid);
+    }
+    match groups::processes(dir).first() {
+        None => Ok(()),
+        Some(pid) => {
+            let what = format!("process {pid} does not leave {}", dir.display());
+            Err(refused(CGROUP, what))
+        }
+    }
+}
+
+/// Removes it, and what is left of its guests' own.
+fn remove_cgroup(machine: &Machine, dir: &Path) -> Result<(), Error> {
     if !dir.exists() {
         return Ok(());
     }
-    let deadline = Deadline::after(PATIENCE / 2);
-    let procs = dir.join("cgroup.procs");
-    let pids = || read(&procs).unwrap_or_default();
-    while !pids().trim().is_empty() && deadline.remaining().is_some() {
-        std::thread::sleep(PAUSE);
+    for dir in groups::with_guests(dir) {
+        retry(|| machine.calls.remove_cgroup(&dir))
+            .tier(CGROUP, format!("cannot remove {}", dir.display()))?;
     }
-    for pid in pids().lines() {
-        // One that has ended meanwhile needs no home.
-        let _ = write(&home.join("cgroup.procs"), pid);
-    }
-    cgroup::empty(dir);
-    if let Some(pid) = pids().lines().next() {
-        let what = format!("process {pid} does not leave {}", dir.display());
-        return Err(refused(CGROUP, what));
-    }
-    retry(|| machine.calls.remove_cgroup(dir))
-        .tier(CGROUP, format!("cannot remove {}", dir.display()))
+    Ok(())
 }

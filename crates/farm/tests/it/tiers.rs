@@ -5,7 +5,7 @@
 
 use counters::Bytes;
 use farm::config::Limits;
-use farm::tiers::{Live, Places, Tiers, restore_left_at};
+use farm::tiers::{GuestLimits, Live, Places, Tiers, restore_left_at};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -142,9 +142,7 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
     let group = tiers.tier().cgroup().unwrap();
-    let peak = ["memory.max_usage_in_bytes", "memory.peak"];
-    let peak = peak.iter().find_map(|name| fs::read_to_string(group.join(name)).ok()).unwrap();
-    let peak: u64 = peak.trim().parse().unwrap();
+    let peak = peak(&group);
     assert!(peak <= LIMIT.0 && peak > LIMIT.0 / 2, "{peak}");
 
     assert_eq!(tiers.close(), Vec::<String>::new());
@@ -209,5 +207,78 @@ fn after_a_sigkill_the_next_start_puts_everything_back() {
     assert!(Path::new("/proc").join(guest).exists());
     Command::new("kill").arg(guest).status().unwrap();
     assert!(restore_left_at(&places(&dir), Box::new(Live)).unwrap().is_empty());
+    fs::remove_dir_all(dir).unwrap();
+}
+
+/// Where a guest's own cgroup of memory is, by its process's `/proc/PID/cgroup`.
+fn own(places: &str, guest: &str) -> PathBuf {
+    let of = |start: &str| places.lines().find_map(|line| line.split_once(start)).map(|at| at.1);
+    let (top, place) = match of(":memory:") {
+        Some(place) => ("/sys/fs/cgroup/memory", place),
+        None => ("/sys/fs/cgroup", of("0::").unwrap()),
+    };
+    assert!(place.ends_with(&format!("/guest-{guest}")), "{places}");
+    Path::new(top).join(place.trim_start_matches('/'))
+}
+
+/// The most memory that a cgroup has had.
+fn peak(group: &Path) -> u64 {
+    let names = ["memory.max_usage_in_bytes", "memory.peak"];
+    let text = names.iter().find_map(|name| fs::read_to_string(group.join(name)).ok()).unwrap();
+    text.trim().parse().unwrap()
+}
+
+/// A process that has broken out of a guest, as far as its host's memory and threads go: it takes
+/// what it can get.
+#[test]
+fn finding_03_a_guest_takes_no_more_of_its_host_than_its_cgroup_has() {
+    let _alone = alone();
+    if let Some(reason) = why_not() {
+        skipped(reason);
+        return;
+    }
+    let dir = scratch("guests");
+    let mut tiers = Tiers::open_at(&places(&dir), Box::new(Live), &Limits::default()).unwrap();
+    tiers.separate_guests();
+    assert_eq!(tiers.take_notes(), [""; 0]);
+    let guest = |name| GuestLimits { name, memory_bytes: LIMIT.0, threads: 20 };
+    let run = |name, script: &str| {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("read _; {script}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        tiers.tier().join_guest(child.id(), &guest(name)).unwrap();
+        let places = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        (output.status, String::from_utf8(output.stdout).unwrap(), own(&places, name))
+    };
+    let dd = "exec dd if=/dev/zero of=/dev/null count=1";
+    // Twice its limit, all at once: where there is no swap it is killed.
+    let (status, _, group) = run("web1", &format!("{dd} bs=128M"));
+    let peak = peak(&group);
+    assert!(peak <= LIMIT.0 && peak > LIMIT.0 / 2, "it had {peak} bytes: {status}");
+    let (status, ..) = run("web2", &format!("{dd} bs=16M"));
+    assert!(status.success(), "it has what it is to have: {status}");
+    let count = "trap \"kill -s KILL 0\" EXIT; n=0; \
+                 while [ $n -lt 60 ]; do sleep 60 & n=$((n + 1)); done; echo all of them";
+    let (_, text, _) = run("web3", &format!("exec setsid sh -c '{count}'"));
+    assert!(!text.contains("all"), "it started 60 processes");
+    tiers.tier().leave_guest("web1");
+    assert!(!group.exists(), "one that has ended has none");
+    assert_eq!(tiers.close(), Vec::<String>::new());
+    let left = restore_left_at(&places(&dir), Box::new(Live)).unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    let tops = ["memory", "pids", ""].map(|name| Path::new("/sys/fs/cgroup").join(name));
+    let ours = format!("pinhead-{}-", std::process::id());
+    for top in tops {
+        for entry in fs::read_dir(top).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            assert!(!name.starts_with(&ours), "{name} is left");
+        }
+    }
     fs::remove_dir_all(dir).unwrap();
 }

@@ -106,6 +106,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
     let mut tiers = Tiers::open(&limits)?;
+    tiers.separate_guests();
     let service = Service::open(run_dir.path(), name.clone(), occupants)?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone waits for its disk and its daemon's hello more than it computes.
