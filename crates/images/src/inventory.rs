@@ -88,32 +88,27 @@ impl Cache {
     pub fn parts(&self) -> Result<Vec<Part>, Error> {
         let mut parts = Vec::new();
         for path in listed(&self.root().join("packages"))? {
-            let name = file_name(&path);
-            let arch = Arch::ALL.iter().copied().find(|arch| name.starts_with(arch.name()));
-            let kind = if name.ends_with(".part") { Kind::Left } else { Kind::Packages };
-            let mut part = part(kind, path, arch)?;
-            part.record = Record::beside(&part.path)?;
-            parts.push(part);
+            parts.extend(there(packages(path))?);
         }
         for arch in Arch::ALL.iter().copied() {
             let below = |kind: &str| self.root().join(kind).join(arch.name());
             for path in listed(&below("disks"))? {
-                parts.extend(disk(path, arch)?);
+                parts.extend(there(disk(path, arch))?.flatten());
             }
             for path in listed(&below("images"))? {
                 let kind = if has_end(&path, "cpio") { Kind::Boot } else { Kind::Left };
-                parts.push(part(kind, path, Some(arch))?);
+                parts.extend(there(part(kind, path, Some(arch)))?);
             }
             for path in listed(&below("templates"))? {
-                parts.extend(template(path, arch)?);
+                parts.extend(there(template(path, arch))?.flatten());
             }
         }
         for path in listed(&self.root().join("hangs"))? {
-            parts.push(part(Kind::Hang, path, None)?);
+            parts.extend(there(part(Kind::Hang, path, None))?);
         }
         for path in listed(&self.root().join("work"))? {
             if !has_end(&path, "lock") {
-                parts.push(part(Kind::Left, path, None)?);
+                parts.extend(there(part(Kind::Left, path, None))?);
             }
         }
         // What versions before 0.1 fetched packages with.
@@ -123,6 +118,14 @@ impl Cache {
         }
         parts.sort_by_key(|part| (part.kind, part.arch, part.name.clone()));
         Ok(parts)
+    }
+}
+
+/// What is there still: another process may have removed it since its directory was read.
+fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
     }
 }
 
@@ -145,6 +148,15 @@ fn part(kind: Kind, path: PathBuf, arch: Option<Arch>) -> Result<Part, Error> {
         with: Vec::new(),
         path,
     })
+}
+
+fn packages(path: PathBuf) -> Result<Part, Error> {
+    let name = file_name(&path);
+    let arch = Arch::ALL.iter().copied().find(|arch| name.starts_with(arch.name()));
+    let kind = if name.ends_with(".part") { Kind::Left } else { Kind::Packages };
+    let mut part = part(kind, path, arch)?;
+    part.record = Record::beside(&part.path)?;
+    Ok(part)
 }
 
 /// A disk with its record, which is no part of its own.
@@ -223,6 +235,7 @@ mod tests {
         let record = "pinhead packages 1\nmade 5\nnginx 1.22.1-9\n";
         file("packages/x86_64-web/pinhead.packages", record);
         file("packages/s390x/boot/vmlinuz-6", "k");
+        file("packages/s390x/pinhead.packages", "damaged");
         file("packages/s390x.part/x", "");
         let current = Software::Nginx.file_name();
         file(&format!("disks/x86_64/{current}"), "image");
@@ -261,7 +274,7 @@ mod tests {
         let web = &parts[0];
         assert_eq!((web.record.made_s, web.record.packages.len()), (5, 1));
         assert!(web.is_old(OLD_S + 6) && !web.is_old(OLD_S + 5) && !parts[4].is_old(u64::MAX));
-        assert!(parts[1].record.made_s > 5, "by its file, since it has no record");
+        assert!(parts[1].record.made_s > 5, "by its file, since its record is none");
         parts[3].remove().unwrap();
         parts[5].remove().unwrap();
         let left = cache.parts().unwrap();

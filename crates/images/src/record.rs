@@ -95,8 +95,11 @@ impl Record {
     /// When a file or directory was made by its record, or else by the file system: the time of
     /// its last change of name, since an unpacked package keeps the times that it came with.
     pub(crate) fn of(part: &Path, record: &Path) -> Result<Record, Error> {
-        if let Some(record) = Record::read(record)? {
-            return Ok(record);
+        match Record::read(record) {
+            Ok(Some(record)) => return Ok(record),
+            // One that is damaged says nothing; its part goes on, and is listed and refreshed.
+            Ok(None) | Err(Error::Record { .. }) => {}
+            Err(error) => return Err(error),
         }
         let data = fs::symlink_metadata(part).file("look at", part)?;
         let changed_s = data.ctime();
