@@ -23,6 +23,10 @@ pub(crate) fn farm_toml(data: &[u8]) {
                     }
                 }
             }
+            for link in farm.links() {
+                assert!(link.client != link.server, "a guest linked with itself");
+                assert!([link.client, link.server].iter().all(|n| (1..=farm.guests()).contains(n)));
+            }
         }
         Err(faults) => stand_in(text, &faults),
     }

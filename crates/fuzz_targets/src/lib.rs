@@ -23,6 +23,7 @@ mod host_rules;
 mod images;
 mod input;
 mod kernel;
+mod links;
 mod load;
 mod metrics;
 mod proc_files;
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     ("http_response", metrics::http_response),
     ("kernel_image", images::kernel_image),
     ("kernel_module", images::kernel_module),
+    ("link_frames", links::link_frames),
     ("load_answer", load::answer),
     ("load_rounds", load::rounds),
     ("load_target", load::target),

@@ -52,10 +52,13 @@ pub(super) struct Segment {
 /// Reads a frame; `None` for what is not well formed or of another kind.
 pub(super) fn read(frame: &[u8]) -> Option<Kind> {
     match bytes(frame, 12)? {
-        TYPE_ARP if bytes(frame, IP_START)? == ARP_QUESTION => Some(Kind::ArpQuestion {
-            sender: address(frame, 28)?,
-            target: address(frame, 38).filter(|_| frame.len() >= ARP_END)?,
-        }),
+        TYPE_ARP => {
+            let is_whole = frame.len() >= ARP_END && bytes(frame, IP_START)? == ARP_QUESTION;
+            // Who asks for somebody else is not answered.
+            let is_own = bytes::<6>(frame, 22) == sender(frame);
+            let (sender, target) = (address(frame, 28)?, address(frame, 38)?);
+            (is_whole && is_own).then_some(Kind::ArpQuestion { sender, target })
+        }
         TYPE_IPV4 => segment(frame).map(Kind::Tcp),
         _ => None,
     }

@@ -277,12 +277,13 @@ mod tests {
         let ([flooding, _network], [other, _]) = (guest(&switch, WEB), guest(&switch, DB));
         flooding.set_nonblocking(true).unwrap();
         let (clock, mut sent) = (Clock::new(), 0);
-        while clock.ms() < 300 {
+        while clock.ms() < 300 || sent < FRAMES_AT_ONCE {
+            assert!(clock.ms() < 60_000, "{sent} frames are taken");
             sent += u64::from(flooding.send(&[0; 60]).is_ok());
         }
         // What was taken, and what waits in its socket.
         let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
-        assert!((FRAMES_AT_ONCE..taken_max).contains(&sent), "{sent} of {taken_max}");
+        assert!(sent < taken_max, "{sent} of {taken_max}");
         let client = Net { number: WEB, forwards: Vec::new(), linked: true };
         other.send(&question(DB, client.address().octets())).unwrap();
         assert_eq!(other.recv(&mut [0; 100]).unwrap(), 42);

@@ -171,6 +171,9 @@ fn addresses_are_told_to_those_who_may_use_them() {
     let mut forged = arp(WEB, db_address());
     forged[28..32].copy_from_slice(&net(OTHER_WEB).address().octets());
     assert_eq!(router.route(WEB, &mut forged), Route::Own);
+    let mut other = arp(WEB, db_address());
+    other[22..28].copy_from_slice(&net(OTHER_WEB).mac());
+    assert_eq!(router.route(WEB, &mut other), Route::Own, "a frame of one, a question of another");
     for length in 0..42 {
         assert_eq!(router.route(WEB, &mut arp(WEB, db_address())[..length]), Route::Own);
     }
