@@ -123,6 +123,12 @@ impl Process {
         }
     }
 
+    /// A descriptor that is readable at its end. Its number is its own as long as it has not been
+    /// waited for.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
+    }
+
     /// Whether a guest's QEMU still runs; if not, the error has how it ended and its stderr.
     pub fn check(&mut self, guest: &str) -> Result<(), Error> {
         let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };

@@ -10,6 +10,7 @@ use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, WhyEmulation, up_
 use wire::Status;
 
 use super::balloon::BalloonGrants;
+use super::dying::{Dying, Next};
 use super::event::Event;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
@@ -43,6 +44,8 @@ pub struct Member {
     pub(super) shared: Shared,
     pub(super) state: State,
     pub(super) running: Option<RunningGuest>,
+    /// The QEMU before, until it is gone.
+    pub(super) dying: Option<Dying>,
     /// Its daemon; the port is open while no host manager has it.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
@@ -51,7 +54,6 @@ pub struct Member {
     pub(super) counted: Option<Status>,
     console: ConsoleLog,
     cpu: CpuMeter,
-    started_ms: u64,
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,
     watch: BootWatch,
@@ -67,13 +69,13 @@ impl Member {
             shared: Shared::default(),
             state: State::Waiting,
             running: None,
+            dying: None,
             link: AgentLink::default(),
             balloon: BalloonGrants::default(),
             tally: Tally::default(),
             counted: None,
             console: ConsoleLog::default(),
             cpu: CpuMeter::default(),
-            started_ms: 0,
             managed: false,
             watch: BootWatch::default(),
             events: Vec::new(),
@@ -143,7 +145,7 @@ impl Member {
 
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
-        self.started_ms = now_ms;
+        self.watch.started_ms = now_ms;
         let memory = Bytes::mib(self.config.spec.memory_mib);
         let bounds = GuestBounds { memory, cpus: Some(self.config.spec.cpus) };
         self.link = AgentLink::new(match self.config.spec.restore {
@@ -194,13 +196,12 @@ impl Member {
         self.events.push(Event::Up(self.place));
     }
 
-    /// Starts it again without KVM. The old QEMU ends with its connections.
-    fn emulate(&mut self, now_ms: u64) {
-        self.disconnect();
+    /// Starts it again without KVM, as soon as the old QEMU is gone.
+    fn emulate(&mut self) {
         self.config.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
         // A state that KVM has saved is of no use without it: this one boots.
         self.config.spec.restore = None;
-        self.start(now_ms);
+        self.kill(Next::Start);
     }
 
     fn disconnect(&mut self) {
@@ -210,15 +211,27 @@ impl Member {
         self.cpu = CpuMeter::default();
     }
 
-    pub(super) fn kill(&mut self) {
-        if let Some(running) = &mut self.running {
-            // Its end is seen on its connections.
-            let _ = running.process.kill();
+    /// Kills its QEMU, whose connections end with that.
+    pub(super) fn kill(&mut self, next: Next) {
+        if let Some(running) = self.running.take() {
+            self.dying = Some(Dying::kill(running.process, next));
+        }
+        self.disconnect();
+    }
+
+    /// Goes on when a QEMU that was killed is gone.
+    pub(super) fn bury(&mut self, now_ms: u64) {
+        let Some((next, reason)) = self.dying.as_mut().and_then(Dying::gone) else { return };
+        self.dying = None;
+        match next {
+            Next::Nothing => {}
+            Next::End => self.end(reason),
+            Next::Start => self.start(now_ms),
         }
     }
 
     pub(super) fn end(&mut self, reason: String) {
-        self.disconnect();
+        self.kill(Next::Nothing);
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
         // What is left of its last turn may end it again.
         if !matches!(before, State::Ended(_)) {
@@ -228,23 +241,18 @@ impl Member {
 
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
-        let Some(running) = &mut self.running else { return };
+        if self.running.is_none() {
+            return;
+        }
         // A QEMU that cannot use KVM after all ends before its guest writes to its console.
         if self.state == State::Booting
             && self.config.spec.accel == Accel::Kvm
             && self.console.kept().is_empty()
         {
-            return self.emulate(self.started_ms);
+            return self.emulate();
         }
         // It is of no use without its connections, whatever it still does.
-        let status = running.process.kill();
-        let words = running.process.stderr();
-        let reason = match (status, words.trim()) {
-            (Ok(status), "") => format!("QEMU ended: {status}"),
-            (Ok(status), words) => format!("QEMU ended: {status}: {words}"),
-            (Err(error), _) => format!("QEMU is gone: {error}"),
-        };
-        self.end(reason);
+        self.kill(Next::End);
     }
 
     pub(super) fn read_console(&mut self) {
@@ -332,11 +340,15 @@ impl Member {
 
     /// What has to be looked at again and again, four times a second.
     pub(super) fn tick(&mut self, now_ms: u64) {
-        let waited_ms = now_ms.saturating_sub(self.started_ms);
+        self.bury(now_ms);
+        if self.dying.is_some() {
+            return;
+        }
+        let waited_ms = now_ms.saturating_sub(self.watch.started_ms);
         // A clone's console writes nothing.
         let boots = self.state == State::Booting && self.config.spec.restore.is_none();
         if boots && is_mute(self.config.spec.accel, self.console.kept().len(), waited_ms) {
-            return self.emulate(now_ms);
+            return self.emulate();
         }
         if boots {
             self.watch_boot(now_ms);
@@ -358,13 +370,14 @@ impl Member {
     /// Takes a guest that hangs away from its connections, and starts it again when what it does
     /// is kept.
     fn watch_boot(&mut self, now_ms: u64) {
-        if let Some(found) = self.watch.found(&self.config.spec) {
+        if let Some((process, found)) = self.watch.found(&self.config.spec) {
             self.events.push(Event::Hung { guest: self.place, note: found.note.clone() });
-            if found.restart {
-                self.start(now_ms);
-            } else {
+            let next = if found.restart { Next::Start } else { Next::Nothing };
+            self.dying = Some(Dying::kill(process, next));
+            if !found.restart {
                 self.end(found.note);
             }
+            return;
         }
         if self.watch.is_hanging(now_ms, self.console.end(), self.cpu.run_ns())
             && let Some(running) = self.running.take()

@@ -11,6 +11,7 @@
 
 mod balloon;
 mod daemon;
+mod dying;
 mod event;
 mod grant;
 mod loads;
@@ -20,6 +21,8 @@ mod monitor;
 mod naming;
 mod open;
 mod state;
+#[cfg(test)]
+pub(crate) mod tests;
 mod usage;
 mod watch;
 
@@ -35,7 +38,7 @@ pub use state::{State, Tally};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use reactor::{PollSet, Ready};
+use reactor::{PollFlags, PollSet, Ready};
 use vm::{Clock, Error, GuestSpec};
 use wire::{Sample, ToGuest};
 
@@ -61,8 +64,9 @@ pub mod owner {
     pub(super) const CONSOLES: u64 = 0;
     pub(super) const MONITORS: u64 = 1;
     pub(super) const PORTS: u64 = 2;
+    pub(super) const DYING: u64 = 3;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 3;
+    pub const OTHERS: u64 = 4;
 }
 
 impl Fleet {
@@ -169,6 +173,9 @@ impl Fleet {
         for event in ready.of(owner::PORTS) {
             self.members[event.key as usize].speak_port(event.flags, now);
         }
+        for event in ready.of(owner::DYING) {
+            self.members[event.key as usize].bury(now);
+        }
         if now >= self.next_tick_ms {
             self.next_tick_ms = now + TICK_MS;
             self.members.iter_mut().for_each(|member| member.tick(now));
@@ -205,6 +212,10 @@ impl Fleet {
                 set.add(key, fd, flags);
             }
         }
+        set.owner(owner::DYING);
+        members()
+            .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))
+            .for_each(|(key, fd)| set.add(key, fd, PollFlags::IN));
         set.wait(wait_ms).map_err(|source| Error::Channel { channel: "poll", source })
     }
 }

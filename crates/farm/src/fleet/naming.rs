@@ -40,7 +40,6 @@ impl Member {
         let asked = self.running.as_ref().is_some_and(asked);
         match outcome {
             Err(failure) if asked => {
-                self.kill();
                 self.end(format!("QEMU does not go on from its state: {}", failure.desc));
                 true
             }
@@ -82,7 +81,6 @@ impl Member {
     }
 
     pub(super) fn refused(&mut self, words: &str) {
-        self.kill();
         self.end(format!("It does not take its name: {words}"));
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct HangFound {
 /// The watch over one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
+    /// When the guest was started last.
+    pub(super) started_ms: u64,
     last: Option<LifeSign>,
     hangs: u32,
     inquest: Option<Inquest>,
@@ -92,11 +94,10 @@ impl BootWatch {
         self.inquest = Some(Inquest { process, keeping });
     }
 
-    /// What was found, once, when all is kept. The guest's QEMU has ended then.
-    pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<HangFound> {
+    /// What was found, once, when all is kept, and the guest's QEMU, which is to end.
+    pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<(Process, HangFound)> {
         let Inquest { process, keeping } =
             self.inquest.take_if(|inquest| inquest.keeping.is_finished())?;
-        drop(process);
         let mut note = format!(
             "{} hung in its boot: {} s of CPU without a word",
             spec.name,
@@ -110,7 +111,7 @@ impl BootWatch {
         };
         let restart = loses_nothing(spec) && self.hangs <= RESTARTS_MAX;
         note.push_str(if restart { "; it is started again" } else { "; it is ended" });
-        Some(HangFound { note, restart })
+        Some((process, HangFound { note, restart }))
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Map, Value, json};
 
-use super::send_line;
+use super::replies::Replies;
 use crate::fleet::{Captured, Fleet, State};
 
 /// The name under which an answer has the size of the pool, whichever kind it is.
@@ -54,7 +54,13 @@ impl Captures {
     }
 
     /// Takes a file that a guest has sent, or has failed to send.
-    pub(super) fn captured(&mut self, guest: usize, captured: &Captured, fleet: &Fleet) {
+    pub(super) fn captured(
+        &mut self,
+        guest: usize,
+        captured: &Captured,
+        fleet: &Fleet,
+        replies: &mut Replies,
+    ) {
         let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
         let Some(place) = self.0.iter().position(asked) else { return };
         let waiting = &mut self.0[place];
@@ -67,7 +73,7 @@ impl Captures {
             let mut waiting = self.0.swap_remove(place);
             let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
             waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
-            send_line(&waiting.client, &json!({ "files": waiting.files }));
+            replies.send_line(waiting.client, &json!({ "files": waiting.files }));
         }
     }
 }

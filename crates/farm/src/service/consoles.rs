@@ -33,24 +33,21 @@ struct Attached {
 }
 
 impl Consoles {
-    /// Attaches a terminal; it sees the console's output from here on.
+    /// Attaches a terminal; behind the answer it sees the console's output from here on.
     pub(super) fn attach(
         &mut self,
         guest: usize,
         stream: UnixStream,
         from: u64,
+        answer: String,
     ) -> Result<(), String> {
         if self.0.len() >= ATTACHED_MAX {
             return Err(format!("{ATTACHED_MAX} terminals are attached already"));
         }
-        self.0.push(Attached {
-            stream,
-            guest,
-            seen: from,
-            unread: Vec::new(),
-            untyped: Vec::new(),
-            is_gone: false,
-        });
+        let mut unread = answer.into_bytes();
+        let is_gone = !drain_into(&stream, &mut unread);
+        let untyped = Vec::new();
+        self.0.push(Attached { stream, guest, seen: from, unread, untyped, is_gone });
         Ok(())
     }
 

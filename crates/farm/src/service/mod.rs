@@ -18,21 +18,24 @@ mod consoles;
 mod peer;
 mod protocol;
 mod ready;
+mod replies;
 mod shells;
+#[cfg(test)]
+mod tests;
 
 pub use captures::POOL;
 pub use client::{ask, exec, ps, run};
 pub use protocol::{FarmTable, GuestRow};
 pub use ready::{ReadyState, ServedPort};
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use reactor::{Acceptor, Lines, Lookup, PollSet, Ready, Received, is_own_user, is_passing};
 use rustix::event::PollFlags;
-use serde_json::{Value, json};
+use serde_json::json;
 use vm::{CONSOLE_BYTES_MAX, Error, SocketFile, listen};
 
 use crate::Password;
@@ -41,6 +44,7 @@ use captures::Captures;
 use consoles::Consoles;
 use protocol::Question;
 use ready::Readiness;
+use replies::{Replies, line};
 use shells::Shells;
 
 /// What the socket is called in the farm's directory.
@@ -77,7 +81,8 @@ mod owner {
     pub(super) const SHELLS: u64 = OTHERS + 3;
     pub(super) const PROBES: u64 = OTHERS + 4;
     pub(super) const MANAGER: u64 = OTHERS + 5;
-    pub(super) const END: u64 = OTHERS + 6;
+    pub(super) const REPLIES: u64 = OTHERS + 6;
+    pub(super) const END: u64 = OTHERS + 7;
 }
 
 /// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
@@ -105,6 +110,7 @@ pub struct Service {
     shells: Shells,
     captures: Captures,
     readiness: Readiness,
+    replies: Replies,
     /// The host manager that has the guests' ports and balloons as long as this is open.
     manager: Option<UnixStream>,
     /// The client that asked for the end; it sees it when the connection closes.
@@ -133,6 +139,7 @@ impl Service {
             captures: Captures::default(),
             readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
             occupants,
+            replies: Replies::default(),
             manager: None,
             ending: None,
         })
@@ -148,6 +155,7 @@ impl Service {
         self.consoles.fds(set.owner(owner::CONSOLES));
         self.shells.fds(set.owner(owner::SHELLS));
         self.readiness.fds(set.owner(owner::PROBES));
+        self.replies.fds(set.owner(owner::REPLIES));
         if let Some(manager) = &self.manager {
             set.owner(owner::MANAGER).add(0, manager.as_fd(), PollFlags::IN);
         }
@@ -156,6 +164,8 @@ impl Service {
     /// Deals with what has come: on the connections, and from the fleet.
     pub fn turn(&mut self, ready: &Ready, events: &[Event], fleet: &mut Fleet) {
         let now = fleet.now_ms();
+        // Before anything that adds to them.
+        self.replies.turn(ready.of(owner::REPLIES));
         for event in events {
             match event {
                 Event::Up(guest) if self.occupants[*guest].password.is_none() => {
@@ -180,7 +190,7 @@ impl Service {
                     self.captures.has_ended(*guest);
                 }
                 Event::Captured { guest, captured } => {
-                    self.captures.captured(*guest, captured, fleet);
+                    self.captures.captured(*guest, captured, fleet, &mut self.replies);
                 }
             }
         }
@@ -190,7 +200,7 @@ impl Service {
             fleet.take_back();
         }
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
-        for guest in self.shells.turn(ready.of(owner::SHELLS), fleet) {
+        for guest in self.shells.turn(ready.of(owner::SHELLS), fleet, &mut self.replies) {
             self.readiness.is_up(guest, now);
         }
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
@@ -267,7 +277,7 @@ impl Service {
         let answered = protocol::question(&String::from_utf8_lossy(&line))
             .and_then(|question| self.answer(question, &caller.stream, fleet));
         if let Err(message) = answered {
-            send_line(&caller.stream, &json!({ "error": message }));
+            self.replies.send_line(caller.stream, &json!({ "error": message }));
         }
     }
 
@@ -279,18 +289,21 @@ impl Service {
     ) -> Result<(), String> {
         let clone = || stream.try_clone().map_err(|e| format!("The connection fails: {e}"));
         match question {
-            Question::Ps => send_line(stream, &json!(self.table(fleet))),
+            Question::Ps => {
+                let table = json!(self.table(fleet));
+                self.replies.send_line(clone()?, &table);
+            }
             Question::Logs(name) => {
                 let member = &fleet.members()[place(fleet, &name)?];
                 let lost = member.console_end().saturating_sub(CONSOLE_BYTES_MAX as u64);
                 let text = String::from_utf8_lossy(member.console()).into_owned();
-                send_line(stream, &json!({ "logs": text, "lost_bytes": lost }));
+                self.replies.send_line(clone()?, &json!({ "logs": text, "lost_bytes": lost }));
             }
             Question::Console(name) => {
                 let guest = place(fleet, &name)?;
                 let from = fleet.members()[guest].console_end();
-                self.consoles.attach(guest, clone()?, from)?;
-                send_line(stream, &json!({ "console": name }));
+                let answer = line(&json!({ "console": name }));
+                self.consoles.attach(guest, clone()?, from, answer)?;
             }
             Question::Exec { guest: name, command } => {
                 let guest = place(fleet, &name)?;
@@ -299,9 +312,8 @@ impl Service {
                     ReadyState::Ended => return Err(format!("Guest {name} does not run")),
                     ReadyState::Asked | ReadyState::Ready => {}
                 }
-                let client = Some(clone()?);
-                send_line(stream, &json!({ "exec": name }));
-                self.shells.run(guest, command, client, fleet);
+                let answer = line(&json!({ "exec": name }));
+                self.shells.run(guest, command, Some((clone()?, answer)), fleet);
             }
             Question::Capture(name) => {
                 self.captures.begin(place(fleet, &name)?, clone()?, fleet)?;
@@ -317,10 +329,10 @@ impl Service {
                 let answer = json!({ "managed": names, "dir": dir });
                 self.manager = Some(clone()?);
                 fleet.yield_to_other_manager();
-                send_line(stream, &answer);
+                self.replies.send_line(clone()?, &answer);
             }
             Question::Down => {
-                send_line(stream, &json!({ "down": fleet.members().len() }));
+                self.replies.send_line(clone()?, &json!({ "down": fleet.members().len() }));
                 self.ending = Some(clone()?);
             }
         }
@@ -374,14 +386,4 @@ fn has_ended(mut stream: &UnixStream) -> bool {
         Ok(count) => count == 0,
         Err(error) => !is_passing(&error),
     }
-}
-
-/// Sends a line to the client. One that does not read has gone, or loses it.
-fn send_line(mut stream: &UnixStream, value: &Value) {
-    // A table of a thousand guests is larger than a socket's buffer: so long the reader is awaited.
-    let patience = Some(std::time::Duration::from_millis(200));
-    if stream.set_nonblocking(false).and_then(|()| stream.set_write_timeout(patience)).is_ok() {
-        let _ = stream.write_all(format!("{value}\n").as_bytes());
-    }
-    let _ = stream.set_nonblocking(true);
 }

@@ -14,6 +14,7 @@ use rustix::event::PollFlags;
 use vm::Mark;
 
 use super::peer::drain_into;
+use super::replies::Replies;
 use crate::fleet::Fleet;
 
 /// Commands that wait for their turn in one guest.
@@ -22,6 +23,10 @@ const WAITING_MAX: usize = 64;
 const FIRMWARE_MS: u64 = 2_000;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
+
+/// What of an earlier command's words is thrown away before the next one begins. A guest that goes
+/// on writing has them among the next one's.
+const DISCARDED_MAX: usize = 256 * 1024;
 
 /// The shells of all guests.
 #[derive(Debug)]
@@ -63,17 +68,22 @@ impl Shells {
         self.run(guest, line, None, fleet);
     }
 
-    /// Runs a line, and relays its output and its end to the client, if there is one.
+    /// Runs a line, and relays its output and its end to the client, if there is one, behind an
+    /// answer that comes at once.
     pub(super) fn run(
         &mut self,
         guest: usize,
         command: String,
-        client: Option<UnixStream>,
+        client: Option<(UnixStream, String)>,
         fleet: &mut Fleet,
     ) {
         let shell = &mut self.0[guest];
+        let (client, answer) = client.unzip();
+        let unread = answer.unwrap_or_default().into_bytes();
+        let mut job = Job { command, client, unread, sets_up: false };
+        job.relay();
         if shell.waiting.len() < WAITING_MAX {
-            shell.waiting.push_back(Job { command, client, unread: Vec::new(), sets_up: false });
+            shell.waiting.push_back(job);
         }
         shell.advance(guest, fleet);
     }
@@ -117,12 +127,17 @@ impl Shells {
     }
 
     /// Reads the output of commands. Gives the guests that have been set up.
-    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
+    pub(super) fn turn(
+        &mut self,
+        ready: &[Event],
+        fleet: &mut Fleet,
+        replies: &mut Replies,
+    ) -> Vec<usize> {
         for event in ready {
-            self.0[event.key as usize].listen();
+            self.0[event.key as usize].listen(replies);
         }
         for (guest, shell) in self.0.iter_mut().enumerate() {
-            shell.relay();
+            shell.running.iter_mut().for_each(Job::relay);
             shell.advance(guest, fleet);
         }
         let shells = self.0.iter_mut().enumerate();
@@ -163,14 +178,21 @@ impl Shell {
         }
     }
 
-    /// The output of a background process of an earlier command belongs to no command.
-    fn discard(&mut self) {
+    /// The output of a background process of an earlier command belongs to no command. Gives how
+    /// much it was.
+    fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
-        let Some(stream) = &mut self.stream else { return };
-        while matches!(stream.read(&mut chunk), Ok(1..)) {}
+        let mut discarded = 0;
+        let Some(stream) = &mut self.stream else { return 0 };
+        while discarded < DISCARDED_MAX
+            && let Ok(count @ 1..) = stream.read(&mut chunk)
+        {
+            discarded += count;
+        }
+        discarded
     }
 
-    fn listen(&mut self) {
+    fn listen(&mut self, replies: &mut Replies) {
         let (Some(stream), Some(job)) = (&mut self.stream, &mut self.running) else { return };
         let mut chunk = [0; 16 * 1024];
         match stream.read(&mut chunk) {
@@ -181,7 +203,7 @@ impl Shell {
                     job.unread.extend_from_slice(&chunk[..fed.used]);
                 }
                 if fed.end.is_some() {
-                    self.finish();
+                    self.finish(replies);
                 }
             }
             Err(error) if is_passing(&error) => {}
@@ -189,24 +211,12 @@ impl Shell {
         }
     }
 
-    /// A command has ended; its client gets the rest now, or as much of it as it reads.
-    fn finish(&mut self) {
-        let Some(mut job) = self.running.take() else { return };
+    /// A command has ended; its client gets the rest as it reads.
+    fn finish(&mut self, replies: &mut Replies) {
+        let Some(job) = self.running.take() else { return };
         self.is_set_up |= job.sets_up;
-        let Some(client) = job.client else { return };
-        let patience = Some(std::time::Duration::from_millis(200));
-        let _ = client.set_nonblocking(false).and_then(|()| client.set_write_timeout(patience));
-        drain_into(&client, &mut job.unread);
-    }
-
-    fn relay(&mut self) {
-        let Some(job) = &mut self.running else { return };
-        if let Some(client) = &job.client
-            && !drain_into(client, &mut job.unread)
-        {
-            // The command goes on to its end: the guest's shell knows no other.
-            job.client = None;
-            job.unread.clear();
+        if let Some(client) = job.client {
+            replies.send(client, &job.unread);
         }
     }
 
@@ -216,11 +226,46 @@ impl Shell {
     }
 }
 
+impl Job {
+    fn relay(&mut self) {
+        if let Some(client) = &self.client
+            && !drain_into(client, &mut self.unread)
+        {
+            // The command goes on to its end: the guest's shell knows no other.
+            self.client = None;
+            self.unread.clear();
+        }
+    }
+}
+
 /// Whether a client that has nothing more to send has closed its end.
 fn has_gone(client: &UnixStream) -> bool {
     let mut byte = [0];
     match rustix::net::recv(client, &mut byte, rustix::net::RecvFlags::PEEK) {
         Ok((_, count)) => count == 0,
         Err(error) => !matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn finding_15_a_guest_that_never_pauses_is_listened_to_for_256_kib() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut shell = Shell { stream: Some(ours), ..Shell::default() };
+        let endless =
+            std::thread::spawn(move || while theirs.write_all(&[b'x'; 65_536]).is_ok() {});
+        let (mut all, mut most) = (0, 0);
+        while all < 16 << 20 {
+            let discarded = shell.discard();
+            (all, most) = (all + discarded, most.max(discarded));
+        }
+        drop(shell);
+        endless.join().unwrap();
+        assert!(most <= 262_144 + 4_096, "{most} bytes in one turn");
     }
 }

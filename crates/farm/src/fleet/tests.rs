@@ -1,0 +1,76 @@
+use super::*;
+use images::{Arch, FirstProcess, Image};
+use open::RunningGuest;
+use std::process::Command;
+use vm::{Accel, Deadline, Guest, Process, WhyEmulation};
+
+/// A guest that nobody starts.
+pub(crate) fn config(name: &str) -> MemberConfig {
+    let image = Image {
+        arch: Arch::X86_64,
+        kernel: "no-kernel".into(),
+        initramfs: "no-initramfs".into(),
+        first_process: FirstProcess::Ours,
+    };
+    let spec = GuestSpec::new(name, image, Accel::Emulation(WhyEmulation::Asked));
+    MemberConfig { spec, floor: Floor::default(), daemon: Daemon::Missing }
+}
+
+/// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.
+fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
+    let command = std::mem::replace(command, Command::new("true"));
+    let (mut ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
+    let mut next = || ours.pop().unwrap();
+    let guest = Guest {
+        name: "g1".into(),
+        process: Process::start(command, vec![]).unwrap(),
+        qmp: next(),
+        port: next(),
+        console: next(),
+        ctl: None,
+        sockets: Vec::new(),
+        uuid: [0; 16],
+        go_on: None,
+        link: None,
+    };
+    let mut fleet = Fleet::of(vec![config("g1")], 1);
+    let (running, _) = RunningGuest::new(guest, 0).unwrap();
+    fleet.members[0].running = Some(running);
+    fleet.members[0].state = State::Up;
+    (fleet, theirs)
+}
+
+#[test]
+fn finding_15_the_end_of_a_qemu_is_awaited_in_the_poll_and_by_nobody_else() {
+    let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
+    // Its connections are closed, and it goes on: as one does that gives much memory back.
+    drop(theirs);
+    fleet.members[0].read_console();
+    let member = &fleet.members[0];
+    assert_eq!((member.state(), member.pid()), (&State::Up, None), "it was waited for");
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    let mut events = Vec::new();
+    while events.is_empty() {
+        assert!(deadline.remaining().is_some(), "its end is not seen");
+        let until_ms = fleet.now_ms() + 10_000;
+        events = fleet.turn(PollSet::new(), until_ms).unwrap().1;
+    }
+    assert!(matches!(events[..], [Event::Ended(0)]), "{events:?}");
+    let ended = State::Ended("QEMU ended: signal: 9 (SIGKILL)".into());
+    assert_eq!(fleet.members()[0].state(), &ended);
+}
+
+#[test]
+fn a_guest_that_is_ended_for_a_reason_keeps_it() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    fleet.members[0].refused("no");
+    let refused = State::Ended("It does not take its name: no".into());
+    assert_eq!(fleet.members()[0].state(), &refused);
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    while fleet.members[0].dying.is_some() {
+        assert!(deadline.remaining().is_some(), "its end is not seen");
+        let until_ms = fleet.now_ms() + 10_000;
+        fleet.turn(PollSet::new(), until_ms).unwrap();
+    }
+    assert_eq!(fleet.members()[0].state(), &refused);
+}

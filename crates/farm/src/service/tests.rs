@@ -1,0 +1,58 @@
+use super::*;
+use crate::fleet::tests::config;
+use std::io::{BufRead, BufReader, Write};
+use vm::Scratch;
+
+/// So many that their table is larger than a socket's buffer.
+const GUESTS: usize = 1_500;
+
+fn turn(service: &mut Service, fleet: &mut Fleet) {
+    let mut set = PollSet::new();
+    service.fds(&mut set);
+    let ready = set.wait(0).unwrap();
+    service.turn(&ready, &[], fleet);
+}
+
+fn farm(scratch: &Scratch) -> (Service, Fleet) {
+    let configs = (0..GUESTS).map(|number| config(&format!("guest-{number}"))).collect();
+    let occupant = Occupant {
+        class: "web".into(),
+        ports: Vec::new(),
+        command: None,
+        shares: 100,
+        password: None,
+    };
+    let service = Service::open(scratch.path(), None, vec![occupant; GUESTS]).unwrap();
+    (service, Fleet::of(configs, 1))
+}
+
+fn asking(scratch: &Scratch) -> UnixStream {
+    let mut client = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
+    client.write_all(b"{\"ps\": true}\n").unwrap();
+    client
+}
+
+#[test]
+fn finding_15_clients_that_do_not_read_hold_nobody_up() {
+    let scratch = Scratch::new("service-slow").unwrap();
+    let (mut service, mut fleet) = farm(&scratch);
+    let silent: Vec<UnixStream> = (0..reactor::ACCEPTS_A_TURN).map(|_| asking(&scratch)).collect();
+    turn(&mut service, &mut fleet);
+    // Nobody reads before this turn is over: one that waits for a reader gives up, and leaves half
+    // an answer. Each has its table when it reads, and the next client has one meanwhile.
+    turn(&mut service, &mut fleet);
+    for client in [asking(&scratch)].into_iter().chain(silent) {
+        client.set_nonblocking(true).unwrap();
+        let mut reader = BufReader::new(client);
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            match reader.read_until(b'\n', &mut line) {
+                Ok(count) => assert!(count > 0 || line.ends_with(b"\n"), "half a table"),
+                Err(error) => assert!(is_passing(&error), "{error}"),
+            }
+            turn(&mut service, &mut fleet);
+        }
+        let table: FarmTable = serde_json::from_slice(&line).unwrap();
+        assert_eq!(table.guests.len(), GUESTS);
+    }
+}
