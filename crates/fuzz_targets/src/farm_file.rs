@@ -1,7 +1,9 @@
-//! Targets for farms: their file, and what a guest's control port says.
+//! Targets for farms: their file, their control socket, and what a guest's control port says.
 
 use crate::input::stand_in;
 use ::farm::config::parse;
+use ::farm::service::{self, Question};
+use pinhead::args::Format;
 use vm::Mark;
 
 /// A `FARM.toml`: no two guests of what is taken share a name or a port of the host, and what is
@@ -57,4 +59,25 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
         }
     }
     (text, None, used)
+}
+
+/// A farm's control socket, both ways: a question is understood or refused, and a table that an
+/// answer holds can be shown, whatever a farm that is not ours has put into it.
+pub(crate) fn farm_control(data: &[u8]) {
+    for line in data.split(|byte| *byte == b'\n') {
+        match service::question(&String::from_utf8_lossy(line)) {
+            Ok(Question::Exec { command, .. }) => {
+                assert!(!command.contains(['\n', '\r', '\0']), "one line for a shell: {command:?}");
+            }
+            Ok(_) => {}
+            Err(reason) => assert!(!reason.is_empty()),
+        }
+        let Ok(answer) = service::answer(line) else { continue };
+        let Ok(table) = service::table(answer) else { continue };
+        for format in [Format::Text, Format::Json] {
+            let shown = pinhead::farm_cmds::shown(vec![table.clone()], format);
+            let is_shown = |c| base::is_plain(c) || c == '\n';
+            assert!(shown.is_ok_and(|text| text.chars().all(is_shown)));
+        }
+    }
 }

@@ -16,6 +16,7 @@
 
 mod counter;
 mod farm_file;
+mod files;
 mod frames;
 mod host;
 mod host_manager;
@@ -31,6 +32,7 @@ mod qmp;
 mod reader;
 mod recording;
 mod rules_file;
+mod terminal;
 mod virtrpc;
 
 /// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
@@ -42,8 +44,12 @@ pub const TARGETS: &[Target] = &[
     ("apt_files", images::apt_files),
     ("apt_sources", images::apt_sources),
     ("cache_record", images::cache_record),
+    ("console", terminal::console),
     ("cpu_list", proc_files::cpu_list),
     ("day_file", recording::day_file),
+    ("escape", terminal::escape),
+    ("experiment_result", files::experiment_result),
+    ("farm_control", farm_file::farm_control),
     ("farm_exec", farm_file::farm_exec),
     ("farm_toml", farm_file::farm_toml),
     ("frames", frames::frames),
@@ -53,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     ("host_toml", host_manager::host_toml),
     ("http_request", metrics::http_request),
     ("http_response", metrics::http_response),
+    ("journal", files::journal),
     ("kernel_image", images::kernel_image),
     ("kernel_module", images::kernel_module),
     ("link_frames", links::link_frames),
@@ -76,8 +83,11 @@ pub const TARGETS: &[Target] = &[
     ("reader", reader::reader),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),
+    ("scenarios", files::scenarios),
     ("schedstat", proc_files::schedstat),
+    ("sql_views", files::sql_views),
     ("steady", rules_file::steady),
+    ("tier_record", files::tier_record),
     ("undo_record", host::undo_record),
     ("virtrpc", virtrpc::virtrpc),
 ];

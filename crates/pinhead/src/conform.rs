@@ -17,6 +17,11 @@ use std::path::Path;
 /// The longest difference that is shown.
 const DIFFERENCE_MAX: usize = 2000;
 
+/// The longest line: the longest recorded scenario has 18 KB.
+const LINE_MAX: u64 = 1 << 20;
+/// The longest text, unpacked: a file of a few hundred KiB may say that it is without end.
+const TEXT_MAX: u64 = 256 << 20;
+
 /// One recorded scenario.
 #[derive(Debug, Deserialize)]
 struct Scenario {
@@ -64,18 +69,39 @@ pub fn run(path: &Path) -> Result<Report, Error> {
     let packed = reader.fill_buf().map_err(|e| Error::read(path, e))?.starts_with(&[0x1f, 0x8b]);
     let unpacked: Box<dyn Read> =
         if packed { Box::new(flate2::read::MultiGzDecoder::new(reader)) } else { Box::new(reader) };
+    scenarios(unpacked, path)
+}
+
+/// Runs all scenarios of a text, which is that of this file.
+pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
+    let mut reader = BufReader::new(text.take(TEXT_MAX + 1));
     let mut report = Report::default();
-    for (index, line) in BufReader::new(unpacked).lines().enumerate() {
-        let line = line.map_err(|e| Error::read(path, e))?;
-        if line.trim().is_empty() {
+    let (mut line, mut number, mut bytes) = (Vec::new(), 0, 0);
+    loop {
+        line.clear();
+        let most = LINE_MAX + 1;
+        let count = reader.by_ref().take(most).read_until(b'\n', &mut line);
+        let count = count.map_err(|e| Error::read(path, e))? as u64;
+        number += 1;
+        bytes += count;
+        let wrong =
+            |column, message| Error::Line { path: path.into(), line: number, column, message };
+        if bytes > TEXT_MAX {
+            let message = format!("The scenarios have more than {} MiB, unpacked", TEXT_MAX >> 20);
+            return Err(wrong(1, message));
+        }
+        if count == most {
+            let message = format!("A scenario has at most {} MiB in its line", LINE_MAX >> 20);
+            return Err(wrong(1, message));
+        }
+        if count == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let scenario: Scenario = serde_json::from_str(&line).map_err(|e| Error::Line {
-            path: path.into(),
-            line: index + 1,
-            column: e.column(),
-            message: format!("This is no scenario: {e}"),
-        })?;
+        let scenario: Scenario = serde_json::from_slice(&line)
+            .map_err(|e| wrong(e.column(), format!("This is no scenario: {e}")))?;
         report.total += 1;
         match scenario.run() {
             Ok(()) => report.agree += 1,

@@ -31,21 +31,30 @@ pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error
     let mut line = Vec::new();
     let mut reader = BufReader::with_capacity(1, (&stream).take(ANSWER_MAX));
     reader.read_until(b'\n', &mut line).map_err(failed)?;
-    let value: Value = serde_json::from_slice(&line)
-        .map_err(|error| wrong(format!("its answer is no JSON: {error}")))?;
+    Ok((stream, answer(&line).map_err(wrong)?))
+}
+
+/// What a farm has answered. A refusal is an error, in its words.
+pub fn answer(line: &[u8]) -> Result<Value, String> {
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| format!("its answer is no JSON: {error}"))?;
     match value.get("error").and_then(Value::as_str) {
-        Some(error) => Err(wrong(error.to_owned())),
-        None => Ok((stream, value)),
+        Some(error) => Err(error.to_owned()),
+        None => Ok(value),
     }
+}
+
+/// The table in an answer.
+pub fn table(answer: Value) -> Result<FarmTable, String> {
+    serde_json::from_value(answer)
+        .map_err(|error| format!("its table is not as it should be: {error}"))
 }
 
 /// A farm and its guests, as it sees them.
 pub fn ps(socket: &Path) -> Result<FarmTable, Error> {
-    let (_, table) = ask(socket, &json!({ "ps": true }))?;
-    serde_json::from_value(table).map_err(|error| Error::Service {
-        socket: socket.to_path_buf(),
-        reason: format!("its table is not as it should be: {error}"),
-    })
+    let (_, answer) = ask(socket, &json!({ "ps": true }))?;
+    let wrong = |reason| Error::Service { socket: socket.to_path_buf(), reason };
+    table(answer).map_err(wrong)
 }
 
 /// Runs a command in a guest, writes its output to `output` as it comes, at most `output_max`

@@ -24,8 +24,8 @@ mod shells;
 mod tests;
 
 pub use captures::POOL;
-pub use client::{ask, exec, ps, run};
-pub use protocol::{FarmTable, GuestRow};
+pub use client::{answer, ask, exec, ps, run, table};
+pub use protocol::{FarmTable, GuestRow, Question, question};
 pub use ready::{ReadyState, ServedPort};
 
 use std::io::Read;
@@ -42,7 +42,6 @@ use crate::Password;
 use crate::fleet::{Event, Fleet, Member, State};
 use captures::Captures;
 use consoles::Consoles;
-use protocol::Question;
 use ready::Readiness;
 use replies::{Replies, line};
 use shells::Shells;

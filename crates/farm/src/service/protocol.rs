@@ -12,7 +12,7 @@ pub(super) const QUESTION_MAX: usize = 64 * 1024;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub enum Question {
     /// All guests.
     Ps,
     /// The output of a guest's console.
@@ -20,7 +20,12 @@ pub(super) enum Question {
     /// A guest's console, both ways.
     Console(String),
     /// A line for a guest's shell.
-    Exec { guest: String, command: String },
+    Exec {
+        /// The guest.
+        guest: String,
+        /// The line.
+        command: String,
+    },
     /// The files that a guest's rules look at.
     Capture(String),
     /// All guests, for a host manager.
@@ -34,7 +39,7 @@ const HELP: &str = "Ask {\"ps\": true}, {\"logs\": GUEST}, {\"console\": GUEST},
                     {\"manage\": true} or {\"down\": true}";
 
 /// Reads a question.
-pub(super) fn question(line: &str) -> Result<Question, String> {
+pub fn question(line: &str) -> Result<Question, String> {
     let value: Value = serde_json::from_str(line).map_err(|e| format!("This is no JSON: {e}"))?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let is_true = |key: &str| value.get(key).and_then(Value::as_bool) == Some(true);

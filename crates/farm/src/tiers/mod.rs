@@ -30,6 +30,7 @@ mod zram;
 
 pub use groups::GuestLimits;
 pub use machine::{Calls, Live, Places};
+pub use record::record_again;
 pub use restore::{Left, restore_left, restore_left_at};
 
 use std::fs::{self, File};

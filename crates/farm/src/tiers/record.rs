@@ -54,15 +54,24 @@ pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
     };
-    match serde_json::from_str(&text) {
-        Ok(Steps { steps }) if steps.len() <= UNDO_MAX && steps.iter().all(Undo::is_plausible) => {
-            Ok(steps)
-        }
-        _ => Err(format!(
-            "{} is no record of tiers: look at what it says, then remove it",
-            path.display()
-        )),
-    }
+    parse(&text).ok_or_else(|| {
+        format!("{} is no record of tiers: look at what it says, then remove it", path.display())
+    })
+}
+
+/// What a record says, if it is one of ours.
+fn parse(text: &str) -> Option<Vec<Undo>> {
+    let Steps { steps } = serde_json::from_str(text).ok()?;
+    (steps.len() <= UNDO_MAX && steps.iter().all(Undo::is_plausible)).then_some(steps)
+}
+
+fn written(steps: &[Undo]) -> String {
+    format!("{:#}\n", json!({ "steps": steps }))
+}
+
+/// A record as it would be written again, if it is one: what is taken of any text.
+pub fn record_again(text: &str) -> Option<String> {
+    parse(text).map(|steps| written(&steps))
 }
 
 impl Record {
@@ -106,7 +115,7 @@ impl Record {
     }
 
     fn save(&self) -> Result<(), Error> {
-        let text = format!("{:#}\n", json!({ "steps": self.steps }));
+        let text = written(&self.steps);
         let part = self.path.with_extension("part");
         // Whole or as before: it is read after a kill at any moment. It need not survive the
         // machine, which forgets the changes too.

@@ -39,3 +39,24 @@ fn every_corpus_has_a_target() {
         .collect();
     assert_eq!(dirs, targets, "directories of fuzz/corpus, and names in fuzz_targets::TARGETS");
 }
+
+/// An input that is longer than a target's longest is cut by the fuzzer before it is tried.
+#[test]
+fn every_length_is_that_of_a_target_and_holds_its_inputs() {
+    let text = fs::read_to_string(corpus().join("../max_len")).unwrap();
+    let mut lengths = std::collections::BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, length) = line.split_once(' ').expect("a target and its length");
+        let length: u64 = length.trim().parse().expect("bytes");
+        assert!(fuzz_targets::named(name).is_some(), "{name} is no target");
+        assert!((4097..=4 << 20).contains(&length), "{name}: {length}");
+        assert!(lengths.insert(name.to_owned(), length).is_none(), "{name} is there twice");
+    }
+    for (name, _) in TARGETS {
+        let most = lengths.get(*name).copied().unwrap_or(4096);
+        for input in entries(&corpus().join(name)) {
+            let length = fs::metadata(&input).unwrap().len();
+            assert!(length <= most, "{} has {length} bytes of {most}", input.display());
+        }
+    }
+}

@@ -11,7 +11,7 @@ mod ps;
 pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, any_guest};
-pub use ps::ps;
+pub use ps::{ps, shown};
 
 use crate::Error;
 use crate::escape::Lines;

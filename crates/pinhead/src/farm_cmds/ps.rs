@@ -27,12 +27,17 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
         Some(_) => vec![find::farm(named)?],
         None => find::farms()?,
     };
-    let tables = found.iter().map(|found| {
-        let FarmTable { farm, pid, uptime_ms, guests } = service::ps(&found.socket)?;
+    let tables = found.iter().map(|found| Ok(service::ps(&found.socket)?));
+    shown(tables.collect::<Result<_, Error>>()?, format)
+}
+
+/// What farms have answered, as it is shown.
+pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
+    let tables = tables.into_iter().map(|FarmTable { farm, pid, uptime_ms, guests }| {
         let guests = guests.into_iter().map(measured).collect();
-        Ok(FarmTable { farm, pid, uptime_ms, guests })
+        FarmTable { farm, pid, uptime_ms, guests }
     });
-    let tables: Vec<FarmTable<Measured>> = tables.collect::<Result<_, Error>>()?;
+    let tables: Vec<FarmTable<Measured>> = tables.collect();
     match format {
         Format::Json => escape::json(&json!({ "farms": tables })),
         Format::Text => Ok(tables.into_iter().map(text).collect()),

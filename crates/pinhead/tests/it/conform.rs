@@ -1,7 +1,7 @@
 //! Decisions recorded from the original daemon, decided again by the library.
 
 use flate2::read::MultiGzDecoder;
-use pinhead::conform::{Report, run};
+use pinhead::conform::{Report, run, scenarios};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -109,4 +109,38 @@ fn a_wrong_expectation_is_a_disagreement() {
     assert!(second.contains("accepted, but it must be refused"), "{second}");
     assert!(third.contains("refused, but the original runs it"), "{third}");
     assert!(third.contains("error[type]"), "{third}");
+}
+
+/// Blank lines of almost a MiB, for ever.
+struct Blank(usize);
+
+impl Read for Blank {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        buffer.fill(b' ');
+        self.0 += buffer.len();
+        if self.0 >= 1_000_000 {
+            self.0 = 0;
+            buffer[0] = b'\n';
+        }
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_line_and_a_text_without_end_are_refused() {
+    let path = Path::new("scenarios.jsonl");
+    let refused = |text: Box<dyn Read>| scenarios(text, path).unwrap_err().to_string();
+    let line = refused(Box::new(std::io::repeat(b'x')));
+    assert_eq!(line, "scenarios.jsonl:1:1: A scenario has at most 1 MiB in its line");
+    let text = refused(Box::new(Blank(0)));
+    assert!(text.ends_with("The scenarios have more than 256 MiB, unpacked"), "{text}");
+
+    // Packed, 8 MiB without a line's end are some KiB.
+    let packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut packed = std::io::BufWriter::with_capacity(1 << 20, packed);
+    std::io::copy(&mut std::io::repeat(b'x').take(8 << 20), &mut packed).unwrap();
+    let packed = packed.into_inner().unwrap().finish().unwrap();
+    let file = Scenarios::new("");
+    fs::write(&file.0, packed).unwrap();
+    assert!(file.run().unwrap_err().contains("at most 1 MiB"));
 }

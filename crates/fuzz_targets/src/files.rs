@@ -1,0 +1,136 @@
+//! Targets for files that others may have written: journals, recordings asked in SQL, records of
+//! tiers, results of experiments, recorded scenarios.
+
+use base::is_plain;
+use pinhead::escape::plain_lines;
+use pinhead::sql::{SqlArgs, SqlFormat};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{GuestKey, Journal, Policy, Query, Range};
+
+/// Inputs larger than this find nothing that smaller ones do not.
+const FILE_MAX: usize = 256 << 10;
+/// What is asked of a directory of recordings.
+const QUESTIONS: [&str; 4] = [
+    "SELECT * FROM minute_guest",
+    "SELECT * FROM quarter_host",
+    "SELECT name, count(*) FROM minute_guest GROUP BY name",
+    "SELECT * FROM raw",
+];
+
+/// A directory with this file in it, for as long as it is looked at.
+fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    if bytes.len() > FILE_MAX {
+        return;
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let own = format!("pinhead-fuzz-file-{}-{number}", std::process::id());
+    let dir: PathBuf = std::env::temp_dir().join(own);
+    let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(name), bytes));
+    if made.is_ok() {
+        look(&dir);
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// What is shown of a file of others moves no cursor.
+fn shown(text: &str) {
+    let is_shown = |c| is_plain(c) || c == '\n';
+    assert!(text.chars().all(is_shown), "{text:?}");
+}
+
+/// A journal: it is read or refused, decisions come in the order of their times and within what was
+/// asked for, and what `why` says of them can be shown.
+pub(crate) fn journal(data: &[u8]) {
+    beside("journal.db", data, |dir| {
+        let Ok(journal) = Journal::read_only(&dir.join("journal.db")) else { return };
+        let Ok(guests) = journal.guests() else { return };
+        let keys: Vec<GuestKey> = guests.iter().map(|guest| guest.key).collect();
+        for policy in [None, Some(Policy::Active), Some(Policy::Shadow)] {
+            let range = Range { from_ms: 0, to_ms: i64::MAX };
+            let query = Query { guests: keys.clone(), range, policy };
+            let mut last_ms = 0;
+            let _ = journal.decisions(&query, |decided| {
+                assert!(decided.decision.at_ms >= last_ms);
+                last_ms = decided.decision.at_ms;
+                ControlFlow::Continue(())
+            });
+            let _ = journal.span(&keys, policy);
+        }
+        for policy in [Policy::Active, Policy::Shadow] {
+            let _ = journal.in_force(&keys, policy, i64::MAX);
+            let _ = journal.last_move(&keys, policy, i64::MAX);
+        }
+        let _ = journal.events(&keys, Range { from_ms: i64::MIN, to_ms: i64::MAX }, 100);
+        for time in ["100000h", "1s"] {
+            let question = why::Question {
+                guest: "*".into(),
+                time: why::Time::Last(time.into()),
+                policy: Policy::Active,
+            };
+            if let Ok(answer) = why::answer(&journal, &question, why::now()) {
+                shown(&plain_lines(&answer.text()));
+            }
+        }
+    });
+}
+
+/// A day's file or a file of samples, by its first byte, asked in SQL: an answer can be shown.
+pub(crate) fn sql_views(data: &[u8]) {
+    let Some((kind, bytes)) = data.split_first() else { return };
+    let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
+    beside(name, bytes, |dir| {
+        for (query, format) in QUESTIONS.into_iter().zip([
+            SqlFormat::Text,
+            SqlFormat::Csv,
+            SqlFormat::Json,
+            SqlFormat::Text,
+        ]) {
+            let args = SqlArgs { query: query.into(), format, dir: Some(dir.into()) };
+            let mut out = Vec::new();
+            let answered = pinhead::sql::run(&args, &mut out);
+            if answered.is_ok() && format != SqlFormat::Csv {
+                shown(std::str::from_utf8(&out).expect("text in UTF-8"));
+            }
+        }
+    });
+}
+
+/// A record of tiers, which root undoes: one that is taken is written as it was understood, and
+/// leads to no place above.
+pub(crate) fn tier_record(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some(again) = farm::tiers::record_again(text) else { return };
+    assert_eq!(farm::tiers::record_again(&again), Some(again.clone()));
+    assert!(!again.contains("/../") && !again.contains("/..\""), "{again}");
+}
+
+/// A result of an experiment: what is made of one that is taken can be shown, and its page has no
+/// tag of its own.
+pub(crate) fn experiment_result(data: &[u8]) {
+    let outcome = match lab::shelf::parse(data) {
+        Ok(outcome) => outcome,
+        Err(reason) => return assert!(!reason.is_empty()),
+    };
+    let view = lab::shelf::view(&outcome);
+    shown(&plain_lines(&lab::text(&outcome, &view)));
+    shown(&plain_lines(&lab::table(&lab::compare(&outcome, &outcome))));
+    let page = lab::page(&outcome, &view).to_ascii_lowercase();
+    for tag in ["<script", "<img", "<iframe", "<object", "<link", "<a "] {
+        assert!(!page.contains(tag), "{tag}");
+    }
+    assert!(!lab::shelf::file_name(&outcome).is_empty());
+}
+
+/// Recorded scenarios: they agree or not, and what is said of them is one plain line each.
+pub(crate) fn scenarios(data: &[u8]) {
+    match pinhead::conform::scenarios(data, Path::new("scenarios.jsonl")) {
+        Ok(report) => {
+            assert_eq!(report.agree + report.differences.len(), report.total);
+            assert!(report.differences.iter().all(|line| line.chars().all(is_plain)));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Targets for what may reach a terminal: a guest's console, and lines of others.
+
+use crate::input::Cut;
+use base::is_plain;
+use pinhead::escape::Lines;
+use pinhead::farm_cmds::filter::Filter;
+use std::io::Write;
+
+/// A guest's console: what comes out of the filter is text in UTF-8 and listed sequences, whole,
+/// and the same however it arrives in pieces.
+pub(crate) fn console(data: &[u8]) {
+    let cut = Cut::new(data);
+    let mut filter = Filter::default();
+    let mut shown = Vec::new();
+    for piece in cut.pieces(cut.stream) {
+        let passed = filter.pass(piece);
+        // A terminal gets no half sequence, or what we say ourselves would be its end.
+        harmless(&passed);
+        shown.extend(passed);
+    }
+    assert_eq!(shown, Filter::default().pass(cut.stream));
+    if cut.stream.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+        assert_eq!(shown, cut.stream);
+    }
+}
+
+/// Nothing in it sets a title, a clipboard, a key or a mode that is not listed, asks for more than
+/// the cursor's place, or is a control character that moves no cursor.
+fn harmless(shown: &[u8]) {
+    let shown = std::str::from_utf8(shown).expect("text in UTF-8");
+    let mut pieces = shown.split('\x1b');
+    let plain = |text: &str| {
+        let is_shown = |c: char| is_plain(c) || matches!(c, '\n' | '\r' | '\t' | '\u{7}' | '\u{8}');
+        assert!(text.chars().all(is_shown), "{text:?}");
+    };
+    plain(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let sequence = piece.strip_prefix('[').expect("a control sequence");
+        let is_parameter = |c: char| c.is_ascii_digit() || matches!(c, ';' | '?');
+        let text = sequence.trim_start_matches(is_parameter);
+        let parameters = &sequence[..sequence.len() - text.len()];
+        let mut rest = text.chars();
+        let last = rest.next().expect("a whole sequence");
+        let mut each = parameters.split(';');
+        let is_listed = match last {
+            'h' | 'l' if parameters.split(';').all(|mode| mode == "4") => true,
+            'h' | 'l' => parameters.strip_prefix('?').is_some_and(|modes| {
+                modes.split(';').all(|mode| matches!(mode, "1" | "7" | "12" | "25"))
+            }),
+            'n' => matches!(parameters, "5" | "6"),
+            'S' | 'T' => each.all(|one| one.chars().all(|c| c.is_ascii_digit())),
+            last => "@ABCDEFGHJKLMPXdfmr".contains(last) && !parameters.contains('?'),
+        };
+        let is_listed = is_listed && !(matches!(last, 'S' | 'T') && parameters.contains(';'));
+        assert!(is_listed && parameters.len() <= 32, "{piece:?}");
+        plain(rest.as_str());
+    }
+}
+
+/// Lines from outside, in pieces: line ends, tabs and text come out, and nothing else.
+pub(crate) fn escape(data: &[u8]) {
+    let cut = Cut::new(data);
+    let mut out = Vec::new();
+    let mut lines = Lines::new(&mut out);
+    for piece in cut.pieces(cut.stream) {
+        lines.write_all(piece).expect("room in memory");
+    }
+    lines.finish().expect("room in memory");
+    let text = String::from_utf8(out).expect("text in UTF-8");
+    assert!(text.chars().all(|c| is_plain(c) || matches!(c, '\n' | '\t')), "{text:?}");
+    if let Ok(whole) = std::str::from_utf8(cut.stream)
+        && whole.chars().all(is_plain)
+    {
+        assert_eq!(text, whole);
+    }
+}
