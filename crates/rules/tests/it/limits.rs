@@ -4,6 +4,9 @@
 use crate::common::{compiled, file, value};
 use counters::KernelNames;
 use rules::{MAX_FILE, Machine, lint, parse};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// The codes of the errors of a file, each once.
 fn codes(text: &str) -> Vec<&'static str> {
@@ -145,17 +148,68 @@ fn a_file_that_is_no_rules_file_is_refused_unread() {
     assert!(zeros.iter().any(|d| d.code == "line-too-long"), "{zeros:?}");
 }
 
+/// No text takes longer, on a machine that is busy and with a compiler that did not try: most take
+/// some microseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads all these texts, each within its time.
+fn read_in_time(texts: impl Iterator<Item = Vec<u8>> + Send + 'static) {
+    let (done, next) = mpsc::channel();
+    let reading = thread::spawn(move || {
+        for text in texts {
+            let (file, found) = parse(&text);
+            assert!(found.iter().all(|d| d.span.start < d.span.end), "{found:?}");
+            rules::compile(&file, &Machine::default());
+            let beginning = text[..text.len().min(40)].to_vec();
+            if done.send(beginning).is_err() {
+                return;
+            }
+        }
+    });
+    let mut last = Vec::new();
+    loop {
+        match next.recv_timeout(PATIENCE) {
+            Ok(beginning) => last = beginning,
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                panic!("the text after {:?} takes too long", String::from_utf8_lossy(&last));
+            }
+        }
+    }
+    reading.join().expect("each text is read");
+}
+
+/// Every byte that means something.
+const MEANING: &[u8] = b"a_1.[](){}-!<=>+*/&|\"# \t\n\\\0\xff";
+
 #[test]
 fn any_bytes_are_read_to_their_end() {
     // Every byte with each that means something, as a line, as a name and as a value.
-    for a in 0..=255u8 {
-        for &b in b"a_1.[](){}-!<=>+*/&|\"# \t\n\\\0\xff" {
+    read_in_time((0..=255u8).flat_map(|a| {
+        MEANING.iter().map(move |&b| {
             let mut text = vec![a, b, b'\n'];
             text.extend([a, b, b'=', b'"', a, b, b'"', b'\n']);
             text.extend([b"HOTPLUG=\"".as_slice(), &[a, b], b"\"\n"].concat());
-            let (file, found) = parse(&text);
-            assert!(found.iter().all(|d| d.span.start < d.span.end), "{a} {b}: {found:?}");
-            rules::compile(&file, &Machine::default());
-        }
-    }
+            text
+        })
+    }));
+}
+
+#[test]
+fn the_longest_files_are_read_in_time() {
+    // Lines as long as they may be, and as many as fit, of every byte that means something.
+    let pieces = MEANING.iter().map(|byte| vec![*byte]).chain([
+        b"a+".to_vec(),
+        b"(1".to_vec(),
+        b"!-".to_vec(),
+        b"a=\"b\"\n".to_vec(),
+        b"a[1]*".to_vec(),
+    ]);
+    read_in_time(pieces.flat_map(|piece| {
+        ["x", "HOTPLUG"].map(|name| {
+            let value = piece.repeat(1_000 / piece.len());
+            let line = [name.as_bytes(), b"=\"", &value, b"\"\n"].concat();
+            line.repeat(MAX_FILE / line.len())
+        })
+    }));
 }
