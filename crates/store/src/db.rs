@@ -55,6 +55,7 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&mut connection, BUSY).map_err(|e| not_ours(path, e))?;
+    look_at_schema(&connection, "main").map_err(|e| not_ours(path, e))?;
     bring_up_to_date(&mut connection, path, kind)?;
     Ok(connection)
 }
@@ -68,7 +69,7 @@ pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
         .and_then(|mut connection| {
             connection.busy_timeout(BUSY_READER)?;
             harden(&mut connection)?;
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            look_at_schema(&connection, "main")?;
             Ok(connection)
         })
         .or_else(|e| if is_missing_log(path, &e) { open_at_rest(path, flags) } else { Err(e) });
@@ -143,7 +144,23 @@ fn open_at_rest(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let uri = uri(path, "immutable=1");
     let mut connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
     harden(&mut connection)?;
+    look_at_schema(&connection, "main")?;
     Ok(connection)
+}
+
+/// Refuses a database whose tables are described in bytes that are no text: the library would end
+/// the program where it is asked for the name of such a column.
+pub fn look_at_schema(connection: &Connection, database: &str) -> rusqlite::Result<()> {
+    let mut tables = connection.prepare(&format!("SELECT sql FROM {database}.sqlite_schema"))?;
+    let mut rows = tables.query([])?;
+    while let Some(row) = rows.next()? {
+        if row.get::<_, Option<String>>(0).is_err() {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            let reason = "a table of it is described in bytes that are no text".to_owned();
+            return Err(rusqlite::Error::SqliteFailure(corrupt, Some(reason)));
+        }
+    }
+    Ok(())
 }
 
 /// A file's name with an option, as SQLite takes it.

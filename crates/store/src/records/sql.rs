@@ -156,8 +156,7 @@ impl Sql {
 fn attach(connection: &Connection, path: &Path, name: &str) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;
-        let text = format!("SELECT count(*) FROM {name}.sqlite_schema");
-        connection.query_row(&text, [], |_| Ok(()))
+        db::look_at_schema(connection, name)
     };
     with("mode=ro")
         .or_else(|error| {
