@@ -97,7 +97,7 @@ fn one_line_entry(line: &str) -> Option<String> {
         options.split_ascii_whitespace().find_map(|option| option.strip_prefix("signed-by="));
     let uri = rest.split_ascii_whitespace().next()?;
     // A second list of options would come through unseen.
-    if rest.contains('[') || !is_debian(&[uri], signed_by) {
+    if options.contains('[') || rest.contains('[') || !is_debian(&[uri], signed_by) {
         return None;
     }
     let options: Vec<_> = options
@@ -221,7 +221,9 @@ mod tests {
         let kept = one_line_entry(line).unwrap();
         assert_eq!(kept, "deb [signed-by=/k/a.gpg] http://d.debian.org/debian b main");
         // Options of which the last part looks like the beginning of the entry.
-        for options in ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]"] {
+        for options in
+            ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]", "[signed-by=/k[x] "]
+        {
             let line = format!("deb {options}http://d.debian.org/debian b main");
             assert_eq!(one_line_entry(&line), None, "{line}");
         }
