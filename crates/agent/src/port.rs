@@ -12,6 +12,12 @@ use wire::{Decoder, Dropped, ToGuest, ToHost};
 const BYTES_A_SECOND: u64 = 32 * 1024;
 /// Bytes that a guest may send at once: all its captured files fit.
 const BURST: u64 = 256 * 1024;
+/// The least that a read costs of that: a guest that sends its bytes one by one wakes us for each
+/// of them, and each time all that we wait for is looked at. Sixteen a second are left to it.
+const READ_COST: u64 = 2 * 1024;
+/// What a message costs beyond its bytes: for some of them QEMU is asked, or a pass is made. A daemon
+/// sends two or three a second.
+const MESSAGE_COST: u64 = 512;
 /// Bytes that wait for a guest that does not read. What comes on top is not sent: each
 /// message stands for itself, and the next one is as good.
 const OUT_MAX: usize = 16 * 1024;
@@ -25,6 +31,8 @@ pub struct Port {
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
+    /// What the last read has cost beyond the budget: it held many messages.
+    debt: u64,
     /// Messages that were not sent because the guest does not read.
     pub unsent: u64,
     /// Turns in which the guest's budget was used up.
@@ -40,6 +48,7 @@ impl Port {
             decoder: Decoder::new(),
             out: Vec::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
+            debt: 0,
             unsent: 0,
             floods: 0,
         })
@@ -78,6 +87,9 @@ impl Port {
     /// Gives the guest what the time that has passed is worth.
     pub fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
+        let paid = self.debt.min(self.budget.left());
+        self.budget.spend(paid);
+        self.debt -= paid;
     }
 
     /// Takes what the guest has sent, within its budget.
@@ -88,16 +100,24 @@ impl Port {
             return Ok(());
         }
         let count = read_some(&mut self.stream, &mut buffer[..room])?;
-        self.budget.spend(count as u64);
-        self.floods += u64::from(self.budget.left() == 0);
+        self.spend(READ_COST.max(count as u64));
         self.decoder.feed(&buffer[..count]);
         Ok(())
+    }
+
+    fn spend(&mut self, cost: u64) {
+        let had = self.budget.left();
+        self.debt = self.debt.saturating_add(cost.saturating_sub(had));
+        self.budget.spend(cost);
+        self.floods += u64::from(had > 0 && self.budget.left() == 0);
     }
 
     /// The next message of the guest.
     #[allow(clippy::should_implement_trait, reason = "`None` is not the end, so it is no iterator")]
     pub fn next(&mut self) -> Option<ToHost> {
-        self.decoder.next()
+        let message = self.decoder.next()?;
+        self.spend(MESSAGE_COST);
+        Some(message)
     }
 
     /// Its bytes that were no message.
@@ -148,6 +168,43 @@ mod tests {
         // After its time it is read again, in the middle of a message.
         port.refill(1000);
         assert_eq!(port.budget.left(), 32_768);
+    }
+
+    /// Lets a guest write one piece at a time for a minute, as fast as it is read. Gives how often
+    /// it was read, and how many messages came of it.
+    fn a_minute_of(piece: &[u8]) -> (u64, u64) {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        let mut port = Port::new(host, 0).unwrap();
+        let (mut reads, mut messages) = (0, 0);
+        for now_ms in (0..60_000).step_by(250) {
+            port.refill(now_ms);
+            while port.flags().contains(PollFlags::IN) {
+                guest.write_all(piece).unwrap();
+                port.receive().unwrap();
+                reads += 1;
+                messages += std::iter::from_fn(|| port.next()).count() as u64;
+            }
+        }
+        (reads, messages)
+    }
+
+    #[test]
+    fn finding_05_single_bytes_on_a_port_cost_no_more_than_blocks() {
+        let (bytes, _) = a_minute_of(&[0]);
+        let (blocks, _) = a_minute_of(&[0; 2048]);
+        println!("{bytes} reads of single bytes in a minute, {blocks} of blocks");
+        assert!(bytes <= blocks, "{bytes} single bytes woke the host, {blocks} blocks");
+        assert!(bytes <= 128 + 16 * 60);
+    }
+
+    #[test]
+    fn finding_05_messages_have_a_budget() {
+        let mut requests = Vec::new();
+        let one = wire::PoolRequest { sequence: 1, pages: 1 };
+        (0..100).for_each(|_| wire::encode(&ToHost::PoolRequest(one), &mut requests));
+        let (_, messages) = a_minute_of(&requests);
+        println!("{messages} requests for memory in a minute");
+        assert!(messages <= 512 + 64 * 60, "{messages} in a minute, each asks QEMU");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Another user of this machine, for tests: nobody, with a QEMU's monitor that a script plays and
-//! that claims what the test likes. Only root can be somebody else, so that others have none.
+//! QEMUs' monitors that scripts play, for tests: each is a process of its own and claims what the
+//! test likes. They are nobody's, another user of this machine, or the test's own. Only root can
+//! be somebody else, so that others have no stranger.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -18,7 +19,7 @@ const NOBODY: u32 = 65_534;
 /// Answers as QEMU does, as far as a manager asks.
 const SCRIPT: &str = r#"
 use strict; use warnings; use Socket;
-my ($path, $name, $uuid, $memory, $port) = @ARGV;
+my ($path, $name, $uuid, $memory, $port, $need) = @ARGV;
 my $actual = $memory;
 $| = 1;
 socket(my $listener, AF_UNIX, SOCK_STREAM, 0) or die $!;
@@ -58,10 +59,11 @@ while (accept(my $client, $listener)) {
             elsif ($property eq 'chardev') { $value = '"p"' }
             elsif ($property eq 'guest-stats') {
                 my $now = time;
+                my ($free, $faults) = $need ? (1048576, $now) : (int($actual / 2), 0);
                 $value = qq({"last-update":$now,"stats":{"stat-total-memory":$actual,) .
-                         '"stat-free-memory":1048576,"stat-available-memory":1048576,' .
-                         '"stat-disk-caches":0,"stat-swap-in":9999999,"stat-swap-out":9999999,' .
-                         qq("stat-major-faults":$now}});
+                         qq("stat-free-memory":$free,"stat-available-memory":$free,) .
+                         '"stat-disk-caches":0,"stat-swap-in":0,"stat-swap-out":0,' .
+                         qq("stat-major-faults":$faults}});
             }
             elsif ($property eq 'guest-stats-polling-interval') { $value = '0' }
             else { $value = 'false' }
@@ -82,12 +84,15 @@ pub struct Claim {
     pub memory: Bytes,
     /// Where its daemon's port is.
     pub port: PathBuf,
+    /// Whether it has next to nothing left, or half of its memory.
+    pub need: bool,
 }
 
 /// A directory of nobody's, and what nobody runs in it.
 #[derive(Debug)]
 pub struct Stranger {
     dir: PathBuf,
+    user: Option<u32>,
     monitors: Vec<Child>,
 }
 
@@ -104,19 +109,27 @@ impl Stranger {
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
         let given = made.and_then(|()| chown(dir, Some(NOBODY), Some(NOBODY)));
         given.unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-        Some(Stranger { dir: dir.to_path_buf(), monitors: Vec::new() })
+        Some(Stranger { dir: dir.to_path_buf(), user: Some(NOBODY), monitors: Vec::new() })
+    }
+
+    /// The same with monitors of this process's user, in a directory that is there and stays.
+    pub fn of_ours(dir: &Path) -> Stranger {
+        Stranger { dir: dir.to_path_buf(), user: None, monitors: Vec::new() }
     }
 
     /// A monitor at a socket of this name that claims to be such a guest; it listens.
     pub fn claim(&mut self, socket: &str, claim: &Claim) -> io::Result<u32> {
-        let mut child = Command::new("perl")
+        let mut command = Command::new("perl");
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command
             .args(["-e", SCRIPT])
             .arg(self.dir.join(socket))
             .args([&claim.name, &claim.uuid, &claim.memory.0.to_string()])
             .arg(&claim.port)
+            .arg(u8::from(claim.need).to_string())
             .current_dir("/")
-            .uid(NOBODY)
-            .gid(NOBODY)
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -137,6 +150,8 @@ impl Drop for Stranger {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = fs::remove_dir_all(&self.dir);
+        if self.user.is_some() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }

@@ -6,3 +6,4 @@ mod host_eight;
 mod hostile;
 mod idle;
 mod pace;
+mod strangers;

@@ -22,6 +22,7 @@ fn claim(tree: &Tree) -> Claim {
         uuid: "00112233-4455-6677-8899-aabbccddeeff".into(),
         memory: Bytes::mib(65_536),
         port: tree.path().join("user/nobody/g1.port"),
+        need: true,
     }
 }
 

@@ -1,0 +1,133 @@
+//! What ports and users of the host do to the real `pinhead host`, with monitors that scripts play.
+
+use counters::Bytes;
+use e2e::PATIENCE;
+use e2e::manager::{Manager, Place, Size, cpu_time, wait_until};
+use hypervisor::{Claim, Stranger};
+use procfs::{Root, TaskDir};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use wire::{Decoder, Hello, PoolKind, Pressure, ToGuest, ToHost};
+
+const NEIGHBOURS: usize = 40;
+/// How long CPU time is measured.
+const MEASURED: Duration = Duration::from_secs(10);
+/// What a hostile port may cost of a core, in thousandths.
+const PERMILLE: u128 = 30;
+/// How often a second it may wake the manager: sixteen times, and as often for what its time brings.
+const DISPATCHES: u64 = 50;
+/// How soon a daemon that has a need is asked how its memory is.
+const SERVED: Duration = Duration::from_millis(500);
+/// The time between two bytes, so that each of them wakes the manager.
+const BETWEEN: Duration = Duration::from_micros(30);
+
+fn claim(dir: &Path, number: usize) -> Claim {
+    Claim {
+        name: format!("g{number}"),
+        uuid: format!("00112233-4455-6677-8899-{number:012x}"),
+        memory: Bytes::mib(256),
+        port: dir.join(format!("g{number}.port")),
+        need: false,
+    }
+}
+
+fn hello() -> ToHost {
+    ToHost::Hello(Hello {
+        boot_id: [7; 16],
+        cpus_present: 1,
+        update_ms: 1_000,
+        pool: PoolKind::Host,
+        reply: false,
+        version: "1".into(),
+    })
+}
+
+/// The manager's CPU time while `MEASURED` passes, in thousandths of a core, and how often it was
+/// given a CPU in a second. The latter means something on a busy machine too.
+fn cost(manager: &Manager<'_>) -> (u128, u64) {
+    let dispatches = || {
+        let mut tasks = TaskDir::open(&Root::default());
+        let all = tasks.of_process(manager.pid(), usize::MAX);
+        all.iter().map(|task| task.ran.dispatches).sum::<u64>()
+    };
+    let (before, before_dispatches) = (cpu_time(manager.pid()), dispatches());
+    let took = wait_until(MEASURED * 2, {
+        let clock = vm::Deadline::after(MEASURED);
+        move || clock.remaining().is_none()
+    });
+    let took = took.expect("time passes");
+    let permille = (cpu_time(manager.pid()) - before).as_micros() * 1000 / took.as_micros();
+    (permille, (dispatches() - before_dispatches) / took.as_secs().max(1))
+}
+
+/// A daemon whose tasks wait for memory is asked how it is, and how soon.
+fn is_served(port: &mut UnixStream) -> Duration {
+    // What it was asked until now.
+    let mut bytes = [0; 64 * 1024];
+    port.set_nonblocking(true).expect("a port");
+    while port.read(&mut bytes).is_ok() {}
+    port.set_nonblocking(false).expect("a port");
+    let clock = vm::Deadline::after(PATIENCE);
+    let mut need = Vec::new();
+    wire::encode(&ToHost::Need(Pressure::Memory), &mut need);
+    port.write_all(&need).expect("a port");
+    let mut decoder = Decoder::<ToGuest>::new();
+    loop {
+        let count = port.read(&mut bytes).expect("it is asked in time");
+        decoder.feed(&bytes[..count]);
+        let mut messages = std::iter::from_fn(|| decoder.next());
+        if messages.any(|message| matches!(message, ToGuest::Sample(_))) {
+            return clock.elapsed();
+        }
+    }
+}
+
+/// The first hostile port writes single bytes as fast as they are read, beside forty guests that
+/// idle. It costs a bounded share of a core, and a neighbour with a need is served.
+#[test]
+fn finding_05_single_bytes_on_a_port_cost_the_manager_next_to_nothing() {
+    let _alone = e2e::alone();
+    let place = Place::new();
+    let dir = place.dir();
+    let mut guests = Stranger::of_ours(dir);
+    let listen = |number| UnixListener::bind(claim(dir, number).port).expect("a port");
+    let (hostile, neighbour) = (listen(0), listen(1));
+    for number in 0..=NEIGHBOURS {
+        guests.claim(&format!("g{number}.qmp"), &claim(dir, number)).expect("a monitor");
+    }
+    let size = Size { budget_mib: 20_000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let settings = place.settings(&size, "");
+    let manager = Manager::start(&place, &settings);
+    manager.until("all are found", PATIENCE, |ps| ps.guests.len() == NEIGHBOURS + 1);
+    let (mut hostile, _) = hostile.accept().expect("the manager");
+    let (mut neighbour, _) = neighbour.accept().expect("the manager");
+    neighbour.set_read_timeout(Some(PATIENCE)).expect("a port");
+    let mut bytes = Vec::new();
+    wire::encode(&hello(), &mut bytes);
+    neighbour.write_all(&bytes).expect("a port");
+    let (quiet_permille, quiet_dispatches) = cost(&manager);
+    // It ends when the manager closes the port.
+    let flood = thread::spawn(move || {
+        while hostile.write_all(&[0]).is_ok() {
+            let pause = vm::Deadline::after(BETWEEN);
+            while pause.remaining().is_some() {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    let served = is_served(&mut neighbour);
+    let (permille, dispatches) = cost(&manager);
+    println!(
+        "in peace {quiet_permille} thousandths of a core and {quiet_dispatches} dispatches a \
+         second, beside single bytes {permille} and {dispatches}"
+    );
+    println!("the neighbour was asked after {served:?}");
+    assert!(served < SERVED, "{served:?}");
+    assert!(permille <= quiet_permille + PERMILLE, "{quiet_permille}, then {permille}");
+    assert!(dispatches <= quiet_dispatches + DISPATCHES, "{quiet_dispatches}, then {dispatches}");
+    drop(manager);
+    flood.join().expect("the flood");
+}
