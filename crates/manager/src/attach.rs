@@ -1,13 +1,12 @@
 //! Guests that `pinhead up` started have their daemons' ports with it. It hands them over to a
 //! manager that asks, and takes them back when the manager's connection closes, however it ends.
 
-use hypervisor::Found;
+use hypervisor::{Found, Owner};
 use reactor::{Lines, PollSet, Received};
 use rustix::event::PollFlags;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -18,77 +17,181 @@ const SOCKET: &str = "control";
 /// goes on would keep the manager reading.
 const ANSWER_MAX: usize = 256 * 1024;
 
+/// How long `pinhead up` may take to answer before that is reported: it answers within a turn.
+const ANSWER_MS: u64 = 5_000;
+/// One that could not be asked, or has refused, is asked again after this.
+const AGAIN_MS: u64 = 10_000;
+
+/// Whether guests of `pinhead up` were handed over. Until they are, they keep their ports and
+/// balloons: to take silence for a yes would have two managers move the same balloon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lent {
+    /// It is no guest of `pinhead up`, or nothing of it is to be changed.
+    #[default]
+    NotNeeded,
+    /// It has not answered, or has refused.
+    No,
+    /// It has handed its guests over.
+    Yes,
+}
+
 /// The connections to all `pinhead up` whose guests are managed.
 #[derive(Debug, Default)]
 pub struct Attachments {
     /// By the directories of their sockets.
-    open: BTreeMap<PathBuf, Attachment>,
+    all: BTreeMap<PathBuf, Attachment>,
 }
 
 #[derive(Debug)]
 struct Attachment {
+    owner: Owner,
+    lent: Lent,
+    open: Option<Connection>,
+    /// When it is asked again, or when its silence is reported.
+    due_ms: u64,
+    is_reported: bool,
+}
+
+#[derive(Debug)]
+struct Connection {
     stream: UnixStream,
     lines: Lines,
     /// The bytes that it may still send.
     left: usize,
 }
 
+/// What has come of it: guests of a directory that were handed over, or taken back, and messages.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// The directories, and whether their guests are handed over.
+    pub lent: Vec<(PathBuf, Lent)>,
+    /// Complaints to report.
+    pub complaints: Vec<String>,
+}
+
 impl Attachments {
-    /// Asks the process that started this guest for its port, if it was `pinhead up`.
-    pub fn attach(&mut self, found: &Found) {
-        let Some(dir) = run_dir(Path::new(&found.source)) else { return };
-        if self.open.contains_key(dir) {
-            return;
-        }
-        // Without it the guest is managed by its balloon's statistics alone.
-        if let Ok(stream) = connect(dir) {
-            let one = Attachment { stream, lines: Lines::default(), left: ANSWER_MAX };
-            self.open.insert(dir.to_path_buf(), one);
-        }
+    /// Asks the process that started this guest for its port, if it was `pinhead up`. It may have
+    /// handed its guests over already.
+    pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
+        let mut answers = Answers::default();
+        let Some(dir) = run_dir(found) else { return answers };
+        let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {
+            owner: found.owner,
+            lent: Lent::No,
+            open: None,
+            due_ms: now_ms,
+            is_reported: false,
+        });
+        one.look(dir, now_ms, &mut answers);
+        answers.lent.push((dir.to_path_buf(), one.lent));
+        answers
     }
 
     /// Adds what to wait for.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        for attachment in self.open.values() {
-            set.add(0, attachment.stream.as_fd(), PollFlags::IN);
+        for one in self.all.values().filter_map(|one| one.open.as_ref()) {
+            set.add(0, one.stream.as_fd(), PollFlags::IN);
         }
     }
 
-    /// Takes what has come: complaints to report. A connection that closes has ended with its
-    /// `pinhead up`.
-    pub fn turn(&mut self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        self.open.retain(|dir, one| {
-            match one.lines.read(&one.stream) {
-                Ok(Received::Nothing) => return true,
-                Ok(Received::Bytes(count)) if count <= one.left => one.left -= count,
-                Ok(Received::Bytes(_) | Received::End) | Err(_) => return false,
+    /// Takes what has come. A connection that closes has ended with its `pinhead up`.
+    pub fn turn(&mut self, now_ms: u64) -> Answers {
+        let mut answers = Answers::default();
+        for (dir, one) in &mut self.all {
+            one.receive(dir, now_ms, &mut answers);
+        }
+        answers
+    }
+
+    /// Once a second: asks those again that were not to be asked, and forgets those that have no
+    /// guest any more.
+    pub fn tick(&mut self, has_guests: impl Fn(&Path) -> bool, now_ms: u64) -> Answers {
+        let mut answers = Answers::default();
+        self.all.retain(|dir, _| has_guests(dir));
+        for (dir, one) in &mut self.all {
+            one.look(dir, now_ms, &mut answers);
+        }
+        answers
+    }
+}
+
+impl Attachment {
+    fn look(&mut self, dir: &Path, now_ms: u64, answers: &mut Answers) {
+        if self.lent == Lent::Yes || now_ms < self.due_ms {
+            return;
+        }
+        if self.open.is_some() {
+            self.due_ms = u64::MAX;
+            return self.complain(dir, "it does not answer", answers);
+        }
+        match connect(dir, self.owner) {
+            Ok(stream) => {
+                self.due_ms = now_ms + ANSWER_MS;
+                self.open = Some(Connection { stream, lines: Lines::default(), left: ANSWER_MAX });
             }
-            let Some(line) = one.lines.next_line() else { return true };
-            let answer: Result<serde_json::Value, _> = serde_json::from_slice(&line);
-            let error = answer.ok().and_then(|v| v.get("error")?.as_str().map(str::to_owned));
-            match error {
-                Some(error) => {
-                    complaints.push(format!(
-                        "The guests of pinhead up in {} keep their ports: {error}",
-                        dir.display()
-                    ));
-                    false
-                }
-                None => true,
+            Err(error) => {
+                self.due_ms = now_ms + AGAIN_MS;
+                let reason = match error.kind() {
+                    ErrorKind::PermissionDenied => "its control socket is another user's".into(),
+                    ErrorKind::WouldBlock => "too many wait to be answered by it".into(),
+                    _ => format!("its control socket cannot be asked: {error}"),
+                };
+                self.complain(dir, &reason, answers);
             }
-        });
-        complaints
+        }
+    }
+
+    fn receive(&mut self, dir: &Path, now_ms: u64, answers: &mut Answers) {
+        let Some(open) = &mut self.open else { return };
+        match open.lines.read(&open.stream) {
+            Ok(Received::Nothing) => return,
+            Ok(Received::Bytes(count)) if count <= open.left => open.left -= count,
+            Ok(Received::Bytes(_) | Received::End) | Err(_) => {
+                return self.close(dir, now_ms, answers);
+            }
+        }
+        let Some(line) = open.lines.next_line() else { return };
+        let answer: Result<serde_json::Value, _> = serde_json::from_slice(&line);
+        match answer.as_ref().map(|answer| (answer.get("managed"), answer.get("error"))) {
+            Ok((Some(_), None)) => {
+                (self.lent, self.is_reported) = (Lent::Yes, false);
+                answers.lent.push((dir.to_path_buf(), Lent::Yes));
+            }
+            Ok((_, Some(serde_json::Value::String(error)))) => {
+                self.complain(dir, error, answers);
+                self.close(dir, now_ms, answers);
+            }
+            _ => {
+                self.complain(dir, "its answer is none", answers);
+                self.close(dir, now_ms, answers);
+            }
+        }
+    }
+
+    fn close(&mut self, dir: &Path, now_ms: u64, answers: &mut Answers) {
+        (self.open, self.due_ms) = (None, now_ms + AGAIN_MS);
+        if std::mem::replace(&mut self.lent, Lent::No) == Lent::Yes {
+            answers.lent.push((dir.to_path_buf(), Lent::No));
+        }
+    }
+
+    /// Reports, once until it has handed its guests over, why it has not.
+    fn complain(&mut self, dir: &Path, reason: &str, answers: &mut Answers) {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            let dir = dir.display();
+            let text = format!("The guests of pinhead up in {dir} keep their ports: {reason}");
+            answers.complaints.push(text);
+        }
     }
 }
 
 /// Asks for the guests of a run directory. It does not wait: a listener whose queue is full is as
 /// good as none, since the listener could leave it full forever.
-fn connect(dir: &Path) -> io::Result<UnixStream> {
-    let mut stream = reactor::connect(&dir.join(SOCKET))?;
+fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
+    let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
     // A link there could lead a manager that is root to anybody's socket.
     let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    if peer.uid.as_raw() != dir.metadata()?.uid() {
+    if Owner(peer.uid.as_raw()) != owner {
         return Err(ErrorKind::PermissionDenied.into());
     }
     stream.write_all(b"{\"manage\": true}\n")?;
@@ -96,7 +199,11 @@ fn connect(dir: &Path) -> io::Result<UnixStream> {
 }
 
 /// The run directory of `pinhead up` that a guest's socket is in, if it is in one.
-fn run_dir(socket: &Path) -> Option<&Path> {
+pub fn run_dir(found: &Found) -> Option<&Path> {
+    of_socket(Path::new(&found.source))
+}
+
+fn of_socket(socket: &Path) -> Option<&Path> {
     let dir = socket.parent()?;
     dir.file_name()?.to_str()?.parse::<u32>().ok()?;
     dir.parent()?.ends_with("pinhead/up").then_some(dir)
@@ -108,54 +215,114 @@ mod tests {
     use crate::control::scratch::Scratch;
     use std::os::unix::net::UnixListener;
 
-    /// A run directory whose control socket listens.
-    fn listen() -> (Scratch, UnixListener) {
-        let dir = Scratch::new();
-        let listener = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
-        (dir, listener)
+    /// A directory as `pinhead up` has it, whose control socket listens, and a guest there.
+    fn listen() -> (Scratch, UnixListener, Found) {
+        let scratch = Scratch::new();
+        let dir = scratch.path().join("pinhead/up/4711");
+        std::fs::create_dir_all(&dir).unwrap();
+        let listener = UnixListener::bind(dir.join(SOCKET)).unwrap();
+        let source = dir.join("g1.qmp").display().to_string();
+        let found = Found { source, ..hypervisor::Fake::found("g1", counters::Bytes::mib(64)) };
+        (scratch, listener, found)
+    }
+
+    fn lent(answers: &Answers) -> Vec<Lent> {
+        answers.lent.iter().map(|(_, lent)| *lent).collect()
     }
 
     #[test]
-    fn a_listener_that_takes_nobody_is_not_waited_for() {
-        let (dir, listener) = listen();
+    fn finding_06_a_listener_with_a_full_queue_keeps_its_guests_and_nobody_waiting() {
+        let (_dir, listener, found) = listen();
         rustix::net::listen(&listener, 0).unwrap();
         let mut kept = Vec::new();
-        let refused = loop {
-            match connect(dir.path()) {
-                Ok(stream) => kept.push(stream),
-                Err(error) => break error,
-            }
+        while let Ok(stream) = reactor::connect(&run_dir(&found).unwrap().join(SOCKET)) {
+            kept.push(stream);
             assert!(kept.len() < 10_000);
-        };
-        assert_eq!(refused.kind(), ErrorKind::WouldBlock);
+        }
+        let mut attachments = Attachments::default();
+        let answers = attachments.attach(&found, 0);
+        assert_eq!(lent(&answers), [Lent::No]);
+        assert!(answers.complaints[0].contains("too many wait"), "{answers:?}");
+        assert_eq!(attachments.tick(|_| true, 60_000), Answers::default(), "it is told once");
+        // There is room at last.
+        drop((
+            kept,
+            std::iter::from_fn(|| {
+                listener.set_nonblocking(true).unwrap();
+                listener.accept().ok()
+            })
+            .count(),
+        ));
+        attachments.tick(|_| true, 120_000);
+        assert!(attachments.all.values().all(|one| one.open.is_some()));
+    }
+
+    #[test]
+    fn finding_06_silence_is_no_consent() {
+        let (_dir, listener, found) = listen();
+        let mut attachments = Attachments::default();
+        assert_eq!(
+            attachments.attach(&found, 0),
+            Answers {
+                lent: vec![(run_dir(&found).unwrap().to_path_buf(), Lent::No)],
+                complaints: Vec::new(),
+            }
+        );
+        assert_eq!(attachments.tick(|_| true, 4_999), Answers::default());
+        let answers = attachments.tick(|_| true, 5_000);
+        assert!(answers.complaints[0].contains("keep their ports: it does not answer"));
+        let (mut farm, _) = listener.accept().unwrap();
+        farm.write_all(b"{\"managed\": [\"g1\"]}\n").unwrap();
+        assert_eq!(lent(&attachments.turn(6_000)), [Lent::Yes]);
+        assert_eq!(lent(&attachments.attach(&found, 6_000)), [Lent::Yes], "so is its next guest");
+        drop(farm);
+        assert_eq!(lent(&attachments.turn(7_000)), [Lent::No]);
+        attachments.tick(|_| false, 8_000);
+        assert!(attachments.all.is_empty());
+    }
+
+    #[test]
+    fn finding_06_a_socket_that_is_not_there_or_refuses_is_told() {
+        let (_dir, listener, found) = listen();
+        let mut attachments = Attachments::default();
+        attachments.attach(&found, 0);
+        let (mut farm, _) = listener.accept().unwrap();
+        farm.write_all(b"{\"error\": \"Another host manager has these guests\"}\n").unwrap();
+        let answers = attachments.turn(1);
+        assert_eq!(lent(&answers), []);
+        assert!(answers.complaints[0].contains("Another host manager"), "{answers:?}");
+        std::fs::remove_file(run_dir(&found).unwrap().join(SOCKET)).unwrap();
+        let answers = Attachments::default().attach(&found, 0);
+        assert!(answers.complaints[0].contains("cannot be asked"), "{answers:?}");
+        let other = Found { owner: Owner(found.owner.0 + 1), ..found };
+        let answers = Attachments::default().attach(&other, 0);
+        assert_eq!(lent(&answers), [Lent::No]);
     }
 
     #[test]
     fn a_process_that_sends_more_than_an_answer_is_left() {
-        let (dir, listener) = listen();
-        let stream = connect(dir.path()).unwrap();
-        let one = Attachment { stream, lines: Lines::default(), left: ANSWER_MAX };
-        let mut attachments =
-            Attachments { open: BTreeMap::from([(dir.path().to_path_buf(), one)]) };
+        let (_dir, listener, found) = listen();
+        let mut attachments = Attachments::default();
+        attachments.attach(&found, 0);
         let (mut other, _) = listener.accept().unwrap();
         other.set_nonblocking(true).unwrap();
         for turn in 0.. {
-            let _ = other.write(&b"{}\n".repeat(1000));
-            attachments.turn();
-            if attachments.open.is_empty() {
+            let _ = other.write(&b"{\"managed\": 1}\n".repeat(100));
+            attachments.turn(1);
+            if attachments.all.values().all(|one| one.open.is_none()) {
                 break;
             }
-            assert!(turn < 100, "it sends lines forever, and is read forever");
+            assert!(turn < 1_000, "it sends lines forever, and is read forever");
         }
     }
 
     #[test]
     fn the_run_directory_is_in_the_path() {
         for dir in ["/run/pinhead/up/4711", "/run/user/0/pinhead/up/12"] {
-            assert_eq!(run_dir(&Path::new(dir).join("g1.qmp")), Some(Path::new(dir)));
+            assert_eq!(of_socket(&Path::new(dir).join("g1.qmp")), Some(Path::new(dir)));
         }
         for other in ["/var/run/qemu-server/100.qmp", "/run/pinhead/up/x/g1.qmp", "g1.qmp"] {
-            assert_eq!(run_dir(Path::new(other)), None);
+            assert_eq!(of_socket(Path::new(other)), None);
         }
     }
 }

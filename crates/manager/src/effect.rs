@@ -1,6 +1,7 @@
 //! What happens to owners, and what they want done. An owner decides and changes nothing but
 //! itself: it gives effects, and the loop carries them out in their order.
 
+use crate::attach::Lent;
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer};
 use agent::TaskScan;
 use collect::ManagerView;
@@ -8,6 +9,7 @@ use counters::Bytes;
 use hypervisor::{Event, Found, Id};
 use policy::arbiter::{Limits, Mode, Reserved};
 use reactor::PollFlags;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The time, by the clock that decisions are made by and by the one that people read.
@@ -66,6 +68,8 @@ pub(crate) enum GuestEvent {
     Grant { guest: Id, keeps: Bytes, reason: String },
     /// A guest's hypervisor is to set this target.
     Target { guest: Id, size: Bytes },
+    /// The `pinhead up` of this directory has handed its guests over, or not.
+    Lent(PathBuf, Lent),
 }
 
 /// What happens to the owner of the memory.

@@ -7,7 +7,8 @@
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
 //! ```
 //!
-//! Nothing here blocks but [`PollSet::wait`], and there are no threads and no runtime.
+//! Nothing here blocks but [`PollSet::wait`], and [`connect_within`] for a program that only asks;
+//! there are no threads and no runtime.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +22,7 @@ mod reply;
 
 pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor, accept};
 pub use budget::Budget;
-pub use connect::connect;
+pub use connect::{connect, connect_within};
 pub use lines::{Lines, Outbox, Received};
 pub use peer::is_own_user;
 pub use poll::{Event, Lookup, PollSet, Ready};

@@ -19,13 +19,26 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One question and its answer, with the connection that they came through: after some questions
 /// it goes on. A refusal is an error.
 pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error> {
+    ask_within(socket, question, PATIENCE)
+}
+
+fn ask_within(
+    socket: &Path,
+    question: &Value,
+    patience: Duration,
+) -> Result<(UnixStream, Value), Error> {
     let wrong = |reason: String| Error::Service { socket: socket.to_path_buf(), reason };
     let failed = |source| vm::Error::Channel { channel: "control", source };
-    let stream = UnixStream::connect(socket).map_err(failed)?;
+    let stream = match reactor::connect_within(socket, patience) {
+        Err(error) if reactor::is_passing(&error) => {
+            return Err(wrong("it takes nobody: too many wait to be answered".to_owned()));
+        }
+        stream => stream.map_err(failed)?,
+    };
     if !reactor::is_own_user(&stream) {
         return Err(wrong("it belongs to another user".to_owned()));
     }
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
     (&stream).write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
     // Byte by byte behind the answer would be a guest's: so nothing is read ahead of its end.
     let mut line = Vec::new();
@@ -94,4 +107,27 @@ pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Res
     let mut output = Vec::new();
     let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut output)?;
     Ok(Output { code, text: String::from_utf8_lossy(&output).into_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn finding_06_a_listener_with_a_full_queue_is_not_waited_for() {
+        let path = std::env::temp_dir().join(format!("pinhead-full-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut kept = Vec::new();
+        while let Ok(stream) = reactor::connect(&path) {
+            kept.push(stream);
+            assert!(kept.len() < 10_000);
+        }
+        let asked = ask_within(&path, &json!({ "ps": true }), Duration::from_millis(200));
+        std::fs::remove_file(&path).unwrap();
+        let error = asked.unwrap_err().to_string();
+        assert!(error.contains("it takes nobody"), "{error}");
+    }
 }

@@ -6,8 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::client::OUT_MAX;
 use super::{Answer, Ask, Error, Request, decode_answer, encode_request};
@@ -18,7 +16,8 @@ const ID: u64 = 1;
 /// Asks the manager and waits for its answer. Without a sign of it for `patience` there is none.
 pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
     let wrap = |error: io::Error| explain(path, patience, error);
-    let mut stream = connect(path, patience).map_err(wrap)?;
+    // One that takes nobody is waited for no longer than one that does not answer.
+    let mut stream = reactor::connect_within(path, patience).map_err(wrap)?;
     stream.set_read_timeout(Some(patience)).map_err(wrap)?;
     stream.write_all(&encode_request(&Request { id: ID, ask: ask.clone() })).map_err(wrap)?;
     let line = read_line(&mut stream).map_err(wrap)?;
@@ -28,15 +27,6 @@ pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> 
         (Some(ID), Ok(answer)) => Ok(answer),
         (id, Ok(_)) => Err(garbled(format!("it answers request {id:?}, and {ID} was asked"))),
     }
-}
-
-/// Connects; a manager that takes nobody is waited for no longer than one that does not answer.
-fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket.into())
 }
 
 fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {

@@ -9,6 +9,7 @@ mod memory;
 pub use demand::GuestDemand;
 pub use memory::{GuestMemory, MemorySample};
 
+use crate::attach::Lent;
 use crate::config::UserPart;
 use crate::daemon_port::DaemonPort;
 use crate::outside::Outside;
@@ -36,6 +37,8 @@ pub struct ManagedGuest {
     pub limits: Limits,
     /// All guests of its owner together, where that is neither root nor the manager's own user.
     pub part: Option<UserPart>,
+    /// Whether the `pinhead up` that started it has handed it over.
+    lent: Lent,
     /// How it runs.
     pub state: RunState,
     /// Whether its hypervisor answers.
@@ -74,6 +77,7 @@ impl ManagedGuest {
             source,
             limits,
             part: None,
+            lent: Lent::default(),
             state: found.state,
             answers: true,
             daemon: DaemonPort::new(found.port.clone(), found.port_access(), link),
@@ -99,12 +103,22 @@ impl ManagedGuest {
 
     /// Four times a second: its daemon, and what its virtual CPUs did.
     pub fn tick(&mut self, now_ms: u64) {
-        self.daemon.tick(now_ms);
+        if self.lent != Lent::No {
+            self.daemon.tick(now_ms);
+        }
         // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         let is_sound = now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_asleep(now_ms);
         if let Some(cpu_percent) = self.cpu.tick(self.id.0, is_sound, now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
+        }
+    }
+
+    /// Its `pinhead up` has handed it over, or keeps it: then its port is left alone.
+    pub fn lend(&mut self, lent: Lent) {
+        self.lent = lent;
+        if lent == Lent::No {
+            self.daemon.link.close();
         }
     }
 
@@ -177,6 +191,9 @@ impl ManagedGuest {
         }
         if !self.answers {
             return Usable::No("its hypervisor does not answer");
+        }
+        if self.lent == Lent::No {
+            return Usable::No("its pinhead up has not handed it over");
         }
         match self.state {
             RunState::Running => Usable::Yes,

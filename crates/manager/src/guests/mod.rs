@@ -6,6 +6,7 @@
 //!   time ────────────────┘
 //! ```
 
+use crate::attach::{Lent, run_dir};
 use crate::config::Settings;
 use crate::control::Failure;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override};
@@ -171,6 +172,10 @@ impl Guests {
             GuestEvent::Target { guest, size } => {
                 self.with(guest, |guest| guest.memory.ask(size));
             }
+            GuestEvent::Lent(dir, lent) => {
+                let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
+                self.guests.values_mut().filter(of_dir).for_each(|guest| guest.lend(lent));
+            }
         }
         Vec::new()
     }
@@ -314,6 +319,10 @@ impl Guests {
         let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         guest.part = part;
+        if by.acts && run_dir(&guest.found).is_some() {
+            // Until its `pinhead up` has answered.
+            guest.lend(Lent::No);
+        }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
         self.guests.insert(id, guest);
         effects.extend(self.share_out(owner, by));

@@ -19,6 +19,7 @@ use collect::{Care, Collector, ManagerView};
 use model::{GuestIdentity, Interval, Moment, Over, ProcessField, ProcessName, Row};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,6 +66,8 @@ pub struct Live {
 #[derive(Debug, Default)]
 struct Shared {
     live: Option<Live>,
+    /// Why nothing comes any more.
+    failure: Option<String>,
     notices: VecDeque<String>,
 }
 
@@ -100,7 +103,13 @@ impl Monitor {
                 processes: BTreeMap::new(),
                 least: 0,
             };
-            worker.run(&views);
+            // Here and not by whoever waits for the thread's end, which is that of the manager.
+            if catch_unwind(AssertUnwindSafe(|| worker.run(&views))).is_err() {
+                let shared = Arc::clone(&worker.shared);
+                // Its sink may be the one that has panicked, and may do so again.
+                let _ = catch_unwind(AssertUnwindSafe(move || drop(worker)));
+                fail(&shared);
+            }
         };
         let thread = std::thread::Builder::new().name("monitor".to_owned()).spawn(work)?;
         Ok(Monitor {
@@ -136,11 +145,19 @@ impl Monitor {
 
     /// What happened in the last second.
     pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
+        if let Some(failure) = self.failure() {
+            return Err(Failure::new(failure));
+        }
         let Some(Live { interval, round_us, .. }) = self.live() else {
             return Err(Failure::new("Nothing was looked at twice yet")
                 .help("ask again in a second or two"));
         };
         Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
+    }
+
+    /// Why nothing is recorded and shown any more, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.shared).failure.clone()
     }
 
     /// The messages since the last call.
@@ -159,7 +176,7 @@ impl Monitor {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            notify(&self.shared, "The monitor has failed; nothing more was recorded".to_owned());
+            fail(&self.shared);
         }
     }
 }
@@ -178,6 +195,19 @@ fn notify(shared: &Mutex<Shared>, text: String) {
     let mut shared = lock(shared);
     if shared.notices.len() < NOTICES_MAX {
         shared.notices.push_back(text);
+    }
+}
+
+/// The thread has ended by a fault of ours: that is told at once, and what it had last is not
+/// shown as if it were of this moment.
+fn fail(shared: &Mutex<Shared>) {
+    let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
+                served as metrics, until the manager is started again";
+    let mut locked = lock(shared);
+    if locked.failure.is_none() {
+        (locked.failure, locked.live) = (Some(text.to_owned()), None);
+        drop(locked);
+        notify(shared, text.to_owned());
     }
 }
 

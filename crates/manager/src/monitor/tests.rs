@@ -114,3 +114,31 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
     let notices = monitor.finish();
     assert!(notices.iter().any(|text| text.contains("failed")), "{notices:?}");
 }
+
+#[test]
+fn finding_16_a_dead_monitor_is_told_at_once() {
+    struct Broken;
+    impl Sink for Broken {
+        fn record(&mut self, _: &Moment) -> Option<String> {
+            panic!("a fault of the sink");
+        }
+
+        fn finish(&mut self) -> Option<String> {
+            None
+        }
+    }
+    let root = std::env::temp_dir().join("pinhead-no-such-tree");
+    let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
+    monitor.send(view(vec![]));
+    let clock = Clock::start();
+    while monitor.failure().is_none() {
+        let waited_ms = u128::from(clock.ms());
+        assert!(waited_ms < PATIENCE.as_millis(), "told at the end only");
+        std::thread::yield_now();
+    }
+    let notices = monitor.take_notices();
+    assert!(notices.iter().any(|text| text.contains("has failed")), "{notices:?}");
+    assert!(monitor.live().is_none());
+    assert!(monitor.passed(&Whose::Nobody).is_err_and(|f| f.to_string().contains("has failed")));
+    assert_eq!(monitor.finish(), [""; 0], "it is told once");
+}

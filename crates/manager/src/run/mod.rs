@@ -16,7 +16,7 @@ pub use parts::{Options, Parts, Signals, Turn};
 
 use crate::Error;
 use crate::answers::{self, View};
-use crate::attach::Attachments;
+use crate::attach::{Attachments, run_dir};
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
 use crate::control::{Answer, Ask, Asked, Failure, Server, Status};
@@ -38,7 +38,7 @@ use counters::Bytes;
 use hypervisor::{Event, Id};
 use policy::ksm;
 use reactor::{PollFlags, PollSet, Ready};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How often virtual CPUs' run time is looked at.
 const TICK_MS: u64 = 250;
@@ -191,8 +191,8 @@ impl Manager {
             self.step_guests(GuestEvent::Port(Id(port.key), port.flags), now);
         }
         if ready.has(owner::ATTACHMENTS) {
-            let complaints = self.devices.attachments.turn();
-            self.perform(complaints.into_iter().map(Effect::Complain).collect(), now);
+            let answers = self.devices.attachments.turn(now.ms);
+            self.attached(answers, now);
         }
         self.serve(ready, now);
         let own = ready.of(owner::SCRAPE);
@@ -262,6 +262,7 @@ impl Manager {
         let uptime_ms = now.ms.saturating_sub(self.run.start_ms);
         let cpu_percent = self.run.clock.cpu_ms() as f64 / uptime_ms.max(1) as f64 * 100.0;
         let (passes, pass_us) = self.schedule.count_and_cost();
+        let failure = self.devices.monitor.as_ref().and_then(Monitor::failure);
         let own = Status {
             dry_run: self.run.options.dry_run,
             uptime_ms,
@@ -273,7 +274,7 @@ impl Manager {
             pass_us,
             cpu_percent: Some(cpu_percent),
             clients: control.clients(),
-            troubles: sources.troubles(),
+            troubles: sources.troubles().into_iter().chain(failure).collect(),
             ..Status::default()
         };
         answers::status(&self.view(now), own)
@@ -315,6 +316,9 @@ impl Manager {
         let Devices { scrape: Some(scrape), monitor: Some(monitor), .. } = &mut self.devices else {
             return;
         };
+        if monitor.failure().is_some() {
+            return scrape.forget();
+        }
         if let Some(moment) = monitor.newest() {
             scrape.publish(&moment, &|who| self.guests.is_present(who));
         }
@@ -353,6 +357,10 @@ impl Manager {
         let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
         let complaints = complaints.map(Effect::Complain).collect();
         self.perform(complaints, now);
+        let guests = &self.guests;
+        let has_guests = |dir: &Path| guests.iter().any(|guest| run_dir(&guest.found) == Some(dir));
+        let answers = self.devices.attachments.tick(has_guests, now.ms);
+        self.attached(answers, now);
         self.step_scans(ScanEvent::Second, now);
         self.greet(now);
         if let Some(monitor) = &self.devices.monitor {

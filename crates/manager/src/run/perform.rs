@@ -2,6 +2,7 @@
 //! clients, and what one owner has for another.
 
 use super::Manager;
+use crate::attach::Answers;
 use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::scan;
 use hypervisor::{Hypervisor, Id};
@@ -32,7 +33,10 @@ impl Manager {
                 }
             }
             Effect::AskBlocks(id) => self.ask_source(id, |source| source.ask_blocks(id, now.ms)),
-            Effect::Attach(found) => self.devices.attachments.attach(&found),
+            Effect::Attach(found) => {
+                let answers = self.devices.attachments.attach(&found, now.ms);
+                self.attached(answers, now);
+            }
             Effect::Scanned(id, scan) => {
                 let Some(guest) = self.guests.get(id) else { return };
                 let host = scan::host_side(guest.found.process, &guest.found.vcpu_tids);
@@ -68,6 +72,14 @@ impl Manager {
             Effect::Hurry => self.schedule.hurry(now.ms),
             Effect::AllAnswered => self.schedule.all_answered(now.ms),
         }
+    }
+
+    /// What came of asking those that started guests for them.
+    pub(super) fn attached(&mut self, answers: Answers, now: Now) {
+        for (dir, lent) in answers.lent {
+            self.step_guests(GuestEvent::Lent(dir, lent), now);
+        }
+        self.perform(answers.complaints.into_iter().map(Effect::Complain).collect(), now);
     }
 
     fn ask_source(&mut self, guest: Id, ask: impl FnOnce(&mut dyn Hypervisor)) {

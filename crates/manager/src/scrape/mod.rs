@@ -72,6 +72,7 @@ pub struct ScrapeServer {
 #[derive(Debug)]
 struct Text {
     latest: Latest,
+    processes: Processes,
     host: String,
     version: String,
     made: [Option<Rc<str>>; 2],
@@ -108,7 +109,8 @@ impl ScrapeServer {
                 Listener::Unix(Socket::open(path, None).map_err(io::Error::other)?)
             }
         };
-        let text = Text { latest: Latest::new(processes), host, version, made: [None, None] };
+        let latest = Latest::new(processes);
+        let text = Text { latest, processes, host, version, made: [None, None] };
         let acceptor = Acceptor::default();
         Ok(ScrapeServer { listener, clients: Vec::new(), given: 0, acceptor, text })
     }
@@ -125,6 +127,12 @@ impl ScrapeServer {
     /// last, while they are present.
     pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         self.text.latest.take(moment, is_present);
+        self.text.made = [None, None];
+    }
+
+    /// Nothing new will come: what was true once is not served as if it still were.
+    pub fn forget(&mut self) {
+        self.text.latest = Latest::new(self.text.processes);
         self.text.made = [None, None];
     }
 
@@ -189,7 +197,7 @@ impl ScrapeServer {
 
 impl Text {
     fn get(&mut self, format: Format) -> Rc<str> {
-        let Text { latest, host, version, made } = self;
+        let Text { latest, host, version, made, .. } = self;
         let place = match format {
             Format::Prometheus => &mut made[0],
             Format::OpenMetrics => &mut made[1],
