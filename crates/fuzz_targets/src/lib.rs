@@ -21,6 +21,7 @@ mod frames;
 mod host;
 mod host_manager;
 mod host_rules;
+mod hypervisor;
 mod images;
 mod input;
 mod kernel;
@@ -44,15 +45,18 @@ pub const TARGETS: &[Target] = &[
     ("apt_files", images::apt_files),
     ("apt_sources", images::apt_sources),
     ("cache_record", images::cache_record),
+    ("collect", hypervisor::collect),
     ("console", terminal::console),
     ("cpu_list", proc_files::cpu_list),
     ("day_file", recording::day_file),
+    ("domain_xml", hypervisor::domain_xml),
     ("escape", terminal::escape),
     ("experiment_result", files::experiment_result),
     ("farm_control", farm_file::farm_control),
     ("farm_exec", farm_file::farm_exec),
     ("farm_toml", farm_file::farm_toml),
     ("frames", frames::frames),
+    ("glob", hypervisor::glob),
     ("history", counter::history),
     ("host_control", host_manager::host_control),
     ("host_rules", host_rules::host_rules),
@@ -78,11 +82,13 @@ pub const TARGETS: &[Target] = &[
     ("proc_vmstat", proc_files::vmstat),
     ("qcow2", images::qcow2),
     ("qmp", qmp::qmp),
+    ("qmp_replies", qmp::qmp_replies),
     ("raw_block", recording::raw_block),
     ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),
+    ("scan_sums", hypervisor::scan_sums),
     ("scenarios", files::scenarios),
     ("schedstat", proc_files::schedstat),
     ("sql_views", files::sql_views),
@@ -90,6 +96,7 @@ pub const TARGETS: &[Target] = &[
     ("tier_record", files::tier_record),
     ("undo_record", host::undo_record),
     ("virtrpc", virtrpc::virtrpc),
+    ("virtrpc_replies", virtrpc::virtrpc_replies),
 ];
 
 /// What the target of that name does.

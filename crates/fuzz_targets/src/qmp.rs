@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use qmp::{Client, Command, Decoder, Error, Incoming, MESSAGE_BYTES_MAX, Message};
+use qmp::{Client, Command, Decoder, Error, Incoming, MESSAGE_BYTES_MAX, Message, Value};
 
-use crate::input::Cut;
+use crate::input::{Cut, texts};
 
 /// Any stream in any pieces, to the decoder alone and to a client that has asked for everything.
 pub(crate) fn qmp(data: &[u8]) {
@@ -29,8 +29,9 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
     found
 }
 
-fn converse(pieces: &[&[u8]]) {
-    let commands = [
+/// Every command.
+fn commands() -> [Command; 17] {
+    [
         Command::QueryStatus,
         Command::QueryCpusFast,
         Command::QueryBalloon,
@@ -48,7 +49,11 @@ fn converse(pieces: &[&[u8]]) {
         Command::QueryBlockstats,
         Command::QomList { path: "/machine/peripheral".into() },
         Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
-    ];
+    ]
+}
+
+fn converse(pieces: &[&[u8]]) {
+    let commands = commands();
     let mut client = Client::new();
     let asked = commands.len();
     let tickets = commands.map(|command| client.ask(command));
@@ -74,5 +79,32 @@ fn converse(pieces: &[&[u8]]) {
         let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
         assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
         assert!(client.output().is_empty() || client.output().ends_with(b"\n"));
+    }
+}
+
+/// An answer of any shape to each command: each is answered once, with what it asked for or with
+/// a reason, whatever the other end's JSON says.
+pub(crate) fn qmp_replies(data: &[u8]) {
+    let version = r#"{"qemu":{"micro":0,"minor":2,"major":7},"package":""}"#;
+    let greeting = format!(r#"{{"QMP":{{"version":{version},"capabilities":[]}}}}"#);
+    let mut client = Client::new();
+    client.feed(format!("{greeting}\r\n{{\"return\": {{}}, \"id\": 0}}\r\n").as_bytes());
+    let ready = std::iter::from_fn(|| client.poll());
+    assert!(ready.last().is_some_and(|last| matches!(last, Ok(Incoming::Ready(_)))));
+    for (id, (text, command)) in (1..).zip(texts(data).zip(commands().into_iter().cycle())) {
+        let Ok(ticket) = client.ask(command.clone()) else { panic!("one is open at a time") };
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let value = text.parse().unwrap_or(Value::Null);
+        let key = if id % 8 == 0 { "error" } else { "return" };
+        client.feed(format!("{{\"{key}\": {value}, \"id\": {id}}}\r\n").as_bytes());
+        let replies = std::iter::from_fn(|| client.poll()).filter(
+            |incoming| matches!(incoming, Ok(Incoming::Reply { ticket: of, .. }) if *of == ticket),
+        );
+        let count = replies.count();
+        // A failure without its words is none, and its command stays open.
+        assert!(count == 1 || key == "error", "{command:?} got {count} answers from {value}");
+        if count == 0 {
+            return;
+        }
     }
 }

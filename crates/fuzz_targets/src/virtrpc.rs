@@ -36,9 +36,10 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
     found
 }
 
-fn converse(pieces: &[&[u8]]) {
+/// Every call.
+fn calls() -> [Call; 12] {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
-    let calls = [
+    [
         Call::AuthList,
         Call::AuthPolkit,
         Call::Open { uri: "qemu:///system".into() },
@@ -51,7 +52,11 @@ fn converse(pieces: &[&[u8]]) {
         Call::SetMemory { domain: domain(), memory_kib: u64::MAX },
         Call::SetStatsPeriod { domain: domain(), period_seconds: 1 },
         Call::Register(EventKind::Lifecycle),
-    ];
+    ]
+}
+
+fn converse(pieces: &[&[u8]]) {
+    let calls = calls();
     let mut client = Client::new();
     let asked = calls.len();
     let tickets = calls.map(|call| client.ask(call));
@@ -68,5 +73,33 @@ fn converse(pieces: &[&[u8]]) {
         assert_eq!(client.open_calls(), open.len());
         // The other end makes us say a few pongs at most, however many pings it sends.
         assert!(client.output().len() <= sent + 8 * 28, "{} bytes", client.output().len());
+    }
+}
+
+/// The words of a message's header behind its length: program, version, procedure, type, serial
+/// and status.
+const HEADER_BYTES: usize = 24;
+
+/// An answer of any shape to each call: each is answered once, with what it asked for or with a
+/// reason. The first byte of a text says whether it succeeds; the rest is the answer's body.
+pub(crate) fn virtrpc_replies(data: &[u8]) {
+    let mut data = data;
+    for call in calls().into_iter().cycle() {
+        let Some(([status, length], rest)) = data.split_first_chunk() else { return };
+        let (body, rest) = rest.split_at(usize::from(*length).min(rest.len()));
+        data = rest;
+        let mut client = Client::new();
+        let Ok(ticket) = client.ask(call.clone()) else { panic!("none is open") };
+        let mut header = client.output()[4..4 + HEADER_BYTES].to_vec();
+        // A reply, and how it ended.
+        header[12..16].copy_from_slice(&1_u32.to_be_bytes());
+        header[20..24].copy_from_slice(&u32::from(status % 3).to_be_bytes());
+        let length = (4 + HEADER_BYTES + body.len()) as u32;
+        client.feed(&[&length.to_be_bytes(), header.as_slice(), body].concat());
+        let replies = std::iter::from_fn(|| client.poll()).filter(
+            |incoming| matches!(incoming, Ok(Incoming::Reply { ticket: of, .. }) if *of == ticket),
+        );
+        assert_eq!(replies.count(), 1, "{call:?} with {}", body.escape_ascii());
+        assert_eq!(client.open_calls(), 0);
     }
 }

@@ -39,6 +39,8 @@ pub use fake::{Balloon, Fake};
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
+#[cfg(feature = "testing")]
+pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
 pub use process::{ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};

@@ -37,6 +37,12 @@ use session::Connection;
 /// The system's guests.
 pub const SYSTEM_URI: &str = "qemu:///system";
 
+/// What is read of libvirt's description of a domain, for tests: its memory, and where its port is.
+#[cfg(feature = "testing")]
+pub fn describe_domain(xml: &str) -> Result<(counters::Bytes, Option<PathBuf>), String> {
+    describe::Description::parse(xml).map(|found| (found.memory, found.port))
+}
+
 /// A user's own guests.
 pub const SESSION_URI: &str = "qemu:///session";
 

@@ -6,7 +6,7 @@
 //! ```
 
 mod table;
-mod wakers;
+pub mod wakers;
 
 pub use wakers::{Kind, Waker, Wakers};
 

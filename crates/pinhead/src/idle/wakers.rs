@@ -123,6 +123,11 @@ fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     second?.checked_sub(first?)
 }
 
+/// All of these together. The guest says them, and may say what adds up to more than there is.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 impl Wakers {
     /// What happened between two scans of a guest. The error is a sentence.
     pub fn between(first: &Scanned, second: &Scanned) -> Result<Wakers, String> {
@@ -136,11 +141,11 @@ impl Wakers {
             }
         };
         let mut rows = live(first, second);
-        let known = |rows: &[Grown]| rows.iter().map(|row| row.dispatches).sum::<u64>();
+        let known = |rows: &[Grown]| sum(rows.iter().map(|row| row.dispatches));
         let (total, counted) = total(&first.totals, &second.totals, known(&rows));
         let run_ns = own_run_ns(&first.totals, &second.totals);
         // By elimination: who was dispatched and is not there any more has ended.
-        let live_run: u64 = rows.iter().filter_map(|row| row.run_ns).sum();
+        let live_run = sum(rows.iter().filter_map(|row| row.run_ns));
         let ended = total.saturating_sub(known(&rows));
         let ended_run = run_ns.map(|run| run.saturating_sub(live_run));
         if counted && ended > 0 {
@@ -338,7 +343,7 @@ fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64
             Some((task, of(task)?.saturating_sub(then))).filter(|(_, ticks)| *ticks > 0)
         })
         .collect();
-    let all: u64 = parents.iter().map(|(_, ticks)| ticks).sum();
+    let all = sum(parents.iter().map(|(_, ticks)| *ticks));
     let share = |value: u64, ticks: u64| {
         let part = u128::from(value) * u128::from(ticks) / u128::from(all.max(1));
         u64::try_from(part).unwrap_or(u64::MAX)
@@ -397,6 +402,16 @@ mod tests {
             },
             ..Scanned::default()
         }
+    }
+
+    #[test]
+    fn what_a_guest_says_may_add_up_to_more_than_there_is() {
+        let tasks = |count| vec![task(1, "a", count, 10), task(2, "b", count, 10)];
+        let first = scanned(1, 1_000, 0, 0, tasks(0));
+        let second = scanned(2, 61_000, 1_000, 20, tasks(u64::MAX));
+        let wakers = Wakers::between(&first, &second).unwrap();
+        assert_eq!(wakers.attributed_percent, 100.0);
+        assert!(wakers.wakes_a_minute.is_finite());
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! Targets for what is read of guests on the host: descriptions, answers by their command,
+//! files of /proc, patterns of sockets, and the tasks that a guest reports.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use base::{Bytes, glob as patterns};
+use collect::{Care, Collector, GuestView, ManagerView};
+use hypervisor::{ProcessId, ProcessView, describe_domain};
+use manager::control::{Scanned, TaskRow};
+use model::{GuestIdentity, Row};
+use pinhead::idle::wakers::Wakers;
+
+use crate::input::texts;
+
+/// libvirt's description of a domain: what is read of it is bounded by what it says, and an
+/// error has words.
+pub(crate) fn domain_xml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match describe_domain(text) {
+        Ok((memory, port)) => {
+            assert!(text.contains("memory") && memory >= Bytes::ZERO);
+            // A path may be written with references, which no check of ours can find again.
+            assert!(port.is_none() || text.contains("org.pinhead.0") || text.contains('&'));
+        }
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// A pattern and a name, against the plainest way to compare them.
+pub(crate) fn glob(data: &[u8]) {
+    let mut parts = texts(data);
+    let (Some(pattern), Some(name)) = (parts.next(), parts.next()) else { return };
+    let fits = patterns::matches_bytes(pattern, name);
+    assert_eq!(fits, fits_slowly(pattern, name));
+    if let (Ok(pattern), Ok(name)) = (std::str::from_utf8(pattern), std::str::from_utf8(name))
+        && name.is_ascii()
+    {
+        assert_eq!(patterns::matches(pattern, name), fits);
+    }
+}
+
+/// Each part of the pattern with each part of the name, from the end.
+fn fits_slowly(pattern: &[u8], name: &[u8]) -> bool {
+    let mut below = vec![false; name.len() + 1];
+    below[name.len()] = true;
+    for part in pattern.iter().rev() {
+        let mut row = vec![false; name.len() + 1];
+        for at in (0..=name.len()).rev() {
+            row[at] = match part {
+                b'*' => below[at] || (at < name.len() && row[at + 1]),
+                _ if at == name.len() => false,
+                b'?' => below[at + 1],
+                byte => *byte == name[at] && below[at + 1],
+            };
+        }
+        below = row;
+    }
+    below[0]
+}
+
+/// The files of a host and of a guest's process that the monitor reads.
+const FILES: [&str; 17] = [
+    "proc/stat",
+    "proc/meminfo",
+    "proc/vmstat",
+    "proc/swaps",
+    "proc/diskstats",
+    "proc/pressure/memory",
+    "proc/7/statm",
+    "proc/7/status",
+    "proc/7/io",
+    "proc/7/cgroup",
+    "proc/7/task/71/schedstat",
+    "proc/7/task/71/stat",
+    "sys/class/block/zram0/stat",
+    "sys/class/block/zram0/mm_stat",
+    "sys/fs/cgroup/vm/memory.pressure",
+    "sys/fs/cgroup/vm/cpu.stat",
+    "proc/7/stat",
+];
+const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
+
+/// A tree below which the files are put. The tests of one process take it in turn.
+static TREE: Mutex<()> = Mutex::new(());
+
+/// The texts of a host's files, twice one after the other: nothing is read that makes the
+/// monitor, or the view of a process, fail.
+pub(crate) fn collect(data: &[u8]) {
+    let _alone = TREE.lock();
+    let tree = std::env::temp_dir().join(format!("pinhead-fuzz-{}", std::process::id()));
+    put(&tree, "proc/7/stat", STAT.as_bytes());
+    let process = ProcessId { pid: 7, start_ticks: 777 };
+    let mut collector = Collector::open(&tree, 1000);
+    let mut collect = |now_ms| {
+        let guest = GuestView {
+            id: 1,
+            who: GuestIdentity::default(),
+            process: Some(process),
+            vcpu_tids: [71].into(),
+            row: Row::default(),
+            processes: Default::default(),
+        };
+        let view = ManagerView { now_ms, guests: vec![guest], ..ManagerView::default() };
+        collector.collect(view, Care::AsIfAwake);
+    };
+    collect(0);
+    let texts: Vec<&[u8]> = texts(data).collect();
+    for (round, texts) in texts.chunks(FILES.len()).take(2).enumerate() {
+        for (file, text) in FILES.iter().zip(texts) {
+            put(&tree, file, text);
+        }
+        collect(60_000 * (1 + round as u64));
+        if let Some(view) = ProcessView::open_under(&tree, process) {
+            let known = (view.stat(), view.resident(), view.swap(), view.pressure_us());
+            assert!(known.0.is_none_or(|stat| stat.start_ticks == 777));
+        }
+    }
+    let _ = fs::remove_dir_all(&tree);
+}
+
+fn put(tree: &Path, file: &str, text: &[u8]) {
+    let path: PathBuf = tree.join(file);
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = made.and_then(|()| fs::write(&path, text));
+    assert!(written.is_ok(), "{}: {written:?}", path.display());
+}
+
+/// Two scans of a guest's tasks with any counts in them: what is added up of them stays a number,
+/// and no more is explained than there was.
+pub(crate) fn scan_sums(data: &[u8]) {
+    let mut words = data.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let count = words.next().unwrap_or(0) % 5;
+    let mut next = || words.next();
+    let first = scanned(1, count, &mut next);
+    let second = scanned(2, count, &mut next);
+    let Ok(wakers) = Wakers::between(&first, &second) else { return };
+    assert!((0.0..=100.0).contains(&wakers.attributed_percent), "{wakers:?}");
+    assert!(wakers.wakes_a_minute.is_finite() && wakers.wakes_a_minute >= 0.0, "{wakers:?}");
+    for row in &wakers.rows {
+        assert!(row.wakes_a_minute.is_finite() && row.wakes_a_minute >= 0.0, "{row:?}");
+    }
+}
+
+fn scanned(sequence: u32, count: u64, next: &mut dyn FnMut() -> Option<u64>) -> Scanned {
+    let mut scanned = Scanned { sequence, previous: sequence - 1, ..Scanned::default() };
+    scanned.totals.uptime_ms = next();
+    scanned.totals.dispatches = next();
+    scanned.totals.run_ns = next();
+    scanned.totals.busy_ticks = next();
+    scanned.totals.context_switches = next();
+    scanned.totals.rest_dispatches = next();
+    scanned.host.vcpu_run_ns = next();
+    for tid in 0..count as u32 {
+        scanned.tasks.push(TaskRow {
+            tid,
+            pid: tid / 2,
+            start_ticks: next(),
+            child_user_ticks: next(),
+            child_system_ticks: next(),
+            dispatches: next(),
+            run_ns: next(),
+            dispatches_before: next(),
+            run_before_ns: next(),
+            ..TaskRow::default()
+        });
+    }
+    scanned
+}
