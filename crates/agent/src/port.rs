@@ -15,8 +15,8 @@ const BURST: u64 = 256 * 1024;
 /// The least that a read costs of that: a guest that sends its bytes one by one wakes us for each
 /// of them, and each time all that we wait for is looked at. Sixteen a second are left to it.
 const READ_COST: u64 = 2 * 1024;
-/// What a message costs beyond its bytes: for some of them QEMU is asked, or a pass is made. A daemon
-/// sends two or three a second.
+/// What a message costs beyond its bytes: for some of them QEMU is asked, or a pass is made. A
+/// daemon sends two or three a second.
 const MESSAGE_COST: u64 = 512;
 /// Bytes that wait for a guest that does not read. What comes on top is not sent: each
 /// message stands for itself, and the next one is as good.
