@@ -8,6 +8,10 @@
 //! looks hard while there is much to find (a guest came, the host is short), at a steady pace
 //! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
 //! It is never made to separate what it has joined: that would take the memory back at once.
+//!
+//! The kernel shares pages of all processes that have asked for it, whoever's they are, and how long a
+//! write takes tells a guest whether another has the same page. So it looks only while all guests are
+//! one user's.
 
 use base::named;
 use counters::{Bytes, KsmCounters};
@@ -64,6 +68,8 @@ pub struct Settings {
 pub struct Sample {
     /// Guests that are there.
     pub guests: usize,
+    /// Users whose guests they are.
+    pub owners: usize,
     /// Guests that have ever come: it grows when one is new.
     pub arrivals: u64,
     /// Free memory of the host.
@@ -83,6 +89,8 @@ named! {
         /// Not at all: there are fewer than two guests, or memory enough.
         #[default]
         Off = "off",
+        /// Not at all: there are guests of several users, which share no pages with each other.
+        Apart = "apart",
         /// Hard: a guest is new, or the host has become short of memory.
         Hard = "hard",
         /// As long as it pays.
@@ -97,7 +105,7 @@ named! {
 impl Phase {
     fn permille(self) -> u64 {
         match self {
-            Phase::Off | Phase::Rest => 0,
+            Phase::Off | Phase::Apart | Phase::Rest => 0,
             Phase::Hard => HARD_PERMILLE,
             Phase::Steady => STEADY_PERMILLE,
             Phase::Slow => SLOW_PERMILLE,
@@ -165,6 +173,9 @@ impl Ksm {
     }
 
     fn next_phase(&mut self, sample: &Sample, mark: &Mark, much_to_find: bool) -> Phase {
+        if sample.owners > 1 {
+            return Phase::Apart;
+        }
         let shares = sample.counters.pages_sharing.is_some_and(|pages| pages.0 > 0);
         let has_plenty = sample.available >= sample.set_point.plus(sample.hysteresis);
         if sample.guests < 2 || (has_plenty && !shares) {
@@ -179,7 +190,7 @@ impl Ksm {
         let is_through = scans.is_some_and(|scans| scans >= SCANS);
         match self.phase {
             // It is off because there was no need: the need is there now.
-            Phase::Off => Phase::Hard,
+            Phase::Off | Phase::Apart => Phase::Hard,
             Phase::Hard if is_through || passed_ms >= HARD_MS => Phase::Steady,
             Phase::Rest if passed_ms >= REST_MS || has_lost(&since, mark) => Phase::Steady,
             Phase::Steady | Phase::Slow if passed_ms >= JUDGED_MS => {

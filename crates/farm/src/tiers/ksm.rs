@@ -67,6 +67,8 @@ impl Ksm {
         // A farm that asks for sharing has too little memory: the host never has plenty.
         let sample = Sample {
             guests,
+            // All of a farm are one user's; whoever sets `ksm` in its limits knows of the others.
+            owners: 1,
             arrivals,
             available: Bytes(0),
             set_point: Bytes(1),

@@ -19,7 +19,7 @@ use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::Pressure;
 
@@ -63,6 +63,11 @@ impl Guests {
 
     pub(crate) fn len(&self) -> usize {
         self.guests.len()
+    }
+
+    /// How many users have guests here.
+    pub(crate) fn owners(&self) -> usize {
+        self.iter().map(|guest| guest.found.owner).collect::<BTreeSet<_>>().len()
     }
 
     /// What the operator has set by hand for a guest.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use counters::{Bytes, KsmCounters, Pages};
 use hypervisor::KsmFiles;
-use policy::ksm::{Sample, Settings};
+use policy::ksm::{Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::config::KsmMode;
@@ -37,6 +37,8 @@ pub struct Ksm {
     is_driven: bool,
     /// A message to the operator, once.
     note: Option<String>,
+    /// That it rests for the sake of several users was reported.
+    is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
     step: policy::ksm::Ksm,
@@ -63,6 +65,7 @@ impl Ksm {
             files: KsmFiles::at(root),
             is_driven: false,
             note: None,
+            is_apart_told: false,
             saved: None,
             written: None,
             step: policy::ksm::Ksm::new(),
@@ -121,7 +124,15 @@ impl Ksm {
         if !self.is_driven || self.is_changed_by_another() {
             return;
         }
-        let Some(settings) = self.step.step(sample, now_ms) else { return };
+        let settings = self.step.step(sample, now_ms);
+        if self.step.phase() == Phase::Apart && !std::mem::replace(&mut self.is_apart_told, true) {
+            self.note = Some(format!(
+                "KSM rests while there are guests of {} users: equal pages of different users' \
+                 guests are not shared. What was shared before stays so until it is written",
+                sample.owners
+            ));
+        }
+        let Some(settings) = settings else { return };
         if settings.runs {
             self.write("pages_to_scan", &settings.pages_to_scan.to_string());
             self.write("sleep_millisecs", &settings.sleep_ms.to_string());

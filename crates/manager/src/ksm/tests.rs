@@ -1,12 +1,16 @@
 use super::*;
 use crate::control::scratch::Scratch;
-use policy::ksm::Phase;
 
 const DIR: &str = "sys/kernel/mm/ksm";
 
 fn turn(ksm: &mut Ksm, now_ms: u64) {
+    turn_of(ksm, 1, now_ms);
+}
+
+fn turn_of(ksm: &mut Ksm, owners: usize, now_ms: u64) {
     let sample = Sample {
         guests: 8,
+        owners,
         arrivals: 8,
         available: Bytes::mib(500),
         set_point: Bytes::mib(1000),
@@ -109,4 +113,21 @@ fn a_kernel_without_ksm_is_reported_once() {
     assert_eq!(ksm.take_note(), None);
     let row = ksm.row();
     assert_eq!((row.runs, row.gain_bytes, row.cost_percent), (None, None, None));
+}
+
+#[test]
+fn finding_11_it_stops_when_a_guest_of_another_user_comes_and_says_so_once() {
+    let tree = tree();
+    let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
+    turn(&mut ksm, 0);
+    assert_eq!(driven(&tree)[3], "1");
+    turn_of(&mut ksm, 2, 1000);
+    assert_eq!(driven(&tree)[3], "0", "what is joined is not separated, which 2 would do");
+    assert_eq!(ksm.row().phase, Some(Phase::Apart));
+    let note = ksm.take_note().unwrap();
+    assert!(note.contains("guests of 2 users"), "{note}");
+    turn(&mut ksm, 2000);
+    assert_eq!(driven(&tree)[3], "1");
+    turn_of(&mut ksm, 3, 3000);
+    assert_eq!((driven(&tree)[3].as_str(), ksm.take_note()), ("0", None));
 }

@@ -24,6 +24,7 @@ impl Model {
         };
         let sample = Sample {
             guests,
+            owners: guests.min(1),
             arrivals: guests as u64,
             available: Bytes::mib(available_mib),
             set_point: Bytes::mib(1000),
@@ -164,4 +165,21 @@ fn counters_that_jump_do_no_harm() {
             assert!((PAGES_MIN..=PAGES_MAX).contains(&settings.pages_to_scan));
         }
     }
+}
+
+#[test]
+fn finding_11_guests_of_several_users_share_no_pages_with_each_other() {
+    let mut model = Model::new(8, 500);
+    model.run(30);
+    assert_eq!(model.ksm.phase(), Phase::Hard);
+    // A guest of another user comes: not a page more is looked at, however short the host is.
+    (model.sample.owners, model.sample.guests, model.sample.arrivals) = (2, 9, 9);
+    model.sample.available = Bytes::mib(1);
+    assert_eq!(model.run(3_600), 0);
+    assert_eq!(model.ksm.phase(), Phase::Apart);
+    assert!(model.settings.is_some_and(|settings| !settings.runs), "it is switched off");
+    // It goes.
+    (model.sample.owners, model.sample.guests) = (1, 8);
+    model.run(5);
+    assert_eq!(model.ksm.phase(), Phase::Hard);
 }
