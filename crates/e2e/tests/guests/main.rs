@@ -20,4 +20,5 @@ mod neighbours;
 mod qemu_rights;
 mod restore;
 mod signals;
+mod strangers;
 mod top_tmux;

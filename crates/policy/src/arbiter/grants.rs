@@ -28,12 +28,9 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             let managed = state.sample.limits.mode == Mode::Managed;
             let asked = if state.sample.asks && managed { asked } else { Bytes::ZERO };
             let asked = asked.min(state.assessment.backed);
+            let need = state.assessment.need;
             match state.assessment.why {
-                Some(clause)
-                    if state.assessment.need >= asked && state.assessment.need > Bytes::ZERO =>
-                {
-                    Some((index, state.assessment.need, clause))
-                }
+                Some(clause) if need >= asked && need > Bytes::ZERO => Some((index, need, clause)),
                 _ if asked > Bytes::ZERO => Some((index, asked, Clause::Request)),
                 _ => None,
             }
@@ -44,16 +41,13 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
         .map(|(index, need, _)| {
             let state = &states[*index];
             let weight = u64::from(state.sample.limits.shares);
-            let cap = (*need).min(state.assessment.backed.max(budget.surplus));
-            Part { cap, weight }
+            Part { cap: *need, weight }
         })
         .collect();
     let given = divide(budget.free, &parts);
     for ((index, need, clause), size) in asks.into_iter().zip(given) {
         let state = &mut states[index];
-        // A minimum that it is not seen to use is filled by what the host has, and by nobody.
-        let due = need.min(state.assessment.backed);
-        budget.unmet = budget.unmet.plus(due.less(size));
+        budget.unmet = budget.unmet.plus(need.less(size));
         if size < need {
             state.bounds.push(if size > Bytes::ZERO { Bound::Shares } else { Bound::Host });
         }

@@ -329,11 +329,7 @@ impl GuestHistory {
         }
         // What is on its way to it is a part of the answer, however soon it asks again.
         assessment.backed = self.evidence.backs(actual.plus(going));
-        let backed = match why {
-            Some(Clause::Need) => assessment.backed,
-            _ => Bytes(u64::MAX),
-        };
-        assessment.need = need.less(going).min(room).min(backed);
+        assessment.need = need.less(going).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
         let besides = if self.balloon.gives_nothing(now_ms) {

@@ -303,9 +303,7 @@ fn close(
         guest.balloon.ask(to, actual, sample.resident, now_ms);
         match action {
             Action::Grow => {
-                // What it is not seen to use is promised to nobody: others may have it meanwhile.
-                let by = to.less(actual.plus(going)).min(state.assessment.backed);
-                guest.moved(Direction::Up, by, sample, now_ms);
+                guest.moved(Direction::Up, to.less(actual.plus(going)), sample, now_ms);
             }
             _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),
         }
