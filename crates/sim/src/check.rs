@@ -294,16 +294,21 @@ impl Checker {
             if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
+            // So has one that is asked for the opposite, by however little.
+            let turns = |o: &&Order| {
+                let way = o.target.cmp(&o.from);
+                o.key == member.key && seen.asked_ms.is_some_and(|(_, before)| before != way)
+            };
+            if round.orders.iter().any(|o| turns(&o)) {
+                seen.asked_ms = None;
+            }
             let asked = round.orders.iter().find(|o| {
                 let size = Bytes(o.target.0.abs_diff(o.from.0));
                 o.key == member.key && size > Bytes::mib(64).max(o.from.permille(20))
             });
             if let Some(order) = asked {
-                // Asked for the opposite, it has its time again.
                 let way = order.target.cmp(&order.from);
-                let (at_ms, before) = seen.asked_ms.unwrap_or((world.now_ms, way));
-                let at_ms = if before == way { at_ms } else { world.now_ms };
-                seen.asked_ms = Some((at_ms, way));
+                seen.asked_ms = seen.asked_ms.or(Some((world.now_ms, way)));
             }
             let silent_ms = seen.asked_ms.map_or(0, |(at_ms, _)| world.now_ms - at_ms);
             if silent_ms > STUCK_MS + 2 * PASS_MS && member.guest.took_back_kib == 0 {

@@ -166,13 +166,13 @@ fn the_words_of_the_protocol_stay_as_they_are() {
     assert_eq!((row.clause, row.action), (None, Some(SizeAction::Grow)));
     let text = line(&GuestRow { clause: None, action: None, ..row });
     assert!(text.contains(r#""action":null,"clause":null,"#), "{text}");
-    let phases = [Phase::Off, Phase::Hard, Phase::Steady, Phase::Slow, Phase::Rest];
+    let phases = [Phase::Off, Phase::Apart, Phase::Hard, Phase::Steady, Phase::Slow, Phase::Rest];
     let ksm = phases.map(|phase| KsmRow { phase: Some(phase), ..KsmRow::default() });
     let text = serde_json::to_string(&ksm).unwrap();
-    for word in ["off", "hard", "steady", "slow", "rest"] {
+    for word in ["off", "apart", "hard", "steady", "slow", "rest"] {
         assert!(text.contains(&format!(r#""runs":null,"phase":"{word}","gain_bytes""#)), "{text}");
     }
-    assert_eq!(serde_json::from_str::<[KsmRow; 5]>(&text).unwrap(), ksm);
+    assert_eq!(serde_json::from_str::<[KsmRow; 6]>(&text).unwrap(), ksm);
     let words = |all: &[&str], of_name: fn(&str) -> Option<String>| {
         all.iter().all(|word| of_name(word).as_deref() == Some(*word))
     };
@@ -336,4 +336,61 @@ fn errors_of_the_command_line_explain_what_is_wrong() {
     };
     house.server.answer(asked.client, asked.id, &Err(Failure::new("Not now")), 0);
     assert!(matches!(caller.join().unwrap(), Err(Error::Refused(f)) if f.message == "Not now"));
+}
+
+/// The bounds as SPECIFICATION.md has them, whatever the code calls them.
+#[test]
+fn a_client_may_ask_50_times_a_second_and_100_times_at_once() {
+    let mut house = House::new();
+    let mut client = house.connect();
+    house.turn(0);
+    // How many of so many requests are heard, each of which is answered at once.
+    let mut heard = |house: &mut House, count: usize, now_ms: u64| {
+        let mut all = 0;
+        let _ = client.write_all(&line(Ask::Unreserve { reservation: 1 }).repeat(count));
+        for _ in 0..count {
+            for request in house.turn(now_ms) {
+                all += 1;
+                let done = Ok(Answer::Unreserve {});
+                house.server.answer(request.client, request.id, &done, now_ms);
+            }
+            client.set_nonblocking(true).unwrap();
+            let _ = client.read(&mut [0; 65_536]);
+            client.set_nonblocking(false).unwrap();
+        }
+        all
+    };
+    assert_eq!(heard(&mut house, 100, 0), 100);
+    for second in 1..=20 {
+        assert_eq!(heard(&mut house, 50, second * 1_000), 50, "in second {second}");
+    }
+    assert_eq!(house.server.clients(), 1);
+    assert_eq!(heard(&mut house, 51, 21_000), 50);
+    assert_eq!(house.server.clients(), 0, "one more than that is too often");
+}
+
+#[test]
+fn there_are_32_places_and_8_mib_of_answers_may_wait() {
+    let mut house = House::new();
+    let clients: Vec<_> = (0..40).map(|_| house.connect()).collect();
+    (0..50).for_each(|now_ms| drop(house.turn(now_ms)));
+    assert_eq!(house.server.clients(), 32);
+    drop(clients);
+
+    let is_kept = |bytes: usize| {
+        let mut house = House::new();
+        let mut deaf = house.connect();
+        deaf.write_all(&line(Ask::Ps).repeat(8)).unwrap();
+        let asked: Vec<_> = (0..8).flat_map(|_| house.turn(0)).collect();
+        assert_eq!(asked.len(), 8);
+        let big = GuestRow { name: "x".repeat(bytes), ..GuestRow::default() };
+        let ps = Ps { host: HostRow::default(), ksm: KsmRow::default(), guests: vec![big] };
+        for request in asked {
+            house.server.answer(request.client, request.id, &Ok(Answer::Ps(ps.clone())), 0);
+        }
+        house.turn(1);
+        house.server.clients() == 1
+    };
+    assert!(is_kept(1 << 20), "what the kernel has taken waits there");
+    assert!(!is_kept(1_300_000), "ten million bytes");
 }

@@ -168,6 +168,21 @@ mod tests {
         assert_eq!(book.verdict(false, LIMITS, 15_500), Verdict::Wait { until_ms: 17_500 });
     }
 
+    /// The numbers of SPECIFICATION.md.
+    #[test]
+    fn a_manager_has_15_s_and_a_rescue_30() {
+        let limits = Limits::default();
+        let mut book = Book::new();
+        book.take(Order::Guest(held(1)), 0);
+        book.take(Order::Beat(1), 0);
+        let ended_ms = (0..60_000)
+            .step_by(1_000)
+            .find(|now_ms| book.verdict(false, limits, *now_ms) == Verdict::End);
+        assert_eq!(ended_ms, Some(15_000));
+        let rescue = crate::keeper::Rescue::new(book.guests(), Bytes::ZERO, limits.rescue_ms, 0);
+        assert!(!rescue.is_over(29_999) && rescue.is_over(30_000));
+    }
+
     #[test]
     fn after_a_pause_of_the_whole_machine_the_manager_has_its_time_again() {
         let mut book = Book::new();

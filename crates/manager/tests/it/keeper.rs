@@ -30,6 +30,8 @@ const GUESTS: [&str; 2] = ["a", "b"];
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
 const HELD: Bytes = Bytes::mib(200);
+/// What is not given to anyone.
+const RESERVE: Bytes = Bytes::mib(40);
 
 /// A guest that answers what every QEMU is asked, and writes down the targets that it is given.
 #[test]
@@ -39,7 +41,15 @@ fn a_qemu() {
     let listener = UnixListener::bind(dir.join(format!("{name}.qmp"))).expect("a socket");
     println!("listens 0");
     for stream in listener.incoming() {
-        converse(stream.expect("a client"), &name);
+        let stream = stream.expect("a client");
+        // The first client is the keeper: whether the manager still lives when it comes.
+        let manager = fs::read_to_string(dir.join("manager")).expect("its numbers");
+        let (pid, start_ticks) = manager.split_once(' ').expect("two");
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let pid = u32::try_from(number(pid)).expect("a number");
+        let manager = ProcessId { pid, start_ticks: number(start_ticks) };
+        println!("lives {}", u64::from(manager.is_alive()));
+        converse(stream, &name);
     }
 }
 
@@ -78,7 +88,7 @@ struct Scene {
     qemus: Vec<Child>,
     manager: Child,
     keeper: ProcessId,
-    targets: Receiver<(&'static str, u64)>,
+    told: Receiver<(&'static str, String, u64)>,
 }
 
 impl Scene {
@@ -91,7 +101,7 @@ impl Scene {
         fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
         let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
         fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
-        let (sender, targets) = channel();
+        let (sender, told) = channel();
         let mut qemus = Vec::new();
         for name in GUESTS {
             let mut qemu = child("a_qemu", &dir, name);
@@ -99,8 +109,8 @@ impl Scene {
             assert_eq!(numbers.next(), Some(("listens".to_owned(), 0)));
             let sender = sender.clone();
             thread::spawn(move || {
-                for (_, target) in numbers {
-                    if sender.send((name, target)).is_err() {
+                for (word, number) in numbers {
+                    if sender.send((name, word, number)).is_err() {
                         return;
                     }
                 }
@@ -114,7 +124,7 @@ impl Scene {
         let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
         // The rest of its output is read, so that it never waits.
         thread::spawn(move || numbers.count());
-        Scene { dir, qemus, manager, keeper, targets }
+        Scene { dir, qemus, manager, keeper, told }
     }
 
     fn signal(&self, signal: Signal) {
@@ -124,10 +134,22 @@ impl Scene {
 
     /// The targets that the guests were given, once both have one.
     fn targets(&self) -> BTreeMap<&'static str, u64> {
+        self.targets_while(&|_| true)
+    }
+
+    /// The same, where the manager must have ended before any guest was asked.
+    fn targets_after_its_end(&self) -> BTreeMap<&'static str, u64> {
+        self.targets_while(&|lives| !lives)
+    }
+
+    fn targets_while(&self, may_be: &dyn Fn(bool) -> bool) -> BTreeMap<&'static str, u64> {
         let mut targets = BTreeMap::new();
         while targets.len() < 2 {
-            let (name, target) = self.targets.recv_timeout(LONG).expect("a target");
-            targets.insert(name, target);
+            let (name, word, number) = self.told.recv_timeout(LONG).expect("a target");
+            match word.as_str() {
+                "lives" => assert!(may_be(number == 1), "the manager lives, and {name} is asked"),
+                _ => drop(targets.insert(name, number)),
+            }
         }
         targets
     }
@@ -195,7 +217,10 @@ fn a_manager() {
     let qemus = pids.map(|qemu| qemu.expect("a guest"));
     let program = std::env::current_exe().expect("a program");
     let arguments = ["--exact", "keeper::a_keeper", "--nocapture"].map(Into::into).into();
+    let own = ProcessId::of(std::process::id()).expect("its numbers");
+    fs::write(dir.join("manager"), format!("{} {}", own.pid, own.start_ticks)).expect("a file");
     let mut lease = Lease::start(program, arguments, 0).expect("a keeper");
+    lease.set_reserve(RESERVE);
     for ((id, name), qemu) in (1..).zip(GUESTS).zip(qemus) {
         lease.hold(Held {
             id,
@@ -247,7 +272,7 @@ fn a_killed_managers_guests_have_their_memory_back() {
     let scene = Scene::new("kill", 4096);
     scene.signal(Signal::KILL);
     let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
-    assert_eq!(scene.targets(), all);
+    assert_eq!(scene.targets_after_its_end(), all);
     let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
     assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
     scene.end();
@@ -257,7 +282,7 @@ fn a_killed_managers_guests_have_their_memory_back() {
 fn a_hanging_manager_is_ended_first() {
     let mut scene = Scene::new("stop", 4096);
     scene.signal(Signal::STOP);
-    assert_eq!(scene.targets().len(), 2);
+    assert_eq!(scene.targets_after_its_end().len(), 2);
     let status = scene.manager.wait().expect("its end");
     assert!(!status.success(), "it was killed: {status}");
     scene.end();
@@ -267,7 +292,8 @@ fn a_hanging_manager_is_ended_first() {
 fn what_the_host_does_not_have_is_divided() {
     let scene = Scene::new("short", 100);
     scene.signal(Signal::KILL);
-    let each = HELD.0 + (50 << 20);
+    // Of 100 MiB that are free 40 are nobody's.
+    let each = HELD.0 + (30 << 20);
     assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
     scene.end();
 }

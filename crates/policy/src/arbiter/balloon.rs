@@ -191,7 +191,7 @@ impl BalloonTracker {
             |result, host_got| Some(Outcome { key: sample.key, result, reached: actual, host_got });
         let left = distance(actual, target.size);
         if left <= slack(target.size) {
-            let host_got = self.yielded(&target, sample.resident, now_ms);
+            let host_got = self.yielded(&target, actual, sample.resident, now_ms);
             self.settle(actual);
             self.tries = 0;
             // It did all that it was asked for: perhaps it could have done more.
@@ -241,7 +241,7 @@ impl BalloonTracker {
         let wait_ms = (RETRY_MS << self.tries.min(10)).min(RETRY_MS_MAX);
         self.tries += 1;
         self.stuck_until_ms = Some(now_ms + wait_ms);
-        let host_got = self.yielded(&target, sample.resident, now_ms);
+        let host_got = self.yielded(&target, actual, sample.resident, now_ms);
         self.settle(actual);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);
         BalloonCheck { outcome: outcome(Arrival::Stuck, host_got), cap, guest_deflated: false }
@@ -310,14 +310,21 @@ impl BalloonTracker {
         }
     }
 
-    /// Judges what the host got of what was asked for.
-    fn yielded(&mut self, target: &Target, resident: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
+    /// Judges what the host got of what the guest gave.
+    fn yielded(
+        &mut self,
+        target: &Target,
+        reached: Bytes,
+        resident: Option<Bytes>,
+        now_ms: u64,
+    ) -> Option<Bytes> {
         let (touched, before, now) = (target.touched?, target.resident?, resident?);
         if !target.shrinks() {
             return None;
         }
         let got = before.less(now);
-        self.asked = self.asked.plus(touched.less(target.size));
+        // A balloon that stood still has given nothing that could have got lost.
+        self.asked = self.asked.plus(touched.less(reached.max(target.size)));
         self.got = self.got.plus(got);
         if self.asked >= YIELD_ASKED {
             if self.got < Bytes(self.asked.0 / 10) {

@@ -6,13 +6,13 @@ use policy::arbiter::{
     Memory, Mode, Pass, RuleVerdicts, Usable,
 };
 
-const GIB: Bytes = Bytes::mib(1024);
+pub const GIB: Bytes = Bytes::mib(1024);
 
-fn gib(count: u64) -> Bytes {
+pub fn gib(count: u64) -> Bytes {
     Bytes(GIB.0 * count)
 }
 
-fn config() -> Config {
+pub fn config() -> Config {
     Config::of_host(gib(64))
 }
 
@@ -21,11 +21,11 @@ fn host(available: Bytes, at_ms: u64) -> HostSample {
 }
 
 /// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, reported just now.
-fn idle(key: u64, at_ms: u64) -> GuestSample {
+pub fn idle(key: u64, at_ms: u64) -> GuestSample {
     guest(key, gib(4), gib(3), at_ms)
 }
 
-fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
+pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
         limits: Limits { min: GIB, max: gib(8), shares: 1000, mode: Mode::Managed },
@@ -60,20 +60,20 @@ fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
 }
 
 /// The same with nothing available and its tasks waiting.
-fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
+pub fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
     GuestSample { urgent: true, ..guest(key, actual, Bytes::mib(10), at_ms) }
 }
 
-fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
+pub fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     arbiter.pass(&config(), Some(&host(free, now_ms)), guests, &mut verdicts, now_ms)
 }
 
-fn of(pass: &Pass, key: u64) -> Option<&Decision> {
+pub fn of(pass: &Pass, key: u64) -> Option<&Decision> {
     pass.decisions.iter().find(|d| d.key == Key(key))
 }
 
-fn command(pass: &Pass, key: u64) -> Option<Bytes> {
+pub fn command(pass: &Pass, key: u64) -> Option<Bytes> {
     of(pass, key).and_then(|d| d.command)
 }
 

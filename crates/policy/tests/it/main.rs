@@ -4,3 +4,4 @@ mod arbiter;
 mod arbiter_real;
 mod claims;
 mod guest;
+mod patience;

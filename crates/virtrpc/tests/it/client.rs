@@ -247,3 +247,40 @@ fn no_more_calls_are_open_than_a_daemon_that_hangs_may_cost() {
     }
     assert_eq!(client.ask(Call::AuthList), Err(Error::Backlog { limit: PENDING_MAX }));
 }
+
+/// The bounds as SPECIFICATION.md has them, whatever the code calls them.
+#[test]
+fn libvirts_bounds_are_2_mib_4096_domains_and_64_calls() {
+    let mut client = Client::new();
+    for call in 0..64 {
+        assert!(client.ask(Call::AuthList).is_ok(), "call {call}");
+    }
+    assert!(client.ask(Call::AuthList).is_err(), "the 65th");
+
+    let listed = |count: u32| {
+        let mut client = Client::new();
+        client.ask(Call::ListActive).unwrap();
+        let list = (0..count).fold(Body::default().word(count), |body, _| body.domain());
+        let got = heard(&mut client, &reply(273, 1, &list.word(count)));
+        matches!(&got[..], [Ok(Incoming::Reply { outcome: Ok(Reply::Domains(all)), .. })]
+            if all.len() == count as usize)
+    };
+    assert!(listed(4_096));
+    assert!(!listed(4_097));
+
+    let is_taken = |bytes: usize| {
+        let mut client = Client::new();
+        client.ask(Call::Xml(domain())).unwrap();
+        let text = "x".repeat(bytes - HEADER_BYTES - 4);
+        let whole = reply(14, 1, &Body::default().text(&text));
+        assert_eq!(whole.0.len(), bytes);
+        let got = heard(&mut client, &whole);
+        // A text so long is refused either way: by its own bound, or with the whole message.
+        let [Ok(Incoming::Reply { outcome: Err(failure), .. })] = &got[..] else {
+            panic!("{got:?}")
+        };
+        !failure.message.contains("which is more than 2097152")
+    };
+    assert!(is_taken(2 << 20));
+    assert!(!is_taken((2 << 20) + 4));
+}

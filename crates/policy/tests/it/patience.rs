@@ -1,0 +1,82 @@
+//! How long a guest is left alone, and that it is asked again afterwards. The times are those of
+//! SPECIFICATION.md, not the code's own.
+
+use crate::arbiter::{GIB, command, gib, guest, idle, of, pass, starved};
+use counters::Bytes;
+use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key};
+
+/// A host that lacks memory.
+const SHORT: Bytes = Bytes::mib(100);
+
+#[test]
+fn a_stuck_balloon_is_tried_again_after_10_s_and_twice_as_long_each_time_up_to_10_min() {
+    let mut arbiter = Arbiter::new();
+    let (mut stuck_ms, mut waits_s) = (None, Vec::new());
+    for now_ms in (1_000..5_000_000).step_by(1_000) {
+        let decided = pass(&mut arbiter, SHORT, &[idle(1, now_ms)], now_ms);
+        let asked = command(&decided, 1).is_some_and(|to| to < gib(4));
+        if asked && let Some(at_ms) = stuck_ms.take() {
+            waits_s.push((now_ms - at_ms) / 1_000);
+        }
+        if decided.outcomes.iter().any(|outcome| outcome.result == Arrival::Stuck) {
+            stuck_ms = Some(now_ms);
+        }
+    }
+    assert!(waits_s.len() >= 9, "{waits_s:?}");
+    assert_eq!(waits_s[..9], [10, 20, 40, 80, 160, 320, 600, 600, 600]);
+}
+
+#[test]
+fn a_balloon_that_another_manager_moves_is_let_go_for_10_min_and_then_managed_again() {
+    let mut arbiter = Arbiter::new();
+    let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];
+    let mut foreign_ms = None;
+    for (size, now_ms) in sizes.into_iter().zip((1_000..).step_by(1_000)) {
+        let one = guest(1, gib(size), gib(size - 1), now_ms);
+        pass(&mut arbiter, gib(30), &[one], now_ms);
+        if arbiter.is_foreign(Key(1), now_ms) {
+            foreign_ms = foreign_ms.or(Some(now_ms));
+        }
+    }
+    let foreign_ms = foreign_ms.expect("the second change has another author");
+    let asked_ms = (21_000..1_000_000).step_by(1_000).find(|now_ms| {
+        let one = guest(1, gib(4), gib(3), *now_ms);
+        let decided = pass(&mut arbiter, SHORT, &[one], *now_ms);
+        let clause = of(&decided, 1).map(|decision| decision.clause);
+        assert!(*now_ms >= foreign_ms + 600_000 || clause.is_none_or(|c| c == Clause::Foreign));
+        command(&decided, 1).is_some()
+    });
+    assert_eq!(asked_ms.map(|at_ms| at_ms - foreign_ms), Some(600_000));
+}
+
+#[test]
+fn where_nothing_came_of_it_it_is_asked_again_after_10_min() {
+    let mut arbiter = Arbiter::new();
+    let at = |actual: Bytes, now_ms| GuestSample {
+        resident: Some(gib(4)),
+        ..guest(1, actual, actual.less(GIB), now_ms)
+    };
+    let to = command(&pass(&mut arbiter, SHORT, &[at(gib(4), 1_000)], 1_000), 1).expect("a target");
+    pass(&mut arbiter, SHORT, &[at(to, 2_000)], 2_000);
+    let mut clauses = Vec::new();
+    let asked_ms = (3_000..1_000_000).step_by(1_000).find(|now_ms| {
+        let decided = pass(&mut arbiter, SHORT, &[at(to, *now_ms)], *now_ms);
+        clauses.extend(of(&decided, 1).map(|decision| decision.clause));
+        command(&decided, 1).is_some()
+    });
+    // It was seen at 2 s that nothing had come.
+    assert_eq!(asked_ms, Some(602_000), "{clauses:?}");
+}
+
+#[test]
+fn a_guest_that_wants_more_gets_its_maximum_and_not_a_byte_beyond() {
+    let mut arbiter = Arbiter::new();
+    let mut actual = gib(2);
+    for turn in 1..40 {
+        let now_ms = turn * 1_000;
+        let decided = pass(&mut arbiter, gib(60), &[starved(1, actual, now_ms)], now_ms);
+        actual = command(&decided, 1).unwrap_or(actual);
+        assert!(actual <= gib(8), "{} MiB", actual.as_mib());
+    }
+    assert_eq!(actual, gib(8));
+}
