@@ -224,6 +224,15 @@ impl Service {
         }
     }
 
+    /// Hangs up on all clients but a manager, and forgets what they had asked for: something in
+    /// one of their requests was not as it should be.
+    pub fn drop_clients(&mut self) {
+        self.callers.clear();
+        self.consoles = Consoles::default();
+        self.shells = Shells::new(self.occupants.len());
+        self.captures = Captures::default();
+    }
+
     /// When it wants to be turned again, whatever comes.
     pub fn next_ms(&self) -> u64 {
         self.readiness.next_ms().min(self.acceptor.next_ms().unwrap_or(u64::MAX))

@@ -8,6 +8,7 @@ pub mod rundir;
 pub mod serve;
 pub mod setup;
 mod table;
+mod unwind;
 
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
@@ -41,12 +42,15 @@ struct Screen {
     terminal: bool,
     next_ms: u64,
     drawn_lines: usize,
+    /// Makes the table, of so many columns.
+    draw: fn(&Fleet, usize) -> String,
 }
 
 impl Screen {
     fn new(format: UpFormat) -> Screen {
         let terminal = std::io::stdout().is_terminal();
-        Screen { format, terminal, next_ms: 0, drawn_lines: 0 }
+        let draw = |fleet: &Fleet, columns| table::draw(fleet.members().iter(), columns);
+        Screen { format, terminal, next_ms: 0, drawn_lines: 0, draw }
     }
 
     /// Whether it shows a table, and not one object at the end.
@@ -66,7 +70,7 @@ impl Screen {
         }
         self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
         let (columns, lines) = size();
-        let mut text = table::draw(fleet.members().iter(), columns);
+        let mut text = (self.draw)(fleet, columns);
         let mut out = String::new();
         if self.terminal {
             // More guests than lines: those that fit, and how many do not.

@@ -8,7 +8,8 @@
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
-use super::{NOTE_WIDTH, Screen, all_ended, failures, json, setup};
+use super::unwind::{Faults, Part};
+use super::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures, json, setup};
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
@@ -17,7 +18,7 @@ use farm::fleet::{Event, Fleet};
 use farm::links::Switch;
 use farm::service::{OWNERS_END, ReadyState, Service};
 use farm::tiers::Tiers;
-use reactor::PollSet;
+use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{PipeWriter, Read, Write};
@@ -125,6 +126,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         reach,
         starting: name,
         end_ms: seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
+        faults: Faults::default(),
     };
     let outcome = running.watch(signals);
     running.end(outcome, run_dir)
@@ -167,6 +169,7 @@ struct Running {
     /// are in the table from the beginning.
     starting: Option<String>,
     end_ms: u64,
+    faults: Faults,
 }
 
 impl Running {
@@ -177,10 +180,13 @@ impl Running {
             if let Some(starter) = &self.starter {
                 others.owner(STARTER).add(0, starter.as_fd(), PollFlags::IN);
             }
-            self.service.fds(&mut others);
-            let until = self.screen.next_ms.min(self.end_ms).min(self.service.next_ms());
+            let mut until = self.screen.next_ms.min(self.end_ms);
+            if !self.faults.is_left_out(Part::Service) {
+                self.service.fds(&mut others);
+                until = until.min(self.service.next_ms());
+            }
             let (ready, events) = self.fleet.turn(others, until)?;
-            self.service.turn(&ready, &events, &mut self.fleet);
+            self.turn_service(&ready, &events);
             for event in events {
                 match event {
                     Event::Captured { .. } => {}
@@ -188,16 +194,39 @@ impl Running {
                     Event::Up(_) | Event::Reset(_) | Event::Ended(_) => self.screen.next_ms = 0,
                 }
             }
-            self.turn_tiers();
+            self.guarded(Part::Tiers, Running::turn_tiers);
             // The only thing that can be read on the writing end is that nobody reads the other.
             let is_left = ready.has(STARTER);
-            let is_watched = self.show();
+            let is_watched = self.turn_screen();
             let interrupted = ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok();
             let is_over = self.service.is_to_end() || self.fleet.now_ms() >= self.end_ms;
             if interrupted || is_over || is_left || !is_watched || all_ended(&self.fleet) {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes a part of the turn. What goes wrong in it ends that part, and no guest.
+    fn guarded<T>(&mut self, part: Part, turn: impl FnOnce(&mut Running) -> T) -> Option<T> {
+        let mut faults = self.faults;
+        let outcome = faults.guard(part, || turn(self));
+        self.faults = faults;
+        outcome
+    }
+
+    fn turn_service(&mut self, ready: &Ready, events: &[Event]) {
+        let turn = |running: &mut Running| running.service.turn(ready, events, &mut running.fleet);
+        if self.guarded(Part::Service, turn).is_none() {
+            self.guarded(Part::Service, |running| running.service.drop_clients());
+        }
+    }
+
+    /// Shows what there is to see. False: the reader has gone.
+    fn turn_screen(&mut self) -> bool {
+        self.guarded(Part::Screen, Running::show).unwrap_or_else(|| {
+            self.screen.next_ms = self.fleet.now_ms() + REDRAW_MS;
+            true
+        })
     }
 
     fn turn_tiers(&mut self) {
@@ -314,5 +343,34 @@ mod tests {
             assert_eq!(check_socket(&path).is_ok(), fits);
             assert_eq!(UnixListener::bind(&path).is_ok(), fits);
         }
+    }
+
+    #[test]
+    fn a_panic_in_the_tables_drawing_ends_the_table_and_nothing_else() {
+        let dir = vm::Scratch::new("panic").unwrap();
+        let service = Service::open(dir.path(), None, Vec::new()).unwrap();
+        let mut screen = Screen::new(UpFormat::Table);
+        screen.draw = |_, _| panic!("a column that is not there");
+        let mut running = Running {
+            fleet: Fleet::of(Vec::new(), 1),
+            tiers: Tiers::open(&farm::config::Limits::default()).unwrap(),
+            notes: Vec::new(),
+            next_tiers_ms: 0,
+            service,
+            screen,
+            progress: Progress::silent(),
+            starter: None,
+            reach: String::new(),
+            starting: None,
+            end_ms: u64::MAX,
+            faults: Faults::default(),
+        };
+        for turn in 1..=10 {
+            running.screen.next_ms = 0;
+            assert!(running.turn_screen(), "the guests are watched on");
+            assert_eq!(running.faults.is_left_out(Part::Screen), turn >= 3);
+            assert!(running.screen.next_ms > 0, "and not looked at all the time");
+        }
+        assert!(!running.faults.is_left_out(Part::Service));
     }
 }

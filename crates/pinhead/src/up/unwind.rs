@@ -1,0 +1,59 @@
+//! Faults of this program in parts that no guest needs: such a part is left out, and no guest ends.
+//!
+//! The guests end with this process, and whatever panics here would end it. The table, the control
+//! socket and the tiers' upkeep are beside them: guests run on without any of these.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// After so many faults a part is left out for good.
+const FAULTS_MAX: u32 = 3;
+
+/// A part of a turn that no guest needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Screen,
+    Service,
+    Tiers,
+}
+
+impl Part {
+    /// What is missing without it.
+    fn loss(self) -> &'static str {
+        match self {
+            Part::Screen => "the table is not drawn",
+            Part::Service => "`pinhead ps`, `exec` and the like are not answered",
+            Part::Tiers => "KSM and swap are not looked after",
+        }
+    }
+}
+
+/// The faults of each part so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Faults([u32; 3]);
+
+impl Faults {
+    /// Whether a part has failed too often.
+    pub(super) fn is_left_out(self, part: Part) -> bool {
+        self.0[part as usize] >= FAULTS_MAX
+    }
+
+    /// Takes a turn of a part: `None` if it panicked, which the panic itself has reported, or is
+    /// left out.
+    pub(super) fn guard<T>(&mut self, part: Part, turn: impl FnOnce() -> T) -> Option<T> {
+        if self.is_left_out(part) {
+            return None;
+        }
+        // What the part was at may be half done. It is used again as far as it goes, and its clients
+        // are hung up on.
+        let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
+        if outcome.is_none() {
+            self.0[part as usize] += 1;
+            let (loss, end) = match self.is_left_out(part) {
+                true => (part.loss(), " from now on"),
+                false => ("it goes on", ""),
+            };
+            eprintln!("pinhead: this is a fault in pinhead; the guests run on, and {loss}{end}");
+        }
+        outcome
+    }
+}
