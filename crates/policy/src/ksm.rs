@@ -9,9 +9,9 @@
 //! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
 //! It is never made to separate what it has joined: that would take the memory back at once.
 //!
-//! The kernel shares pages of all processes that have asked for it, whoever's they are, and how long a
-//! write takes tells a guest whether another has the same page. So it looks only while all guests are
-//! one user's.
+//! The kernel shares pages of all processes that have asked for it, whoever's they are, and how
+//! long a write takes tells a guest whether another has the same page. So it looks only while all
+//! guests are one user's.
 
 use base::named;
 use counters::{Bytes, KsmCounters};

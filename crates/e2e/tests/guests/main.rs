@@ -20,5 +20,4 @@ mod neighbours;
 mod qemu_rights;
 mod restore;
 mod signals;
-mod strangers;
 mod top_tmux;

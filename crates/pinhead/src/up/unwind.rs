@@ -43,8 +43,8 @@ impl Faults {
         if self.is_left_out(part) {
             return None;
         }
-        // What the part was at may be half done. It is used again as far as it goes, and its clients
-        // are hung up on.
+        // What the part was at may be half done: it is used again as far as it goes, and its
+        // clients are hung up on.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {
             self.0[part as usize] += 1;
