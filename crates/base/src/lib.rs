@@ -20,6 +20,7 @@ mod quantity;
 mod rng;
 mod shell;
 mod size;
+mod skipped;
 mod spread;
 mod table;
 mod units;

@@ -143,10 +143,9 @@ pub fn is_there(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Says why a test is skipped. libtest keeps to itself what a passing test prints, but not this.
+/// Says why a test is skipped.
 pub fn skipped(reason: &str) {
-    let thread = std::thread::current();
-    let _ = writeln!(std::io::stderr(), "skipped {}: {reason}", thread.name().unwrap_or_default());
+    base::skipped!("{reason}");
 }
 
 /// Says that a test is skipped for a program that is not installed.

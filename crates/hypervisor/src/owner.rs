@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(of_socket(&tree.path().join("a/link/../b/g.qmp")).unwrap(), Owner::own());
         assert!(of_socket(&tree.path().join("a/loop/g.qmp")).is_err());
         if Owner::own() != Owner::ROOT {
-            eprintln!("skipped: only root can give a directory away");
+            base::skipped!("only root can give a directory away");
             return;
         }
         let give = |dir: &str, owner: u32| {

@@ -230,7 +230,7 @@ mod tests {
         // Without root there is one user, who may do to himself what he likes.
         let is_root = rustix::process::geteuid().is_root();
         if !is_root {
-            eprintln!("skipped: a process that is not root cannot become another user");
+            base::skipped!("a process that is not root cannot become another user");
         }
         is_root
     }

@@ -22,7 +22,7 @@ fn status(pid: u32) -> BTreeMap<String, Vec<String>> {
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("skipped: guests of who is not root run as that user");
+        base::skipped!("guests of who is not root run as that user");
     }
     is_root
 }

@@ -7,7 +7,7 @@ use counters::Bytes;
 use farm::config::Limits;
 use farm::tiers::{GuestLimits, Live, Places, Tiers, restore_left_at};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -112,7 +112,7 @@ fn scratch(name: &str) -> PathBuf {
 
 /// Past libtest, which keeps to itself what a passing test prints.
 fn skipped(reason: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped a test of tiers: {reason}");
+    base::skipped!("{reason}");
 }
 
 #[test]

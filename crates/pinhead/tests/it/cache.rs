@@ -18,7 +18,7 @@ impl Attack {
     /// Only root can hand a directory to another user, and only root is worth the attack.
     fn new(name: &str) -> Option<Attack> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: attacks on root need root");
+            base::skipped!("attacks on root need root");
             return None;
         }
         let place = std::env::temp_dir().join(format!("pinhead-{name}-{}", std::process::id()));

@@ -46,7 +46,7 @@ fn reported(source: &mut QmpSource, now_ms: &mut u64) -> Vec<Event> {
 fn finding_04_a_guest_of_a_user_who_is_not_named_is_none() {
     let tree = Tree::new();
     let Some(mut nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
-        eprintln!("skipped: only root can be somebody else");
+        base::skipped!("only root can be somebody else");
         return;
     };
     let pid = nobody.claim("g1.qmp", &claim(&tree)).unwrap();
@@ -65,7 +65,7 @@ fn finding_04_a_guest_of_a_user_who_is_not_named_is_none() {
 fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
     let tree = Tree::new();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
-        eprintln!("skipped: only root can be somebody else");
+        base::skipped!("only root can be somebody else");
         return;
     };
     // Nobody's directory, and a socket of root's in it: as if nobody had moved it there.
@@ -110,7 +110,7 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
 fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
     let tree = Tree::new();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
-        eprintln!("skipped: only root can be somebody else");
+        base::skipped!("only root can be somebody else");
         return;
     };
     let dir = tree.path().join("user/nobody");
@@ -142,7 +142,7 @@ fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
 fn finding_08_a_link_of_another_user_leads_nowhere() {
     let tree = Tree::new();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
-        eprintln!("skipped: only root can be somebody else");
+        base::skipped!("only root can be somebody else");
         return;
     };
     // A monitor of root's that the patterns leave out.
