@@ -145,12 +145,13 @@ impl Farm {
     }
 
     /// Whether guests of a class get the password of the farm's database: those that serve it, and
-    /// those that are linked with it.
+    /// those that are linked with it. A kernel of the user's own has no shell that could take it.
     pub fn knows_password(&self, class: &Class) -> bool {
         let is_database = |link: &ClassLink| {
             let target = self.place(&link.to).map(|place| &self.classes[place]);
             link.port == DATABASE_PORT && target.is_some_and(Class::has_database)
         };
-        class.has_database() || class.links.iter().any(is_database)
+        matches!(class.source(), Source::Builtin(_))
+            && (class.has_database() || class.links.iter().any(is_database))
     }
 }

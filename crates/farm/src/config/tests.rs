@@ -183,6 +183,11 @@ fn links_join_guests_by_their_numbers() {
     assert!([db, job, app].iter().all(|class| farm.is_linked(class)));
     assert_eq!([db, job, app].map(|class| farm.knows_password(class)), [true, false, true]);
 
+    // Nobody could take it to a kernel of one's own.
+    let own = text.replace("image = 'debian-app'", "kernel = '/k'\ninitramfs = '/i'");
+    let own = parse(&own, "x").unwrap();
+    assert_eq!([0, 2].map(|at| own.knows_password(&own.classes[at])), [true, false]);
+
     let alone = farm.only(&["app".into()]).unwrap();
     assert!(alone.links().is_empty() && !alone.is_linked(&alone.classes[0]));
     assert!(!alone.knows_password(&alone.classes[0]), "there is nobody to show it to");

@@ -206,6 +206,9 @@ impl Member {
 
     fn disconnect(&mut self) {
         self.running = None;
+        if let Some(net) = &self.config.spec.net {
+            self.shared.switch.disconnect(net.number);
+        }
         self.shared.tier.leave_guest(&self.config.spec.name);
         self.link.close();
         self.cpu = CpuMeter::default();

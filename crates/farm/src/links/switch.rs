@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -22,7 +22,8 @@ use super::router::{Route, Router};
 
 /// The longest frame of a guest: 1,500 bytes in an envelope.
 const FRAME_MAX: usize = 1514;
-/// What a guest may send: 30 MB/s in full frames, and not more of the host's CPU than others.
+/// What a guest may send, and its QEMU's network: 30 MB/s in full frames, and not more of the
+/// host's CPU than others.
 const FRAMES_A_SECOND: u64 = 20_000;
 const FRAMES_AT_ONCE: u64 = 4_000;
 /// So many frames of one guest, and then the next guest's.
@@ -40,7 +41,7 @@ pub struct Switch(Option<Arc<Handle>>);
 
 #[derive(Debug)]
 struct Handle {
-    newcomers: Sender<(u32, NetLink)>,
+    changes: Sender<(u32, Option<NetLink>)>,
     wake: UnixStream,
 }
 
@@ -53,7 +54,7 @@ impl Switch {
         let failed = |source| Error::Channel { channel: "switch", source };
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         woken.set_nonblocking(true).map_err(failed)?;
-        let (newcomers, receiver) = mpsc::channel();
+        let (changes, receiver) = mpsc::channel();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from);
         let epoll = epoll.map_err(failed)?;
         let data = epoll::EventData::new_u64(WAKE);
@@ -63,19 +64,28 @@ impl Switch {
             router: Router::new(links),
             epoll,
             guests: HashMap::new(),
-            newcomers: receiver,
+            changes: receiver,
             clock: Clock::new(),
         };
         let thread = thread::Builder::new().name("switch".to_owned());
         thread.spawn(move || ports.run(woken)).map_err(failed)?;
-        Ok(Switch(Some(Arc::new(Handle { newcomers, wake }))))
+        Ok(Switch(Some(Arc::new(Handle { changes, wake }))))
     }
 
     /// Connects a guest that has just been started, in place of its earlier start.
     pub fn connect(&self, number: u32, link: NetLink) {
+        self.change(number, Some(link));
+    }
+
+    /// Lets go of a guest that has ended: its sockets say nothing of that.
+    pub fn disconnect(&self, number: u32) {
+        self.change(number, None);
+    }
+
+    fn change(&self, number: u32, link: Option<NetLink>) {
         let Some(handle) = &self.0 else { return };
         // A switch that has ended links nobody, which is the safe end.
-        if handle.newcomers.send((number, link)).is_ok() {
+        if handle.changes.send((number, link)).is_ok() {
             let _ = (&handle.wake).write_all(&[0]);
         }
     }
@@ -86,14 +96,39 @@ struct Ports {
     router: Router,
     epoll: OwnedFd,
     guests: HashMap<u32, Port>,
-    newcomers: Receiver<(u32, NetLink)>,
+    changes: Receiver<(u32, Option<NetLink>)>,
     clock: Clock,
 }
 
 struct Port {
     link: NetLink,
+    /// What comes from the guest, and from its QEMU's network.
+    guest: Flow,
+    network: Flow,
+}
+
+struct Flow {
     budget: Budget,
     is_paused: bool,
+}
+
+impl Flow {
+    fn new(now_ms: u64) -> Flow {
+        Flow { budget: Budget::new(FRAMES_A_SECOND, FRAMES_AT_ONCE, now_ms), is_paused: false }
+    }
+
+    /// Whether a frame may come now; if not, it is paused.
+    fn may_go_on(&mut self, now_ms: u64) -> bool {
+        self.budget.refill(now_ms);
+        self.is_paused = self.budget.left() == 0;
+        !self.is_paused
+    }
+}
+
+impl Port {
+    fn is_paused(&self) -> bool {
+        self.guest.is_paused || self.network.is_paused
+    }
 }
 
 impl Ports {
@@ -101,7 +136,7 @@ impl Ports {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             events.clear();
-            let has_paused = self.guests.values().any(|port| port.is_paused);
+            let has_paused = self.guests.values().any(Port::is_paused);
             let timeout = has_paused.then_some(&PAUSE);
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout) {
                 Err(error) if error != rustix::io::Errno::INTR => return,
@@ -112,7 +147,7 @@ impl Ports {
                     Ok(number) => self.forward(number),
                     Err(_) if number != WAKE => self.deliver((number & !NETWORK) as u32),
                     Err(_) => match woken.read(&mut [0; 64]) {
-                        Ok(1..) => self.welcome(),
+                        Ok(1..) => self.take_changes(),
                         Err(error) if is_passing(&error) => {}
                         // Nobody has a handle any more.
                         Ok(0) | Err(_) => return,
@@ -125,32 +160,39 @@ impl Ports {
         }
     }
 
-    fn welcome(&mut self) {
-        for (number, link) in self.newcomers.try_iter() {
+    fn take_changes(&mut self) {
+        for (number, link) in self.changes.try_iter() {
             if !self.router.is_linked(number) {
                 continue;
             }
             // The sockets of an earlier start leave the set when they are closed.
             self.guests.remove(&number);
+            let Some(link) = link else { continue };
             let add = |socket, data| {
                 let data = epoll::EventData::new_u64(data);
                 epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN).is_ok()
             };
             let number_data = u64::from(number);
             if add(&link.guest, number_data) && add(&link.network, NETWORK | number_data) {
-                let budget = Budget::new(FRAMES_A_SECOND, FRAMES_AT_ONCE, self.clock.ms());
-                self.guests.insert(number, Port { link, budget, is_paused: false });
+                let [guest, network] = [(); 2].map(|()| Flow::new(self.clock.ms()));
+                self.guests.insert(number, Port { link, guest, network });
             }
         }
     }
 
     /// Hands a guest what comes from its QEMU's network.
-    fn deliver(&self, number: u32) {
-        let Some(Port { link, .. }) = self.guests.get(&number) else { return };
+    fn deliver(&mut self, number: u32) {
         let mut buffer = [0; FRAME_MAX + 1];
+        let now_ms = self.clock.ms();
+        let Some(port) = self.guests.get_mut(&number) else { return };
         for _ in 0..FRAMES_A_TURN {
-            let Ok(length) = link.network.recv(&mut buffer) else { return };
-            let _ = link.guest.send(&buffer[..length]);
+            if !port.network.may_go_on(now_ms) {
+                listen(&self.epoll, &port.link.network, NETWORK | u64::from(number), NOTHING);
+                return;
+            }
+            let Ok(length) = port.link.network.recv(&mut buffer) else { return };
+            port.network.budget.spend(1);
+            let _ = port.link.guest.send(&buffer[..length]);
         }
     }
 
@@ -160,10 +202,8 @@ impl Ports {
         let now_ms = self.clock.ms();
         for _ in 0..FRAMES_A_TURN {
             let Some(port) = self.guests.get_mut(&number) else { return };
-            port.budget.refill(now_ms);
-            if port.budget.left() == 0 {
-                port.is_paused = true;
-                self.listen(number, epoll::EventFlags::empty());
+            if !port.guest.may_go_on(now_ms) {
+                listen(&self.epoll, &port.link.guest, number.into(), NOTHING);
                 return;
             }
             let length = match port.link.guest.recv(&mut buffer) {
@@ -175,7 +215,7 @@ impl Ports {
                     return;
                 }
             };
-            port.budget.spend(1);
+            port.guest.budget.spend(1);
             if length > FRAME_MAX {
                 continue;
             }
@@ -194,33 +234,31 @@ impl Ports {
 
     fn resume(&mut self) {
         let now_ms = self.clock.ms();
-        let mut resumed = Vec::new();
-        for (&number, port) in self.guests.iter_mut().filter(|(_, port)| port.is_paused) {
-            port.budget.refill(now_ms);
-            port.is_paused = port.budget.left() == 0;
-            if !port.is_paused {
-                resumed.push(number);
+        for (&number, port) in self.guests.iter_mut().filter(|(_, port)| port.is_paused()) {
+            let number = u64::from(number);
+            let Port { link, guest, network } = port;
+            let flows = [(guest, &link.guest, number), (network, &link.network, NETWORK | number)];
+            for (flow, socket, data) in flows {
+                if flow.is_paused && flow.may_go_on(now_ms) {
+                    listen(&self.epoll, socket, data, epoll::EventFlags::IN);
+                }
             }
         }
-        for number in resumed {
-            self.listen(number, epoll::EventFlags::IN);
-        }
     }
+}
 
-    fn listen(&self, number: u32, flags: epoll::EventFlags) {
-        if let Some(port) = self.guests.get(&number) {
-            let data = epoll::EventData::new_u64(number.into());
-            // One that is in the set can be changed.
-            let _ = epoll::modify(&self.epoll, &port.link.guest, data, flags);
-        }
-    }
+const NOTHING: epoll::EventFlags = epoll::EventFlags::empty();
+
+/// Changes what a socket in the set is listened to for.
+fn listen(epoll: &OwnedFd, socket: &UnixDatagram, data: u64, flags: epoll::EventFlags) {
+    // One that is in the set can be changed.
+    let _ = epoll::modify(epoll, socket, epoll::EventData::new_u64(data), flags);
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::class_address;
     use super::*;
-    use std::os::unix::net::UnixDatagram;
     use std::time::Duration;
     use vm::Net;
 
@@ -273,35 +311,50 @@ mod tests {
 
     #[test]
     fn a_guest_that_floods_waits_and_the_others_are_answered() {
-        let switch = linked();
-        let ([flooding, _network], [other, _]) = (guest(&switch, WEB), guest(&switch, DB));
-        flooding.set_nonblocking(true).unwrap();
-        let (clock, mut sent) = (Clock::new(), 0);
-        while clock.ms() < 300 || sent < FRAMES_AT_ONCE {
-            assert!(clock.ms() < 60_000, "{sent} frames are taken");
-            sent += u64::from(flooding.send(&[0; 60]).is_ok());
+        for flooding in 0..2 {
+            let switch = linked();
+            let (flooded, [other, _]) = (guest(&switch, WEB), guest(&switch, DB));
+            let socket = &flooded[flooding];
+            socket.set_nonblocking(true).unwrap();
+            let (clock, mut sent) = (Clock::new(), 0);
+            while clock.ms() < 300 || sent < FRAMES_AT_ONCE {
+                assert!(clock.ms() < 60_000, "{sent} frames are taken");
+                sent += u64::from(socket.send(&[0; 60]).is_ok());
+            }
+            // What was taken, and what waits in its socket.
+            let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
+            assert!(sent < taken_max, "{sent} of {taken_max}");
+            let client = Net { number: WEB, forwards: Vec::new(), linked: true };
+            other.send(&question(DB, client.address().octets())).unwrap();
+            assert_eq!(other.recv(&mut [0; 100]).unwrap(), 42);
         }
-        // What was taken, and what waits in its socket.
-        let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
-        assert!(sent < taken_max, "{sent} of {taken_max}");
-        let client = Net { number: WEB, forwards: Vec::new(), linked: true };
-        other.send(&question(DB, client.address().octets())).unwrap();
-        assert_eq!(other.recv(&mut [0; 100]).unwrap(), 42);
+    }
+
+    /// Waits until nobody reads from a socket any more.
+    fn wait_for_end(socket: &UnixDatagram) {
+        socket.set_nonblocking(true).unwrap();
+        let clock = Clock::new();
+        while socket.send(&[0; 60]).map_or_else(|error| is_passing(&error), |_| true) {
+            assert!(clock.ms() < 60_000, "its end is open");
+        }
+    }
+
+    #[test]
+    fn it_keeps_nothing_of_a_guest_that_has_ended() {
+        let switch = linked();
+        let ended = guest(&switch, WEB);
+        switch.disconnect(WEB);
+        ended.iter().for_each(wait_for_end);
     }
 
     #[test]
     fn it_ends_with_its_last_handle() {
         let switch = linked();
         let [guest, _network] = guest(&switch, WEB);
-        guest.set_nonblocking(true).unwrap();
         drop(switch.clone());
         guest.send(&question(WEB, class_address(1).octets())).unwrap();
         drop(switch);
-        let clock = Clock::new();
-        // Its end of the link is closed.
-        while guest.send(&[0; 60]).map_or_else(|error| is_passing(&error), |_| true) {
-            assert!(clock.ms() < 60_000, "it runs on");
-        }
+        wait_for_end(&guest);
     }
 
     #[test]

@@ -91,6 +91,7 @@ impl Shells {
     /// Runs a line before all that wait; its end is reported by [`turn`](Self::turn).
     pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
         let shell = &mut self.0[guest];
+        shell.waiting.retain(|job| !job.sets_up);
         let job = Job { command, client: None, unread: Vec::new(), sets_up: true };
         shell.waiting.push_front(job);
         shell.advance(guest, fleet);
@@ -101,15 +102,17 @@ impl Shells {
         self.0[guest] = Shell::default();
     }
 
-    /// The guest restarts: the command that was under way in it has no end. Its firmware resets
-    /// it once more; what was sent in between waits in the port for the guest to open it. False:
-    /// it was that once more.
+    /// The guest restarts: the command that was under way in it has no end, and the line that sets
+    /// it up begins again. Its firmware resets it once more; what was sent in between waits in the
+    /// port for the guest to open it. False: it was that once more.
     pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) -> bool {
         let shell = &mut self.0[guest];
         let is_anew = now_ms >= shell.booting_ms;
         if is_anew {
             shell.booting_ms = now_ms + FIRMWARE_MS;
-            shell.running = None;
+            if let Some(job) = shell.running.take().filter(|job| job.sets_up) {
+                shell.waiting.push_front(job);
+            }
             shell.unsent.clear();
             shell.mark = Mark::default();
         }
@@ -251,6 +254,28 @@ fn has_gone(client: &UnixStream) -> bool {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn a_guest_that_is_reset_while_it_is_set_up_is_set_up_again() {
+        let job = |command: &str, sets_up| Job {
+            command: command.to_owned(),
+            client: None,
+            unread: Vec::new(),
+            sets_up,
+        };
+        let mut shells = Shells::new(1);
+        shells.0[0].running = Some(job("set up", true));
+        shells.0[0].waiting.push_back(job("other", false));
+        assert!(shells.was_reset(0, 10_000));
+        let shell = &mut shells.0[0];
+        assert!(shell.running.is_none());
+        let waiting: Vec<_> = shell.waiting.iter().map(|job| job.command.as_str()).collect();
+        assert_eq!(waiting, ["set up", "other"]);
+        // Other commands have no end.
+        shell.running = Some(job("other", false));
+        assert!(shells.was_reset(0, 20_000));
+        assert_eq!(shells.0[0].waiting.len(), 2);
+    }
 
     #[test]
     fn finding_15_a_guest_that_never_pauses_is_listened_to_for_256_kib() {

@@ -3,7 +3,8 @@
 //!
 //! Version 1 lies below our own cgroup, so that a limit that we are under ourselves holds for the
 //! guests too. Version 2 allows no cgroup with both processes and limited children, so there it
-//! lies beside ours, in the nearest directory that hands the controller on.
+//! lies beside ours, in the nearest directory that hands the controller on. Where we are under a
+//! limit ourselves, none is made there: the guests would leave it.
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,9 @@ use crate::Error;
 const TOP: &str = "sys/fs/cgroup";
 /// Where version 1 has the memory.
 const V1: &str = "sys/fs/cgroup/memory";
+/// What a cgroup may be limited by, and how the file begins if it is not.
+const LIMITS: [(&str, &str); 4] =
+    [("memory.max", "max"), ("memory.high", "max"), ("cpu.max", "max"), ("cpuset.cpus", "")];
 /// A cgroup's place is no deeper.
 const DEPTH_MAX: usize = 64;
 
@@ -68,6 +72,7 @@ pub(super) fn make(
         Version::Two => {
             let home = home_v2(machine);
             let parent = parent_v2(machine, record, &home)?;
+            stay_within(&home, &parent)?;
             Place { dir: parent.join(format!("{PREFIX}{id}")), home }
         }
     };
@@ -86,6 +91,9 @@ pub(super) fn make_plain(
     controller: &str,
 ) -> Result<Option<PathBuf>, Error> {
     let Some(Place { dir, home }) = place(machine, id, controller) else { return Ok(None) };
+    if version(machine) == Version::Two {
+        stay_within(&home, dir.parent().unwrap_or(&dir))?;
+    }
     make_dir(machine, record, Undo::Guests { dir: dir.clone(), home }, &dir)?;
     Ok(Some(dir))
 }
@@ -146,6 +154,26 @@ fn handing_on(top: &Path, home: &Path, controller: &str) -> Option<PathBuf> {
     let above = home.ancestors().skip(usize::from(home != top)).take(DEPTH_MAX);
     let mut above = above.take_while(|dir| dir.starts_with(top));
     above.find(|dir| lists(&dir.join("cgroup.subtree_control"), controller)).map(Path::to_path_buf)
+}
+
+/// Refuses a place where processes would leave a limit that holds for ours.
+fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
+    let left = || home.ancestors().take_while(|dir| *dir != parent).take(DEPTH_MAX);
+    for (dir, (file, none)) in left().flat_map(|dir| LIMITS.map(|limit| (dir, limit))) {
+        let path = dir.join(file);
+        let text = super::machine::read(&path).unwrap_or_default();
+        let text = text.trim();
+        if !text.is_empty() && (none.is_empty() || !text.starts_with(none)) {
+            let what = format!(
+                "{} is {text}, which guests in a cgroup of {} would leave; start pinhead outside \
+                 of that limit",
+                path.display(),
+                parent.display()
+            );
+            return Err(refused(CGROUP, what));
+        }
+    }
+    Ok(())
 }
 
 /// The nearest directory above ours whose children have the controller of memory. If none has, the

@@ -339,6 +339,43 @@ fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again()
 }
 
 #[test]
+fn guests_do_not_leave_a_limit_that_version_two_has_for_us() {
+    let tree = Tree::new("v2-limited");
+    fs::remove_dir_all(tree.calls.path("sys/fs/cgroup")).unwrap();
+    tree.file("proc/self/cgroup", "0::/user/me\n");
+    tree.file("sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
+    tree.file("sys/fs/cgroup/user/me/cgroup.procs", "");
+    let limits = Limits { memory: Some(Bytes::mib(64)), ..Limits::default() };
+    let of_none = [
+        ("memory.max", "max"),
+        ("memory.high", "max"),
+        ("cpu.max", "max 100000"),
+        ("cpuset.cpus", ""),
+    ];
+    for dir in ["user", "user/me"] {
+        let set = |file: &str, text: &str| {
+            tree.file(&format!("sys/fs/cgroup/{dir}/{file}"), &format!("{text}\n"));
+        };
+        of_none.iter().for_each(|(file, text)| set(file, text));
+        for ((file, none), text) in of_none.iter().zip(["8589934592", "1", "50000 100000", "0-3"]) {
+            set(file, text);
+            let error = tree.open(&limits).unwrap_err().to_string();
+            assert!(error.contains(&format!("{dir}/{file} is {text}, which guests")), "{error}");
+            let mut tiers = tree.open(&Limits::default()).unwrap();
+            tiers.separate_guests();
+            let notes = tiers.take_notes();
+            assert!(notes[0].contains(&format!("{file} is {text}")), "{notes:?}");
+            tiers.close();
+            set(file, none);
+        }
+    }
+    // A limit of the directory that the group lies in holds for it, too.
+    tree.file("sys/fs/cgroup/memory.max", "1\n");
+    tree.open(&limits).unwrap().close();
+    assert!(!tree.log().is_empty());
+}
+
+#[test]
 fn a_machine_that_cannot_is_refused_with_a_reason() {
     let tree = Tree::new("cannot");
     fs::remove_dir_all(tree.calls.path("sys/class/zram-control")).unwrap();
