@@ -61,6 +61,17 @@ impl Daemon {
         self.dir.path()
     }
 
+    /// The number of its user, who is another one where this process is root's.
+    pub fn user(&self) -> u32 {
+        let own = || fs::metadata("/proc/self").unwrap().uid();
+        if self.is_root { NOBODY } else { own() }
+    }
+
+    /// What a manager calls its domain, that has to be told of another user's.
+    pub fn guest(&self) -> String {
+        if self.is_root { format!("{NOBODY}/{NAME}") } else { NAME.to_owned() }
+    }
+
     /// The directory that `qemu:///session` looks into.
     pub fn runtime_dir(&self) -> PathBuf {
         self.dir.join("run")

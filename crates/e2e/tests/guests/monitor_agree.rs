@@ -181,12 +181,16 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     let size = Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
     let settings = place.settings(&size, &monitor);
     let text = std::fs::read_to_string(&settings).expect("the settings");
-    let uri = format!("libvirt = [\"qemu:///session?socket={}\"]", daemon.socket().display());
+    let (socket, user) = (daemon.socket(), daemon.user());
+    let uri = format!("libvirt = [\"qemu:///session?socket={}\"]", socket.display());
+    let uri = format!("{uri}\nusers = [\"{user}\"]");
     std::fs::write(&settings, text.replace("libvirt = []", &uri)).expect("written");
     let manager = Manager::start(&place, &settings);
     manager.until("it runs", PATIENCE, |ps| {
         let busy = |percent: f64| percent > 10.0;
-        ps.guests.iter().any(|guest| guest.name == NAME && guest.cpu_percent.is_some_and(busy))
+        ps.guests
+            .iter()
+            .any(|guest| guest.name == daemon.guest() && guest.cpu_percent.is_some_and(busy))
     });
     // A sample before the first time is needed, and one after the last.
     let pass = |seconds| wait_until(Duration::from_secs(seconds), || false);
@@ -202,7 +206,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
     let take = |moment: Moment| {
         let at_ms = moment.at_ms;
         host.push((at_ms, moment.host));
-        let of = moment.guests.into_iter().find(|(who, _)| who.name == NAME);
+        let of = moment.guests.into_iter().find(|(who, _)| who.name == daemon.guest());
         guest.extend(of.map(|(_, row)| (at_ms, row)));
         ControlFlow::Continue(())
     };
