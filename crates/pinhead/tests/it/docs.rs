@@ -205,6 +205,33 @@ fn tests_that_promises_name_exist() {
     }
 }
 
+/// A row of the page's table for each attack, and tests that are named after it.
+#[test]
+fn each_attack_of_the_security_page_has_a_test_of_its_number() {
+    let page = read("docs/security.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let numbers: Vec<u32> = rows.filter_map(|(first, _)| first.parse().ok()).collect();
+    assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
+    let mut sources = String::new();
+    let mut pending = vec![root().join("crates")];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                sources.push_str(&fs::read_to_string(path).expect("a source"));
+            }
+        }
+    }
+    for number in numbers {
+        let name = format!("fn finding_{number:02}_");
+        let tests = sources.matches(&format!("#[test]\n{name}")).count()
+            + sources.matches(&format!("#[test]\n    {name}")).count();
+        assert!(tests > 0, "no test is named after attack {number}");
+    }
+}
+
 #[test]
 fn the_code_map_has_every_crate() {
     let map = read("ARCHITECTURE.md");

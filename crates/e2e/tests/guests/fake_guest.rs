@@ -1,0 +1,70 @@
+//! A process that plays a guest of 64 GiB which starves, beside a real one, under `pinhead host`.
+
+use counters::Bytes;
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{Host, PATIENCE, Plan};
+use hypervisor::{Claim, Stranger};
+use images::Arch;
+use std::time::Duration;
+
+const REAL_MIB: u64 = 384;
+const CLAIMED_MIB: u64 = 65_536;
+const HAS_MIB: u64 = 10;
+/// What the real guest has touched and could spare, and what the host has free beside the guests.
+const TOUCHED_MIB: u64 = 200;
+const FREE_MIB: u64 = 200;
+/// So many passes of the manager are watched.
+const PASSES: u64 = 25;
+/// What is taken from the real guest before the manager is killed, at least.
+const TAKEN_MIB: u64 = 20;
+
+#[test]
+fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_back() {
+    let place = Place::new();
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = REAL_MIB;
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    let host = Host::start(&[plan]);
+    let mut real = host.guest(0);
+    host.yield_to_manager();
+    real.use_memory(TOUCHED_MIB);
+    real.until_used(PATIENCE);
+    real.free();
+    // One of the manager's own user: nothing but its lies tells it from a guest.
+    let mut fakes = Stranger::of_ours(place.dir());
+    let claim = Claim {
+        name: "fake".into(),
+        uuid: "00000000-0000-0000-0000-00000000fa4e".into(),
+        memory: Bytes::mib(CLAIMED_MIB),
+        port: place.dir().join("fake.port"),
+        need: true,
+    };
+    fakes.claim("fake.qmp", &claim).expect("a monitor");
+    // It says that nearly all of that was taken from it.
+    place.balloon("fake", HAS_MIB);
+
+    let size = Size::with_free(&host, 1, FREE_MIB);
+    let manager = Manager::start(&place, &place.settings(&size, ""));
+    manager.until("both are there", PATIENCE, |ps| ps.guests.len() == 2);
+    manager.knows(2);
+    let passes = manager.status().passes;
+    assert!(wait_until(PATIENCE, || manager.status().passes >= passes + PASSES).is_some());
+    let shrinks = manager.decisions("g1").into_iter().filter(|one| one.decision.action == "shrink");
+    assert_eq!(shrinks.count(), 0, "{}", manager.journal_text());
+    assert_eq!(real.balloon_mib(), 0, "it was shrunk for the fake");
+
+    // Somebody reserves more than is free, and the manager is killed.
+    let free = manager.ps().host.available_bytes.expect("a host's memory") >> 20;
+    let wanted = free - size.reserve_mib + 3 * TAKEN_MIB;
+    manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);
+    let taken = wait_until(Duration::from_secs(20), || real.balloon_mib() >= TAKEN_MIB);
+    assert!(taken.is_some(), "{}", manager.journal_text());
+    let taken = real.balloon_mib();
+    manager.signal("KILL");
+    let took = wait_until(Duration::from_secs(30), || real.balloon_mib() == 0);
+    println!("{taken} MiB were back after {took:?}");
+    assert!(took.is_some(), "{} MiB are missing: {}", real.balloon_mib(), manager.log());
+}
