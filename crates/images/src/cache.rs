@@ -12,10 +12,12 @@
 //! WORK is `work` in the cache. As root it is `/var/cache/pinhead/work`, since apt's downloads then
 //! run as a user who has to get there, and few others may enter a cache in root's home.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::error::FileContext;
 use crate::files::{lock_file, remove_dir};
 use crate::ours::{check_dir, create_dir_mode};
 
@@ -24,6 +26,7 @@ pub const SYSTEM: &str = "/var/cache/pinhead";
 
 /// Anybody may enter, and few can look around.
 const ENTERED: u32 = 0o711;
+const PASS: u32 = 0o001;
 
 /// The directory in which pinhead keeps what it can get or make again.
 #[derive(Clone, Debug)]
@@ -73,16 +76,27 @@ impl Cache {
     /// A fresh directory of this name to work in. Waits until no other process has it.
     pub(crate) fn work(&self, name: &str) -> Result<Work, Error> {
         let base = match is_root() {
-            true => create_dir_mode(Path::new(SYSTEM), readable())?,
+            true => let_in(create_dir_mode(Path::new(SYSTEM), readable())?)?,
             false => self.directory("")?,
         };
-        let base = create_dir_mode(&base.join("work"), ENTERED)?;
+        let base = let_in(create_dir_mode(&base.join("work"), ENTERED)?)?;
         let lock = lock_file(&base.join(format!("{name}.lock")))?;
         let path = base.join(name);
         // The lock is held, so a directory of that name is what a killed process left.
         remove_dir(&path)?;
         Ok(Work { path: create_dir_mode(&path, ENTERED)?, _lock: lock })
     }
+}
+
+/// Lets others pass through a directory of ours that an administrator, or another umask, has
+/// closed: apt's user has to. It does not show them what is in it.
+fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
+    let mode = fs::metadata(&path).file("look at", &path)?.permissions().mode();
+    if mode & PASS == 0 {
+        let mode = fs::Permissions::from_mode(mode | PASS);
+        fs::set_permissions(&path, mode).file("open to apt's user", &path)?;
+    }
+    Ok(path)
 }
 
 /// What root makes is for all to read; what is secret in a cache has modes of its own.
@@ -110,5 +124,21 @@ impl Drop for Work {
     fn drop(&mut self) {
         // What cannot be removed now goes with the next one of this name.
         let _ = remove_dir(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_closed_lets_apts_user_pass() {
+        let path = std::env::temp_dir().join(format!("images-closed-{}", std::process::id()));
+        for (mode, after) in [(0o700, 0o701), (0o750, 0o751), (0o755, 0o755)] {
+            create_dir_mode(&path, mode).unwrap();
+            let_in(path.clone()).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, after);
+            fs::remove_dir(&path).unwrap();
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::FileContext;
-use crate::qcow2::check_image;
+use crate::qcow2::{Below, check_image, check_overlay};
 use crate::tool::run;
 use crate::{Arch, Error};
 
@@ -28,6 +28,9 @@ pub struct Disk {
     pub writes: Writes,
     /// What the guest sees as the disk's serial number; none unless it is given.
     pub serial: Option<String>,
+    /// The images below, where QEMU is to open them by other names than the image's own header
+    /// has for them.
+    pub below: Vec<Below>,
 }
 
 /// How a disk's content lies in its file.
@@ -60,6 +63,8 @@ pub const DISK_ID: &str = "disk0";
 const SERIAL_BYTES_MAX: usize = 20;
 
 impl DiskFormat {
+    pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
+
     /// QEMU's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +77,13 @@ impl DiskFormat {
 impl Disk {
     /// An image with a temporary overlay.
     pub fn temporary(path: impl Into<PathBuf>, format: DiskFormat) -> Disk {
-        Disk { path: path.into(), format, writes: Writes::Temporary, serial: None }
+        Disk {
+            path: path.into(),
+            format,
+            writes: Writes::Temporary,
+            serial: None,
+            below: Vec::new(),
+        }
     }
 
     /// Makes what the guest needs beside the image. To be called before QEMU is started.
@@ -90,7 +101,7 @@ impl Disk {
         }
         match &self.writes {
             Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file),
-            Writes::Overlay(file) => check_image(file),
+            Writes::Overlay(file) => check_overlay(file),
             _ => Ok(()),
         }
     }
@@ -113,12 +124,18 @@ impl Disk {
         let mut drive = OsString::from(format!("if=none,id={DISK_ID},format={}", format.name()));
         drive.push(format!(",{more},aio=threads,discard=unmap,detect-zeroes=off,file="));
         drive.push(escape_commas(file));
-        if let Writes::Overlay(_) = self.writes {
-            // It names its image by a path that QEMU need not have the right to open.
-            let driver = self.format.name();
-            drive.push(format!(",backing.driver={driver},backing.file.driver=file"));
-            drive.push(",backing.file.filename=");
-            drive.push(escape_commas(&self.path));
+        // Images name others by paths that QEMU need not have the right to open.
+        let own = match self.writes {
+            Writes::Overlay(_) => Some((&self.path, self.format)),
+            _ => None,
+        };
+        let below = self.below.iter().map(|below| (&below.path, below.format));
+        let mut key = String::new();
+        for (path, format) in own.into_iter().chain(below) {
+            key.push_str("backing.");
+            let driver = format.name();
+            drive.push(format!(",{key}driver={driver},{key}file.driver=file,{key}file.filename="));
+            drive.push(escape_commas(path));
         }
         let (bus, serial) = (arch.bus(), &self.serial);
         let serial = serial.as_ref().map(|serial| format!(",serial={serial}")).unwrap_or_default();
@@ -178,6 +195,12 @@ mod tests {
         let line = words(&disk, Arch::X86_64);
         assert!(line.contains("format=qcow2") && line.contains("file=/o.qcow2,"), "{line}");
         assert!(line.contains(",backing.file.filename=/a,,b/base.img "), "{line}");
+        disk.below.push(Below { path: "/b".into(), format: DiskFormat::Raw });
+        let below = ",backing.backing.driver=raw,backing.backing.file.driver=file,\
+                     backing.backing.file.filename=/b ";
+        assert!(words(&disk, Arch::X86_64).contains(below));
+        disk.writes = Writes::Layer;
+        assert!(words(&disk, Arch::X86_64).contains(",backing.file.filename=/b "));
     }
 
     #[test]
@@ -201,6 +224,7 @@ mod tests {
             format: DiskFormat::Raw,
             writes: Writes::Overlay(overlay.clone()),
             serial: None,
+            below: Vec::new(),
         };
         disk.prepare("g1").unwrap();
         let made = std::fs::read(&overlay).unwrap();

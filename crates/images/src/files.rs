@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::Error;
 use crate::error::FileContext;
@@ -44,8 +45,21 @@ pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
     if !name.exists() {
         return fs::rename(new, name).file("create", name);
     }
-    let exchanged = renameat_with(CWD, new, CWD, name, RenameFlags::EXCHANGE);
-    exchanged.map_err(io::Error::from).file("replace", name)
+    match renameat_with(CWD, new, CWD, name, RenameFlags::EXCHANGE) {
+        // Some file systems, NFS among them, and old kernels know no exchange.
+        Err(Errno::INVAL | Errno::NOSYS) => exchange_by_steps(new, name),
+        exchanged => exchanged.map_err(io::Error::from).file("replace", name),
+    }
+}
+
+/// The same, with a moment in which there is none.
+fn exchange_by_steps(new: &Path, name: &Path) -> Result<(), Error> {
+    let old = name.with_added_extension("old");
+    // What a killed process left.
+    remove_dir(&old)?;
+    fs::rename(name, &old).file("replace", name)?;
+    fs::rename(new, name).file("create", name)?;
+    fs::rename(&old, new).file("move", &old)
 }
 
 /// Waits until no other process holds this lock, and keeps others out until the returned file is
@@ -77,4 +91,25 @@ pub fn by_age(
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_exchanged_also_where_the_file_system_cannot() {
+        let root = std::env::temp_dir().join(format!("images-exchange-{}", std::process::id()));
+        let (new, name) = (root.join("new"), root.join("name"));
+        for by in [exchange, exchange_by_steps] {
+            for path in [&new, &name, &root.join("name.old")] {
+                create_dir(path).unwrap();
+                fs::write(path.join("file"), path.as_os_str().as_encoded_bytes()).unwrap();
+            }
+            by(&new, &name).unwrap();
+            let text = |path: &Path| fs::read_to_string(path.join("file")).unwrap();
+            assert!(text(&name).ends_with("/new") && text(&new).ends_with("/name"));
+            fs::remove_dir_all(&root).unwrap();
+        }
+    }
 }

@@ -9,6 +9,9 @@
 //!      └ sticky: others may add to it, but not replace what is ours
 //! ```
 //!
+//! What a user's own group may write to, in which nobody else is, counts as the user's; root's
+//! group does not.
+//!
 //! A link counts like a file: who owns it says where it leads. What was found safe stays so, since
 //! nobody but its owners can change any part of the way to it.
 
@@ -21,6 +24,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::Error;
+use crate::accounts::is_private_group;
 use crate::error::FileContext;
 
 /// As many links as Linux follows.
@@ -28,6 +32,9 @@ const LINKS_MAX: usize = 40;
 
 /// What others may do with a directory: add, remove, rename.
 const OTHERS_WRITE: u32 = 0o022;
+const GROUP_WRITES: u32 = 0o020;
+/// Where the system's lists of users and groups are.
+const ETC: &str = "/etc";
 /// In a directory with this bit nobody removes or renames what is another's.
 const STICKY: u32 = 0o1000;
 
@@ -109,9 +116,9 @@ impl Found {
         if self.last.uid() != uid {
             return Err(foreign(&self.at, self.last.uid(), uid));
         }
-        match self.last.mode() & OTHERS_WRITE {
-            0 => Ok(self.at),
-            _ => Err(open_to_others(&self.at, &self.last)),
+        match may_others_write(&self.last, uid, Path::new(ETC)) {
+            false => Ok(self.at),
+            true => Err(open_to_others(&self.at, &self.last)),
         }
     }
 }
@@ -181,9 +188,17 @@ fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
         return Err(foreign(at, data.uid(), uid));
     }
     let is_shared = data.is_dir() && data.mode() & STICKY != 0;
-    match data.mode() & OTHERS_WRITE != 0 && !is_shared {
+    match !is_shared && may_others_write(&data, uid, Path::new(ETC)) {
         true => Err(open_to_others(at, &data)),
         false => Ok(data),
+    }
+}
+
+/// Whether anybody but its owner, and root, may write to it.
+fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
+    match data.mode() & OTHERS_WRITE {
+        GROUP_WRITES if uid != 0 && data.uid() == uid => !is_private_group(etc, uid, data.gid()),
+        bits => bits != 0,
     }
 }
 
@@ -250,7 +265,12 @@ mod tests {
     #[test]
     fn finding_01_what_others_may_write_to_is_refused_wherever_it_is() {
         let place = Place::new("modes");
-        for mode in [0o770, 0o707, 0o777] {
+        let modes = [0o770, 0o707, 0o777];
+        // A group in which only we are may write.
+        let data = fs::metadata(&place.0).unwrap();
+        let skipped =
+            usize::from(own_uid() != 0 && is_private_group(Path::new(ETC), data.uid(), data.gid()));
+        for mode in modes.into_iter().skip(skipped) {
             let open = place.dir("open", mode);
             let inner = place.dir("open/inner", 0o700);
             for path in [&open, &inner, &open.join("new")] {
@@ -263,6 +283,32 @@ mod tests {
         let shared = place.dir("shared", 0o1777);
         assert!(refusal(create_dir(&shared)).contains("mode 1777"));
         create_dir(&shared.join("mine")).unwrap();
+    }
+
+    #[test]
+    fn a_group_in_which_only_the_user_is_may_write() {
+        let place = Place::new("private");
+        let etc = place.dir("etc", 0o700);
+        let dir = place.dir("dir", 0o775);
+        // Root's group is not tolerated, so root takes another user's place.
+        let (uid, gid) = match own_uid() {
+            0 => (12_345, 12_346),
+            uid => (uid, fs::metadata(&dir).unwrap().gid()),
+        };
+        if own_uid() == 0 {
+            chown(&dir, Some(uid), Some(gid)).unwrap();
+        }
+        fs::write(etc.join("passwd"), format!("me:x:{uid}:{gid}::/:/bin/sh\n")).unwrap();
+        fs::write(etc.join("group"), format!("me:x:{gid}:\n")).unwrap();
+        let may_others = |mode: u32, uid: u32| {
+            place.dir("dir", mode);
+            may_others_write(&fs::metadata(&dir).unwrap(), uid, &etc)
+        };
+        assert!(!may_others(0o755, uid) && !may_others(0o775, uid));
+        assert!(may_others(0o777, uid) && may_others(0o757, uid));
+        assert!(may_others(0o775, uid + 1) && may_others(0o775, 0));
+        fs::write(etc.join("group"), format!("me:x:{gid}:you\n")).unwrap();
+        assert!(may_others(0o775, uid));
     }
 
     #[test]

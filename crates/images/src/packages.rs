@@ -15,6 +15,7 @@ use crate::apt::Apt;
 use crate::clock::time_of_day;
 use crate::error::FileContext;
 use crate::files::{create_dir, exchange, remove_dir};
+use crate::ours::check_dir;
 use crate::record::{IN_DIRECTORY, Record};
 use crate::tool::run;
 use crate::{Arch, Cache, Error};
@@ -98,7 +99,8 @@ impl Cache {
                 self.fetch(arch, directory, set)?;
             }
         }
-        Ok(unpacked)
+        // Others may have been let into the cache since.
+        check_dir(&unpacked)
     }
 
     /// Fetches packages. They get to their place once they are whole. The lock is held.
@@ -172,6 +174,7 @@ pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     /// A cache that has the packages must not need apt, sources or a network.
     #[test]
@@ -192,6 +195,9 @@ mod tests {
         assert_eq!(packages.release, "6.1-s390x");
         assert_eq!(packages.modules, tree.join("usr/lib/modules/6.1-s390x"));
         assert!(!root.join("work").exists(), "apt was not even prepared");
+        fs::set_permissions(&tree, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = cache.packages(Arch::S390x).unwrap_err().to_string();
+        assert!(error.contains("s390x is not safe to use"), "{error}");
         fs::remove_dir_all(root).unwrap();
     }
 

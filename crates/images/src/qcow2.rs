@@ -15,6 +15,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::disk::DiskFormat;
 use crate::error::FileContext;
 use crate::ours::check_file;
 
@@ -74,7 +75,9 @@ impl Header {
             String::from_utf8(name.to_vec()).ok()
         };
         let name = name().ok_or("the name of its backing file cannot be read")?;
-        Ok(Header { backing: Some(name), format: format(bytes, header_bytes), external_data })
+        // The name begins where the extensions end.
+        let end = usize::try_from(start).unwrap_or(usize::MAX);
+        Ok(Header { backing: Some(name), format: format(bytes, header_bytes, end)?, external_data })
     }
 
     fn read(path: &Path) -> Result<Header, Error> {
@@ -85,34 +88,65 @@ impl Header {
     }
 }
 
+/// An image that lies below another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Below {
+    /// Its file.
+    pub path: PathBuf,
+    /// What is in its file.
+    pub format: DiskFormat,
+}
+
 /// Checks an image and all that lie below it: each must be ours or root's, and nobody else may
-/// change or replace it.
-pub fn check_image(image: &Path) -> Result<(), Error> {
+/// change or replace it. They lie in one directory: an image that somebody else has made would
+/// otherwise have its guest read any file of ours. Gives those below, from the top.
+pub fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
+    let mut found = Vec::new();
     for _ in 0..DEPTH_MAX {
         // What is checked stays as it is: nobody else can change it.
         let checked = check_file(&path)?;
-        let header = Header::read(&checked)?;
-        if header.external_data {
-            return Err(wrong(
-                &checked,
-                "its data are in another file; `qemu-img convert` makes \
-                                        one image of both",
-            ));
+        let header = read_whole(&checked)?;
+        let Some(backing) = header.backing else { return Ok(found) };
+        path = check_file(&below(&checked, &backing)?)?;
+        if path.parent() != checked.parent() {
+            let reason = format!(
+                "it lies over {}, which is in another directory; move both into one, and `qemu-img \
+                 rebase -u -F FORMAT -b BELOW IMAGE` gives it the new name",
+                path.display()
+            );
+            return Err(wrong(&checked, reason));
         }
-        let Some(backing) = header.backing else { return Ok(()) };
-        path = below(&checked, &backing)?;
-        match header.format.as_deref() {
-            Some("qcow2") => {}
-            Some("raw") => return check_file(&path).map(drop),
-            _ => {
-                let reason = "it does not say that the image below it is raw or qcow2; `qemu-img \
-                              rebase -u -F FORMAT -b BELOW IMAGE` does";
-                return Err(wrong(&checked, reason));
-            }
+        let format = header.format.as_deref();
+        let Some(format) = DiskFormat::ALL.into_iter().find(|all| Some(all.name()) == format)
+        else {
+            let reason = "it does not say that the image below it is raw or qcow2; `qemu-img \
+                          rebase -u -F FORMAT -b BELOW IMAGE` does";
+            return Err(wrong(&checked, reason));
+        };
+        found.push(Below { path: path.clone(), format });
+        if format == DiskFormat::Raw {
+            return Ok(found);
         }
     }
     Err(wrong(image, format!("more than {DEPTH_MAX} images lie below each other")))
+}
+
+/// Checks an image whose QEMU is told what lies below it, and does not ask the image.
+pub(crate) fn check_overlay(image: &Path) -> Result<(), Error> {
+    read_whole(&check_file(image)?).map(drop)
+}
+
+/// The header of an image that has its data itself.
+fn read_whole(image: &Path) -> Result<Header, Error> {
+    let header = Header::read(image)?;
+    match header.external_data {
+        false => Ok(header),
+        true => Err(wrong(
+            image,
+            "its data are in another file; `qemu-img convert` makes one image of both",
+        )),
+    }
 }
 
 /// The file of that name, as QEMU understands it: beside the image, unless it begins with `/`.
@@ -132,20 +166,33 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(field.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// The format of the backing file, if an extension behind the header names it.
-fn format(bytes: &[u8], header_bytes: usize) -> Option<String> {
+/// The format of the backing file, if an extension between header and name gives it. QEMU takes
+/// the last one, so there may be one only.
+fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String>, String> {
     let mut at = header_bytes;
-    loop {
-        let kind = number(bytes, at, 4)?;
-        let length = usize::try_from(number(bytes, at.checked_add(4)?, 4)?).ok()?;
-        let start = at.checked_add(8)?;
-        let content = bytes.get(start..start.checked_add(length)?)?;
+    let mut format = None;
+    while at < end {
+        let (kind, content, next) =
+            extension(bytes, at).ok_or("an extension of its header cannot be read")?;
         match kind {
-            0 => return None,
-            BACKING_FORMAT => return String::from_utf8(content.to_vec()).ok(),
-            _ => at = start.checked_add(length)?.checked_next_multiple_of(8)?,
+            0 => break,
+            BACKING_FORMAT if format.is_some() => {
+                return Err("its header gives the format of the image below it twice".to_owned());
+            }
+            BACKING_FORMAT => format = Some(String::from_utf8_lossy(content).into_owned()),
+            _ => {}
         }
+        at = next;
     }
+    Ok(format)
+}
+
+/// An extension's kind and content, and where the next one begins.
+fn extension(bytes: &[u8], at: usize) -> Option<(u64, &[u8], usize)> {
+    let length = usize::try_from(number(bytes, at.checked_add(4)?, 4)?).ok()?;
+    let start = at.checked_add(8)?;
+    let end = start.checked_add(length)?;
+    Some((number(bytes, at, 4)?, bytes.get(start..end)?, end.checked_next_multiple_of(8)?))
 }
 
 fn wrong(image: &Path, reason: impl Into<String>) -> Error {
@@ -247,7 +294,11 @@ mod tests {
         place.file("base.img", b"raw");
         place.file("middle.qcow2", &image_over("base.img", "raw", 0));
         let top = image(place.0.join("middle.qcow2").to_str().unwrap(), 0);
-        check_image(&place.file("top.qcow2", &top)).unwrap();
+        let below = check_image(&place.file("top.qcow2", &top)).unwrap();
+        let below: Vec<_> =
+            below.iter().map(|at| (at.path.strip_prefix(&place.0).unwrap(), at.format)).collect();
+        let expected = [("middle.qcow2", DiskFormat::Qcow2), ("base.img", DiskFormat::Raw)];
+        assert_eq!(below, expected.map(|(name, format)| (Path::new(name), format)));
         let round = place.file("round.qcow2", &image("round.qcow2", 0));
         assert!(refusal(&round).contains("more than 16 images"));
         // What a guest has written to its disk is not to be taken for a header.
@@ -257,6 +308,49 @@ mod tests {
         }
         assert!(refusal(&place.file("raw.qcow2", b"raw")).contains("does not begin"));
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
+    }
+
+    /// QEMU takes the last format that is given, and others might take the first.
+    #[test]
+    fn a_format_that_is_given_twice_is_refused() {
+        let extension = |format: &str| {
+            let kind = (BACKING_FORMAT as u32).to_be_bytes();
+            [&kind[..], &(format.len() as u32).to_be_bytes(), format.as_bytes()].concat()
+        };
+        let head = |end: &[u8]| {
+            let mut head = image_over("", "", 0);
+            head.truncate(104);
+            head.extend(extension("raw\0\0\0\0\0"));
+            head.extend(end);
+            head[15] = head.len() as u8;
+            head[19] = 1;
+            head.push(b'b');
+            head
+        };
+        let reason = |end: &[u8]| Header::parse(&head(end)).unwrap_err();
+        let qcow2 = extension("qcow2\0\0\0");
+        assert!(reason(&qcow2).contains("twice"));
+        assert!(reason(&[0, 0, 0, 1, 0, 0, 1, 0]).contains("cannot be read"));
+        // What is behind the extensions is none.
+        let ended = [&[0; 8][..], &qcow2].concat();
+        assert!(Header::parse(&head(&ended)).is_ok() && Header::parse(&head(&[])).is_ok());
+    }
+
+    /// Somebody else's image that we have downloaded is ours.
+    #[test]
+    fn finding_16_an_image_leads_to_no_other_directory() {
+        let place = Place::new("directory");
+        let home = create_dir(&place.0.join("home")).unwrap();
+        let key = home.join("id");
+        fs::write(&key, "key").unwrap();
+        std::os::unix::fs::symlink(&key, place.0.join("link")).unwrap();
+        for name in [key.to_str().unwrap(), "home/id", "link", "home/../home/id"] {
+            let path = place.file("got.qcow2", &image_over(name, "raw", 0));
+            let refusal = refusal(&path);
+            assert!(refusal.contains("home/id, which is in another directory"), "{refusal}");
+        }
+        place.file("base", b"raw");
+        check_image(&place.file("got.qcow2", &image_over("home/../base", "raw", 0))).unwrap();
     }
 
     /// What another user wrote into the header would be opened with our rights.

@@ -13,10 +13,11 @@ use crate::error::FileContext;
 /// Where an entry's packages are.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];
 
-/// What is kept of an entry's options: whose signature it has, and where it is. What would have
-/// apt take something that is not signed, not signed well or out of date is the system's own
-/// business: `trusted`, `allow-insecure`, `allow-weak` and their like are left out.
-const KEPT: [&str; 3] = ["signed-by", "inrelease-path", "by-hash"];
+/// What is kept of an entry's options: whose signature it has, where it is, and whether it may be
+/// old, as a snapshot of a day is. What would have apt take something that is not signed, or not
+/// signed well, is the system's own business: `trusted`, `allow-insecure`, `allow-weak` and their
+/// like are left out.
+const KEPT: [&str; 4] = ["signed-by", "inrelease-path", "by-hash", "check-valid-until"];
 
 /// The entries for binary packages that point to Debian, as files for `sources.list.d`: name and
 /// text. Of their options those in [`KEPT`] stay: a guest's architecture may be another.
@@ -177,6 +178,11 @@ mod tests {
             "deb\t[ arch=amd64 ] http://mirror.example/debian/ bookworm main",
             Some("deb http://mirror.example/debian/ bookworm main"),
         );
+        // The signature still counts.
+        check(
+            "deb [check-valid-until=no trusted=yes] http://snapshot.debian.org/archive b main",
+            Some("deb [check-valid-until=no] http://snapshot.debian.org/archive b main"),
+        );
         check("deb [signed-by=/k/other.asc] https://other.example/linux/debian b stable", None);
         check("deb https://debian.example.com/apt stable main", None);
         check("deb-src http://x.debian.org/debian bookworm main", None);
@@ -189,14 +195,15 @@ mod tests {
     fn stanza_sources() {
         let text = "# comment\nTypes: deb deb-src\nURIs: http://x.debian.org/debian\n\
                     Suites: bookworm bookworm-updates\nComponents: main\n\
-                    Architectures: amd64\nSigned-By: /k/debian-archive-keyring.gpg\n\n\
+                    Architectures: amd64\nCheck-Valid-Until: no\n\
+                    Signed-By: /k/debian-archive-keyring.gpg\n\n\
                     Types: deb\nURIs: https://other.example/debian\nSuites: x\n\
                     Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n abc\n\n\n\
                     Enabled: no\nTypes: deb\nURIs: http://x.debian.org/debian\nSuites: sid\n\n\
                     Types: deb-src\nURIs: http://x.debian.org/debian\nSuites: sid\n";
         let expected = "Types: deb\nURIs: http://x.debian.org/debian\n\
                         Suites: bookworm bookworm-updates\nComponents: main\n\
-                        Signed-By: /k/debian-archive-keyring.gpg\n\n";
+                        Check-Valid-Until: no\nSigned-By: /k/debian-archive-keyring.gpg\n\n";
         assert_eq!(stanza_entries(text), expected);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kernel, initramfs       /proc/self/fd/N: opened again, for reading
-//!   disk image, overlay     /dev/fdset/N: QEMU's own name for a descriptor that it was given
+//!   disk images, overlay    /dev/fdset/N: QEMU's own name for a descriptor that it was given
 //! ```
 
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use images::{Disk, FileContext, Writes};
+use images::{Below, Disk, DiskFormat, FileContext, Writes, check_image};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::{Error, GuestSpec};
@@ -59,7 +59,13 @@ impl Opened {
             Writes::Overlay(overlay) => Writes::Overlay(self.give(overlay, true)?),
             as_before => as_before.clone(),
         };
-        Ok(Disk { path, writes, ..disk.clone() })
+        let below = match disk.format {
+            DiskFormat::Raw => Vec::new(),
+            DiskFormat::Qcow2 => check_image(&disk.path)?,
+        };
+        let given = |below: Below| Ok(Below { path: self.give(&below.path, false)?, ..below });
+        let below = below.into_iter().map(given).collect::<Result<_, Error>>()?;
+        Ok(Disk { path, writes, below, ..disk.clone() })
     }
 
     /// Gives QEMU a file under a name of QEMU's own, which it need not open.
@@ -104,7 +110,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use crate::{Accel, Scratch, WhyEmulation};
-    use images::{Arch, DiskFormat, FirstProcess, Image};
+    use images::{Arch, FirstProcess, Image};
 
     fn spec(dir: &Scratch) -> GuestSpec {
         let [kernel, initramfs] = ["kernel", "initramfs"].map(|name| {
@@ -160,9 +166,24 @@ mod tests {
             &format!("fd={},set=3", fds[1]),
         ];
         assert_eq!(opened.words, words.map(OsString::from));
+        assert_eq!(disk.below, []);
         assert!(
             io::Write::write_all(&mut File::from(opened.files.into_iter().nth(2).unwrap()), b"x")
                 .is_err()
         );
+    }
+
+    #[test]
+    fn images_below_a_disk_have_such_names_too() {
+        let dir = Scratch::new("opened-below").unwrap();
+        let mut spec = spec(&dir);
+        let [base, image] = ["base", "image"].map(|name| dir.join(name));
+        fs::write(&base, vec![0; 1 << 16]).unwrap();
+        images::make_overlay(&base, DiskFormat::Raw, &image).unwrap();
+        spec.disk = Some(Disk::temporary(image, DiskFormat::Qcow2));
+        let disk = Opened::of(&spec, true).unwrap().spec.disk.unwrap();
+        assert_eq!(disk.path, Path::new("/dev/fdset/2"));
+        let below = Below { path: "/dev/fdset/3".into(), format: DiskFormat::Raw };
+        assert_eq!(disk.below, [below]);
     }
 }

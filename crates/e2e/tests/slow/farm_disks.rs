@@ -128,7 +128,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let [web_port, app_port] = free_ports();
     let link = Link { client: 1, address: class_address(1), port: 8000, server: 2 };
     let switch = Switch::start(&[link]).unwrap();
-    let disk = |writes| Disk { path: image.clone(), format: DiskFormat::Raw, writes, serial: None };
+    let disk = |writes| Disk { writes, ..Disk::temporary(&image, DiskFormat::Raw) };
     let web = Role {
         memory_mib: 128,
         number: 1,

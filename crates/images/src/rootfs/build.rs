@@ -102,7 +102,8 @@ impl Software {
             self.make_alone(cache, Wanted::Any, progress)?;
         }
         progress(Progress { what: "done", permille: 1000 });
-        Ok(path)
+        // Others may have been let into the cache since.
+        check_file(&path)
     }
 
     /// Makes the image of the newest packages, also if there is one.
@@ -305,6 +306,7 @@ fn remove_file(path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn images_have_names_and_keys_of_their_own() {
@@ -329,6 +331,10 @@ mod tests {
         let mut seen = Vec::new();
         let found = software.build(&cache, &mut |progress| seen.push(progress.what)).unwrap();
         assert_eq!((&found, seen.as_slice()), (&path, &["done"][..]));
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let error = software.build(&cache, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("is not safe to use"), "{error}");
 
         let other = directory.join("debian-app-0.img");
         fs::write(&other, "image").unwrap();

@@ -208,7 +208,8 @@ impl Maker<'_> {
         let rootfs = software.build(&self.cache, &mut report)?;
         self.used.insert(rootfs.clone());
         let (writes, word) = disk_mode(class);
-        let disk = Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None };
+        let disk =
+            Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None, below: Vec::new() };
         Ok(Root { image, disk: Some(disk), words: vec![word] })
     }
 
@@ -246,6 +247,7 @@ fn files(
         },
         writes: disk_mode(class).0,
         serial: None,
+        below: Vec::new(),
     });
     // What is wrong with it is better said before other guests have started.
     disk.as_ref().map_or(Ok(()), |disk| disk.prepare(&class.name))?;
