@@ -62,8 +62,7 @@ impl Port {
 
     /// The user whose process listened at the other end.
     pub fn peer_uid(&self) -> io::Result<u32> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.stream)?;
-        Ok(peer.uid.as_raw())
+        Ok(reactor::peer(&self.stream)?.uid)
     }
 
     /// What to wait on.

@@ -71,8 +71,8 @@ impl Found {
     /// Which sockets may be opened as its port.
     pub fn port_access(&self) -> PortAccess {
         let monitor = Some(Path::new(&self.source)).filter(|_| self.has_monitor());
-        let dir = monitor.and_then(Path::parent).map(Path::to_path_buf);
-        PortAccess { owner: self.owner, user: self.user, dir }
+        let monitor = monitor.map(Path::to_path_buf);
+        PortAccess { owner: self.owner, user: self.user, monitor }
     }
 }
 

@@ -42,7 +42,7 @@ pub use libvirt::Libvirt;
 #[cfg(feature = "testing")]
 pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
-pub use process::{ProcessView, Stat};
+pub use process::{Apart, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 #[cfg(feature = "testing")]
 pub use stranger::{Claim, Stranger};

@@ -21,7 +21,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::net::sockopt::socket_peercred;
 
 /// Links that are followed on the way to one directory.
 const LINKS_MAX: u32 = 8;
@@ -276,28 +275,30 @@ fn connect_if(
 
 /// The user whose process listened at the other end.
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<Owner> {
-    Ok(Owner(socket_peercred(stream)?.uid.as_raw()))
+    Ok(Owner(reactor::peer(stream)?.uid))
 }
 
 /// Which sockets are opened because a guest's monitor, or libvirt, names them as its port.
 ///
 /// One that belongs to the user as whom QEMU runs: QEMU could connect to it as well. One beside
-/// the monitor, in the directory of the guest's owner. And where libvirt has named it, one of
-/// root's too. Anything else is a way to have root open what its user may not.
+/// the monitor in the directory of the guest's owner, of the same name but for its ending, such as
+/// `g1.port` of `g1.qmp`: what has other names there is other guests', and the owner's. And where
+/// libvirt has named it, one of root's too. Anything else is a way to have root open what its user
+/// may not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     pub(crate) owner: Owner,
     /// As whom its QEMU runs.
     pub(crate) user: Option<Owner>,
-    /// The directory of its monitor's socket; `None` where libvirt has the monitor.
-    pub(crate) dir: Option<PathBuf>,
+    /// Its monitor's socket; `None` where libvirt has the monitor.
+    pub(crate) monitor: Option<PathBuf>,
 }
 
 impl PortAccess {
     /// Connects to the socket of a port, without waiting.
     pub fn connect(&self, port: &Path) -> io::Result<UnixStream> {
         let is_beside = self.is_beside(port);
-        let is_daemons = self.dir.is_none() && self.owner.is_trusted();
+        let is_daemons = self.monitor.is_none() && self.owner.is_trusted();
         let is_of_daemon = |user: Owner| is_daemons && user.is_trusted();
         let is_maker = |maker| is_beside || Some(maker) == self.user || is_of_daemon(maker);
         let is_peer = |peer| Some(peer) == self.user || peer == self.owner || is_of_daemon(peer);
@@ -305,7 +306,12 @@ impl PortAccess {
     }
 
     fn is_beside(&self, port: &Path) -> bool {
-        let (Some(dir), Some(parent)) = (&self.dir, port.parent()) else { return false };
+        let Some(monitor) = &self.monitor else { return false };
+        let is_named_so =
+            port.file_stem() == monitor.file_stem() && port.file_name() != monitor.file_name();
+        let (true, Some(dir), Some(parent)) = (is_named_so, monitor.parent(), port.parent()) else {
+            return false;
+        };
         let (Ok(dir), Ok(parent)) = (Directory::at(dir), Directory::at(parent)) else {
             return false;
         };
@@ -341,7 +347,7 @@ mod tests {
         let dir = tree.path().join("run");
         let own = Some(Owner::own());
         let opens = |owner, user, dir: Option<&Path>, port: &Path| {
-            let access = PortAccess { owner, user, dir: dir.map(Path::to_path_buf) };
+            let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
         // What another user's monitor names, and what a QEMU of ours without rights does.
@@ -366,9 +372,13 @@ mod tests {
         let access = |dir: &Path| PortAccess {
             owner: Owner::own(),
             user: Some(OTHER),
-            dir: Some(dir.to_path_buf()),
+            monitor: Some(dir.join("g1.qmp")),
         };
         assert!(access(&dir).connect(&port).is_ok());
+        for other in ["g2.port", "control", "g1.qmp"] {
+            let (_listener, path) = listen(&tree, &format!("run/{other}"));
+            assert!(access(&dir).connect(&path).is_err(), "{other} is not its port");
+        }
         assert!(access(tree.path()).connect(&port).is_err(), "it is in another directory");
         fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
         assert!(access(&dir).connect(&port).is_err(), "anybody could have put it there");

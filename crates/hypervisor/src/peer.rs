@@ -12,7 +12,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 
 use crate::{Owner, ProcessId, sys};
 
@@ -26,10 +25,9 @@ pub(crate) fn of(
     owner: Owner,
     root: &Path,
 ) -> (Option<Owner>, Option<ProcessId>) {
-    let Ok(credentials) = socket_peercred(stream) else { return (None, None) };
-    let user = Owner(credentials.uid.as_raw());
-    let process = u32::try_from(credentials.pid.as_raw_nonzero().get()).ok();
-    let process = process.and_then(|pid| ProcessId::of_under(root, pid));
+    let Ok(peer) = reactor::peer(stream) else { return (None, None) };
+    let user = Owner(peer.uid);
+    let process = peer.pid.and_then(|pid| ProcessId::of_under(root, pid));
     // Looked at after its start was read: so that was the start of this one.
     let process = process.filter(|process| is_listener(stream, process.pid));
     (Some(user), process.filter(|process| owner.is_trusted() || runs_as(*process, owner, root)))

@@ -71,6 +71,18 @@ impl Stat {
     }
 }
 
+/// What of a process is not resident in the usual way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Memory of its own that is on the host's swap.
+    pub swapped: Option<Bytes>,
+    /// Most of its memory is shared, and may be on the host's swap too: the kernel does not count
+    /// that for any process.
+    pub hides_swap: bool,
+    /// Memory in pages that are set aside for those who ask (hugetlb): what is resident is without.
+    pub hugepages: Bytes,
+}
+
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,
 /// and a process that has ended has nothing any more.
 #[derive(Debug)]
@@ -78,6 +90,7 @@ pub struct ProcessView {
     stat: Kept,
     statm: Kept,
     status: Kept,
+    host: Kept,
     pressure: Kept,
     page_bytes: u64,
 }
@@ -94,6 +107,7 @@ impl ProcessView {
             stat: open(root, process.pid, "stat"),
             statm: open(root, process.pid, "statm"),
             status: open(root, process.pid, "status"),
+            host: Kept::open(&root.join("proc/meminfo")),
             pressure: open_pressure(root, process.pid),
             page_bytes: rustix::param::page_size() as u64,
         };
@@ -123,12 +137,31 @@ impl ProcessView {
         pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
-    /// Memory of it that is on the host's swap. The kernel writes the whole of /proc/PID/status
-    /// for it, which costs some ten times the other reads: ask seldom.
-    pub fn swap(&self) -> Option<Bytes> {
+    /// Memory of it that is elsewhere. The kernel writes the whole of /proc/PID/status for it,
+    /// which costs some ten times the other reads: ask seldom.
+    pub fn apart(&self) -> Option<Apart> {
+        let mut room = [0; TEXT_MAX];
+        let text = self.status.start(&mut room)?;
         // The name of the process stands in the text too, but the kernel escapes its line ends.
-        let kib = value_of(self.status.start(&mut [0; TEXT_MAX])?, "VmSwap")?;
-        kib.checked_mul(1024).map(Bytes)
+        let size = |name| value_of(text, name)?.checked_mul(1024).map(Bytes);
+        let is_shared = size("RssShmem") > size("RssAnon");
+        Some(Apart {
+            swapped: size("VmSwap"),
+            hides_swap: is_shared && self.host_swaps(),
+            hugepages: size("HugetlbPages").unwrap_or(Bytes::ZERO),
+        })
+    }
+
+    /// Memory of its own that is on the host's swap, as [`ProcessView::apart`] has it.
+    pub fn swap(&self) -> Option<Bytes> {
+        self.apart()?.swapped
+    }
+
+    /// Whether anything at all is on the host's swap, as far as that can be seen.
+    fn host_swaps(&self) -> bool {
+        let mut room = [0; TEXT_MAX];
+        let Some(text) = self.host.start(&mut room) else { return true };
+        value_of(text, "SwapTotal") != value_of(text, "SwapFree")
     }
 
     /// Microseconds in which some task of its control group waited for memory, since the group was
@@ -210,6 +243,25 @@ mod tests {
         // The files stay open, and show what is in them now.
         tree.file("proc/42/statm", "90000 7 800 1 0 70000 0\n");
         assert_eq!(view.resident(), Some(Bytes(7 * page)));
+    }
+
+    #[test]
+    fn hugepages_and_swapped_memory_that_is_shared_are_not_taken_for_nothing() {
+        let tree = tree();
+        let apart = |status: &str, host: &str| {
+            tree.file("proc/42/status", status);
+            tree.file("proc/meminfo", host);
+            ProcessView::open_under(tree.path(), PID).unwrap().apart().unwrap()
+        };
+        let (used, unused) =
+            ("SwapTotal: 9 kB\nSwapFree: 8 kB\n", "SwapTotal: 9 kB\nSwapFree: 9 kB\n");
+        let huge =
+            apart("RssAnon: 9 kB\nRssShmem: 1 kB\nVmSwap: 0 kB\nHugetlbPages: 2048 kB\n", used);
+        let swapped = Some(Bytes::ZERO);
+        assert_eq!(huge, Apart { swapped, hides_swap: false, hugepages: Bytes::mib(2) });
+        let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
+        assert!(apart(shared, used).hides_swap);
+        assert!(!apart(shared, unused).hides_swap, "nothing is on that host's swap");
     }
 
     #[test]

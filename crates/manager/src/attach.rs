@@ -190,8 +190,7 @@ impl Attachment {
 fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
     // A link there could lead a manager that is root to anybody's socket.
-    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    if Owner(peer.uid.as_raw()) != owner {
+    if Owner(reactor::peer(&stream)?.uid) != owner {
         return Err(ErrorKind::PermissionDenied.into());
     }
     stream.write_all(b"{\"manage\": true}\n")?;

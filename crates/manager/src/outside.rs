@@ -28,25 +28,38 @@ struct Mark {
 #[derive(Debug, Default)]
 pub struct Outside {
     view: Option<ProcessView>,
+    /// Its user may be believed where the host sees nothing.
+    is_trusted: bool,
+    hugepages: Bytes,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
 }
 
 impl Outside {
-    /// Watches a process; nothing is seen of one that is not known or not there.
-    pub fn new(process: Option<ProcessId>) -> Outside {
-        Outside { view: process.and_then(ProcessView::open), ..Outside::default() }
+    /// Watches a process; nothing is seen of one that is not known or not there. Of a user who is
+    /// not trusted only what is seen counts: any process may have memory of which the swapped part
+    /// cannot be seen.
+    pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
+        let view = process.and_then(ProcessView::open);
+        let mut outside = Outside { view, is_trusted, ..Outside::default() };
+        outside.look_at_swap();
+        outside
     }
 
     /// What of it is in the host's memory now.
     pub fn resident(&self) -> Option<Bytes> {
-        self.view.as_ref()?.resident()
+        Some(self.view.as_ref()?.resident()?.plus(self.hugepages))
     }
 
-    /// Reads what of it the host has swapped out.
+    /// Reads what of it the host has swapped out, and its pages of other sizes.
     pub fn look_at_swap(&mut self) {
-        self.seen.swapped = self.view.as_ref().and_then(ProcessView::swap);
+        let apart = self.view.as_ref().and_then(ProcessView::apart).unwrap_or_default();
+        self.hugepages = apart.hugepages;
+        self.seen.swapped = match apart.hides_swap && self.is_trusted {
+            true => None,
+            false => apart.swapped,
+        };
     }
 
     /// Reads the rest, which costs more and is not needed every second.
@@ -74,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_known_shows_nothing() {
-        let mut outside = Outside::new(None);
+        let mut outside = Outside::new(None, true);
         outside.look(1000);
         assert_eq!((outside.resident(), outside.seen), (None, Seen::default()));
     }
 
     #[test]
     fn rates_take_two_looks_at_a_process() {
-        let mut outside = Outside::new(ProcessId::of(std::process::id()));
+        let mut outside = Outside::new(ProcessId::of(std::process::id()), false);
         assert!(outside.resident() > Some(Bytes::ZERO));
         outside.look(1000);
         assert_eq!(outside.seen.major_faults_s, None);

@@ -10,7 +10,7 @@
 //! Nothing here blocks but [`PollSet::wait`], and [`connect_within`] for a program that only asks;
 //! there are no threads and no runtime.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod accept;
 mod budget;
@@ -19,12 +19,13 @@ mod lines;
 mod peer;
 mod poll;
 mod reply;
+mod sys;
 
 pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor, accept};
 pub use budget::Budget;
 pub use connect::{connect, connect_within};
 pub use lines::{Lines, Outbox, Received};
-pub use peer::is_own_user;
+pub use peer::{Peer, is_own_user, peer};
 pub use poll::{Event, Lookup, PollSet, Ready};
 pub use reply::Reply;
 

@@ -1,11 +1,48 @@
 //! Who is at the other end of a unix socket.
 
+use std::io;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::sockopt::socket_peercred;
+use crate::sys;
+
+/// The process that connected, or that listened, at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user, by number.
+    pub uid: u32,
+    /// Its group, by number.
+    pub gid: u32,
+    /// Its number; `None` where it is in a namespace of processes that is not seen from here.
+    pub pid: Option<u32>,
+}
+
+/// Who is at the other end.
+pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    sys::credentials(stream).map(peer_of)
+}
+
+fn peer_of(credentials: libc::ucred) -> Peer {
+    let pid = u32::try_from(credentials.pid).ok().filter(|pid| *pid > 0);
+    Peer { uid: credentials.uid, gid: credentials.gid, pid }
+}
 
 /// Whether the peer is the user of this process, or root: nobody else asks or is asked.
 pub fn is_own_user(stream: &UnixStream) -> bool {
-    socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+    let own = rustix::process::geteuid().as_raw();
+    peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_of_another_namespace_has_a_user_and_no_number() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        assert_eq!(peer(&one).unwrap(), Peer { uid, gid, pid: Some(std::process::id()) });
+        let unseen = libc::ucred { pid: 0, uid: 7, gid: 8 };
+        assert_eq!(peer_of(unseen), Peer { uid: 7, gid: 8, pid: None });
+    }
 }

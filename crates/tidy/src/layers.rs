@@ -45,8 +45,8 @@ pub const CRATES: &[Crate] = &[
     row("qmp", Some(""), "serde serde_json"),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
     row("virtrpc", Some(""), ""),
-    // One poll set, and the pieces of a server that never waits.
-    row("reactor", Some(""), "rustix"),
+    // One poll set, and the pieces of a server that never waits. libc for who is at the other end.
+    row("reactor", Some(""), "libc rustix"),
     // The host's side of the daemon.
     row("agent", Some("counters reactor wire"), "rustix"),
     // roxmltree for the description that libvirt gives of a domain.

@@ -26,6 +26,10 @@ pub const UNSAFE: &[Exception] = &[
     ),
     ("crates/pinheadd/src/interface.rs", "an interface's address, without a library for netlink"),
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
+    (
+        "crates/reactor/src/sys.rs",
+        "who is at the other end, also where the process has no number here",
+    ),
     ("crates/vm/src/sys.rs", "a child's rights, filter and memory, and the time stamp counter"),
 ];
 

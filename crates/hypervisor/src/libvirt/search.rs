@@ -44,8 +44,9 @@ pub(super) struct Search {
     root: PathBuf,
     /// Where libvirt leaves the files.
     dirs: Vec<PathBuf>,
-    /// All processes with a UUID, and when they were looked at.
-    last: Option<(u64, HashMap<Uuid, u32>)>,
+    /// All UUIDs that processes were started with, and when they were looked at. Any user may start
+    /// a process with a guest's UUID: one that several have is nobody's.
+    last: Option<(u64, HashMap<Uuid, Option<u32>>)>,
 }
 
 impl Search {
@@ -69,7 +70,7 @@ impl Search {
             self.last = Some((now_ms, self.look()));
         }
         let Some((at_ms, all)) = &self.last else { return Outcome::Nobody };
-        match all.get(&uuid).and_then(|pid| self.checked(*pid, uuid)) {
+        match all.get(&uuid).and_then(|pid| self.checked((*pid)?, uuid)) {
             Some(process) => Outcome::Is(process),
             None if *at_ms < since_ms => Outcome::AskAgain(at_ms + LOOK_MS),
             None => Outcome::Nobody,
@@ -94,9 +95,14 @@ impl Search {
         (self.uuid_of(pid) == Some(uuid)).then_some(process)
     }
 
-    fn look(&self) -> HashMap<Uuid, u32> {
-        let pids = numbers_in(&self.root.join("proc"), PROCESSES_MAX);
-        pids.filter_map(|pid| Some((self.uuid_of(pid)?, pid))).collect()
+    fn look(&self) -> HashMap<Uuid, Option<u32>> {
+        let mut all = HashMap::new();
+        for pid in numbers_in(&self.root.join("proc"), PROCESSES_MAX) {
+            if let Some(uuid) = self.uuid_of(pid) {
+                all.entry(uuid).and_modify(|known| *known = None).or_insert(Some(pid));
+            }
+        }
+        all
     }
 
     /// The UUID in the words with which a process was started.
@@ -196,6 +202,19 @@ mod tests {
         let is = Outcome::Is(process(&tree, 20, UUID));
         assert_eq!(search.find("web1", uuid(), 150, 160), Outcome::AskAgain(2100));
         assert_eq!(search.find("web1", uuid(), 150, 2100), is);
+    }
+
+    #[test]
+    fn a_uuid_that_two_processes_claim_is_nobodys() {
+        let tree = Tree::new();
+        for pid in [20, 30, 40] {
+            process(&tree, pid, UUID);
+        }
+        let mut search = search(&tree);
+        assert_eq!(search.find("web1", uuid(), 0, 0), Outcome::Nobody);
+        tree.file("run/web1.pid", "30\n");
+        let is = Outcome::Is(ProcessId { pid: 30, start_ticks: 777 });
+        assert_eq!(search.find("web1", uuid(), 0, 0), is, "libvirt's own file says which");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct ClientId(pub u64);
 /// The process at the other end, as the kernel saw it when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process.
+    /// Its process; 0 where it is in a namespace of processes that is not seen from here.
     pub pid: u32,
     /// Its user.
     pub uid: u32,
@@ -158,12 +158,8 @@ impl Server {
             self.note(format!("No client of the control socket can be taken: {why}"));
         }
         for stream in accepted.streams {
-            let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
-            let peer = Peer {
-                pid: credentials.pid.as_raw_nonzero().get().cast_unsigned(),
-                uid: credentials.uid.as_raw(),
-                gid: credentials.gid.as_raw(),
-            };
+            let Ok(peer) = reactor::peer(&stream) else { continue };
+            let peer = Peer { pid: peer.pid.unwrap_or(0), uid: peer.uid, gid: peer.gid };
             if self.clients.len() >= CLIENTS_MAX && !self.make_room() {
                 let mut refused = Client::new(stream, peer, now_ms);
                 let failure = Failure::new("The manager has too many clients")

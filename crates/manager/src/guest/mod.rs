@@ -84,7 +84,7 @@ impl ManagedGuest {
             memory: GuestMemory::new(found.actual),
             demand: GuestDemand::new(now_ms),
             blocks: None,
-            outside: Outside::new(found.process),
+            outside: Outside::new(found.process, found.owner.is_trusted()),
             identity: IdentityTracker::new(&found, class),
             cpu: CpuWatch::new(&found, now_ms),
             found,

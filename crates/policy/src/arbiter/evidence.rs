@@ -25,8 +25,7 @@ pub struct Evidence {
 impl Evidence {
     /// Looks at a guest and at its newest report.
     pub fn of(sample: &GuestSample, memory: Option<&Memory>) -> Evidence {
-        let held =
-            sample.resident.map(|resident| resident.plus(sample.swapped.unwrap_or(Bytes::ZERO)));
+        let held = sample.resident.zip(sample.swapped).map(|(one, other)| one.plus(other));
         let most = held.map(|held| held.plus(held).plus(SLACK));
         let in_use = memory
             .map_or(Bytes::ZERO, |m| m.actual.less(m.free.or(m.available).unwrap_or(Bytes::ZERO)));
@@ -49,14 +48,18 @@ mod tests {
     use super::super::sample::{Key, Limits, Mode, Usable};
     use super::*;
 
-    fn sample(resident: Option<u64>, swapped: u64, runs: Option<bool>) -> GuestSample {
+    fn sample(
+        resident: Option<u64>,
+        swapped: impl Into<Option<u64>>,
+        runs: Option<bool>,
+    ) -> GuestSample {
         let max = Bytes::mib(8192);
         GuestSample {
             key: Key(1),
             limits: Limits { min: Bytes::ZERO, max, shares: 100, mode: Mode::Managed },
             actual: None,
             resident: resident.map(Bytes::mib),
-            swapped: Some(Bytes::mib(swapped)),
+            swapped: swapped.into().map(Bytes::mib),
             runs,
             memory: None,
             asleep: false,
@@ -68,7 +71,11 @@ mod tests {
         }
     }
 
-    fn is_believed(resident: Option<u64>, swapped: u64, runs: Option<bool>) -> bool {
+    fn is_believed(
+        resident: Option<u64>,
+        swapped: impl Into<Option<u64>>,
+        runs: Option<bool>,
+    ) -> bool {
         let (actual, free) = (Bytes::mib(1100), Some(Bytes::mib(100)));
         let memory = Memory { actual, free, ..Memory::default() };
         !Evidence::of(&sample(resident, swapped, runs), Some(&memory)).contradicts
@@ -81,6 +88,7 @@ mod tests {
         assert!(!is_believed(Some(467), 0, Some(true)));
         assert!(is_believed(Some(10), 458, Some(true)), "what was swapped out is its own too");
         assert!(!is_believed(Some(1000), 0, Some(false)), "it says that, and has not run");
+        assert!(is_believed(Some(10), None, Some(true)), "it may all be swapped out");
         assert!(is_believed(None, 0, None), "what cannot be seen contradicts nothing");
         assert_eq!(
             Evidence::of(&sample(Some(500), 0, None), None).backs(Bytes::mib(700)),
