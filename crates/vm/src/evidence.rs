@@ -4,7 +4,7 @@
 //!   monitor ─► registers, twice: do the CPUs go round in the same place?
 //!           └► memory ─► the kernel's log       CACHE/hangs/NAME-PID/
 //!   /proc   ─► QEMU's threads: what they wait for, how much they ran
-//!   gdb     ─► their stacks, where it is installed
+//!   gdb     ─► their stacks, where it is installed and QEMU is our user's
 //!   console, QEMU's own words
 //! ```
 //!
@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use images::{Cache, FileContext, by_age, create_dir};
 use qmp::Reply;
+use rustix::process::geteuid;
 
 use crate::{Deadline, Error, GuestSpec, Monitor, Process, wait_for_exit};
 
@@ -106,8 +107,14 @@ fn threads(pid: u32) -> String {
     text
 }
 
-/// What each of QEMU's threads does, by a debugger if there is one.
+/// What each of QEMU's threads does, by a debugger if there is one. A QEMU that was made another
+/// user may be its guest's by now, and choose what the debugger reads: that is nothing for root's.
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    if !has_only_ids(&status, geteuid().as_raw()) {
+        let reason = "not looked at by gdb: it is another user's process\n";
+        return Ok(fs::write(path, reason).file("write", path)?);
+    }
     let file = File::create(path).file("create", path)?;
     let stderr = file.try_clone().file("use", path)?;
     let mut debugger = Command::new("gdb");
@@ -122,6 +129,14 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     }
     let _ = child.wait();
     Ok(())
+}
+
+/// Whether a process is this user's alone, by its `/proc/PID/status`. Whom the files there belong
+/// to says less: they are root's if the process wants it so.
+fn has_only_ids(status: &str, user: u32) -> bool {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();
+    ids.peek().is_some() && ids.all(|id| id == Ok(user))
 }
 
 /// The kernel's log, out of the guest's memory: a kernel that hangs gives it to nobody. QEMU may
@@ -150,12 +165,17 @@ const GAP_MAX: usize = 24;
 /// What is shorter is a number that looks like text.
 const TEXT_MIN: usize = 4;
 
+/// How often these words are looked behind, and how far: a guest may fill its memory with them.
+const STARTS_MAX: usize = 64;
+const LOG_BYTES_MAX: usize = 1 << 20;
+
 /// The longest run of texts that begins like a kernel's log. The same words stand elsewhere in a
 /// kernel, but nothing follows them there.
 fn kernel_log(memory: &[u8]) -> Option<String> {
     let starts = memory.windows(FIRST_WORDS.len()).enumerate();
     let starts = starts.filter(|(_, words)| *words == FIRST_WORDS).map(|(at, _)| at);
-    starts.map(|at| texts(&memory[at..])).max_by_key(String::len)
+    let logs = starts.take(STARTS_MAX).map(|at| &memory[at..memory.len().min(at + LOG_BYTES_MAX)]);
+    logs.map(texts).max_by_key(String::len)
 }
 
 /// The texts from here on, a line each, until there are none for a while.
@@ -190,6 +210,9 @@ fn remove_old(hangs: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::sync::mpsc;
+    use std::thread;
 
     #[test]
     fn a_kernels_log_is_found_in_its_memory() {
@@ -208,6 +231,42 @@ mod tests {
         let log = "Linux version 6.1.0\nCommand line: quiet\nx86/fpu: x87 FPU\n";
         assert_eq!(kernel_log(&memory).as_deref(), Some(log));
         assert_eq!(kernel_log(b"nothing of the kind"), None);
+    }
+
+    /// A text for each of these words that is as long as the memory would take hours.
+    #[test]
+    fn finding_03_a_memory_full_of_first_words_is_soon_read() {
+        let memory = FIRST_WORDS.repeat((16 << 20) / FIRST_WORDS.len());
+        let (done, reader) = mpsc::channel();
+        thread::spawn(move || done.send(kernel_log(&memory)));
+        let log = reader.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+        assert_eq!(log.len(), LOG_BYTES_MAX + 1, "and a line end");
+    }
+
+    /// A debugger reads what it is shown, and one that root runs may do everything.
+    #[test]
+    fn finding_03_no_debugger_looks_at_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            base::skipped!("a process that is not root cannot become another user");
+            return;
+        }
+        let dir = crate::Scratch::new("stacks").unwrap();
+        let path = dir.join("stacks");
+        let mut other = Command::new("sleep");
+        let mut other = other.arg("1000").uid(65534).gid(65534).spawn().unwrap();
+        stacks(other.id(), &path).unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "not looked at by gdb: it is another user's process\n");
+    }
+
+    #[test]
+    fn ids_that_differ_are_not_ours() {
+        assert!(has_only_ids("Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t9\t9\t9\t9\n", 7));
+        for other in ["Uid:\t0\t7\t0\t0\n", "Uid:\t7\t7\t7\t7\n", "Uid:\n", ""] {
+            assert!(!has_only_ids(other, 0), "{other}");
+        }
     }
 
     #[test]

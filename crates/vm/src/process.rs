@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -20,7 +19,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
 
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, sys};
 
 /// How much of a child's standard error is kept: its first words, which name the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
@@ -67,8 +66,9 @@ pub fn raise_files() -> io::Result<()> {
 }
 
 impl Process {
-    /// Starts a command in a process group of its own, so that the terminal's interrupt reaches us
-    /// and not it. The child keeps `inherited` open under the same numbers.
+    /// Starts a command in a session of its own, so that the terminal's interrupt reaches us and
+    /// not it, and the terminal is not its to type into. The child keeps `inherited` open under the
+    /// same numbers.
     pub fn start(command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
         Process::start_reading(Stdio::null(), command, inherited)
     }
@@ -80,11 +80,8 @@ impl Process {
         inherited: Vec<OwnedFd>,
     ) -> io::Result<Process> {
         let stderr = bounded_file(STDERR_BYTES_MAX as u64)?;
-        command
-            .stdin(stdin)
-            .stdout(Stdio::null())
-            .stderr(Stdio::from(stderr.try_clone()?))
-            .process_group(0);
+        command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::from(stderr.try_clone()?));
+        sys::own_session(&mut command);
         images::bind_child(&mut command, inherited.iter().map(AsRawFd::as_raw_fd).collect());
         let (answer, child) = mpsc::channel();
         let request = Request { command, inherited, answer };
@@ -246,6 +243,21 @@ mod tests {
         drop(process);
         assert!(wait_for_exit(pid, Duration::ZERO).unwrap());
         assert_eq!(ours.read(&mut words).unwrap(), 0, "nobody else has the child's socket");
+    }
+
+    /// Who has the terminal of ours can type into it, and what he types is run by our shell.
+    #[test]
+    fn finding_03_a_child_has_a_session_of_its_own_and_no_terminal() {
+        let script = "cat /proc/$$/stat >&2; (: < /dev/tty) && echo terminal >&2";
+        let mut process = Process::start(shell(script), vec![]).unwrap();
+        process.wait(Deadline::after(Duration::from_secs(60))).unwrap().unwrap();
+        let text = process.stderr();
+        assert!(!text.contains("\nterminal"), "{text}");
+        let stat = text.lines().next().and_then(|line| line.rsplit_once(") ")).unwrap().1;
+        // Its state, parent, group, session, terminal.
+        let numbers: Vec<&str> = stat.split(' ').skip(2).take(3).collect();
+        let own = process.id().to_string();
+        assert_eq!(numbers, [&own, &own, "0"], "group, session and terminal");
     }
 
     #[test]

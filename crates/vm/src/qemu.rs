@@ -193,6 +193,9 @@ fn give_up(command: &mut Command, rights: Rights, ram: &Ram) -> Result<(), Error
     let kept = ENVIRONMENT.into_iter().chain(own);
     let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept);
+    // Ours may be a directory that others may not look into. Every file is given to QEMU open, or
+    // by a whole path.
+    command.current_dir("/");
     sys::give_up_rights(command, rights);
     let holes = match ram {
         Ram::Own => return Ok(()),

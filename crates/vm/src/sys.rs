@@ -2,12 +2,14 @@
 
 #![allow(unsafe_code, reason = "see JUSTIFICATION in the head of the crate")]
 
+use std::fs;
 use std::io;
 use std::mem;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Gid, Resource, Rlimit, Uid, getpid, getrlimit, setrlimit};
+use rustix::process::{Gid, Resource, Rlimit, Uid, getpid, getrlimit, setrlimit, setsid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
@@ -33,6 +35,15 @@ pub(crate) fn share_memory(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
+/// Gives the child of a command a session of its own, without a terminal. A child of our session
+/// could open our terminal, whoever it is, and type what our shell then runs. It must not have a
+/// process group of its own before, whose leader can begin no session.
+pub(crate) fn own_session(command: &mut Command) {
+    let before_exec = || Ok(setsid().map(drop)?);
+    // SAFETY: between fork and exec the closure only makes a system call.
+    unsafe { command.pre_exec(before_exec) };
+}
+
 /// Leaves the child of a command nothing that a process can be without: it becomes the user that
 /// these rights name, in no group but one, without capabilities, and cannot get any of that back.
 /// A child for which this fails is not started. Its parent's death is to be set after this: a
@@ -40,16 +51,19 @@ pub(crate) fn share_memory(command: &mut Command) {
 pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     let files_max = getrlimit(Resource::Nofile).maximum;
     let files_max = files_max.map_or(rights::FILES_MAX, |max| max.min(rights::FILES_MAX));
+    let strays = if closes_range() { Vec::new() } else { open_files() };
     let before_exec = move || {
         let limit = |resource, value| {
             setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
         };
         // Its memory is its guest's, and is left on no disk.
         limit(Resource::Core, 0)?;
-        // What we were left open by who started us is not its to have. Kernels before 5.11 refuse.
-        let (first, last, flag) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-        // SAFETY: the call takes numbers, and closes nothing before exec.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, flag) };
+        // What we were left open by who started us is not its to have.
+        close_from_exec(3);
+        for &fd in &strays {
+            // SAFETY: the call takes numbers, and closes nothing before exec.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
         limit(Resource::Nofile, files_max)?;
         if let Some(users) = rights.users {
             let id = users.of_process(getpid().as_raw_nonzero().get() as u32);
@@ -63,6 +77,7 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
             set_thread_res_gid(gid, gid, gid)?;
             set_thread_res_uid(uid, uid, uid)?;
         }
+        leave_keyring(rights.users.is_some())?;
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, none)?;
@@ -71,6 +86,46 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     // SAFETY: between fork and exec the closure makes system calls of this thread alone, the only
     // one that there is, and reads memory of its own: it neither allocates nor takes a lock.
     unsafe { command.pre_exec(before_exec) };
+}
+
+/// Joins a session keyring that is new and empty: the keys in ours are open to whoever is in it,
+/// whatever user he is. A kernel or a container without keys refuses, and then there are none. Who
+/// stays our user finds our keys by other ways, and is not kept from starting by having too many.
+fn leave_keyring(becomes_other: bool) -> io::Result<()> {
+    let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
+    // SAFETY: without a name the call takes numbers and touches no memory.
+    if unsafe { libc::syscall(libc::SYS_keyctl, join, nameless) } >= 0 || !becomes_other {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENOSYS | libc::EPERM) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// From linux/keyctl.h.
+const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
+
+/// Marks all of our files from this one on to be closed by exec. False: this kernel refuses, as
+/// those before 5.11 do.
+fn close_from_exec(first: u32) -> bool {
+    let (last, flag) = (u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // SAFETY: the call takes numbers, and closes nothing before exec.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flag) == 0 }
+}
+
+/// Whether [`close_from_exec`] works here: it is tried where no file is.
+fn closes_range() -> bool {
+    close_from_exec(u32::MAX)
+}
+
+/// Our files but for the standard ones. Those that another thread opens meanwhile are closed by
+/// exec already, as everything is that we open ourselves.
+fn open_files() -> Vec<RawFd> {
+    let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = names.filter_map(|name| name.file_name().to_str()?.parse().ok());
+    numbers.filter(|&fd| fd > 2).collect()
 }
 
 /// What becomes of the holes that a child punches into files.
@@ -179,7 +234,8 @@ pub(crate) fn ticks() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
     use std::process::Stdio;
 
     use crate::{Accel, GuestSpec, Scratch, WhyEmulation};
@@ -211,7 +267,10 @@ mod tests {
     /// A shell that tries what a process with a clone's rights might: `/dev/fd/0` is the file
     /// behind the memory of all clones.
     fn tries(script: &str, memory: &File) -> String {
-        let mut command = Command::new("sh");
+        tries_in(Command::new("sh"), script, memory)
+    }
+
+    fn tries_in(mut command: Command, script: &str, memory: &File) -> String {
         command.args(["-c", script]).stdin(Stdio::from(memory.try_clone().unwrap()));
         let image = Image {
             arch: Arch::X86_64,
@@ -260,6 +319,48 @@ mod tests {
             text.matches("ermission denied").count() + text.matches("not permitted").count(),
             2
         );
+    }
+
+    #[test]
+    fn finding_03_a_child_has_none_of_our_keys() {
+        if !is_root() {
+            return;
+        }
+        // Root's session with a key in it, as a login leaves one.
+        let keep_key = || {
+            let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
+            let (kind, name) = (c"user".as_ptr(), c"pinhead-test-key".as_ptr());
+            let (text, session) = (c"secret".as_ptr(), -3_i32);
+            // SAFETY: the texts are constants, of which the kernel reads six bytes of the last.
+            let kept = unsafe {
+                libc::syscall(libc::SYS_keyctl, join, nameless) >= 0
+                    && libc::syscall(libc::SYS_add_key, kind, name, text, 6, session) >= 0
+            };
+            if kept { Ok(()) } else { Err(io::Error::last_os_error()) }
+        };
+        let with_key = || {
+            let mut command = Command::new("sh");
+            // SAFETY: between fork and exec the closure only makes system calls.
+            unsafe { command.pre_exec(keep_key) };
+            command
+        };
+        let seen = with_key().args(["-c", "cat /proc/keys"]).output();
+        let Ok(seen) = seen.map(|output| String::from_utf8(output.stdout).unwrap()) else {
+            base::skipped!("this kernel keeps no keys");
+            return;
+        };
+        assert!(seen.contains("pinhead-test-key"), "{seen}");
+        let text = tries_in(with_key(), "cat /proc/keys", &File::open("/dev/null").unwrap());
+        assert!(!text.contains("pinhead-test-key"), "{text}");
+    }
+
+    /// Kernels before 5.11 do not close a range of files: there they are looked for.
+    #[test]
+    fn finding_03_every_file_that_we_were_left_open_is_found() {
+        let file = File::open("/dev/null").unwrap();
+        let found = open_files();
+        assert!(found.contains(&file.as_raw_fd()), "{found:?}");
+        assert!(found.iter().all(|&fd| fd > 2), "{found:?}");
     }
 
     #[test]

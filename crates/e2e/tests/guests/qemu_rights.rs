@@ -44,6 +44,10 @@ fn user_without_rights(pid: u32) -> String {
         (&*status["NoNewPrivs"], &*status["Seccomp"]),
         (&["1".into()][..], &["2".into()][..])
     );
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let stat: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    assert_eq!(stat[3..5], [&pid.to_string(), "0"], "session and terminal of process {pid}");
+    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
     assert!(!text(&environment).contains("HOME="), "{}", text(&environment));
     user
