@@ -6,6 +6,8 @@ use std::path::Path;
 
 use images::Arch;
 
+use crate::rights;
+
 /// How a guest's instructions are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
@@ -24,6 +26,8 @@ pub enum WhyEmulation {
     NoProcessorSupport,
     /// The device cannot be opened: it is missing or this user may not use it.
     DeviceClosed,
+    /// The device is open to root and to no group, and the guest's QEMU is to be neither.
+    DeviceKept,
     /// A guest was started with KVM and wrote nothing: the device is there, but of no use.
     KvmSilent,
     /// The caller asked for it.
@@ -40,6 +44,7 @@ impl fmt::Display for Accel {
             WhyEmulation::OtherArchitecture => "the guest's architecture is not the host's",
             WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
             WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
+            WhyEmulation::DeviceKept => "/dev/kvm is for root alone, which no guest's QEMU is",
             WhyEmulation::KvmSilent => "with KVM the guest did not say a word",
             WhyEmulation::Asked => "as asked",
         };
@@ -53,18 +58,22 @@ impl fmt::Display for Accel {
 /// line. So the processor's own word is asked first, and the device is not touched without it.
 pub fn probe_kvm(arch: Arch) -> Accel {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let device_opens = || {
+    let try_device = || {
         let device = Path::new("/dev/kvm");
-        fs::OpenOptions::new().read(true).write(true).open(device).is_ok()
+        match fs::OpenOptions::new().read(true).write(true).open(device) {
+            Err(_) => Err(WhyEmulation::DeviceClosed),
+            Ok(_) if rights::kvm_is_kept() => Err(WhyEmulation::DeviceKept),
+            Ok(_) => Ok(()),
+        }
     };
-    decide(arch, Arch::host(), &cpuinfo, device_opens)
+    decide(arch, Arch::host(), &cpuinfo, try_device)
 }
 
 fn decide(
     guest: Arch,
     host: Option<Arch>,
     cpuinfo: &str,
-    device_opens: impl FnOnce() -> bool,
+    try_device: impl FnOnce() -> Result<(), WhyEmulation>,
 ) -> Accel {
     if host != Some(guest) {
         return Accel::Emulation(WhyEmulation::OtherArchitecture);
@@ -80,10 +89,7 @@ fn decide(
     if !supported {
         return Accel::Emulation(WhyEmulation::NoProcessorSupport);
     }
-    if !device_opens() {
-        return Accel::Emulation(WhyEmulation::DeviceClosed);
-    }
-    Accel::Kvm
+    try_device().map_or_else(Accel::Emulation, |()| Accel::Kvm)
 }
 
 #[cfg(test)]
@@ -96,8 +102,10 @@ mod tests {
     fn kvm_needs_architecture_processor_and_device() {
         let x86 = Some(Arch::X86_64);
         let why = |why| Accel::Emulation(why);
-        assert_eq!(decide(Arch::X86_64, x86, INTEL, || true), Accel::Kvm);
-        assert_eq!(decide(Arch::X86_64, x86, INTEL, || false), why(WhyEmulation::DeviceClosed));
+        assert_eq!(decide(Arch::X86_64, x86, INTEL, || Ok(())), Accel::Kvm);
+        for reason in [WhyEmulation::DeviceClosed, WhyEmulation::DeviceKept] {
+            assert_eq!(decide(Arch::X86_64, x86, INTEL, || Err(reason)), why(reason));
+        }
         assert_eq!(
             decide(Arch::S390x, x86, INTEL, || panic!("not asked")),
             why(WhyEmulation::OtherArchitecture)
@@ -107,7 +115,7 @@ mod tests {
             why(WhyEmulation::NoProcessorSupport)
         );
         assert_eq!(
-            decide(Arch::S390x, Some(Arch::S390x), "features\t: esan3 zarch sie\n", || true),
+            decide(Arch::S390x, Some(Arch::S390x), "features\t: esan3 zarch sie\n", || Ok(())),
             Accel::Kvm
         );
     }

@@ -13,6 +13,7 @@
 //! guest sends and gets passes a switch of its owner's. Its address and its hardware address
 //! are made of its number, so that no two guests of a farm share one.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
@@ -32,6 +33,9 @@ pub const FORWARDS_MAX: usize = 64;
 /// Before the first guest's address come the gateway's and those that QEMU would hand out.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 0]);
 
+/// Where a host says nothing else.
+const FIRST_HOST_PORT: u16 = 1024;
+
 /// The network of one guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Net {
@@ -50,6 +54,12 @@ pub struct Forward {
     pub host_port: u16,
     /// The port in the guest.
     pub guest_port: u16,
+}
+
+/// The first port of the host that needs no right to be listened at: no QEMU has any.
+pub fn first_host_port() -> u16 {
+    let start = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    start.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(FIRST_HOST_PORT)
 }
 
 impl Net {

@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use rustix::process::{Gid, geteuid};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::{Accel, GuestSpec};
+use crate::{Accel, GuestSpec, WhyEmulation};
 
 /// What QEMU denies itself: old system calls, a change of user, new programs, and its priority.
 pub(crate) const SANDBOX: &str =
@@ -66,13 +66,89 @@ pub(crate) struct Rights {
 impl Rights {
     /// Those of a guest's QEMU.
     pub(crate) fn of(spec: &GuestSpec) -> Rights {
-        let kvm = fs::metadata("/dev/kvm").ok().filter(|_| spec.accel == Accel::Kvm);
-        let kvm = kvm.map(|device| Gid::from_raw(device.gid()));
-        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::SETPCAP;
-        let may = || capabilities(None).is_ok_and(|sets| sets.effective.contains(needed));
-        let users = (geteuid().is_root() && may()).then(mapped_users).flatten();
+        let kvm = match kvm_is_for() {
+            KvmIsFor::Group(group) if spec.accel == Accel::Kvm => Some(group),
+            _ => None,
+        };
+        let users = other_users().unwrap_or(None);
         Rights { users, kvm, threads_max: Footprint::of(spec).threads }
     }
+}
+
+/// What we need to make a QEMU another user, and to end it when it is one.
+const NEEDED: [(CapabilitySet, &str); 4] = [
+    (CapabilitySet::SETUID, "CAP_SETUID"),
+    (CapabilitySet::SETGID, "CAP_SETGID"),
+    (CapabilitySet::SETPCAP, "CAP_SETPCAP"),
+    (CapabilitySet::KILL, "CAP_KILL"),
+];
+
+/// The users that our QEMUs become: none if we are not root. The error is why root's stay root's.
+fn other_users() -> Result<Option<Users>, String> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let ours = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    check_capabilities(ours)?;
+    match mapped_users() {
+        None => Err("no range of users for them is mapped into this container".to_owned()),
+        users => Ok(users),
+    }
+}
+
+fn check_capabilities(ours: CapabilitySet) -> Result<(), String> {
+    let missing = NEEDED.iter().filter(|(needed, _)| !ours.contains(*needed));
+    let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+    match missing[..] {
+        [] => Ok(()),
+        _ => Err(format!("pinhead needs {} to make them other users", missing.join(", "))),
+    }
+}
+
+/// Who may use `/dev/kvm`, besides root and whoever owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KvmIsFor {
+    Everybody,
+    Group(Gid),
+    Nobody,
+}
+
+/// What a group is called that is not mapped into a container: nobody can join it there.
+const OVERFLOW_GROUP: u32 = 65_534;
+
+impl KvmIsFor {
+    /// By the device's mode and group. That of root opens more than this device.
+    fn of(mode: u32, group: u32) -> KvmIsFor {
+        let may = |bits: u32| mode & bits == bits;
+        match group {
+            _ if may(0o006) => KvmIsFor::Everybody,
+            1.. if group != OVERFLOW_GROUP && may(0o060) => KvmIsFor::Group(Gid::from_raw(group)),
+            _ => KvmIsFor::Nobody,
+        }
+    }
+}
+
+fn kvm_is_for() -> KvmIsFor {
+    let device = fs::metadata("/dev/kvm");
+    device.map_or(KvmIsFor::Nobody, |device| KvmIsFor::of(device.mode(), device.gid()))
+}
+
+/// Whether a QEMU of ours is another user, to whom `/dev/kvm` is closed.
+pub(crate) fn kvm_is_kept() -> bool {
+    kvm_is_for() == KvmIsFor::Nobody && other_users().is_ok_and(|users| users.is_some())
+}
+
+/// What a user should know of the rights of these guests' QEMUs: more than they should have, or
+/// less than they could use.
+pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String> {
+    let root = other_users().err().map(|why| format!("Guests' QEMUs run as root: {why}"));
+    let kept = Accel::Emulation(WhyEmulation::DeviceKept);
+    let kvm = guests.any(|guest| guest.accel == kept).then(|| {
+        "Guests are emulated: their QEMUs may not use /dev/kvm. Give it to a group of its own, as \
+         `chgrp kvm /dev/kvm; chmod 660 /dev/kvm`"
+            .to_owned()
+    });
+    root.into_iter().chain(kvm).collect()
 }
 
 /// What a QEMU takes of its host at most while it does what it should: a limit of its own may stand
@@ -140,6 +216,26 @@ mod tests {
         assert!(!holds(rootless, USERS) && holds(rootless, USERS_OF_FEW));
         for none in ["", "0 1000 1", "0 0", "61184 0 4335", "no numbers here"] {
             assert!(!holds(none, USERS_OF_FEW), "{none}");
+        }
+    }
+
+    #[test]
+    fn finding_03_a_qemu_joins_no_group_but_that_of_kvm_alone() {
+        let group = |id| KvmIsFor::Group(Gid::from_raw(id));
+        assert_eq!(KvmIsFor::of(0o20660, 108), group(108), "Debian's");
+        assert_eq!(KvmIsFor::of(0o20666, 108), KvmIsFor::Everybody, "systemd's");
+        assert_eq!(KvmIsFor::of(0o20666, 0), KvmIsFor::Everybody);
+        for (mode, id) in [(0o20660, 0), (0o20660, 65_534), (0o20600, 108), (0o20640, 108)] {
+            assert_eq!(KvmIsFor::of(mode, id), KvmIsFor::Nobody, "{mode:o} {id}");
+        }
+    }
+
+    #[test]
+    fn finding_03_what_keeps_a_qemu_root_is_said() {
+        assert_eq!(check_capabilities(CapabilitySet::all()), Ok(()));
+        for (needed, name) in NEEDED {
+            let why = check_capabilities(CapabilitySet::all() - needed).unwrap_err();
+            assert_eq!(why, format!("pinhead needs {name} to make them other users"));
         }
     }
 

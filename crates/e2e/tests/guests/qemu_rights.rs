@@ -119,6 +119,27 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
     e2e::farms::are_gone(&guests);
 }
 
+/// Without the right to end another user's process root could not end its guests.
+#[test]
+fn finding_03_a_farm_whose_qemus_stay_roots_says_so() {
+    if !is_root() {
+        return;
+    }
+    let farm = Farm::new("rootly", "[[class]]\nname = 'plain'\n", e2e::share(1));
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-kill"]).arg(e2e::program());
+    command.args(["up", &farm.file(), "--detach"]).env("TMPDIR", &farm.dir);
+    let output = command.output().unwrap();
+    let output = text(&output.stdout) + &text(&output.stderr);
+    let why = "Guests' QEMUs run as root: pinhead needs CAP_KILL to make them other users";
+    assert!(output.contains("1 of 1 guests are ready") && output.contains(why), "{output}");
+    let guests = farm.processes().1;
+    let status = status(guests[0]);
+    assert_eq!((&*status["Uid"][0], &*status["CapEff"][0]), ("0", "0000000000000000"));
+    farm.succeed(&["down", &farm.name]);
+    e2e::farms::are_gone(&guests);
+}
+
 #[test]
 fn finding_03_each_qemu_of_up_is_a_user_without_rights() {
     if !is_root() {

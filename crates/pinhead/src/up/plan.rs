@@ -18,7 +18,7 @@ use rules::Machine;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, probe_kvm};
+use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_port, probe_kvm};
 
 /// Guests up to which each gets room to translate all of its code.
 const ROOMY_GUESTS: u32 = 8;
@@ -53,6 +53,7 @@ pub struct Plan {
 
 /// Makes everything that the farm's guests need.
 pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
+    check_ports(&farm, first_host_port())?;
     let cache = Cache::from_environment()?;
     let password = Password::random().map_err(|e| Error::step("No random number", e))?;
     let mut maker = Maker { cache, progress, farm: &farm, password, used: BTreeSet::new() };
@@ -71,6 +72,20 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     }
     plan.warning = warning(&maker.cache, &maker.used, time_of_day().as_secs());
     Ok(plan)
+}
+
+/// Refuses ports of the host that only root may listen at, below the first that is for everybody:
+/// QEMU would end without a guest.
+fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
+    let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
+    match ports.into_iter().find(|(_, port)| port.host < first) {
+        None => Ok(()),
+        Some((class, port)) => Err(Error::Message(format!(
+            "Class `{}`: `host = {}` in its `ports` cannot be had, since QEMU has no right to \
+             ports below {first}; forward a higher one",
+            class.name, port.host
+        ))),
+    }
 }
 
 struct Maker<'a> {
@@ -347,6 +362,19 @@ mod tests {
         assert!(!rules::has_errors(&found), "{found:?}");
         assert!(checked_rules("default").is_ok());
         assert!(checked_rules("no-such-preset").is_err());
+    }
+
+    #[test]
+    fn finding_03_a_port_that_only_root_may_have_is_refused() {
+        let text = "[[class]]\nname = 'db'\n[[class]]\nname = 'web'\n\
+                    ports = [{ guest = 443, host = 1024 }, { guest = 80, host = 1023 }]\n";
+        let farm = farm::config::parse(text, "f").unwrap();
+        assert!(check_ports(&farm, 80).is_ok(), "a host may have another limit");
+        assert_eq!(
+            check_ports(&farm, 1024).unwrap_err().to_string(),
+            "Class `web`: `host = 1023` in its `ports` cannot be had, since QEMU has no right to \
+             ports below 1024; forward a higher one"
+        );
     }
 
     #[test]

@@ -114,9 +114,11 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus })
         .under(&tiers.tier())
         .linked(&Switch::start(&links)?);
+    let mut notes = vm::rights_notes(fleet.members().iter().map(|member| member.spec()));
+    notes.extend(tiers.take_notes());
     let mut running = Running {
         fleet,
-        notes: tiers.take_notes(),
+        notes,
         tiers,
         next_tiers_ms: 0,
         service,
