@@ -48,6 +48,8 @@ pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{Usage, Vcpus};
 
+use std::collections::BTreeSet;
+
 use counters::Bytes;
 use reactor::PollSet;
 
@@ -78,4 +80,9 @@ pub trait Hypervisor {
     /// Asks what the guest did with its disks. It does not wake the guest. A source that
     /// does not know does not answer.
     fn ask_blocks(&mut self, _guest: Id, _now_ms: u64) {}
+
+    /// The users who seem to have guests here that do not count.
+    fn others(&self) -> BTreeSet<Owner> {
+        BTreeSet::new()
+    }
 }

@@ -21,6 +21,11 @@ const ANSWER_MAX: usize = 256 * 1024;
 const ANSWER_MS: u64 = 5_000;
 /// One that could not be asked, or has refused, is asked again after this.
 const AGAIN_MS: u64 = 10_000;
+/// Another user's guests are complained about at most this often: their process may say yes and no
+/// in turn, in as many directories as its user likes.
+const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
+/// Characters of what it says that are reported.
+const REASON_MAX: usize = 200;
 
 /// Whether guests of `pinhead up` were handed over. Until they are, they keep their ports and
 /// balloons: to take silence for a yes would have two managers move the same balloon.
@@ -40,6 +45,8 @@ pub enum Lent {
 pub struct Attachments {
     /// By the directories of their sockets.
     all: BTreeMap<PathBuf, Attachment>,
+    /// When other users' guests were complained about last.
+    told: BTreeMap<Owner, u64>,
 }
 
 #[derive(Debug)]
@@ -84,6 +91,7 @@ impl Attachments {
         });
         one.look(dir, now_ms, &mut answers);
         answers.lent.push((dir.to_path_buf(), one.lent));
+        limit(&mut self.told, found.owner, 0, now_ms, &mut answers);
         answers
     }
 
@@ -98,7 +106,9 @@ impl Attachments {
     pub fn turn(&mut self, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         for (dir, one) in &mut self.all {
+            let before = answers.complaints.len();
             one.receive(dir, now_ms, &mut answers);
+            limit(&mut self.told, one.owner, before, now_ms, &mut answers);
         }
         answers
     }
@@ -109,7 +119,9 @@ impl Attachments {
         let mut answers = Answers::default();
         self.all.retain(|dir, _| has_guests(dir));
         for (dir, one) in &mut self.all {
+            let before = answers.complaints.len();
             one.look(dir, now_ms, &mut answers);
+            limit(&mut self.told, one.owner, before, now_ms, &mut answers);
         }
         answers
     }
@@ -158,7 +170,7 @@ impl Attachment {
                 answers.lent.push((dir.to_path_buf(), Lent::Yes));
             }
             Ok((_, Some(serde_json::Value::String(error)))) => {
-                self.complain(dir, error, answers);
+                self.complain(dir, &base::plain(error, REASON_MAX), answers);
                 self.close(dir, now_ms, answers);
             }
             _ => {
@@ -182,6 +194,23 @@ impl Attachment {
             let text = format!("The guests of pinhead up in {dir} keep their ports: {reason}");
             answers.complaints.push(text);
         }
+    }
+}
+
+/// Leaves new complaints about another user's guests out that come too soon.
+fn limit(
+    told: &mut BTreeMap<Owner, u64>,
+    owner: Owner,
+    before: usize,
+    now_ms: u64,
+    answers: &mut Answers,
+) {
+    if owner.is_trusted() || answers.complaints.len() == before {
+        return;
+    }
+    match told.get(&owner) {
+        Some(at_ms) if now_ms < at_ms + COMPLAINTS_MS => answers.complaints.truncate(before),
+        _ => drop(told.insert(owner, now_ms)),
     }
 }
 
@@ -294,8 +323,18 @@ mod tests {
         let answers = Attachments::default().attach(&found, 0);
         assert!(answers.complaints[0].contains("cannot be asked"), "{answers:?}");
         let other = Found { owner: Owner(found.owner.0 + 1), ..found };
-        let answers = Attachments::default().attach(&other, 0);
-        assert_eq!(lent(&answers), [Lent::No]);
+        let mut attachments = Attachments::default();
+        let answers = attachments.attach(&other, 0);
+        assert_eq!((lent(&answers), answers.complaints.len()), (vec![Lent::No], 1));
+        // The user has it forgotten, and as many directories as they like.
+        for now_ms in (1..COMPLAINTS_MS).step_by(60_000) {
+            attachments.tick(|_| false, now_ms);
+            let source = other.source.replace("4711", &now_ms.to_string());
+            let answers = attachments.attach(&Found { source, ..other.clone() }, now_ms);
+            assert_eq!(answers.complaints, [""; 0]);
+        }
+        attachments.tick(|_| false, COMPLAINTS_MS);
+        assert_eq!(attachments.attach(&other, COMPLAINTS_MS).complaints.len(), 1);
     }
 
     #[test]

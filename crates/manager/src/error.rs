@@ -29,6 +29,11 @@ pub enum Error {
     Accounts { path: PathBuf, source: io::Error },
     #[error("There is no user {}: change [sources] users", .user.escape_debug())]
     NoSuchUser { user: String },
+    #[error(
+        "{} and {} are one user, number {number}: name it once in [sources] users",
+        .first.escape_debug(), .second.escape_debug()
+    )]
+    OneUserTwice { first: String, second: String, number: u32 },
     /// The keeper, which holds the lease, cannot be started.
     #[error(
         "The keeper could not be started, without which nobody gives memory back if this \

@@ -1,9 +1,9 @@
 //! The sources of guests, and what is wrong with each.
 
 use crate::control::SourceRow;
-use hypervisor::{Event, Hypervisor};
+use hypervisor::{Event, Hypervisor, Owner};
 use reactor::{PollSet, Ready};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where guests come from.
 pub(crate) struct Sources {
@@ -54,6 +54,11 @@ impl Sources {
             source.turn(Some(own), now_ms, &mut events);
         }
         events
+    }
+
+    /// The users who seem to have guests here that are not managed.
+    pub(crate) fn others(&self) -> BTreeSet<Owner> {
+        self.sources.iter().flat_map(|source| source.others()).collect()
     }
 
     /// Keeps what a source complains about.

@@ -23,7 +23,14 @@ impl Users {
             let number = number.ok_or_else(|| Error::NoSuchUser { user: name.clone() })?;
             Ok((Owner(number), name.clone()))
         };
-        Ok(Users { names: names.iter().map(number).collect::<Result<_, _>>()?, host_total })
+        let mut known: BTreeMap<Owner, String> = BTreeMap::new();
+        for name in names {
+            let (owner, name) = number(name)?;
+            if let Some(first) = known.insert(owner, name.clone()) {
+                return Err(Error::OneUserTwice { first, second: name, number: owner.0 });
+            }
+        }
+        Ok(Users { names: known, host_total })
     }
 
     /// Whose guests count.
@@ -66,6 +73,8 @@ mod tests {
         assert_eq!(users.stranger(Owner(4242)).as_deref(), Some("4242"));
         assert_eq!(users.stranger(Owner::ROOT), None);
         assert!(users.trust().covers(Owner(4242)) && !users.trust().covers(Owner(4243)));
+        let error = find(&["alice", "4242", "1000"]).unwrap_err().to_string();
+        assert!(error.contains("alice and 1000") && error.contains("[sources] users"), "{error}");
         let error = find(&["bob"]).unwrap_err().to_string();
         assert!(error.contains("no user bob") && error.contains("[sources] users"), "{error}");
     }

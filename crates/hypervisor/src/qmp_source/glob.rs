@@ -3,13 +3,16 @@
 //! A directory of a user who does not count costs one look at its owner. What a user who counts
 //! may cost is bounded for each: a full directory of one hides nobody else's guests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use crate::owner::{Directory, Refused};
 use crate::{Owner, Trust};
@@ -23,6 +26,8 @@ const ENTRIES_MAX: usize = 16_384;
 const LOOKED_MAX: usize = 65_536;
 /// The same of one user who is named: a directory of some hundred guests, and more.
 const LOOKED_OF_OTHERS: usize = 4_096;
+/// Users who do not count that are counted: two tell as much as all of them.
+const OTHERS_MAX: usize = 64;
 
 /// A path whose parts may hold `*` for any characters and `?` for one. As in a shell, neither
 /// stands for the dot that hides a name.
@@ -49,6 +54,8 @@ pub(super) struct Search {
     pub(super) denied: Vec<PathBuf>,
     /// Directories that anybody may write.
     pub(super) open: Vec<PathBuf>,
+    /// Users who do not count, and have something where guests are.
+    pub(super) others: BTreeSet<Owner>,
     /// Entries that the current pattern has cost, by the owner of their directory.
     looked: BTreeMap<Owner, usize>,
 }
@@ -99,6 +106,7 @@ impl Finder<'_> {
             Ok(next) if self.trust.covers(next.owner) => {
                 self.descend(&at.join(name), &next, deeper, last);
             }
+            Ok(next) if has_entries(&at.join(name), deeper) => self.other(next.owner),
             Ok(_) => {}
             Err(refused) => self.refused(at, refused),
         }
@@ -139,8 +147,14 @@ impl Finder<'_> {
             Ok((owner, inode)) if self.trust.covers(owner) => {
                 self.search.sockets.push(Socket { path: at.join(name), inode, owner });
             }
-            Ok(_) => {}
+            Ok((owner, _)) => self.other(owner),
             Err(refused) => self.refused(at, refused),
+        }
+    }
+
+    fn other(&mut self, owner: Owner) {
+        if self.search.others.len() < OTHERS_MAX {
+            self.search.others.insert(owner);
         }
     }
 
@@ -166,6 +180,21 @@ impl Finder<'_> {
             }
         }
     }
+}
+
+/// Whether there is anything in another user's directory, as deep as its path has no pattern. No
+/// link or mount of that user's is followed: it could lead anywhere, or keep us waiting.
+fn has_entries(dir: &Path, deeper: &[String]) -> bool {
+    let way: PathBuf = deeper.iter().take_while(|part| !is_pattern(part)).collect();
+    let way = Path::new(".").join(way);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let opened = rustix::fs::openat(CWD, dir, flags | OFlags::PATH, Mode::empty())
+        .and_then(|dir| rustix::fs::openat2(dir, &way, flags, Mode::empty(), within));
+    opened.is_ok_and(|dir| {
+        let at = format!("/proc/self/fd/{}", dir.as_raw_fd());
+        fs::read_dir(at).is_ok_and(|mut entries| entries.next().is_some())
+    })
 }
 
 fn is_pattern(part: &str) -> bool {
@@ -248,6 +277,29 @@ mod tests {
         Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
         let looked: usize = search.looked.values().sum();
         assert!(looked <= LOOKED_MAX, "{looked} entries");
+    }
+
+    #[test]
+    fn users_who_do_not_count_are_counted_where_they_have_guests() {
+        if Owner::own() != Owner::ROOT {
+            base::skipped!("only root can give a directory away");
+            return;
+        }
+        let tree = Tree::new();
+        tree.file("7/pinhead/up/1/notes", "");
+        tree.file("8/music/notes", "");
+        std::fs::create_dir_all(tree.path().join("9/pinhead/up")).unwrap();
+        std::fs::create_dir(tree.path().join("10")).unwrap();
+        std::os::unix::fs::symlink("../7/pinhead", tree.path().join("10/pinhead")).unwrap();
+        for user in [7, 8, 9, 10] {
+            let (dir, owner) = (tree.path().join(user.to_string()), Some(4_000_000 + user));
+            std::os::unix::fs::chown(dir, owner, owner).unwrap();
+        }
+        let mut search = Search::default();
+        let pattern = format!("{}/*/pinhead/up/*/*.qmp", tree.path().display());
+        Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
+        let others: Vec<Owner> = search.others.into_iter().collect();
+        assert_eq!((search.sockets, others), (Vec::new(), vec![Owner(4_000_007)]));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct QmpSource {
     common: Common,
     places: BTreeMap<PathBuf, Place>,
     guests: BTreeMap<Id, PathBuf>,
+    /// Users who do not count, and have something where guests are.
+    others: BTreeSet<Owner>,
     /// Reported at the next turn.
     unreported: Vec<Event>,
     next_scan_ms: u64,
@@ -88,6 +90,7 @@ impl QmpSource {
             common: Common::new(root, trust, ids),
             places: BTreeMap::new(),
             guests: BTreeMap::new(),
+            others: BTreeSet::new(),
             unreported: Vec::new(),
             next_scan_ms: 0,
             next_key: 0,
@@ -101,6 +104,7 @@ impl QmpSource {
             glob.find(&self.common.trust, &mut search);
             sockets.append(&mut self.chosen(std::mem::take(&mut search.sockets)));
         }
+        self.others = std::mem::take(&mut search.others);
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
         for socket in sockets {
             gone.remove(&socket.path);
@@ -243,6 +247,10 @@ impl Hypervisor for QmpSource {
             }
             left -= usize::from(place.connect(now_ms, &mut self.common, events));
         }
+    }
+
+    fn others(&self) -> BTreeSet<Owner> {
+        self.others.clone()
     }
 
     fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {

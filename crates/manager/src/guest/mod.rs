@@ -101,6 +101,12 @@ impl ManagedGuest {
         &self.identity.who
     }
 
+    /// Whether something that its hypervisor says is to be noted. Another user's may say it as
+    /// often as that user likes.
+    pub fn may_note(&mut self, now_ms: u64) -> bool {
+        self.part.is_none() || self.identity.is_worth_a_note(now_ms)
+    }
+
     /// Four times a second: its daemon, and what its virtual CPUs did.
     pub fn tick(&mut self, now_ms: u64) {
         if self.lent != Lent::No {

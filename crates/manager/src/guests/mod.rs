@@ -65,9 +65,10 @@ impl Guests {
         self.guests.len()
     }
 
-    /// How many users have guests here.
-    pub(crate) fn owners(&self) -> usize {
-        self.iter().map(|guest| guest.found.owner).collect::<BTreeSet<_>>().len()
+    /// How many users have guests here, with those whose guests are not managed.
+    pub(crate) fn owners(&self, mut others: BTreeSet<Owner>) -> usize {
+        others.extend(self.iter().map(|guest| guest.found.owner));
+        others.len()
     }
 
     /// What the operator has set by hand for a guest.
@@ -246,17 +247,19 @@ impl Guests {
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
             Event::Taken(..) => {}
             Event::Refused(id, why) => {
-                let Some(guest) = self.guests.get(&id) else { return Vec::new() };
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 let row = journal::ended(Fate::Refused, guest.memory.actual, now.wall_ms);
-                let text = format!("its hypervisor refused: {why}");
-                return vec![
-                    Effect::Outcome { guest: id, row },
-                    Effect::note("refused", text, Some(guest.who())),
-                ];
+                let mut effects = vec![Effect::Outcome { guest: id, row }];
+                if guest.may_note(now.ms) {
+                    let text = format!("its hypervisor refused: {why}");
+                    effects.push(Effect::note("refused", text, Some(guest.who())));
+                }
+                return effects;
             }
             Event::Answers(id, answers) => {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-                if std::mem::replace(&mut guest.answers, answers) != answers {
+                let is_news = std::mem::replace(&mut guest.answers, answers) != answers;
+                if is_news && guest.may_note(now.ms) {
                     let text = if answers { "it answers again" } else { "it does not answer" };
                     return vec![Effect::note("answers", text, Some(guest.who()))];
                 }

@@ -382,7 +382,7 @@ impl Manager {
         let plan = self.memory.engine.config;
         ksm::Sample {
             guests: self.guests.len(),
-            owners: self.guests.owners(),
+            owners: self.guests.owners(self.devices.sources.others()),
             arrivals: self.guests.arrivals,
             available: self.host.machine().map_or(Bytes::ZERO, |machine| machine.available),
             set_point: plan.set_point,
