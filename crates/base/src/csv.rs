@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 /// What a spreadsheet takes a cell for a formula by.
-const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 /// A text from outside, as a cell: one that a spreadsheet would take for a formula gets an
-/// apostrophe, for guests choose names. Numbers are no texts, and keep their minus.
+/// apostrophe, for guests choose names. Numbers keep their minus, as texts too.
 pub fn csv_text(text: &str) -> Cow<'_, str> {
-    match text.starts_with(FORMULA) {
+    let is_number = || text.parse().is_ok_and(f64::is_finite);
+    match text.starts_with(FORMULA) && !is_number() {
         true => format!("'{text}").into(),
         false => text.into(),
     }
@@ -45,10 +46,23 @@ mod tests {
 
     #[test]
     fn finding_16_no_text_of_a_guest_is_a_formula() {
-        for text in ["=1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"] {
+        for text in [
+            "=1",
+            "+A1",
+            "-1+cmd|' /C calc'!A0",
+            "@SUM(A1)",
+            "\t=1",
+            "\r=1",
+            "\n=1",
+            "＝1",
+            "＋1",
+            "－1",
+            "＠A1",
+            "-inf",
+        ] {
             assert_eq!(csv_text(text), format!("'{text}"));
         }
-        for text in ["", "web-1", "a=b", "'=1", "1"] {
+        for text in ["", "web-1", "a=b", "'=1", "1", "-3", "+0.5e3"] {
             assert_eq!(csv_text(text), text);
         }
     }

@@ -22,6 +22,7 @@ pub mod rulesfile;
 pub mod schema;
 mod signals;
 pub mod sql;
+mod tell;
 pub mod top;
 pub mod up;
 pub mod why;

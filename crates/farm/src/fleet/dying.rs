@@ -35,6 +35,11 @@ impl Dying {
         Dying { end: process.descriptor().ok(), process, next }
     }
 
+    /// Nothing comes after it: its guest has been ended meanwhile.
+    pub(super) fn nothing_next(&mut self) {
+        self.next = Next::Nothing;
+    }
+
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.end.as_ref().map(AsFd::as_fd)
     }

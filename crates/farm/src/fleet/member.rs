@@ -226,6 +226,8 @@ impl Member {
     pub(super) fn bury(&mut self, now_ms: u64) {
         let Some((next, reason)) = self.dying.as_mut().and_then(Dying::gone) else { return };
         self.dying = None;
+        // No cgroup is removed while a process is in it.
+        self.shared.tier.leave_guest(&self.config.spec.name);
         match next {
             Next::Nothing => {}
             Next::End => self.end(reason),
@@ -234,6 +236,10 @@ impl Member {
     }
 
     pub(super) fn end(&mut self, reason: String) {
+        if self.running.is_none() {
+            // It was to start again.
+            self.dying.iter_mut().for_each(Dying::nothing_next);
+        }
         self.kill(Next::Nothing);
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
         // What is left of its last turn may end it again.

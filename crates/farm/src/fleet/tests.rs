@@ -74,3 +74,17 @@ fn a_guest_that_is_ended_for_a_reason_keeps_it() {
     }
     assert_eq!(fleet.members()[0].state(), &refused);
 }
+
+#[test]
+fn a_guest_that_is_ended_while_its_old_qemu_goes_is_not_started_again() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    fleet.members[0].kill(dying::Next::Start);
+    fleet.members[0].end("no".into());
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    while fleet.members[0].dying.is_some() {
+        assert!(deadline.remaining().is_some(), "its end is not seen");
+        let until_ms = fleet.now_ms() + 10_000;
+        fleet.turn(PollSet::new(), until_ms).unwrap();
+    }
+    assert_eq!(fleet.members()[0].state(), &State::Ended("no".into()));
+}

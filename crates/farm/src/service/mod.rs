@@ -229,8 +229,17 @@ impl Service {
     pub fn drop_clients(&mut self) {
         self.callers.clear();
         self.consoles = Consoles::default();
-        self.shells = Shells::new(self.occupants.len());
+        self.shells.drop_clients();
         self.captures = Captures::default();
+    }
+
+    /// Takes the guests' ports and balloons back, and hangs up on everybody: it is turned no more.
+    pub fn drop_manager(&mut self, fleet: &mut Fleet) {
+        self.drop_clients();
+        // An answer on its way has the manager's connection too.
+        self.replies = Replies::default();
+        self.manager = None;
+        fleet.take_back();
     }
 
     /// When it wants to be turned again, whatever comes.

@@ -102,6 +102,18 @@ impl Shells {
         self.0[guest] = Shell::default();
     }
 
+    /// Hangs up on all clients. The connections to the guests stay, for there are no others, and a
+    /// command under way goes on to its end: the next one begins behind its mark.
+    pub(super) fn drop_clients(&mut self) {
+        for shell in &mut self.0 {
+            shell.waiting.retain(|job| job.client.is_none());
+            if let Some(job) = &mut shell.running {
+                job.client = None;
+                job.unread.clear();
+            }
+        }
+    }
+
     /// The guest restarts: the command that was under way in it has no end, and the line that sets
     /// it up begins again. Its firmware resets it once more; what was sent in between waits in the
     /// port for the guest to open it. False: it was that once more.
@@ -275,6 +287,37 @@ mod tests {
         shell.running = Some(job("other", false));
         assert!(shells.was_reset(0, 20_000));
         assert_eq!(shells.0[0].waiting.len(), 2);
+    }
+
+    #[test]
+    fn a_guest_answers_its_next_client_after_a_fault_with_the_one_before() {
+        let pair = || UnixStream::pair().unwrap();
+        let ((port, mut guest), (client, _asking), (next, mut answered)) = (pair(), pair(), pair());
+        let mut fleet = Fleet::of(Vec::new(), 1);
+        let mut replies = Replies::default();
+        let mut shells = Shells::new(1);
+        for one in [&port, &client, &next] {
+            one.set_nonblocking(true).unwrap();
+        }
+        shells.0[0].stream = Some(port);
+        shells.run(0, "first".into(), Some((client, String::new())), &mut fleet);
+        shells.drop_clients();
+        shells.run(0, "second".into(), Some((next, String::new())), &mut fleet);
+        let mut line = [0; 6];
+        guest.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"first\n");
+        guest.write_all(b"of the first\x01done 0\n").unwrap();
+        shells.0[0].listen(&mut replies);
+        shells.turn(&[], &mut fleet, &mut replies);
+        let mut line = [0; 7];
+        guest.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"second\n");
+        guest.write_all(b"of the second\x01done 0\n").unwrap();
+        shells.0[0].listen(&mut replies);
+        drop((shells, replies));
+        let mut answer = String::new();
+        answered.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "of the second\x01done 0\n");
     }
 
     #[test]

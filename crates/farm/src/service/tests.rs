@@ -56,3 +56,18 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
         assert_eq!(table.guests.len(), GUESTS);
     }
 }
+
+#[test]
+fn a_service_that_is_left_out_lets_go_of_its_manager() {
+    let scratch = Scratch::new("service-left").unwrap();
+    let (mut service, mut fleet) = farm(&scratch);
+    let mut manager = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
+    manager.write_all(b"{\"manage\": true}\n").unwrap();
+    turn(&mut service, &mut fleet);
+    turn(&mut service, &mut fleet);
+    assert!(service.manager.is_some());
+    service.drop_manager(&mut fleet);
+    // Also where its answer, of more than a socket holds, was still on its way.
+    manager.read_to_end(&mut Vec::new()).unwrap();
+    assert!(service.manager.is_none());
+}

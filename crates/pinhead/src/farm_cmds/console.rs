@@ -5,15 +5,20 @@ use super::{ConsoleArgs, LogsArgs, find, logs};
 use crate::Error;
 use farm::service;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
 use std::io::{IsTerminal, Read, Stdin, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use vm::Deadline;
 
 /// Ctrl-].
 const LEAVE: u8 = 0x1d;
+/// Keys that are kept for a guest that takes none.
+const UNSENT_MAX: usize = 64 * 1024;
 /// A guest that does not take a command in this time has its shell busy.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,7 +45,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     if raw.is_some() {
         eprint!("{}: Ctrl-] leaves\r\n", args.guest);
     }
-    let left = relay(stream, &stdin);
+    let left = relay(stream, &stdin, raw.is_some());
     let mut stdout = std::io::stdout();
     if stdout.is_terminal() {
         // One that is gone is in no mode.
@@ -74,25 +79,31 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone needs no settings.
-        let _ = tcsetattr(self.stdin, OptionalActions::Now, &self.before);
+        // Without what waits in it: a guest that asks where the cursor is has its answers there,
+        // and the user's shell would take them for typed. One that is gone needs no settings.
+        let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
 
-/// Moves bytes both ways until Ctrl-], the end of the input, or the guest's.
-fn relay(mut stream: UnixStream, stdin: &Stdin) -> std::io::Result<()> {
+/// Moves bytes both ways until Ctrl-], the end of the input, or the guest's. A guest that takes no
+/// keys keeps no terminal from leaving; a file waits for it.
+fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::io::Result<()> {
     stream.set_read_timeout(None)?;
     let mut filter = Filter::default();
+    let mut unsent = Vec::new();
     let mut chunk = [0; 4096];
     loop {
         let (keys, words) = {
-            let mut fds = [PollFd::new(stdin, PollFlags::IN), PollFd::new(&stream, PollFlags::IN)];
+            let out = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let mut fds =
+                [PollFd::new(stdin, PollFlags::IN), PollFd::new(&stream, PollFlags::IN | out)];
             match poll(&mut fds, None) {
                 Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            (!fds[0].revents().is_empty(), !fds[1].revents().is_empty())
+            let words = fds[1].revents().difference(PollFlags::OUT);
+            (!fds[0].revents().is_empty(), !words.is_empty())
         };
         if words {
             let count = stream.read(&mut chunk)?;
@@ -103,15 +114,53 @@ fn relay(mut stream: UnixStream, stdin: &Stdin) -> std::io::Result<()> {
             stdout.write_all(&filter.pass(&chunk[..count]))?;
             stdout.flush()?;
         }
+        let mut is_over = false;
         if keys {
             // Past the standard library's buffer, which would hide bytes from the poll.
             let count = rustix::io::read(stdin, &mut chunk)?;
             let typed = &chunk[..count];
             let end = typed.iter().position(|key| *key == LEAVE);
-            stream.write_all(&typed[..end.unwrap_or(count)])?;
-            if end.is_some() || count == 0 {
-                return Ok(());
+            is_over = end.is_some() || count == 0;
+            let typed = &typed[..end.unwrap_or(count)];
+            match is_terminal {
+                // What is beyond that is lost, as in a terminal's own queue.
+                true => unsent.extend(typed.iter().take(UNSENT_MAX - unsent.len())),
+                false => stream.write_all(typed)?,
             }
         }
+        send(&stream, &mut unsent)?;
+        if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends as much as the guest takes now.
+fn send(stream: &UnixStream, unsent: &mut Vec<u8>) -> std::io::Result<()> {
+    if unsent.is_empty() {
+        return Ok(());
+    }
+    match rustix::net::send(stream, unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        Ok(count) => drop(unsent.drain(..count)),
+        Err(Errno::AGAIN | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_left_while_the_guest_takes_no_keys() {
+        let (ours, _guest) = UnixStream::pair().unwrap();
+        let (terminal, mut user) = UnixStream::pair().unwrap();
+        let (done, left) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(relay(ours, &terminal, true).is_ok()));
+        // More than a socket holds.
+        user.write_all(&[b'x'; 2 << 20]).unwrap();
+        user.write_all(&[LEAVE]).unwrap();
+        assert_eq!(left.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 }

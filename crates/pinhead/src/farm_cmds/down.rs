@@ -35,8 +35,16 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
 /// awaited and killed by a descriptor that was its own while it held its directory.
 fn end(found: &Found) -> Result<String, Error> {
     let clock = Clock::new();
-    let process = rundir::holder(found.pid, &found.socket);
+    let held = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &json!({ "down": true }));
+    let process = held.map_err(|e| {
+        let how = if asked.is_ok() { "was asked to end" } else { "does not answer" };
+        let text = format!(
+            "Farm {} (process {}) {how}, and whether it ends cannot be seen",
+            found.name, found.pid
+        );
+        Error::step(text, e)
+    })?;
     let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
     let gone = || match &process {
         None => Ok(true),
@@ -97,12 +105,26 @@ mod tests {
     }
 
     #[test]
+    fn a_farm_whose_process_cannot_be_watched_is_not_told_to_have_ended() {
+        let scratch = Scratch::new("down-unseen").unwrap();
+        let (mut gone, found) =
+            process_with_directory(&scratch, Command::new("sh").args(["-c", "exit"]));
+        gone.wait().unwrap();
+        assert!(end(&found).unwrap().contains("ended"), "nobody holds it");
+        // Held, with no descriptor of the holder.
+        let lock = File::open(found.socket.with_file_name("lock")).unwrap();
+        lock.try_lock().unwrap();
+        let told = end(&found).map_err(|error| error.to_string()).unwrap_err();
+        assert!(told.contains("whether it ends cannot be seen"), "{told}");
+    }
+
+    #[test]
     fn finding_14_a_farm_that_does_not_answer_is_killed_by_its_descriptor() {
         let scratch = Scratch::new("down-dead").unwrap();
         let (mut farm, found) =
             process_with_directory(&scratch, Command::new("flock").arg("--no-fork"));
         let deadline = Deadline::after(Duration::from_secs(60));
-        while rundir::holder(found.pid, &found.socket).is_none() {
+        while rundir::holder(found.pid, &found.socket).unwrap().is_none() {
             assert!(deadline.remaining().is_some(), "it does not lock its directory");
             std::thread::yield_now();
         }

@@ -26,19 +26,21 @@ pub(crate) struct At {
 }
 
 /// All that this user's `pinhead up` run, and whether it is a farm with a file.
-fn running() -> impl Iterator<Item = (bool, Found)> {
-    rundir::living().into_iter().filter_map(|(pid, dir)| {
+fn running() -> Result<impl Iterator<Item = (bool, Found)>, Error> {
+    let living =
+        rundir::living().map_err(|e| Error::step("The farms that run cannot be seen", e))?;
+    Ok(living.into_iter().filter_map(|(pid, dir)| {
         let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
         let is_farm = farm.is_some();
         let name = farm.unwrap_or_else(|| pid.to_string());
         socket.exists().then_some((is_farm, Found { name, pid, socket }))
-    })
+    }))
 }
 
 /// All farms of this user that run; one at least.
 pub(super) fn farms() -> Result<Vec<Found>, Error> {
     let found: Vec<Found> =
-        running().filter(|(is_farm, _)| *is_farm).map(|(_, found)| found).collect();
+        running()?.filter(|(is_farm, _)| *is_farm).map(|(_, found)| found).collect();
     match found.is_empty() {
         true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
         false => Ok(found),
@@ -53,7 +55,7 @@ pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
         Some(file) if file.ends_with(".toml") => farm::config::load(Path::new(file))?.name,
         Some(name) => name.to_owned(),
     };
-    chosen(&name, running().map(|(_, found)| found).collect())
+    chosen(&name, running()?.map(|(_, found)| found).collect())
 }
 
 /// The only one of these.
@@ -97,7 +99,7 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
 
 /// The farm or the `pinhead up --guests` that has a guest, as `PID/GUEST` too.
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
-    let all: Vec<Found> = running().map(|(_, found)| found).collect();
+    let all: Vec<Found> = running()?.map(|(_, found)| found).collect();
     if all.is_empty() {
         let text = "No `pinhead up` is running: start one, or use --root";
         return Err(Error::Message(text.into()));

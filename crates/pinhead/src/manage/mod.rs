@@ -1,5 +1,8 @@
 //! `pinhead host` and the commands that ask it: `ps`, `set`, `reserve`.
 
+// These panic where nobody reads; the manager is to go on.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod ps;
 mod run;
 

@@ -3,15 +3,13 @@
 use super::HostArgs;
 use crate::Error;
 use crate::signals::signal_pipe;
+use crate::tell::tell;
 use crate::up::rundir;
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
-
-/// The longest message of the manager that is shown; names of guests are in them.
-const MESSAGE_MAX: usize = 600;
 
 /// Manages all guests until it is ended. Then it puts back what dead farms have left: their
 /// settings of KSM had to wait for as long as a manager drove it.
@@ -73,5 +71,5 @@ fn to_error(error: manager::Error) -> Error {
 
 /// Writes a message of the manager to standard error, which a service's log keeps.
 fn log(text: &str) {
-    eprintln!("pinhead host: {}", base::plain(text, MESSAGE_MAX));
+    tell("pinhead host", text);
 }

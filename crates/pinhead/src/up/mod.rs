@@ -1,5 +1,8 @@
 //! `pinhead up`: real guests, started, paced, granted their pools, and shown.
 
+// These panic where nobody reads, and the guests end with this process.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod detach;
 mod json;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! How far a farm's start is: a bar on a terminal, lines elsewhere, JSON from a farm that was
 //! detached to the command that waits for it.
 
+use crate::tell::tell;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io::{IsTerminal, PipeWriter, Write};
@@ -158,7 +159,7 @@ impl Progress {
             return;
         }
         self.clear();
-        eprintln!("pinhead: {}", base::plain(text, WARNING_WIDTH));
+        tell("pinhead", &base::plain(text, WARNING_WIDTH));
     }
 
     /// Takes the bar away.

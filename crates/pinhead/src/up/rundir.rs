@@ -18,7 +18,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::tell::tell;
 
 /// What a process holds in its own directory.
 const LOCK: &str = "lock";
@@ -69,24 +72,28 @@ impl Drop for RunDir {
 }
 
 /// The directories of this user's processes that run now, with their process ids.
-pub fn living() -> Vec<(u32, PathBuf)> {
-    let Ok(base) = base() else { return Vec::new() };
+pub fn living() -> io::Result<Vec<(u32, PathBuf)>> {
+    let base = base()?;
     // Alone, or a process that is about to lock its directory would find it locked by us.
-    let Ok(_alone) = alone(&base) else { return Vec::new() };
+    let _alone = alone(&base)?;
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
-    found
+    Ok(found)
 }
 
 /// A descriptor of the process of this number, if it holds the directory that this socket is in.
 /// The lock is looked at last: until then the number was the process's own, and from then on the
-/// descriptor means it and no other.
-pub fn holder(pid: u32, socket: &Path) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let dir = socket.parent()?;
-    let _alone = alone(dir.parent()?).ok()?;
-    (!is_dead(dir)).then_some(process)
+/// descriptor means it and no other. `None`: nobody holds it. A directory that is held by a
+/// process without a descriptor, as where a sandbox or an old kernel gives none, is an error.
+pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
+    let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()));
+    let dir = socket.parent().ok_or(Errno::NOENT)?;
+    let _alone = alone(dir.parent().ok_or(Errno::NOENT)?)?;
+    match is_dead(dir) {
+        true => Ok(None),
+        false => Ok(Some(process?)),
+    }
 }
 
 /// The name of the farm whose directory this is.
@@ -114,9 +121,7 @@ fn restore_host() {
         Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
         Err(error) => vec![base::chain(&error)],
     };
-    for fault in faults {
-        eprintln!("pinhead: {}", base::plain(&fault, 400));
-    }
+    faults.iter().for_each(|fault| tell("pinhead", fault));
 }
 
 fn alone(base: &Path) -> io::Result<File> {

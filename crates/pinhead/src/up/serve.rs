@@ -13,6 +13,7 @@ use super::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures, json, setup};
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
+use crate::tell::tell;
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::links::Switch;
@@ -145,7 +146,9 @@ fn check_socket(path: &Path) -> Result<(), Error> {
 /// A farm is asked and ended by its name, so there is one of each.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
-    match rundir::living().into_iter().find(|(_, dir)| is_ours(dir)) {
+    let living =
+        rundir::living().map_err(|e| Error::step("The farms that run cannot be seen", e))?;
+    match living.into_iter().find(|(_, dir)| is_ours(dir)) {
         None => Ok(()),
         Some((pid, _)) => Err(Error::Message(format!(
             "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
@@ -217,9 +220,16 @@ impl Running {
     }
 
     fn turn_service(&mut self, ready: &Ready, events: &[Event]) {
+        if self.faults.is_left_out(Part::Service) {
+            return;
+        }
         let turn = |running: &mut Running| running.service.turn(ready, events, &mut running.fleet);
         if self.guarded(Part::Service, turn).is_none() {
             self.guarded(Part::Service, |running| running.service.drop_clients());
+        }
+        if self.faults.is_left_out(Part::Service) {
+            // Nobody would see that its manager ends.
+            self.service.drop_manager(&mut self.fleet);
         }
     }
 
@@ -243,7 +253,7 @@ impl Running {
         self.notes.extend(self.tiers.take_notes());
         if self.starting.is_none() {
             for note in self.notes.drain(..) {
-                eprintln!("pinhead: {}", base::plain(&note, NOTE_WIDTH));
+                tell("pinhead", &base::plain(&note, NOTE_WIDTH));
             }
         }
         self.notes.truncate(NOTES_MAX);
@@ -320,10 +330,10 @@ impl Running {
         fleet.end();
         drop((fleet, service));
         for fault in tiers.close() {
-            eprintln!("pinhead: {}", base::plain(&fault, NOTE_WIDTH));
+            tell("pinhead", &base::plain(&fault, NOTE_WIDTH));
         }
         drop(run_dir);
-        eprint!("{failures}");
+        let _ = std::io::stderr().write_all(failures.as_bytes());
         match is_empty && outcome.is_ok() {
             true => Err(Error::Message("All guests have ended by themselves".into())),
             false => outcome,

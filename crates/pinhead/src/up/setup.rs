@@ -10,6 +10,7 @@ use farm::fleet::{Daemon, Floor, Load, MemberConfig, load_script};
 use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
 use vm::{GuestSpec, probe_kvm};
 
@@ -17,7 +18,8 @@ use vm::{GuestSpec, probe_kvm};
 pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let show = |line: &str| {
         if args.format == UpFormat::Table {
-            println!("{line}");
+            // A reader that has gone is found when the table is shown.
+            let _ = writeln!(std::io::stdout(), "{line}");
         }
     };
     let rules = checked_rules(&args.rules)?;

@@ -3,6 +3,7 @@
 //! The guests end with this process, and whatever panics here would end it. The table, the control
 //! socket and the tiers' upkeep are beside them: guests run on without any of these.
 
+use crate::tell::tell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// After so many faults a part is left out for good.
@@ -52,7 +53,8 @@ impl Faults {
                 true => (part.loss(), " from now on"),
                 false => ("it goes on", ""),
             };
-            eprintln!("pinhead: this is a fault in pinhead; the guests run on, and {loss}{end}");
+            let text = format!("this is a fault in pinhead; the guests run on, and {loss}{end}");
+            tell("pinhead", &text);
         }
         outcome
     }
