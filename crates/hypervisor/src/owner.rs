@@ -28,6 +28,8 @@ const LINKS_MAX: u32 = 8;
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
+/// A file system that some process makes up (FUSE), as statfs tells it.
+const FUSE: u32 = 0x6573_5546;
 
 /// A user who has guests, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +79,12 @@ pub(crate) enum Refused {
     Disputed,
 }
 
+impl From<rustix::io::Errno> for Refused {
+    fn from(error: rustix::io::Errno) -> Refused {
+        Refused::Io(error.into())
+    }
+}
+
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Refused {
         Refused::Io(error)
@@ -98,6 +106,8 @@ pub(crate) struct Directory {
     path: PathBuf,
     pub(crate) owner: Owner,
     writers: Writers,
+    /// The file system that it is in.
+    device: u64,
 }
 
 /// An entry that leads on.
@@ -110,7 +120,8 @@ impl Directory {
     /// The root of all paths.
     pub(crate) fn top() -> Result<Directory, Refused> {
         let found = fs::metadata("/")?;
-        Ok(Directory { path: "/".into(), owner: Owner(found.uid()), writers: writers(&found) })
+        let (owner, writers, device) = (Owner(found.uid()), writers(&found), found.dev());
+        Ok(Directory { path: "/".into(), owner, writers, device })
     }
 
     /// The directory of this absolute path. Links are followed where nobody but root and the user
@@ -189,9 +200,11 @@ impl Directory {
         if !found.is_dir() {
             return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
         }
+        let found = if found.dev() == self.device { found } else { mounted(&path)? };
         // Whoever owns it may change its mode, and what is in it.
         let owner = joint(owner, Owner(found.uid())).ok_or(Refused::Disputed)?;
-        Ok(Entry::Directory(Directory { path, owner, writers: writers(&found) }))
+        let (writers, device) = (writers(&found), found.dev());
+        Ok(Entry::Directory(Directory { path, owner, writers, device }))
     }
 
     /// Who can have put an entry into this directory.
@@ -202,6 +215,25 @@ impl Directory {
             Writers::Anybody => Err(Refused::Open(self.path.clone())),
         }
     }
+}
+
+/// A directory where something may be mounted. Any user may mount what a process of theirs makes
+/// up, and it may say that root owns it: such a place is nobody's.
+fn mounted(path: &Path) -> Result<Metadata, Refused> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let pinned = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if is_made_up(rustix::fs::fstatfs(&pinned)?.f_type as u32) {
+        return Err(Refused::Disputed);
+    }
+    let found = pinned.metadata()?;
+    match found.is_dir() {
+        true => Ok(found),
+        false => Err(io::Error::from(io::ErrorKind::NotADirectory).into()),
+    }
+}
+
+fn is_made_up(kind: u32) -> bool {
+    kind == FUSE
 }
 
 /// Who controls what both of these control. Root could anyway.
@@ -382,6 +414,13 @@ mod tests {
         assert!(access(tree.path()).connect(&port).is_err(), "it is in another directory");
         fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
         assert!(access(&dir).connect(&port).is_err(), "anybody could have put it there");
+    }
+
+    #[test]
+    fn what_a_process_makes_up_is_nobodys_and_other_mounts_are_their_owners() {
+        assert_eq!(Directory::at(Path::new("/proc/self/fd")).unwrap().owner, Owner::own());
+        assert_eq!(Directory::at(Path::new("/sys/kernel")).unwrap().owner, Owner::ROOT);
+        assert!(is_made_up(0x6573_5546) && !is_made_up(0x0102_1994), "a tmpfs is memory");
     }
 
     #[test]
