@@ -190,7 +190,8 @@ impl Member {
             },
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.resident_kib())),
-            swapped: None,
+            // The model's host swaps out nothing of a guest.
+            swapped: Some(Bytes::ZERO),
             runs: Some(true),
             memory: self.delivered,
             asleep: !spec.traits.lies && self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
