@@ -11,7 +11,7 @@
 //! Nothing here waits: a back end names the descriptors it waits for, reads what has come, and
 //! returns events. What a hypervisor can do is asked, never assumed.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod error;
 mod event;
@@ -27,7 +27,6 @@ mod qmp_source;
 mod stats_question;
 #[cfg(feature = "testing")]
 mod stranger;
-mod sys;
 #[cfg(test)]
 mod testing;
 mod vcpu;

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::{Owner, ProcessId, sys};
+use crate::{Owner, ProcessId};
 
 /// The longest description of a descriptor that is read.
 const FDINFO_MAX: u64 = 4096;
@@ -34,7 +34,7 @@ pub(crate) fn of(
 }
 
 fn is_listener(stream: &UnixStream, pid: u32) -> bool {
-    match sys::peer_pidfd(stream) {
+    match reactor::peer_pidfd(stream) {
         Ok(pidfd) => number_of(&pidfd) == Some(pid),
         // An older kernel: what else there is to compare has to do.
         Err(error) => error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()),

@@ -25,7 +25,7 @@ pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor, accept};
 pub use budget::Budget;
 pub use connect::{connect, connect_within};
 pub use lines::{Lines, Outbox, Received};
-pub use peer::{Peer, is_own_user, peer};
+pub use peer::{Peer, is_own_user, peer, peer_pidfd};
 pub use poll::{Event, Lookup, PollSet, Ready};
 pub use reply::Reply;
 

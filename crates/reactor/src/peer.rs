@@ -1,6 +1,7 @@
 //! Who is at the other end of a unix socket.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use crate::sys;
@@ -19,6 +20,12 @@ pub struct Peer {
 /// Who is at the other end.
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     sys::credentials(stream).map(peer_of)
+}
+
+/// The process that listened at the other end, also when its number has another process by now.
+/// A kernel before Linux 6.5 gives `ENOPROTOOPT`.
+pub fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
+    sys::pidfd(stream)
 }
 
 fn peer_of(credentials: libc::ucred) -> Peer {

@@ -53,7 +53,7 @@ pub const CRATES: &[Crate] = &[
     row(
         "hypervisor",
         Some("counters hypervisor procfs qmp reactor virtrpc"),
-        "libc roxmltree rustix serde_json",
+        "roxmltree rustix serde_json",
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
     row("store", Some("model"), "flate2 rusqlite serde serde_json"),

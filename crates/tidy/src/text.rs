@@ -15,10 +15,6 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/src/sys.rs", "swapon and swapoff, which no library has"),
-    (
-        "crates/hypervisor/src/sys.rs",
-        "the process behind a socket, as a descriptor, which no library has",
-    ),
     ("crates/images/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
     (
         "crates/procfs/src/sys.rs",
@@ -28,7 +24,7 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/pinheadd/src/sys.rs", "signals as files and waiting, without a runtime"),
     (
         "crates/reactor/src/sys.rs",
-        "who is at the other end, also where the process has no number here",
+        "the process at the other end of a socket, whole and as a descriptor",
     ),
     ("crates/vm/src/sys.rs", "a child's rights, filter and memory, and the time stamp counter"),
 ];
