@@ -86,8 +86,9 @@ impl Disk {
         }
     }
 
-    /// Makes what the guest needs beside the image. To be called before QEMU is started.
-    pub fn prepare(&self, guest: &str) -> Result<(), Error> {
+    /// Makes what the guest needs beside the image, and gives the images below that. To be called
+    /// before QEMU is started.
+    pub fn prepare(&self, guest: &str) -> Result<Vec<Below>, Error> {
         let in_serial = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if let Some(serial) = &self.serial
             && (serial.len() > SERIAL_BYTES_MAX || !serial.chars().all(in_serial))
@@ -96,14 +97,16 @@ impl Disk {
             return Err(Error::Disk { guest: guest.to_owned(), reason: reason.to_owned() });
         }
         std::fs::metadata(&self.path).file("find the disk image", &self.path)?;
-        if self.format == DiskFormat::Qcow2 {
-            check_image(&self.path)?;
-        }
+        let below = match self.format {
+            DiskFormat::Raw => Vec::new(),
+            DiskFormat::Qcow2 => check_image(&self.path)?,
+        };
         match &self.writes {
-            Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file),
-            Writes::Overlay(file) => check_overlay(file),
-            _ => Ok(()),
+            Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file)?,
+            Writes::Overlay(file) => check_overlay(file)?,
+            _ => {}
         }
+        Ok(below)
     }
 
     /// QEMU's words for the disk.

@@ -21,13 +21,18 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// Removes a file, if it is there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.file("remove", path),
+    }
+}
+
 /// Makes a file that is there as a whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
-    match fs::remove_file(&part) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => other.file("remove", &part)?,
-    }
+    remove_file(&part)?;
     write_new(&part, bytes)?;
     fs::rename(&part, path).file("create", path)
 }

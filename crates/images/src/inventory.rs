@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::FileContext;
-use crate::files::{entries, remove_dir};
+use crate::files::{entries, remove_dir, remove_file};
 use crate::record::{OF_DISK, Record};
 use crate::rootfs::Software;
 use crate::{Arch, Cache, Error};
@@ -73,10 +73,7 @@ impl Part {
             let is_dir = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
             match is_dir {
                 true => remove_dir(path)?,
-                false => match fs::remove_file(path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    other => other.file("remove", path)?,
-                },
+                false => remove_file(path)?,
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ pub use inventory::{Kind, OLD_S, Part};
 pub use kernel::{Module, Modules, depends};
 pub use ours::{check_dir, check_file, create_dir};
 pub use packages::{GuestPackages, WEB_SET};
-pub use qcow2::{Below, Header, check_image};
+pub use qcow2::{Below, Header};
 pub use record::Record;
 pub use sys::bind_child;
 pub use tool::{Output, not_started, run};

@@ -16,7 +16,7 @@ use crate::clock::time_of_day;
 use crate::error::FileContext;
 use crate::files::{create_dir, exchange, remove_dir};
 use crate::ours::check_dir;
-use crate::record::{IN_DIRECTORY, Record};
+use crate::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
 use crate::tool::run;
 use crate::{Arch, Cache, Error};
 
@@ -123,8 +123,7 @@ impl Cache {
         for deb in apt.download(&names, &scratch, &update_stderr)? {
             let dpkg_deb = || Command::new("dpkg-deb");
             run(dpkg_deb().arg("-x").arg(&deb).arg(&tree), NOT_DPKG)?;
-            let format = "--showformat=${Package} ${Version}\\n";
-            let shown = run(dpkg_deb().arg("-W").arg(format).arg(&deb), NOT_DPKG)?;
+            let shown = run(dpkg_deb().arg("-W").arg(SHOW_FORMAT).arg(&deb), NOT_DPKG)?;
             versions.push_str(&String::from_utf8_lossy(&shown.stdout));
         }
         let record = tree.join(IN_DIRECTORY);
@@ -138,8 +137,6 @@ impl Cache {
         remove_dir(&scratch)
     }
 }
-
-const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
 
 /// The packages' files that `fetch` promised.
 fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {

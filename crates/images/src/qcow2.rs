@@ -100,7 +100,7 @@ pub struct Below {
 /// Checks an image and all that lie below it: each must be ours or root's, and nobody else may
 /// change or replace it. They lie in one directory: an image that somebody else has made would
 /// otherwise have its guest read any file of ours. Gives those below, from the top.
-pub fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
+pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
     for _ in 0..DEPTH_MAX {

@@ -22,6 +22,11 @@ pub(crate) const IN_DIRECTORY: &str = "pinhead.packages";
 /// The end of the name of a disk's record.
 pub(crate) const OF_DISK: &str = "packages";
 
+/// Has dpkg's tools print the lines that [`Record::new`] takes.
+pub(crate) const SHOW_FORMAT: &str = "--showformat=${Package} ${Version}\\n";
+/// What to tell a user who has no such tool.
+pub(crate) const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
+
 const HEAD: &str = "pinhead packages 1";
 
 /// When a part of the cache was made, and of which packages.

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use images::{Below, Disk, DiskFormat, FileContext, Writes, check_image};
+use images::{Below, Disk, FileContext, Writes};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::{Error, GuestSpec};
@@ -32,15 +32,15 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Opens what the guest boots from and its disk. `becomes_other`: its QEMU becomes another
-    /// user before it opens anything.
+    /// Prepares the guest's disk, and opens it and what the guest boots from. `becomes_other`: its
+    /// QEMU becomes another user before it opens anything.
     pub(crate) fn of(spec: &GuestSpec, becomes_other: bool) -> Result<Opened, Error> {
         let mut opened = Opened { spec: spec.clone(), files: Vec::new(), words: Vec::new() };
         let image = &spec.image;
         opened.spec.image.kernel = opened.hold(boot_file(&image.kernel, becomes_other)?);
         opened.spec.image.initramfs = opened.hold(boot_file(&image.initramfs, becomes_other)?);
         if let Some(disk) = &spec.disk {
-            opened.spec.disk = Some(opened.disk(disk)?);
+            opened.spec.disk = Some(opened.disk(disk, &spec.name)?);
         }
         Ok(opened)
     }
@@ -52,16 +52,13 @@ impl Opened {
         name.into()
     }
 
-    fn disk(&mut self, disk: &Disk) -> Result<Disk, Error> {
+    fn disk(&mut self, disk: &Disk, guest: &str) -> Result<Disk, Error> {
+        let below = disk.prepare(guest)?;
         let writes_to_image = disk.writes == Writes::Direct;
         let path = self.give(&disk.path, writes_to_image)?;
         let writes = match &disk.writes {
             Writes::Overlay(overlay) => Writes::Overlay(self.give(overlay, true)?),
             as_before => as_before.clone(),
-        };
-        let below = match disk.format {
-            DiskFormat::Raw => Vec::new(),
-            DiskFormat::Qcow2 => check_image(&disk.path)?,
         };
         let given = |below: Below| Ok(Below { path: self.give(&below.path, false)?, ..below });
         let below = below.into_iter().map(given).collect::<Result<_, Error>>()?;
@@ -105,6 +102,7 @@ fn copy(from: &mut File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use images::DiskFormat;
     use std::fs::{self, Permissions};
     use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
@@ -149,8 +147,7 @@ mod tests {
         let dir = Scratch::new("opened-disk").unwrap();
         let mut spec = spec(&dir);
         let (image, overlay) = (dir.join("image"), dir.join("overlay"));
-        fs::write(&image, "image").unwrap();
-        fs::write(&overlay, "overlay").unwrap();
+        fs::write(&image, vec![0; 1 << 16]).unwrap();
         let mut disk = Disk::temporary(image, DiskFormat::Raw);
         disk.writes = Writes::Overlay(overlay);
         spec.disk = Some(disk);

@@ -109,9 +109,6 @@ impl GuestSpec {
 
         let arch = self.image.arch;
         let rights = Rights::of(self);
-        if let Some(disk) = &self.disk {
-            disk.prepare(&self.name)?;
-        }
         let opened = Opened::of(self, rights.users.is_some())?;
         let mut command = Command::new(arch.qemu_program());
         command.args(opened.words).args(opened.spec.arguments());

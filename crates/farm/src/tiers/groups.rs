@@ -9,8 +9,8 @@
 //! A guest that breaks out of its QEMU then takes no more of the host than its guest was to have.
 //! Version 1 has memory and processes in two trees, version 2 in one.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Version};
@@ -90,7 +90,7 @@ impl Group {
         let limits = memory.into_iter().chain(threads);
         for (file, value) in limits.chain([("cgroup.procs", u64::from(pid))]) {
             let path = dir.join(file);
-            append(&path, value)
+            write(&path, &value.to_string())
                 .tier(CGROUP, format!("cannot write {value} to {}", path.display()))?;
         }
         Ok(())
@@ -105,10 +105,6 @@ impl Group {
     fn own(&self, guest: &str) -> PathBuf {
         self.dir.join(format!("{GUEST_PREFIX}{guest}"))
     }
-}
-
-fn append(path: &Path, value: u64) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.write_all(value.to_string().as_bytes())
 }
 
 /// A farm's cgroup and its guests' own.

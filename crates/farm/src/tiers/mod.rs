@@ -33,8 +33,7 @@ pub use machine::{Calls, Live, Places};
 pub use record::record_again;
 pub use restore::{Left, restore_left, restore_left_at};
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +45,7 @@ use crate::config::Limits;
 use fault::{CGROUP, SWAP, TierContext, ZRAM};
 use groups::Group;
 use ksm::Ksm;
-use machine::Machine;
+use machine::{Machine, write};
 use record::Record;
 
 /// A swap device that is emptied before it is used again.
@@ -84,11 +83,7 @@ impl Tier {
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         let Some(path) = &self.procs else { return Ok(()) };
-        fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(pid.to_string().as_bytes()))
-            .tier(CGROUP, format!("cannot put process {pid} into it"))
+        write(path, &pid.to_string()).tier(CGROUP, format!("cannot put process {pid} into it"))
     }
 
     /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;

@@ -12,7 +12,6 @@
 //! user's guests take them from there.
 
 use std::fs::{self, File, Metadata, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,9 +21,9 @@ use super::{Progress, Software};
 use crate::cache::{SYSTEM, Work, is_root};
 use crate::clock::time_of_day;
 use crate::error::FileContext;
-use crate::files::{by_age, create_dir, write_new};
+use crate::files::{by_age, create_dir, remove_file, write_new};
 use crate::ours::{check_file, open_lock};
-use crate::record::{OF_DISK, Record};
+use crate::record::{NOT_DPKG, OF_DISK, Record, SHOW_FORMAT};
 use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
@@ -290,17 +289,9 @@ fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
 fn record(tree: &Path, made_s: u64, path: &Path) -> Result<(), Error> {
     let mut query = Command::new("dpkg-query");
     query.arg(format!("--admindir={}", tree.join("var/lib/dpkg").display()));
-    let query = query.args(["--showformat=${Package} ${Version}\\n", "--show"]);
-    let packages = run(query, "it belongs to dpkg; is this Debian?")?.stdout;
+    let packages = run(query.args([SHOW_FORMAT, "--show"]), NOT_DPKG)?.stdout;
     let record = Record::new(made_s, &String::from_utf8_lossy(&packages));
     record.map_err(|reason| Error::Record { path: path.to_owned(), reason })?.write(path)
-}
-
-fn remove_file(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.file("remove", path),
-    }
 }
 
 #[cfg(test)]

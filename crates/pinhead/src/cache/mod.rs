@@ -177,6 +177,17 @@ enum Wanted {
     Disk(Software),
 }
 
+impl Wanted {
+    /// A part of the cache, if it is one that can be made again.
+    fn of(part: &Part) -> Option<Wanted> {
+        match part.kind {
+            Kind::Packages => Some(Wanted::Packages(part.name.clone())),
+            Kind::Disk if part.is_current => Software::from_name(&part.name).map(Wanted::Disk),
+            _ => None,
+        }
+    }
+}
+
 fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
     let mut progress = match args.format {
         Format::Text => Progress::shown(),
@@ -188,38 +199,30 @@ fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
         progress.clear();
         made?;
     }
-    let is_one = |part: &Part| match part.kind {
-        Kind::Packages => wanted.contains(&Wanted::Packages(part.name.clone())),
-        Kind::Disk => Software::from_name(&part.name)
-            .is_some_and(|software| part.is_current && wanted.contains(&Wanted::Disk(software))),
-        _ => false,
-    };
     let mut parts = cache.parts()?;
-    parts.retain(is_one);
+    parts.retain(|part| Wanted::of(part).is_some_and(|one| wanted.contains(&one)));
     answer(cache, &parts, args.format, "Nothing is that old")
 }
 
 /// Those that are named, or else those that are old. Disks last: they take longest.
 fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>, Error> {
-    let made = |part: &Part| match part.kind {
-        Kind::Packages => Some(Wanted::Packages(part.name.clone())),
-        Kind::Disk if part.is_current => Software::from_name(&part.name).map(Wanted::Disk),
-        _ => None,
-    };
     if args.names.is_empty() {
         let old = parts.iter().filter(|part| part.age_s(now_s) > args.older_than_s);
-        return Ok(old.filter_map(made).collect());
+        return Ok(old.filter_map(Wanted::of).collect());
     }
     let named = |name: &String| {
         // A disk can be made that was never asked for.
         if let Some(software) = Software::from_name(name) {
             return Ok(Wanted::Disk(software));
         }
-        if let Some(part) = parts.iter().find(|part| part.name == *name).and_then(made) {
+        if let Some(part) = parts.iter().find(|part| part.name == *name).and_then(Wanted::of) {
             return Ok(part);
         }
-        let known: Vec<&str> =
-            parts.iter().filter(|part| made(part).is_some()).map(|part| &*part.name).collect();
+        let known: Vec<&str> = parts
+            .iter()
+            .filter(|part| Wanted::of(part).is_some())
+            .map(|part| &*part.name)
+            .collect();
         let disks = Software::ALL.iter().map(|software| software.name());
         let near = nearest(name, known.iter().copied().chain(disks));
         let hint = match near.first() {

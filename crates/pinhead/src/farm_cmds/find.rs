@@ -27,9 +27,7 @@ pub(crate) struct At {
 
 /// All that this user's `pinhead up` run, and whether it is a farm with a file.
 fn running() -> Result<impl Iterator<Item = (bool, Found)>, Error> {
-    let living =
-        rundir::living().map_err(|e| Error::step("The farms that run cannot be seen", e))?;
-    Ok(living.into_iter().filter_map(|(pid, dir)| {
+    Ok(rundir::living()?.into_iter().filter_map(|(pid, dir)| {
         let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
         let is_farm = farm.is_some();
         let name = farm.unwrap_or_else(|| pid.to_string());

@@ -265,7 +265,9 @@ fn files(
         below: Vec::new(),
     });
     // What is wrong with it is better said before other guests have started.
-    disk.as_ref().map_or(Ok(()), |disk| disk.prepare(&class.name))?;
+    if let Some(disk) = &disk {
+        disk.prepare(&class.name)?;
+    }
     let (kernel, initramfs) = (kernel.to_path_buf(), initramfs.to_path_buf());
     let image = Image { arch: class.arch, kernel, initramfs, first_process: FirstProcess::Users };
     Ok(Root { image, disk, words: Vec::new() })

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::Error;
 use crate::tell::tell;
 
 /// What a process holds in its own directory.
@@ -72,10 +73,11 @@ impl Drop for RunDir {
 }
 
 /// The directories of this user's processes that run now, with their process ids.
-pub fn living() -> io::Result<Vec<(u32, PathBuf)>> {
-    let base = base()?;
+pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
+    let unseen = |e| Error::step("The farms that run cannot be seen", e);
+    let base = base().map_err(unseen)?;
     // Alone, or a process that is about to lock its directory would find it locked by us.
-    let _alone = alone(&base)?;
+    let _alone = alone(&base).map_err(unseen)?;
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     Ok(found)

@@ -146,9 +146,7 @@ fn check_socket(path: &Path) -> Result<(), Error> {
 /// A farm is asked and ended by its name, so there is one of each.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
-    let living =
-        rundir::living().map_err(|e| Error::step("The farms that run cannot be seen", e))?;
-    match living.into_iter().find(|(_, dir)| is_ours(dir)) {
+    match rundir::living()?.into_iter().find(|(_, dir)| is_ours(dir)) {
         None => Ok(()),
         Some((pid, _)) => Err(Error::Message(format!(
             "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
