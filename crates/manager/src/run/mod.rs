@@ -38,6 +38,7 @@ use counters::Bytes;
 use hypervisor::{Event, Id};
 use policy::ksm;
 use reactor::{PollFlags, PollSet, Ready};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// How often virtual CPUs' run time is looked at.
@@ -357,9 +358,9 @@ impl Manager {
         let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
         let complaints = complaints.map(Effect::Complain).collect();
         self.perform(complaints, now);
-        let guests = &self.guests;
-        let has_guests = |dir: &Path| guests.iter().any(|guest| run_dir(&guest.found) == Some(dir));
-        let answers = self.devices.attachments.tick(has_guests, now.ms);
+        let dirs: BTreeSet<&Path> =
+            self.guests.iter().filter_map(|guest| run_dir(&guest.found)).collect();
+        let answers = self.devices.attachments.tick(|dir| dirs.contains(dir), now.ms);
         self.attached(answers, now);
         self.step_scans(ScanEvent::Second, now);
         self.greet(now);
