@@ -124,7 +124,8 @@ pub fn stanza_entries(text: &str) -> String {
             // A continuation belongs to the field above, for instance an embedded key.
             if let Some((_, value)) = stanza.last_mut() {
                 value.push('\n');
-                value.push_str(line);
+                // A carriage return before the end of the line would be read back as a part of it.
+                value.push_str(line.trim_end());
             }
         } else if let Some((field, value)) = line.split_once(':') {
             stanza.push((field.trim().to_owned(), value.trim().to_owned()));
