@@ -2,27 +2,126 @@
 
 use farm::fleet::{Fleet, Floor};
 use images::{Arch, Cache, ImageSpec};
-use vm::{Accel, GuestSpec};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use vm::{Accel, GuestSpec, WhyEmulation};
+
+/// Set for the process in which QEMU is a stand-in.
+const CHILD: &str = "PINHEAD_TEST_KVM_STANDS_IN";
+/// No guest is given up before it had this time for its first word.
+const SILENCE_MS: u64 = 20_000;
+/// A guest boots by emulation on a crowded machine.
+const LIMIT_MS: u64 = 180_000;
+
+/// What takes the place of QEMU while KVM is asked for. By its guest it ends at once, is there and
+/// says nothing to anybody, or is a real QEMU that answers while its guest never runs. Without KVM
+/// it is the real one.
+const STAND_IN: &str = r#"#!/bin/sh
+case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
+case "$*" in
+    *guest=ends,*) echo 'Could not access KVM kernel module' >&2; exit 1 ;;
+    *guest=silent,*) exec sleep 1000 ;;
+esac
+before=''
+for word do
+    shift
+    case "$before $word" in
+        '-accel kvm') set -- "$@" tcg ;;
+        '-cpu host') set -- "$@" max ;;
+        *) set -- "$@" "$word" ;;
+    esac
+    before=$word
+done
+exec REAL "$@" -S
+"#;
+
+fn specs(names: &[&str]) -> Vec<GuestSpec> {
+    let cache = Cache::from_environment().expect("a cache");
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() };
+    let image = image.build(&cache).expect("an image");
+    let spec =
+        |name: &&str| GuestSpec { ctl: false, ..GuestSpec::new(*name, image.clone(), Accel::Kvm) };
+    names.iter().map(spec).collect()
+}
+
+/// Boots these guests with KVM, and gives of each when it was given up and when it was up.
+fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
+    let mut fleet = Fleet::new(specs(names), Floor::default(), names.len());
+    let mut given_up_ms = vec![None; names.len()];
+    let mut up_ms = vec![None; names.len()];
+    while up_ms.contains(&None) {
+        let now = fleet.now_ms();
+        for (index, member) in fleet.members().iter().enumerate() {
+            if member.spec().accel != Accel::Kvm {
+                given_up_ms[index].get_or_insert(now);
+            }
+            let marker = format!("pinhead: {} is up", member.spec().name);
+            if String::from_utf8_lossy(member.console()).contains(&marker) {
+                up_ms[index].get_or_insert(now);
+            }
+        }
+        let states: Vec<_> = fleet.members().iter().map(|m| (m.spec().accel, m.state())).collect();
+        assert!(now < LIMIT_MS, "{states:?}");
+        fleet.turn(reactor::PollSet::new(), now + 500).expect("a turn");
+    }
+    let accel = |index: usize| fleet.members()[index].spec().accel;
+    let times = given_up_ms.into_iter().zip(up_ms.into_iter().flatten()).enumerate();
+    times.map(|(index, (given_up, up))| (accel(index), given_up, up)).collect()
+}
 
 /// A guest that is started with KVM comes up, by KVM where that works and by emulation
 /// where it does not, and it is printed which.
 #[test]
 fn a_guest_comes_up_whatever_kvm_is_worth() {
     let _share = e2e::share(1);
-    let cache = Cache::from_environment().expect("a cache");
-    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() };
-    let spec = GuestSpec {
-        ctl: false,
-        ..GuestSpec::new("g1", image.build(&cache).expect("an image"), Accel::Kvm)
-    };
-    let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
-    let is_up = |fleet: &Fleet| {
-        String::from_utf8_lossy(fleet.members()[0].console()).contains("pinhead: g1 is up")
-    };
-    while !is_up(&fleet) {
-        let now = fleet.now_ms();
-        assert!(now < 180_000, "{:?}", fleet.members()[0].state());
-        fleet.turn(reactor::PollSet::new(), now + 500).expect("a turn");
+    let (accel, _, up_ms) = boot(&["g1"])[0];
+    println!("up after {up_ms} ms, by {accel}");
+}
+
+/// Not a test by itself: what the next one starts where its QEMU is found.
+#[test]
+fn child_whose_qemu_stands_in() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
     }
-    println!("up after {} ms, by {}", fleet.now_ms(), fleet.members()[0].spec().accel);
+    let names = ["ends", "silent", "stopped"];
+    for (name, (accel, given_up_ms, up_ms)) in names.iter().zip(boot(&names)) {
+        println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
+        assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
+        let given_up_ms = given_up_ms.expect("when");
+        // One that has ended is waited for no longer; one that is there has its time.
+        assert_eq!(given_up_ms < SILENCE_MS, *name == "ends", "{name}: {given_up_ms} ms");
+        assert!(up_ms > given_up_ms, "{name} came up with KVM");
+    }
+}
+
+/// The same on any machine, with KVM or without: a QEMU that ends, one that never answers, and one
+/// that answers while its guest says nothing are each replaced by an emulation that boots.
+#[test]
+fn a_qemu_that_ends_and_guests_that_stay_mute_are_started_again_by_emulation() {
+    let _share = e2e::share(3);
+    let path = std::env::var("PATH").expect("PATH");
+    let program = Arch::X86_64.qemu_program();
+    let mut places = std::env::split_paths(&path).map(|dir| dir.join(&program));
+    let real = places.find(|place| place.is_file()).expect("QEMU");
+    // QEMU is another user where we are root.
+    let dir = e2e::scratch("kvm");
+    let open = |path: &std::path::Path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode")
+    };
+    open(dir.path());
+    let stand_in = dir.path().join(&program);
+    fs::write(&stand_in, STAND_IN.replace("REAL", real.to_str().expect("a path"))).expect("a file");
+    open(&stand_in);
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "kvm::child_whose_qemu_stands_in", "--nocapture"])
+        .env("PATH", format!("{}:{path}", dir.path().display()))
+        .env(CHILD, "1")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.matches("given up after").count(), 3, "{text}");
 }
