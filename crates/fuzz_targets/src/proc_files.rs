@@ -79,7 +79,11 @@ pub(crate) fn task_stat(data: &[u8]) {
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
     let lines = || procfs::parse::lines(data);
-    let is_said = |name: &[u8]| lines().any(|line| line.starts_with(name));
+    // A line's name is its first word.
+    let word = |line: &[u8]| {
+        line.trim_ascii_start().split(u8::is_ascii_whitespace).next().map(<[u8]>::to_vec)
+    };
+    let is_said = |name: &[u8]| lines().any(|line| word(line).as_deref() == Some(name));
     assert!(found.cpu.is_none() || is_said(b"cpu"));
     assert!(found.interrupts.is_none() || is_said(b"intr"));
     if let Some((_, cpus)) = sched::all_cpus(data) {

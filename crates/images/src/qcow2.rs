@@ -179,7 +179,10 @@ fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String
             BACKING_FORMAT if format.is_some() => {
                 return Err("its header gives the format of the image below it twice".to_owned());
             }
-            BACKING_FORMAT => format = Some(String::from_utf8_lossy(content).into_owned()),
+            BACKING_FORMAT => {
+                let text = String::from_utf8(content.to_vec());
+                format = Some(text.map_err(|_| "the format of the image below it is no text")?);
+            }
             _ => {}
         }
         at = next;
