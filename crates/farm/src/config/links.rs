@@ -48,12 +48,13 @@ fn fault(
     link: &ClassLink,
     known: &[ClassLink],
 ) -> Option<(&'static str, String, String)> {
-    let names = || classes.iter().map(|class| class.name.as_str());
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        let help = match base::nearest(&link.to, names()).first() {
+        // A class whose name is wrong is told as well, and is listed here all the same.
+        let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
+        let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("is it `{near}`?"),
-            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("there are {}", names.join(", ")),
         };
         return Some(("to", format!("there is no class `{to}`"), help));
     };

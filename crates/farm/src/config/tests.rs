@@ -215,4 +215,10 @@ fn links_that_cannot_be_are_refused_with_their_place() {
         let found = faults(&format!("{LINKED}[[class]]\nname = 'app'\nlinks = {links}\n"));
         assert!(found.iter().any(|fault| fault.contains(word)), "{links}: {found:?}");
     }
+    // No name reaches the terminal as it is, whatever is said of it beside.
+    for links in ["[{ to = 'xxxxxx', port = 1 }]", "[{ to = '\u{1b}', port = 1 }]"] {
+        let odd = "[[class]]\nname = \"\\u001b]0;x\\u0007\"\n[[class]]\nname = 'app'\nlinks = ";
+        let found = faults(&format!("{odd}{links}\n"));
+        assert!(!found.concat().contains(char::is_control), "{found:?}");
+    }
 }
