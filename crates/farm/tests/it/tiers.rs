@@ -102,6 +102,26 @@ fn assert_undone(before: &Seen, after: &Seen) {
     }
 }
 
+/// What a farm has made, by name: its cgroups and those of its guests, its zram device, its swap
+/// file and its record.
+fn made_by(pid: u32, limited: &Path, dir: &Path) -> Vec<PathBuf> {
+    let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
+    let ours = format!("pinhead-{pid}-");
+    let is_ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&ours);
+    let pids = below(Path::new("/sys/fs/cgroup/pids")).filter(is_ours);
+    let mut made: Vec<PathBuf> = pids.chain([limited.to_path_buf()]).collect();
+    let guests = made.iter().flat_map(|group| below(group)).filter(|path| path.is_dir());
+    let guests: Vec<PathBuf> = guests.collect();
+    let has_our_size = |path: &PathBuf| {
+        let size = fs::read_to_string(path.join("disksize"));
+        size.is_ok_and(|size| size.trim() == TIER.0.to_string())
+    };
+    made.extend(guests);
+    made.extend(below(Path::new("/sys/block")).filter(has_our_size));
+    made.extend(["records", "swap"].iter().flat_map(|name| below(&dir.join(name))));
+    made
+}
+
 /// A directory on a disk, since the kernel swaps to no file in memory.
 fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -158,9 +178,11 @@ fn child_that_is_killed() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let mut tiers = Tiers::open_at(&places(Path::new(&dir)), Box::new(Live), &limits()).unwrap();
     tiers.turn(2, 0);
+    tiers.separate_guests();
     // A guest that outlives it, as none of ours would.
     let mut guest = Command::new("sleep").arg("1000").spawn().unwrap();
-    tiers.tier().join(guest.id()).unwrap();
+    let limits = GuestLimits { name: "web1", memory_bytes: LIMIT.0, threads: 20 };
+    tiers.tier().join_guest(guest.id(), &limits).unwrap();
     println!("\nready {} {}", guest.id(), tiers.tier().cgroup().unwrap().display());
     // Its parent never writes: this lasts until the kill, or until the parent is gone.
     let _ = std::io::stdin().lines().next();
@@ -193,19 +215,32 @@ fn after_a_sigkill_the_next_start_puts_everything_back() {
     child.wait().unwrap();
 
     // SIGKILL undoes nothing.
-    assert_made(&seen(&dir));
-    let procs = fs::read_to_string(group.join("cgroup.procs")).unwrap();
-    assert_eq!(procs.trim(), guest);
+    let (there, made) = (seen(&dir), made_by(child.id(), group, &dir));
+    let own = made.iter().find(|path| path.ends_with("guest-web1"));
+    let procs = own.map(|own| fs::read_to_string(own.join("cgroup.procs")).unwrap());
 
     let left = restore_left_at(&places(&dir), Box::new(Live)).unwrap();
+    let still_runs = Path::new("/proc").join(guest).exists();
+    Command::new("kill").arg(guest).status().unwrap();
+    assert_made(&there);
+    println!("a killed farm left {made:?}");
+    for end in [".swap", ".json"] {
+        let is_so = |path: &PathBuf| path.to_string_lossy().ends_with(end);
+        assert!(made.iter().any(is_so), "no {end}: {made:?}");
+    }
+    let is_device = |path: &PathBuf| path.starts_with("/sys/block");
+    assert_eq!(made.iter().filter(|path| is_device(path)).count(), 1, "{made:?}");
+    assert_eq!(procs.as_deref().map(str::trim), Some(guest), "{made:?}");
     assert_eq!(left.len(), 1);
     assert!(left[0].faults.is_empty(), "{left:?}");
-    assert!(!group.exists());
+    // The lock of a record outlives it: another may wait for it.
+    let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".lock");
+    let still = made.iter().filter(|path| path.exists() && !is_lock(path));
+    let still: Vec<&PathBuf> = still.collect();
+    assert!(still.is_empty(), "left: {still:?}");
     assert_undone(&before, &seen(&dir));
-    assert_eq!(fs::read_dir(dir.join("swap")).unwrap().count(), 0);
     // The process that still ran was let out, and not ended.
-    assert!(Path::new("/proc").join(guest).exists());
-    Command::new("kill").arg(guest).status().unwrap();
+    assert!(still_runs);
     assert!(restore_left_at(&places(&dir), Box::new(Live)).unwrap().is_empty());
     fs::remove_dir_all(dir).unwrap();
 }
