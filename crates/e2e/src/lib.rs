@@ -49,6 +49,8 @@ pub struct Seen {
     pub memory: Option<Memory>,
     /// How often its daemon has reported that tasks wait for memory.
     pub needs: u64,
+    /// How often its daemon was asked to look, because its virtual CPUs had run.
+    pub looks_asked: u64,
     /// The process of its QEMU.
     pub pid: Option<u32>,
     /// Bytes of its port that were no message, and times that it was over its budget.
@@ -315,6 +317,7 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
                     tally: *member.tally(),
                     memory: member.agent().last_sample().copied(),
                     needs: member.agent().memory_needs(),
+                    looks_asked: member.agent().asked.looks,
                     pid: member.pid(),
                     misbehaviour: (dropped.bytes, floods),
                     host_cpu: own_cpu_time(),
