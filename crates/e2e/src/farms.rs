@@ -5,6 +5,7 @@
 use crate::{PATIENCE, Share, scratch};
 use procfs::children;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ static ONE_UP: Mutex<()> = Mutex::new(());
 pub struct Up {
     /// Its process.
     pub child: Child,
+    /// What `explain` said to standard error when it failed last.
+    refusal: RefCell<String>,
     dir: Scratch,
     _share: Share,
     _one: MutexGuard<'static, ()>,
@@ -36,7 +39,7 @@ impl Up {
         let mut command = Command::new(crate::program());
         command.arg("up").args(args.split_whitespace()).env("TMPDIR", dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        Up { child, dir, _share: share, _one: one }
+        Up { child, refusal: RefCell::default(), dir, _share: share, _one: one }
     }
 
     /// The QEMUs that it has started.
@@ -50,7 +53,8 @@ impl Up {
         while !so(self) {
             let ended = self.child.try_wait().expect("its state");
             assert!(ended.is_none(), "it ended before {what}");
-            assert!(deadline.remaining().is_some(), "never {what}");
+            let refusal = self.refusal.borrow();
+            assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
             // Waits for its end, which does not come, instead of sleeping.
             let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
         }
@@ -66,7 +70,12 @@ impl Up {
         let guest = format!("{}/{guest}", self.child.id());
         let mut command = Command::new(crate::program());
         command.args(["explain", "default", "--interval", "300", "--guest", &guest]);
-        command.env("TMPDIR", self.dir.path()).output().expect("explain runs")
+        let output = command.env("TMPDIR", self.dir.path()).output().expect("explain runs");
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            *self.refusal.borrow_mut() = format!("{guest}: {text}");
+        }
+        output
     }
 
     /// Sends a signal to it.

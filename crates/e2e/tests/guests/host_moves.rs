@@ -70,7 +70,8 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let need = 180;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
-    starved.until_used(Duration::from_secs(10));
+    // On a machine that has nothing else to do it takes a few seconds; other tests run beside this.
+    starved.until_used(Duration::from_secs(40));
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);
     for guest in &mut guests {
