@@ -30,6 +30,8 @@ const FAREWELL_MS: u64 = 2_000;
 /// Times in a second that a host gets a report that memory is short: enough for it to see how long
 /// that lasts, and nothing beside what a guest that waits for memory does anyway.
 const NEEDS_A_SECOND: usize = 5;
+/// A hello that the port did not take is sent again after so long.
+const GREET_AGAIN_MS: u64 = 200;
 
 /// A start that failed, in words for the terminal.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub struct Daemon {
     signals: Signals,
     notify: Notify,
     link: Option<Link>,
+    /// The port did not take the hello that a host waits for.
+    owes_hello: bool,
     triggers: Triggers,
     loaded: Loaded,
     guest: Guest,
@@ -108,6 +112,7 @@ impl Daemon {
             signals,
             notify,
             link,
+            owes_hello: false,
             triggers,
             loaded,
             guest,
@@ -179,8 +184,14 @@ impl Daemon {
                 timeout = timeout.min(watchdog);
                 self.notify.send("WATCHDOG=1");
             }
+            if self.owes_hello {
+                timeout = timeout.min(GREET_AGAIN_MS);
+            }
             if self.wait(timeout)? {
                 break;
+            }
+            if self.owes_hello {
+                self.greet(true);
             }
         }
         self.end();
@@ -230,11 +241,14 @@ impl Daemon {
         }
     }
 
-    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be.
+    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be. A host
+    /// that comes at once after another can be heard before the kernel has opened the port for
+    /// writing: it says its welcome once, so the answer must not be lost.
     fn greet(&mut self, is_known: bool) {
+        self.owes_hello = false;
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
-            let _ = link.send(&ToHost::Hello(hello));
+            self.owes_hello = link.send(&ToHost::Hello(hello)).is_err() && is_known;
         }
     }
 
