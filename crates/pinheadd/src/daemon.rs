@@ -30,8 +30,6 @@ const FAREWELL_MS: u64 = 2_000;
 /// Times in a second that a host gets a report that memory is short: enough for it to see how long
 /// that lasts, and nothing beside what a guest that waits for memory does anyway.
 const NEEDS_A_SECOND: usize = 5;
-/// A hello that the port did not take is sent again after so long.
-const GREET_AGAIN_MS: u64 = 200;
 
 /// A start that failed, in words for the terminal.
 #[derive(Debug)]
@@ -52,8 +50,6 @@ pub struct Daemon {
     signals: Signals,
     notify: Notify,
     link: Option<Link>,
-    /// The port did not take the hello that a host waits for.
-    owes_hello: bool,
     triggers: Triggers,
     loaded: Loaded,
     guest: Guest,
@@ -112,7 +108,6 @@ impl Daemon {
             signals,
             notify,
             link,
-            owes_hello: false,
             triggers,
             loaded,
             guest,
@@ -184,14 +179,8 @@ impl Daemon {
                 timeout = timeout.min(watchdog);
                 self.notify.send("WATCHDOG=1");
             }
-            if self.owes_hello {
-                timeout = timeout.min(GREET_AGAIN_MS);
-            }
             if self.wait(timeout)? {
                 break;
-            }
-            if self.owes_hello {
-                self.greet(true);
             }
         }
         self.end();
@@ -202,7 +191,7 @@ impl Daemon {
     fn wait(&mut self, timeout_ms: u64) -> std::io::Result<bool> {
         let signals = Some((self.signals.as_raw_fd(), Interest::Input));
         let port = self.link.as_ref().filter(|l| !l.closed);
-        let port = port.map(|l| (l.as_raw_fd(), Interest::Input));
+        let port = port.map(|l| (l.as_raw_fd(), l.interest()));
         let [cpu, memory] = self.triggers.files();
         let [signal, host, cpu, memory] = sys::wait([signals, port, cpu, memory], timeout_ms)?;
         if signal.ready {
@@ -213,6 +202,9 @@ impl Daemon {
                     Signal::Port => self.find_host(),
                 }
             }
+        }
+        if let Some(link) = self.link.as_mut().filter(|_| host.writable) {
+            link.settle();
         }
         if host.ready {
             self.receive();
@@ -241,14 +233,11 @@ impl Daemon {
         }
     }
 
-    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be. A host
-    /// that comes at once after another can be heard before the kernel has opened the port for
-    /// writing: it says its welcome once, so the answer must not be lost.
+    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be.
     fn greet(&mut self, is_known: bool) {
-        self.owes_hello = false;
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
-            self.owes_hello = link.send(&ToHost::Hello(hello)).is_err() && is_known;
+            link.answer(ToHost::Hello(hello));
         }
     }
 
@@ -343,7 +332,7 @@ impl Daemon {
         if !refusal.is_empty() {
             self.log.error(format_args!("Cannot become {}: {refusal}", identity.name));
         }
-        let _ = link.send(&ToHost::Identified(Identified { refusal }));
+        link.answer(ToHost::Identified(Identified { refusal }));
     }
 
     fn granted(&mut self, grant: Grant) {

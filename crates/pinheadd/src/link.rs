@@ -1,11 +1,12 @@
 //! The port to the host, and the pool that is the host's balloon.
 
-use crate::sys;
+use crate::sys::{self, Interest};
 use counters::Pages;
 use plug::{Error, Pool};
 use procfs::Root;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::mem::discriminant;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub struct Link {
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
+    /// Answers that the port did not take, the oldest first: one of a kind.
+    owed: Vec<ToHost>,
     /// The host's description of itself, once it has sent it.
     pub host: Option<Welcome>,
     /// The balloon, as far as we know.
@@ -92,15 +95,20 @@ impl Link {
         };
         let port =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
-        Ok(Some(Link {
+        Ok(Some(Link::on(port, path)))
+    }
+
+    fn on(port: File, path: PathBuf) -> Link {
+        Link {
             port,
             path,
             decoder: Decoder::new(),
             out: Vec::with_capacity(256),
+            owed: Vec::new(),
             host: None,
             balloon: Balloon::default(),
             closed: false,
-        }))
+        }
     }
 
     /// Sends a message. A port that is full loses it: the host is behind, and the
@@ -115,6 +123,33 @@ impl Link {
             return self.port.write_all(&self.out[sent..]);
         }
         Ok(())
+    }
+
+    /// Sends an answer that the host asks for once, and keeps it if the port does not take it yet.
+    /// A host that comes at once after another can be heard before the kernel has opened the port
+    /// for writing. An answer of the same kind that is still owed is void.
+    pub fn answer(&mut self, message: ToHost) {
+        self.owed.retain(|owed| discriminant(owed) != discriminant(&message));
+        self.owed.push(message);
+        self.settle();
+    }
+
+    /// Sends what is owed, as far as the port takes it.
+    pub fn settle(&mut self) {
+        let mut owed = std::mem::take(&mut self.owed);
+        while let Some(message) = owed.first() {
+            match self.send(message) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                // A port that fails otherwise never takes it.
+                _ => drop(owed.remove(0)),
+            }
+        }
+        self.owed = owed;
+    }
+
+    /// What to wait for on the port.
+    pub fn interest(&self) -> Interest {
+        if self.owed.is_empty() { Interest::Input } else { Interest::InputOrRoom }
     }
 
     /// Takes what has come from the host.
@@ -136,6 +171,7 @@ impl Link {
     pub fn lost(&mut self) {
         self.closed = true;
         self.host = None;
+        self.owed.clear();
         // A port that cannot do so is looked at again and again instead.
         let _ = sys::signal_changes(self.as_raw_fd());
     }
@@ -198,6 +234,63 @@ fn find(root: &Root) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use wire::Identified;
+
+    /// A port that takes nothing more until the host reads, and the host's end.
+    fn full_port() -> (Link, UnixStream) {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        guest.set_nonblocking(true).unwrap();
+        while guest.write(&[0; MAX_FRAME]).is_ok() {}
+        host.set_nonblocking(true).unwrap();
+        let port = File::from(OwnedFd::from(guest));
+        (Link::on(port, PathBuf::from("port")), host)
+    }
+
+    /// What the host reads: the messages in it.
+    fn heard(host: &mut UnixStream) -> Vec<ToHost> {
+        let mut bytes = Vec::new();
+        let _ = host.read_to_end(&mut bytes);
+        let mut decoder = Decoder::<ToHost>::new();
+        decoder.feed(&bytes);
+        std::iter::from_fn(|| decoder.next()).collect()
+    }
+
+    fn wait(link: &Link) -> sys::Ready {
+        let [seen] = sys::wait([Some((link.as_raw_fd(), link.interest()))], 0).unwrap();
+        seen
+    }
+
+    fn refused(why: &str) -> ToHost {
+        ToHost::Identified(Identified { refusal: why.to_string() })
+    }
+
+    #[test]
+    fn an_answer_that_the_port_does_not_take_is_sent_when_there_is_room() {
+        let (mut link, mut host) = full_port();
+        link.answer(refused("an older answer"));
+        link.answer(ToHost::Bye);
+        link.answer(refused("no such file"));
+        assert_eq!(wait(&link), sys::Ready::default(), "a host that hangs costs nothing");
+        assert_eq!(heard(&mut host), [], "only what filled the port");
+        assert!(wait(&link).writable);
+        link.settle();
+        assert_eq!(heard(&mut host), [ToHost::Bye, refused("no such file")]);
+        assert_eq!(wait(&link), sys::Ready::default(), "nothing is owed, nothing waited for");
+    }
+
+    #[test]
+    fn the_next_host_does_not_get_what_the_last_one_asked_for() {
+        let (mut link, mut host) = full_port();
+        link.answer(refused(""));
+        link.lost();
+        link.reopened();
+        heard(&mut host);
+        assert_eq!(wait(&link), sys::Ready::default());
+        link.settle();
+        assert_eq!(heard(&mut host), []);
+    }
 
     #[test]
     fn what_the_host_does_not_give_is_not_asked_for_again() {

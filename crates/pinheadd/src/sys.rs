@@ -97,6 +97,8 @@ fn set_flags(fd: RawFd, change: impl Fn(i32) -> i32) -> io::Result<()> {
 pub enum Interest {
     /// Bytes to read.
     Input,
+    /// Bytes to read, or room to write.
+    InputOrRoom,
     /// An exceptional condition, as a pressure trigger shows it.
     Priority,
 }
@@ -104,8 +106,10 @@ pub enum Interest {
 /// What was seen on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// What was waited for is there.
+    /// Bytes or the condition that was waited for are there.
     pub ready: bool,
+    /// A write would be taken, where that was waited for.
+    pub writable: bool,
     /// The other side is gone, or the file is of no use.
     pub closed: bool,
 }
@@ -120,6 +124,7 @@ pub fn wait<const N: usize>(
             // A negative descriptor is passed over.
             None => (-1, 0),
             Some((fd, Interest::Input)) => (fd, libc::POLLIN),
+            Some((fd, Interest::InputOrRoom)) => (fd, libc::POLLIN | libc::POLLOUT),
             Some((fd, Interest::Priority)) => (fd, libc::POLLPRI),
         };
         libc::pollfd { fd, events, revents: 0 }
@@ -136,6 +141,7 @@ pub fn wait<const N: usize>(
     }
     Ok(polled.map(|p| Ready {
         ready: p.revents & (libc::POLLIN | libc::POLLPRI) != 0,
+        writable: p.revents & libc::POLLOUT != 0,
         closed: p.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
     }))
 }
