@@ -124,6 +124,15 @@ impl Tree {
         tree
     }
 
+    /// One with cgroups of version 2 alone, in which we run in a group of a user's.
+    fn version_two(name: &str) -> Tree {
+        let tree = Tree::new(name);
+        fs::remove_dir_all(tree.calls.path("sys/fs/cgroup")).unwrap();
+        tree.file("proc/self/cgroup", "0::/user/me\n");
+        tree.file("sys/fs/cgroup/user/me/cgroup.procs", "");
+        tree
+    }
+
     fn file(&self, name: &str, text: &str) {
         let path = self.calls.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -315,13 +324,10 @@ fn ksm_that_runs_already_stays_as_it_is() {
 
 #[test]
 fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again() {
-    let tree = Tree::new("v2");
-    fs::remove_dir_all(tree.calls.path("sys/fs/cgroup")).unwrap();
-    tree.file("proc/self/cgroup", "0::/user/me\n");
+    let tree = Tree::version_two("v2");
     tree.file("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     tree.file("sys/fs/cgroup/cgroup.subtree_control", "cpu\n");
     tree.file("sys/fs/cgroup/user/cgroup.subtree_control", "\n");
-    tree.file("sys/fs/cgroup/user/me/cgroup.procs", "");
     let limits = Limits { memory: Some(Bytes::mib(64)), ..Limits::default() };
     let tiers = tree.open(&limits).unwrap();
     let group = tiers.tier().cgroup().unwrap();
@@ -341,11 +347,8 @@ fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again()
 
 #[test]
 fn guests_do_not_leave_a_limit_that_version_two_has_for_us() {
-    let tree = Tree::new("v2-limited");
-    fs::remove_dir_all(tree.calls.path("sys/fs/cgroup")).unwrap();
-    tree.file("proc/self/cgroup", "0::/user/me\n");
+    let tree = Tree::version_two("v2-limited");
     tree.file("sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
-    tree.file("sys/fs/cgroup/user/me/cgroup.procs", "");
     let limits = Limits { memory: Some(Bytes::mib(64)), ..Limits::default() };
     let of_none = [
         ("memory.max", "max"),

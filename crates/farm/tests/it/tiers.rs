@@ -110,8 +110,8 @@ fn made_by(pid: u32, limited: &Path, dir: &Path) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&ours);
     let pids = below(Path::new("/sys/fs/cgroup/pids")).filter(is_ours);
     let mut made: Vec<PathBuf> = pids.chain([limited.to_path_buf()]).collect();
-    let guests = made.iter().flat_map(|group| below(group)).filter(|path| path.is_dir());
-    let guests: Vec<PathBuf> = guests.collect();
+    let guests: Vec<PathBuf> =
+        made.iter().flat_map(|group| below(group)).filter(|path| path.is_dir()).collect();
     let has_our_size = |path: &PathBuf| {
         let size = fs::read_to_string(path.join("disksize"));
         size.is_ok_and(|size| size.trim() == TIER.0.to_string())
@@ -130,16 +130,11 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// Past libtest, which keeps to itself what a passing test prints.
-fn skipped(reason: &str) {
-    base::skipped!("{reason}");
-}
-
 #[test]
 fn more_than_the_limit_goes_to_the_tiers_below() {
     let _alone = alone();
     if let Some(reason) = why_not() {
-        skipped(reason);
+        base::skipped!("{reason}");
         return;
     }
     let dir = scratch("limit");
@@ -194,7 +189,7 @@ fn child_that_is_killed() {
 fn after_a_sigkill_the_next_start_puts_everything_back() {
     let _alone = alone();
     if let Some(reason) = why_not() {
-        skipped(reason);
+        base::skipped!("{reason}");
         return;
     }
     let dir = scratch("killed");
@@ -235,8 +230,7 @@ fn after_a_sigkill_the_next_start_puts_everything_back() {
     assert!(left[0].faults.is_empty(), "{left:?}");
     // The lock of a record outlives it: another may wait for it.
     let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".lock");
-    let still = made.iter().filter(|path| path.exists() && !is_lock(path));
-    let still: Vec<&PathBuf> = still.collect();
+    let still: Vec<&PathBuf> = made.iter().filter(|path| path.exists() && !is_lock(path)).collect();
     assert!(still.is_empty(), "left: {still:?}");
     assert_undone(&before, &seen(&dir));
     // The process that still ran was let out, and not ended.
@@ -269,7 +263,7 @@ fn peak(group: &Path) -> u64 {
 fn finding_03_a_guest_takes_no_more_of_its_host_than_its_cgroup_has() {
     let _alone = alone();
     if let Some(reason) = why_not() {
-        skipped(reason);
+        base::skipped!("{reason}");
         return;
     }
     let dir = scratch("guests");
