@@ -12,7 +12,7 @@
 use crate::clock::Clock;
 use crate::{sys, system};
 use procfs::parse::loadavg;
-use procfs::parse::schedstat::Schedstat;
+use procfs::parse::schedstat::{self, Schedstat};
 use procfs::parse::task::{StatField, TaskStat, is_kernel};
 use procfs::{Root, TaskDir, TaskSeen};
 use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
@@ -93,11 +93,14 @@ impl Scanner {
         let mut dir = TaskDir::open(root);
         let last = self.last.take();
         let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
-        let tasks = count(&mut dir, last.as_ref(), last_started);
+        let mut tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
         // What all tasks ran is read next to what those ran that run most: others run meanwhile,
         // and their times are parts of that sum.
         let (mut totals, system) = system::totals(&mut dir);
+        // Each task that ran while they were counted had this daemon dispatched once more: that is
+        // in the sum, and would be of nobody.
+        recount(&mut dir, &mut tasks, std::process::id());
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
         let reported: u64 = top.iter().map(|index| tasks[*index].dispatches_grown()).sum();
@@ -139,6 +142,15 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     }
     tasks.sort_unstable_by_key(|task| (task.now.pid, task.now.tid));
     tasks
+}
+
+/// Reads again what the first task of this process has counted.
+fn recount(dir: &mut TaskDir, tasks: &mut [Counted], pid: u32) {
+    let place = tasks.binary_search_by_key(&(pid, pid), |task| (task.now.pid, task.now.tid));
+    let ran = dir.read(pid, None, "schedstat").and_then(schedstat::parse);
+    if let (Ok(place), Some(ran)) = (place, ran) {
+        tasks[place].now.ran = ran;
+    }
 }
 
 /// The report of a task. `None` if it has gone meanwhile.
@@ -349,6 +361,21 @@ mod tests {
         let parts = ask(&mut scanner, &kernel, 2, 9);
         assert_eq!(names(&parts), [(9, "another")]);
         assert_eq!(parts[0].totals.tasks, Some(2));
+    }
+
+    #[test]
+    fn what_the_daemon_ran_while_it_counted_is_its_own() {
+        let kernel = FakeKernel::new(1, 1);
+        task(&kernel, 1, 1, "init", 9, 9);
+        task(&kernel, 7, 7, "pinheadd", 50, 5);
+        let mut dir = TaskDir::open(&kernel.root());
+        let mut tasks = count(&mut dir, None, None);
+        task(&kernel, 1, 1, "init", 10, 10);
+        task(&kernel, 7, 7, "pinheadd", 60, 7);
+        recount(&mut dir, &mut tasks, 7);
+        recount(&mut dir, &mut tasks, 8);
+        let counts: Vec<u64> = tasks.iter().map(|task| task.now.ran.dispatches).collect();
+        assert_eq!(counts, [9, 7]);
     }
 
     #[test]
