@@ -73,7 +73,7 @@ host_counters! {
     GuestHot = "guest.hot", Mib, "page cache that is in use";
     GuestComfort = "guest.comfort", Mib,
         "the room to breathe that it is left, as the arbiter computes it";
-    GuestResident = "guest.resident", Mib, "what of it is in the host's memory";
+    GuestResident = "guest.resident", Mib, "what of it is in the host's memory and nobody else's";
     GuestShares = "guest.shares", Count, "its weight against other guests";
     GuestRequest = "guest.request", Mib, "the size that its own rules are content with";
     GuestSwapin = "guest.swapin", PagesPerSecond, "read from its swap space";

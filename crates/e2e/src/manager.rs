@@ -113,18 +113,28 @@ pub struct Size {
 impl Size {
     /// A host that has so much free beside what the guests of a fleet have in its memory now.
     pub fn with_free(host: &Host, guests: usize, free_mib: u64) -> Size {
-        let used: u64 = (0..guests).map(|n| resident_mib(host, n)).sum();
-        let budget_mib = used + free_mib;
+        let (private, shared): (Vec<u64>, Vec<u64>) =
+            (0..guests).map(|n| held_mib(host, n)).unzip();
+        let used = private.iter().sum::<u64>() + shared.iter().max().unwrap_or(&0);
+        let budget_mib = used + MANAGER_MIB + free_mib;
         Size { budget_mib, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 }
     }
 }
 
-/// What a guest has in the memory of the host, in MiB.
+/// What a manager has for itself, about: its budget pays for that too.
+const MANAGER_MIB: u64 = 8;
+
+/// What a guest has for itself in the memory of the host, in MiB.
 pub fn resident_mib(host: &Host, index: usize) -> u64 {
+    held_mib(host, index).0
+}
+
+/// The same, and what it shares with others: pages of files.
+fn held_mib(host: &Host, index: usize) -> (u64, u64) {
     let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
     let text = std::fs::read(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let [_, pages] = numbers(&text).unwrap_or_else(|| panic!("{pid} has no memory"));
-    (pages * PAGE_BYTES) >> 20
+    let [_, pages, shared] = numbers(&text).unwrap_or_else(|| panic!("{pid} has no memory"));
+    (((pages - shared) * PAGE_BYTES) >> 20, (shared * PAGE_BYTES) >> 20)
 }
 
 /// CPU time of a process, all of its threads together.

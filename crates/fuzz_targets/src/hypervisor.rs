@@ -61,7 +61,7 @@ fn fits_slowly(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 /// The files of a host and of a guest's process that the monitor reads.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "proc/stat",
     "proc/meminfo",
     "proc/vmstat",
@@ -79,6 +79,7 @@ const FILES: [&str; 17] = [
     "sys/fs/cgroup/vm/memory.pressure",
     "sys/fs/cgroup/vm/cpu.stat",
     "proc/7/stat",
+    "proc/7/maps",
 ];
 const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
 
@@ -114,6 +115,8 @@ pub(crate) fn collect(data: &[u8]) {
         collect(60_000 * (1 + round as u64));
         if let Some(view) = ProcessView::open_under(&tree, process) {
             let known = (view.stat(), view.resident(), view.swap(), view.pressure_us());
+            let ram = view.find_ram(Bytes(1 + round as u64));
+            assert!(ram.is_none_or(|ram| ram.start < u64::MAX), "{ram:?}");
             assert!(known.0.is_none_or(|stat| stat.start_ticks == 777));
         }
     }

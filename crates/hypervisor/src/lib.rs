@@ -24,6 +24,7 @@ mod owner;
 mod peer;
 mod process;
 mod qmp_source;
+mod ram;
 mod stats_question;
 #[cfg(feature = "testing")]
 mod stranger;
@@ -41,8 +42,9 @@ pub use libvirt::Libvirt;
 #[cfg(feature = "testing")]
 pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
-pub use process::{Apart, ProcessView, Stat};
+pub use process::{Apart, Held, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
+pub use ram::{BackingFile, RamMapping};
 #[cfg(feature = "testing")]
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{Usage, Vcpus};

@@ -4,15 +4,15 @@
 //! has got the same number since.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use counters::{Bytes, PsiLine};
-use procfs::Kept;
 use procfs::parse::task::StatField::{MajorFaults, StartTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};
+use procfs::{Buffer, Kept};
 
-use crate::{Owner, ProcessId};
+use crate::{Owner, ProcessId, RamMapping};
 
 /// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
 /// memory nodes grow with the machine. What is behind is not needed.
@@ -81,6 +81,28 @@ pub struct Apart {
     pub hides_swap: bool,
     /// Memory in pages that are set aside for those who ask (hugetlb): what is resident is without.
     pub hugepages: Bytes,
+    /// Pages that come from no file.
+    pub anonymous: Bytes,
+    /// Pages of files that it has mapped: programs and libraries, and what lies in a file on disk.
+    pub files: Bytes,
+    /// Pages of files that are only in memory.
+    pub shmem: Bytes,
+}
+
+/// Memory of a process that is in the host's memory, each byte in one of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What it has for itself.
+    pub private: Bytes,
+    /// What others may have as well: pages of files, written to by none of them.
+    pub shared: Bytes,
+}
+
+impl Held {
+    /// Both.
+    pub fn resident(self) -> Bytes {
+        self.private.plus(self.shared)
+    }
 }
 
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,
@@ -93,6 +115,8 @@ pub struct ProcessView {
     host: Kept,
     pressure: Kept,
     page_bytes: u64,
+    /// Its directory, for what is read seldom.
+    dir: PathBuf,
 }
 
 impl ProcessView {
@@ -110,6 +134,7 @@ impl ProcessView {
             host: Kept::open(&root.join("proc/meminfo")),
             pressure: open_pressure(root, process.pid),
             page_bytes: rustix::param::page_size() as u64,
+            dir: root.join(format!("proc/{}", process.pid)),
         };
         let stat = view.stat()?;
         let is_it = stat.start_ticks == process.start_ticks && !stat.is_dead;
@@ -126,8 +151,26 @@ impl ProcessView {
     /// page table of the guest with its memory map locked, so that a guest of some GiB stands
     /// still for milliseconds each time.
     pub fn resident(&self) -> Option<Bytes> {
-        let [_, pages] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
-        pages.checked_mul(self.page_bytes).map(Bytes)
+        self.held().map(Held::resident)
+    }
+
+    /// The same in its two parts, as the kernel tells them apart: by the mapping, and not by who
+    /// else has it. A guest's memory in a file of its own stands under what is shared.
+    pub fn held(&self) -> Option<Held> {
+        let [_, resident, shared] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
+        let size = |pages: u64| pages.checked_mul(self.page_bytes).map(Bytes);
+        let shared = size(shared)?;
+        Some(Held { private: size(resident)?.less(shared), shared })
+    }
+
+    /// Where a guest's memory lies in it. The kernel lists all mappings for that, and walks none
+    /// of them: once is enough. `None` where that may not be read.
+    pub fn find_ram(&self, memory: Bytes) -> Option<RamMapping> {
+        let mut buffer = Buffer::default();
+        let maps = Kept::open(&self.dir.join("maps"));
+        let found = RamMapping::find(maps.whole(&mut buffer)?, memory);
+        // The directory may be that of a process that has come by its number since.
+        found.filter(|_| self.stat().is_some_and(|stat| !stat.is_dead))
     }
 
     /// What of its addresses stands for something, whether or not that was ever touched. A guest's
@@ -144,11 +187,15 @@ impl ProcessView {
         let text = self.status.start(&mut room)?;
         // The name of the process stands in the text too, but the kernel escapes its line ends.
         let size = |name| value_of(text, name)?.checked_mul(1024).map(Bytes);
-        let is_shared = size("RssShmem") > size("RssAnon");
+        let resident = |name| size(name).unwrap_or(Bytes::ZERO);
+        let (anonymous, shmem) = (resident("RssAnon"), resident("RssShmem"));
         Some(Apart {
             swapped: size("VmSwap"),
-            hides_swap: is_shared && self.host_swaps(),
-            hugepages: size("HugetlbPages").unwrap_or(Bytes::ZERO),
+            hides_swap: shmem > anonymous && self.host_swaps(),
+            hugepages: resident("HugetlbPages"),
+            anonymous,
+            files: resident("RssFile"),
+            shmem,
         })
     }
 
@@ -235,14 +282,16 @@ mod tests {
         let view = ProcessView::open_under(tree.path(), PID).unwrap();
         let page = rustix::param::page_size() as u64;
         assert_eq!(view.resident(), Some(Bytes(2500 * page)));
+        let (private, shared) = (Bytes(1700 * page), Bytes(800 * page));
+        assert_eq!(view.held(), Some(Held { private, shared }));
         assert_eq!(view.mapped(), Some(Bytes(90_000 * page)));
         assert_eq!(view.swap(), Some(Bytes(64 << 10)));
         assert_eq!(view.pressure_us(), Some(1500));
         let stat = view.stat().unwrap();
         assert_eq!((stat.state, stat.major_faults), ('S', 12));
         // The files stay open, and show what is in them now.
-        tree.file("proc/42/statm", "90000 7 800 1 0 70000 0\n");
-        assert_eq!(view.resident(), Some(Bytes(7 * page)));
+        tree.file("proc/42/statm", "90000 900 800 1 0 70000 0\n");
+        assert_eq!(view.resident(), Some(Bytes(900 * page)));
     }
 
     #[test]
@@ -257,8 +306,9 @@ mod tests {
             ("SwapTotal: 9 kB\nSwapFree: 8 kB\n", "SwapTotal: 9 kB\nSwapFree: 9 kB\n");
         let huge =
             apart("RssAnon: 9 kB\nRssShmem: 1 kB\nVmSwap: 0 kB\nHugetlbPages: 2048 kB\n", used);
-        let swapped = Some(Bytes::ZERO);
-        assert_eq!(huge, Apart { swapped, hides_swap: false, hugepages: Bytes::mib(2) });
+        let (swapped, hugepages) = (Some(Bytes::ZERO), Bytes::mib(2));
+        let (anonymous, shmem) = (Bytes(9 << 10), Bytes(1 << 10));
+        assert_eq!(huge, Apart { swapped, hugepages, anonymous, shmem, ..Apart::default() });
         let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
         assert!(apart(shared, used).hides_swap);
         assert!(!apart(shared, unused).hides_swap, "nothing is on that host's swap");
@@ -274,6 +324,7 @@ mod tests {
             let view = ProcessView::open_under(tree.path(), PID).unwrap();
             assert_eq!(view.pressure_us(), None, "{group}");
             assert_eq!((view.resident(), view.swap()), (None, None));
+            assert_eq!(view.find_ram(Bytes::mib(96)), None);
         }
     }
 }

@@ -30,11 +30,11 @@ pub(crate) fn ps(view: &View<'_>) -> Ps {
 }
 
 fn host_row(view: &View<'_>) -> HostRow {
-    let World { settings, guests, host, plan, .. } = view.world;
+    let World { settings, host, plan, .. } = view.world;
     let machine = host.machine();
-    let resident = guests.iter().filter_map(|guest| guest.memory.resident).sum();
+    let used = view.world.owners().sum();
     // What there is to hand out: within the budget, like all that is decided.
-    let sample = machine.map(|m| m.sample(settings.budget(m.total), resident, false, 0));
+    let sample = machine.map(|m| m.sample(settings.budget(m.total), used, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
     let rates = host.rates;
     HostRow {
@@ -78,7 +78,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         min_bytes: guest.limits.min.0,
         max_bytes: guest.limits.max.0,
         shares: guest.limits.shares,
-        resident_bytes: guest.memory.resident.map(|size| size.0),
+        resident_bytes: guest.memory.resident().map(|size| size.0),
         available_bytes: guest.memory.view.and_then(|m| m.available).map(|size| size.0),
         need_bytes: inputs.and_then(|inputs| inputs.need).map(|size| size.0),
         cpu_percent: guest.cpu.usage.map(|usage| usage.cpu_percent),

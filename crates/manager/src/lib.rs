@@ -32,6 +32,7 @@ mod machine;
 mod memory;
 mod monitor;
 mod outside;
+mod owners;
 mod recorder;
 mod requests;
 mod run;

@@ -3,7 +3,8 @@
 use crate::config::Settings;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
 use policy::arbiter::HostSample;
-use procfs::{Reader, Root};
+use procfs::parse::numbers;
+use procfs::{Buffer, Kept, Reader, Root};
 
 /// What is read of the host once a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Machine {
     pub swap_out: u64,
     /// Microseconds in which some task waited for memory, where the kernel counts that.
     pub psi_some_us: Option<u64>,
+    /// What this process has for itself.
+    pub own: Bytes,
 }
 
 /// Reads the host's counters, with files that stay open.
@@ -26,6 +29,8 @@ pub struct MachineReader {
     reader: Reader,
     pressure: Option<Reader>,
     row: [f64; 4],
+    own: Kept,
+    buffer: Buffer,
 }
 
 impl MachineReader {
@@ -41,6 +46,8 @@ impl MachineReader {
             // A kernel may have it compiled in and switched off.
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
+            own: Kept::open(&root.join("proc/self/statm")),
+            buffer: Buffer::default(),
         })
     }
 
@@ -49,6 +56,9 @@ impl MachineReader {
         self.reader.read(0.0, &mut self.row)?;
         let [total, available, swap_in, swap_out] = self.row.map(|value| value as u64);
         let mut psi = [f64::NAN];
+        let own = self.own.once(&mut self.buffer).and_then(numbers);
+        let [_, resident, shared] = own.unwrap_or_default();
+        let own_pages: u64 = resident.saturating_sub(shared);
         let read = self.pressure.as_mut().map(|reader| reader.read(0.0, &mut psi));
         Ok(Machine {
             total: Bytes(total.saturating_mul(1024)),
@@ -56,22 +66,23 @@ impl MachineReader {
             swap_in,
             swap_out,
             psi_some_us: matches!(read, Some(Ok(()))).then_some(psi[0] as u64),
+            own: Bytes(own_pages.saturating_mul(rustix::param::page_size() as u64)),
         })
     }
 }
 
 impl Machine {
     /// The arbiter's input. With a budget guests may use that much together, whatever
-    /// else the host has.
+    /// else the host has; so much of it is used.
     pub fn sample(
         &self,
         budget: Option<Bytes>,
-        resident: Bytes,
+        used: Bytes,
         strained: bool,
         at_ms: u64,
     ) -> HostSample {
         let (total, available) = match budget {
-            Some(budget) => (budget.min(self.total), self.available.min(budget.less(resident))),
+            Some(budget) => (budget.min(self.total), self.available.min(budget.less(used))),
             None => (self.total, self.available),
         };
         HostSample { at_ms, total, available, strained }
@@ -157,12 +168,12 @@ impl HostMeter {
     pub(crate) fn sample(
         &self,
         settings: &Settings,
-        resident: Bytes,
+        used: Bytes,
         now_ms: u64,
     ) -> Option<HostSample> {
         let (machine, _) = self.last.filter(|(_, at)| *at == now_ms)?;
         let budget = settings.budget(machine.total);
-        Some(machine.sample(budget, resident, self.rates.is_strained(), now_ms))
+        Some(machine.sample(budget, used, self.rates.is_strained(), now_ms))
     }
 }
 

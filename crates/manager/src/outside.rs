@@ -3,7 +3,7 @@
 
 use crate::machine::per_second;
 use counters::Bytes;
-use hypervisor::{ProcessId, ProcessView};
+use hypervisor::{Apart, BackingFile, Held, ProcessId, ProcessView, RamMapping};
 
 /// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,7 +30,9 @@ pub struct Outside {
     view: Option<ProcessView>,
     /// Its user may be believed where the host sees nothing.
     is_trusted: bool,
-    hugepages: Bytes,
+    /// Where the guest's memory is, as far as that may be read.
+    ram: Option<RamMapping>,
+    apart: Apart,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -39,23 +41,30 @@ pub struct Outside {
 impl Outside {
     /// Watches a process; nothing is seen of one that is not known or not there. Of a user who is
     /// not trusted only what is seen counts: any process may have memory of which the swapped part
-    /// cannot be seen.
-    pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
+    /// cannot be seen. The guest was started with so much memory.
+    pub fn new(process: Option<ProcessId>, memory: Bytes, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
-        let mut outside = Outside { view, is_trusted, ..Outside::default() };
+        let ram = view.as_ref().and_then(|view| view.find_ram(memory));
+        let mut outside = Outside { view, is_trusted, ram, ..Outside::default() };
         outside.look_at_swap();
         outside
     }
 
     /// What of it is in the host's memory now.
-    pub fn resident(&self) -> Option<Bytes> {
-        Some(self.view.as_ref()?.resident()?.plus(self.hugepages))
+    pub fn held(&self) -> Option<Held> {
+        let held = self.view.as_ref()?.held()?;
+        Some(owned(held, self.ram.as_ref(), &self.apart))
+    }
+
+    /// The file that its memory comes from, which others may have it from as well.
+    pub fn template(&self) -> Option<BackingFile> {
+        self.ram.filter(|ram| !ram.is_shared)?.file
     }
 
     /// Reads what of it the host has swapped out, and its pages of other sizes.
     pub fn look_at_swap(&mut self) {
         let apart = self.view.as_ref().and_then(ProcessView::apart).unwrap_or_default();
-        self.hugepages = apart.hugepages;
+        self.apart = apart;
         self.seen.swapped = match apart.hides_swap && self.is_trusted {
             true => None,
             false => apart.swapped,
@@ -81,21 +90,62 @@ impl Outside {
     }
 }
 
+/// What a guest's process has for itself, and what others have as well. A guest's memory in a file
+/// of its own is the guest's, though the kernel counts it among what is shared; where its mappings
+/// may not be read, more pages of such files than of any other kind are taken for that.
+fn owned(held: Held, ram: Option<&RamMapping>, apart: &Apart) -> Held {
+    let is_in_file = match ram {
+        Some(ram) => ram.is_shared,
+        None => apart.shmem > apart.anonymous,
+    };
+    let shared = match is_in_file {
+        false => held.shared,
+        // Beside a memory that is nowhere else, what comes from files on disk is programs.
+        true if apart.shmem > apart.files => held.shared.min(apart.files),
+        true => Bytes::ZERO,
+    };
+    let private = held.resident().less(shared).plus(apart.hugepages);
+    Held { private, shared }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_guests_memory_in_a_file_of_its_own_is_its_own_and_a_templates_is_not() {
+        let mib = Bytes::mib;
+        let statm = Held { private: mib(40), shared: mib(230) };
+        let apart = Apart { files: mib(30), shmem: mib(200), ..Apart::default() };
+        let file = Some(BackingFile { device: (0, 1), inode: 7 });
+        let ram = |is_shared| RamMapping { start: 4096, is_shared, file };
+        let clone = owned(statm, Some(&ram(false)), &apart);
+        assert_eq!(clone, statm, "a clone shares what it has from its template");
+        let shared = Held { private: mib(240), shared: mib(30) };
+        assert_eq!(owned(statm, Some(&ram(true)), &apart), shared);
+        let kept = Apart { files: mib(230), anonymous: mib(40), ..Apart::default() };
+        let anonymous = Apart { hugepages: mib(64), ..kept };
+        let huge = Held { private: mib(104), shared: mib(230) };
+        assert_eq!(owned(statm, None, &anonymous), huge);
+        // On disk nothing tells its pages from a program's: all are the guest's.
+        let all = Held { private: mib(270), shared: Bytes::ZERO };
+        let on_disk = Apart { files: mib(230), ..Apart::default() };
+        assert_eq!(owned(statm, Some(&ram(true)), &on_disk), all);
+        let guessed = Apart { anonymous: mib(40), ..apart };
+        assert_eq!(owned(statm, None, &guessed), shared, "its mappings may not be read");
+    }
+
+    #[test]
     fn a_process_that_is_not_known_shows_nothing() {
-        let mut outside = Outside::new(None, true);
+        let mut outside = Outside::new(None, Bytes::ZERO, true);
         outside.look(1000);
-        assert_eq!((outside.resident(), outside.seen), (None, Seen::default()));
+        assert_eq!((outside.held(), outside.seen), (None, Seen::default()));
     }
 
     #[test]
     fn rates_take_two_looks_at_a_process() {
-        let mut outside = Outside::new(ProcessId::of(std::process::id()), false);
-        assert!(outside.resident() > Some(Bytes::ZERO));
+        let mut outside = Outside::new(ProcessId::of(std::process::id()), Bytes(1), false);
+        assert!(outside.held().unwrap().private > Bytes::ZERO);
         outside.look(1000);
         assert_eq!(outside.seen.major_faults_s, None);
         outside.look(2000);

@@ -3,6 +3,7 @@
 use crate::config::Settings;
 use crate::guests::Guests;
 use crate::machine::HostMeter;
+use crate::owners::Owners;
 use counters::Bytes;
 use policy::arbiter::Config;
 
@@ -23,4 +24,12 @@ pub(crate) struct World<'a> {
     pub is_leased: bool,
     /// Memory that page sharing saves.
     pub ksm_gain: Option<Bytes>,
+}
+
+impl World<'_> {
+    /// Who has what of the host's memory, by what was read last.
+    pub fn owners(&self) -> Owners {
+        let own = self.host.machine().map_or(Bytes::ZERO, |machine| machine.own);
+        Owners::of(self.guests.iter(), own)
+    }
 }

@@ -190,6 +190,7 @@ impl Member {
             },
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.resident_kib())),
+            shared: Bytes::ZERO,
             // The model's host swaps out nothing of a guest.
             swapped: Some(Bytes::ZERO),
             runs: Some(true),

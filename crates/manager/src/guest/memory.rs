@@ -3,7 +3,7 @@
 
 use super::arbiter_view::{memory_of, memory_of_stats};
 use counters::Bytes;
-use hypervisor::BalloonStats;
+use hypervisor::{BalloonStats, Held};
 use policy::arbiter::Memory;
 
 /// What of a guest that sleeps is in the host's memory is read this often.
@@ -33,8 +33,8 @@ pub struct GuestMemory {
     pub question_ms: Option<u64>,
     /// When its balloon was asked for statistics.
     pub stats_asked_ms: Option<u64>,
-    /// Resident on the host.
-    pub resident: Option<Bytes>,
+    /// What it has in the host's memory.
+    pub held: Option<Held>,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
     /// The most that the host saw of it when it was asked for less.
@@ -64,9 +64,15 @@ impl GuestMemory {
     /// given now. What a guest says that it had is no measure of what was taken from it.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
-            true => self.had.max(self.resident.unwrap_or(self.actual).min(self.actual)),
+            // What it has from a template it has as well, and would have to get back.
+            true => self.had.max(self.held.map_or(self.actual, Held::resident).min(self.actual)),
             false => self.had,
         }
+    }
+
+    /// What of it is in the host's memory, and nobody else's.
+    pub fn resident(&self) -> Option<Bytes> {
+        self.held.map(|held| held.private)
     }
 
     /// The view once there are two samples: rates need two, so the first one puts no guest to
@@ -108,14 +114,14 @@ impl GuestMemory {
 
     /// So much of it is in the host's memory now. What has left since the last time has come back
     /// by page reporting, if the guest reports and its balloon does not take it.
-    pub fn read_resident(&mut self, now: Option<Bytes>, reports: bool, now_ms: u64) {
+    pub fn read_held(&mut self, now: Option<Held>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };
         let takes = self.target.is_some_and(|target| target < self.actual);
-        if let Some(before) = self.resident.filter(|_| reports && !takes) {
-            self.reported = self.reported.plus(before.less(now));
+        if let Some(before) = self.held.filter(|_| reports && !takes) {
+            self.reported = self.reported.plus(before.private.less(now.private));
         }
-        self.resident = Some(now);
+        self.held = Some(now);
     }
 
     /// Earlier reports do not hold after a reboot.

@@ -14,6 +14,7 @@ use crate::config::UserPart;
 use crate::daemon_port::DaemonPort;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
+use counters::Bytes;
 use cpu::CpuWatch;
 use hypervisor::{BalloonStats, BlockStats, Found, Id, RunState};
 use identity::IdentityTracker;
@@ -84,7 +85,7 @@ impl ManagedGuest {
             memory: GuestMemory::new(found.actual),
             demand: GuestDemand::new(now_ms),
             blocks: None,
-            outside: Outside::new(found.process, found.owner.is_trusted()),
+            outside: Outside::new(found.process, found.memory, found.owner.is_trusted()),
             identity: IdentityTracker::new(&found, class),
             cpu: CpuWatch::new(&found, now_ms),
             found,
@@ -157,7 +158,7 @@ impl ManagedGuest {
             self.outside.look_at_swap();
         }
         let reports = self.found.can.page_reporting == Some(true);
-        self.memory.read_resident(self.outside.resident(), reports, now_ms);
+        self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
     /// It has started again: earlier reports no longer hold.
@@ -174,7 +175,8 @@ impl ManagedGuest {
             key: self.key(),
             limits: self.limits,
             actual: self.answers.then_some(self.memory.actual),
-            resident: self.memory.resident,
+            resident: self.memory.resident(),
+            shared: self.memory.held.map_or(Bytes::ZERO, |held| held.shared),
             swapped: self.outside.seen.swapped,
             runs: self.cpu.runs(),
             memory: self.memory.view,

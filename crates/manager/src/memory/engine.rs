@@ -135,6 +135,7 @@ mod tests {
             },
             actual: Some(Bytes::mib(1000)),
             resident: Some(Bytes::mib(900)),
+            shared: Bytes::ZERO,
             swapped: None,
             runs: Some(true),
             memory: Some(memory),

@@ -114,8 +114,8 @@ impl Memory {
     }
 
     fn pass(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
-        let resident: Bytes = world.guests.iter().filter_map(|guest| guest.memory.resident).sum();
-        let host = world.host.sample(world.settings, resident, now.ms);
+        let used = world.owners().sum();
+        let host = world.host.sample(world.settings, used, now.ms);
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if let Some(total) = world.host.machine().map(|machine| machine.total) {

@@ -8,7 +8,7 @@ use super::sample::{GuestSample, Memory};
 use counters::Bytes;
 
 /// A guest may hold less of the host's memory than it says: what was reserved in its boot and what
-/// its kernel shares with its template was never touched. Half of it, and this much, is the least
+/// it has not looked at of its template was never touched. Half of it, and this much, is the least
 /// that is seen of one that tells the truth.
 const SLACK: Bytes = Bytes::mib(64);
 
@@ -25,7 +25,10 @@ pub struct Evidence {
 impl Evidence {
     /// Looks at a guest and at its newest report.
     pub fn of(sample: &GuestSample, memory: Option<&Memory>) -> Evidence {
-        let held = sample.resident.zip(sample.swapped).map(|(one, other)| one.plus(other));
+        let held = sample
+            .resident
+            .zip(sample.swapped)
+            .map(|(one, other)| one.plus(sample.shared).plus(other));
         let most = held.map(|held| held.plus(held).plus(SLACK));
         let in_use = memory
             .map_or(Bytes::ZERO, |m| m.actual.less(m.free.or(m.available).unwrap_or(Bytes::ZERO)));
@@ -59,6 +62,7 @@ mod tests {
             limits: Limits { min: Bytes::ZERO, max, shares: 100, mode: Mode::Managed },
             actual: None,
             resident: resident.map(Bytes::mib),
+            shared: Bytes::ZERO,
             swapped: swapped.into().map(Bytes::mib),
             runs,
             memory: None,
@@ -89,6 +93,10 @@ mod tests {
         assert!(is_believed(Some(10), 458, Some(true)), "what was swapped out is its own too");
         assert!(!is_believed(Some(1000), 0, Some(false)), "it says that, and has not run");
         assert!(is_believed(Some(10), None, Some(true)), "it may all be swapped out");
+        let memory =
+            Memory { actual: Bytes::mib(1100), free: Some(Bytes::mib(100)), ..Memory::default() };
+        let clone = GuestSample { shared: Bytes::mib(458), ..sample(Some(10), 0, Some(true)) };
+        assert!(!Evidence::of(&clone, Some(&memory)).contradicts, "it has its template's as well");
         assert!(is_believed(None, 0, None), "what cannot be seen contradicts nothing");
         assert_eq!(
             Evidence::of(&sample(Some(500), 0, None), None).backs(Bytes::mib(700)),

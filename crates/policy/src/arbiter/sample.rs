@@ -115,8 +115,11 @@ pub struct GuestSample {
     pub limits: Limits,
     /// The memory that it has now, by its balloon.
     pub actual: Option<Bytes>,
-    /// What of it is in the host's memory.
+    /// What of it is in the host's memory, and nobody else's.
     pub resident: Option<Bytes>,
+    /// What others have as well of what it has there: its template, programs. To take that from it
+    /// gives the host nothing.
+    pub shared: Bytes,
     /// What of it is in the host's swap.
     pub swapped: Option<Bytes>,
     /// Whether its virtual CPUs have run of late; `None` where that cannot be seen.

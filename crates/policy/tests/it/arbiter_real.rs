@@ -26,6 +26,7 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         limits: Limits { min: Bytes::mib(64), max, shares: 100, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
+        shared: Bytes::ZERO,
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {

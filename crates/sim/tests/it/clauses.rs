@@ -43,6 +43,7 @@ fn calm() -> Case {
             limits: Limits { min, max, shares: 1000, mode: Mode::Managed },
             actual: Some(half),
             resident: Some(half),
+            shared: Bytes::ZERO,
             swapped: None,
             runs: Some(true),
             memory: Some(memory),
