@@ -89,7 +89,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         clause: last.map(|(d, _)| d.clause),
         reason: last.map(|(d, _)| d.to_string()),
         reversals: view.memory.engine.arbiter.reversals(guest.key()),
-        asleep: guest.is_asleep(view.now.ms),
+        asleep: guest.cpu.is_asleep(),
         swapped_bytes: outside.swapped.map(|size| size.0),
         host_major_faults_s: outside.major_faults_s,
         host_psi_permille: outside.psi_permille,

@@ -158,7 +158,7 @@ impl Scans {
         }
         for guest in world.guests.iter() {
             let is_due = self.asked_ms(guest.id).is_none_or(|then| now.ms >= then + MINUTE_MS);
-            let runs = guest.state == RunState::Running && !guest.is_asleep(now.ms);
+            let runs = guest.state == RunState::Running && !guest.is_idle_since_sample(now.ms);
             if is_due && runs && guest.daemon.link.agent().hello().is_some() {
                 self.open.insert(guest.id, Open { asked_ms: now.ms, clients: Vec::new() });
                 effects.push(Effect::Guests(GuestEvent::AskScan(guest.id)));

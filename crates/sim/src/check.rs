@@ -203,7 +203,8 @@ impl Checker {
             })?;
             let memory = sample.and_then(|s| s.memory);
             let fresh = memory.is_some_and(|m| {
-                sample.is_some_and(|s| s.asleep) || world.now_ms - m.at_ms <= world.config.stale_ms
+                sample.is_some_and(|s| s.idle_since_sample)
+                    || world.now_ms - m.at_ms <= world.config.stale_ms
             });
             never(!fresh, || format!("{order:?} shrinks a guest without a fresh sample"))?;
         }

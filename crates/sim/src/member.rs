@@ -195,7 +195,8 @@ impl Member {
             swapped: Some(Bytes::ZERO),
             runs: Some(true),
             memory: self.delivered,
-            asleep: !spec.traits.lies && self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
+            idle_since_sample: !spec.traits.lies
+                && self.delivered.is_some_and(|m| self.ran_ms <= m.at_ms),
             usable: Usable::Yes,
             request: None,
             asks: false,

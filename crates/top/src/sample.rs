@@ -1,7 +1,7 @@
 //! The manager's answer at one time, and the numbers of it: those of the reports.
 
 use crate::error::{Error, Trouble};
-use manager::control::{Answer, Ask, GuestMode, GuestRow, GuestRunState, Ps, Whose};
+use manager::control::{Answer, Ask, GuestRow, GuestRunState, Ps, Whose};
 use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
     TierField,
@@ -130,13 +130,11 @@ impl Seen<'_> {
 
     /// How it is, in a word.
     pub(super) fn state(&self) -> &'static str {
-        match (self.row.state, self.row.mode) {
-            (GuestRunState::Running, GuestMode::Managed) if self.row.asleep => "asleep",
-            (GuestRunState::Running, GuestMode::Managed) => "running",
-            (GuestRunState::Running, mode) => mode.name(),
+        match self.row.state {
+            GuestRunState::Running => self.row.state_name(),
             // Nothing was recorded of it at that time.
-            (_, _) if self.sample.is_recorded() => "-",
-            (state, _) => state.name(),
+            _ if self.sample.is_recorded() => "-",
+            _ => self.row.state_name(),
         }
     }
 

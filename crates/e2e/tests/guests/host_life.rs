@@ -5,6 +5,8 @@ use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
 use e2e::{Host, PATIENCE, Plan, share};
 use images::{Arch, Cache, ImageSpec};
+use manager::control::Ps;
+use std::cell::Cell;
 use std::time::Duration;
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
@@ -199,4 +201,41 @@ fn a_guest_that_is_started_again_is_another_one() {
     let known = manager.identities("web1");
     assert!(known[0].uuid == old.uuid && known[1].uuid == new.uuid, "{known:?}");
     assert!(known[0].pid != known[1].pid && known[0].boot.len() == known[1].boot.len());
+}
+
+/// A guest that works is shown as running in every moment, also in those after it was asked how its
+/// memory is. One that rests is asleep soon. `top` says the same.
+#[test]
+fn a_guest_that_works_is_never_shown_as_asleep() {
+    /// How often it is looked at: for more than five of the manager's questions.
+    const LOOKS: usize = 100;
+    let place = Place::new();
+    let host = Host::start(&[plan(&place)]);
+    let mut guest = host.guest(0);
+    host.yield_to_manager();
+    let size = Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let manager = Manager::start(&place, &place.settings(&size, ""));
+    manager.knows(1);
+    guest.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
+    let looks = Cell::new(0);
+    manager.until("it was seen at work", PATIENCE, |ps| {
+        let g1 = row(ps, "g1").expect("g1");
+        // In the last second alone it ran for more than a guest may in five that is asleep. A
+        // crowded machine does not give it all of a CPU.
+        if g1.cpu_percent > Some(10.0) {
+            assert!(!g1.asleep, "asleep at {:?} % of a CPU", g1.cpu_percent);
+            looks.set(looks.get() + 1);
+        }
+        looks.get() >= LOOKS
+    });
+    let top = manager.succeed(&["top", "--once", "--screen", "guests"]);
+    let line = top.lines().find(|line| line.contains("g1 ")).unwrap_or_else(|| panic!("{top}"));
+    println!("{line}");
+    assert!(line.contains("running") && !line.contains("asleep"), "{top}");
+    guest.sh("kill $(cat /run/busy)");
+    let sleeps = |ps: &Ps| row(ps, "g1").is_some_and(|guest| guest.asleep);
+    let took = manager.until("it sleeps", PATIENCE, sleeps);
+    println!("asleep {took:?} after its work ended");
+    // The seconds of work have to pass out of what the state looks back on.
+    assert!(took >= Duration::from_secs(2), "it was called asleep {took:?} after its work");
 }

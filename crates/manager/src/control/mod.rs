@@ -38,8 +38,8 @@ pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
-    Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow, KsmRow,
-    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
+    ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow,
+    KsmRow, LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

@@ -14,6 +14,10 @@ use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Passed, Scanned};
 use crate::config::Share;
 
+/// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
+/// idle Linux keeps below it, emulated too.
+pub const ASLEEP_PERCENT: u64 = 2;
+
 /// A question, or an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
@@ -283,7 +287,8 @@ pub struct GuestRow {
     pub reason: Option<String>,
     /// How often it was moved back and forth.
     pub reversals: u32,
-    /// Its virtual CPUs have hardly run since its newest sample.
+    /// Its virtual CPUs ran less than [`ASLEEP_PERCENT`] of one CPU over the last five seconds, as
+    /// the host sees it.
     pub asleep: bool,
     /// What of it the host has swapped out.
     pub swapped_bytes: Option<u64>,
@@ -300,6 +305,18 @@ pub struct GuestRow {
     /// The threads of its virtual CPUs on the host, in their order; empty if they are unknown.
     #[serde(default)]
     pub vcpu_tids: Vec<u32>,
+}
+
+impl GuestRow {
+    /// How it is, in a word: what stands under STATE wherever guests are listed.
+    pub fn state_name(&self) -> &'static str {
+        match (self.state, self.mode) {
+            (GuestRunState::Running, GuestMode::Managed) if self.asleep => "asleep",
+            (GuestRunState::Running, GuestMode::Managed) => "running",
+            (GuestRunState::Running, mode) => mode.name(),
+            (state, _) => state.name(),
+        }
+    }
 }
 
 /// What a guest is entitled to.

@@ -1,14 +1,22 @@
-//! What a guest's virtual CPUs do, seen from outside: whether it sleeps, and what it uses.
+//! What a guest's virtual CPUs do, seen from outside: what they use, and whether the guest sleeps.
+//!
+//! ```text
+//!   schedstat, 4 a second ─┬─► since the newest sample ─► worth asking? (arbiter)
+//!                          └─► windows of a second ─► usage, asleep (people)
+//! ```
 
+use crate::control::ASLEEP_PERCENT;
 use hypervisor::{Found, Usage, Vcpus};
 
 /// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
 /// a kernel that turns over in its sleep, and the answer to the question itself.
-const SLEEP_MS: f64 = 20.0;
+const IDLE_MS: f64 = 20.0;
 /// The same as a share of the time since the sample, in percent of one CPU.
-const SLEEP_PERCENT: f64 = 2.0;
+const IDLE_PERCENT: f64 = 2.0;
 /// How long usage is averaged for people.
 const WINDOW_MS: u64 = 1_000;
+/// How many of these windows have to be quiet together before a guest counts as asleep.
+const ASLEEP_WINDOWS: usize = 5;
 
 /// What was used since a moment, in milliseconds of a CPU.
 #[derive(Debug, Default)]
@@ -29,6 +37,9 @@ pub struct CpuWatch {
     /// What they have used since the newest sample of the guest's memory.
     ran_ms: f64,
     window: Window,
+    /// What they ran in the last whole windows, in percent of one CPU, from oldest to newest.
+    /// Empty places are windows that were not seen.
+    recent_percent: [Option<f64>; ASLEEP_WINDOWS],
     /// What they used in the last whole window.
     pub usage: Option<Usage>,
 }
@@ -53,8 +64,16 @@ impl CpuWatch {
         }
         let before = self.tick_ms.replace(now_ms).unwrap_or(now_ms);
         let usage = self.vcpus.as_mut().and_then(|vcpus| vcpus.usage(now_ms));
+        self.take(usage, before, now_ms)
+    }
+
+    /// Adds what was used from `before` until now; `None` if that could not be seen.
+    fn take(&mut self, usage: Option<Usage>, before: u64, now_ms: u64) -> Option<f64> {
         self.is_watched = usage.is_some();
-        let usage = usage?;
+        let Some(usage) = usage else {
+            self.recent_percent = Default::default();
+            return None;
+        };
         let passed_ms = now_ms.saturating_sub(before) as f64;
         let ran_ms = usage.cpu_percent / 100.0 * passed_ms;
         self.ran_ms += ran_ms;
@@ -63,10 +82,11 @@ impl CpuWatch {
         let window_ms = now_ms.saturating_sub(self.window.start_ms);
         if window_ms >= WINDOW_MS {
             let percent = |ms: f64| ms / window_ms as f64 * 100.0;
-            self.usage = Some(Usage {
-                cpu_percent: percent(self.window.ran_ms),
-                steal_percent: percent(self.window.stolen_ms),
-            });
+            let cpu_percent = percent(self.window.ran_ms);
+            let steal_percent = percent(self.window.stolen_ms);
+            self.usage = Some(Usage { cpu_percent, steal_percent });
+            self.recent_percent.rotate_left(1);
+            self.recent_percent[ASLEEP_WINDOWS - 1] = Some(cpu_percent);
             self.window = Window { start_ms: now_ms, ..Window::default() };
         }
         Some(usage.cpu_percent)
@@ -84,8 +104,64 @@ impl CpuWatch {
         self.ran_ms = 0.0;
     }
 
+    /// Whether the guest is asleep: they have hardly run over the last seconds, as the host sees
+    /// it. One that was not seen for so long is not known to sleep.
+    pub fn is_asleep(&self) -> bool {
+        let seen: Option<f64> = self.recent_percent.iter().copied().sum();
+        seen.is_some_and(|sum| sum < (ASLEEP_PERCENT * ASLEEP_WINDOWS as u64) as f64)
+    }
+
     /// Whether they have hardly run since the newest sample, which is so old.
-    pub fn has_slept_for(&self, age_ms: u64) -> bool {
-        self.is_watched && self.ran_ms <= SLEEP_MS.max(age_ms as f64 * SLEEP_PERCENT / 100.0)
+    pub fn was_idle_for(&self, age_ms: u64) -> bool {
+        self.is_watched && self.ran_ms <= IDLE_MS.max(age_ms as f64 * IDLE_PERCENT / 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks four times a second for so many seconds at CPUs that run so much of the time, and says
+    /// in which of them the guest was asleep at the end.
+    fn watch(cpu: &mut CpuWatch, now_ms: &mut u64, seconds: usize, percent: f64) -> Vec<bool> {
+        let quarter = |cpu: &mut CpuWatch, now_ms: &mut u64| {
+            let before = *now_ms;
+            *now_ms += 250;
+            let usage = Usage { cpu_percent: percent, steal_percent: 0.0 };
+            cpu.take(Some(usage), before, *now_ms);
+        };
+        let second = |_| {
+            (0..4).for_each(|_| quarter(cpu, now_ms));
+            cpu.is_asleep()
+        };
+        (0..seconds).map(second).collect()
+    }
+
+    #[test]
+    fn a_guest_sleeps_that_has_hardly_run_for_five_seconds_whenever_it_was_asked() {
+        let (mut cpu, mut now_ms) = (CpuWatch::default(), 0);
+        let new = watch(&mut cpu, &mut now_ms, 5, 0.5);
+        assert_eq!(new, [false, false, false, false, true], "what was not seen is not known");
+        // It was asked a moment ago: nothing was used since, and the last second was all work.
+        assert_eq!(watch(&mut cpu, &mut now_ms, 1, 105.0), [false]);
+        cpu.sampled();
+        assert!(cpu.was_idle_for(0), "its sample is new and holds");
+        assert!(!cpu.is_asleep(), "it runs at {:?}", cpu.usage);
+        let after = watch(&mut cpu, &mut now_ms, 6, 0.5);
+        assert_eq!(after, [false, false, false, false, true, true]);
+        assert!(!cpu.was_idle_for(100) || cpu.ran_ms <= 20.0);
+    }
+
+    #[test]
+    fn work_that_goes_on_and_rests_is_no_sleep_and_what_is_not_seen_neither() {
+        let (mut cpu, mut now_ms) = (CpuWatch::default(), 0);
+        assert_eq!(watch(&mut cpu, &mut now_ms, 5, 1.9).last(), Some(&true));
+        assert_eq!(watch(&mut cpu, &mut now_ms, 5, 2.1).last(), Some(&false));
+        assert_eq!(watch(&mut cpu, &mut now_ms, 5, 0.0).last(), Some(&true));
+        // A fifth of a CPU for one second of five is two percent twice over.
+        assert_eq!(watch(&mut cpu, &mut now_ms, 1, 20.0), [false]);
+        watch(&mut cpu, &mut now_ms, 5, 0.0);
+        cpu.take(None, now_ms, now_ms + 250);
+        assert!(!cpu.is_asleep(), "its threads could not be read");
     }
 }

@@ -115,7 +115,8 @@ impl ManagedGuest {
         }
         // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
-        let is_sound = now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_asleep(now_ms);
+        let is_old = now_ms.saturating_sub(sampled_ms) >= SOUND_MS;
+        let is_sound = is_old && self.is_idle_since_sample(now_ms);
         if let Some(cpu_percent) = self.cpu.tick(self.id.0, is_sound, now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
@@ -129,11 +130,13 @@ impl ManagedGuest {
         }
     }
 
-    /// Whether its virtual CPUs have hardly run since its newest sample.
-    pub fn is_asleep(&self, now_ms: u64) -> bool {
+    /// Whether its virtual CPUs have hardly run since its newest sample, which so still holds. That
+    /// is no state of a guest: one that worked hard a second ago and was asked since is idle too.
+    /// What people are shown is [`CpuWatch::is_asleep`].
+    pub fn is_idle_since_sample(&self, now_ms: u64) -> bool {
         self.memory
             .settled_view()
-            .is_some_and(|memory| self.cpu.has_slept_for(now_ms.saturating_sub(memory.at_ms)))
+            .is_some_and(|memory| self.cpu.was_idle_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
     /// Takes its daemon's sample of its memory, and when that was true at least.
@@ -180,7 +183,7 @@ impl ManagedGuest {
             swapped: self.outside.seen.swapped,
             runs: self.cpu.runs(),
             memory: self.memory.view,
-            asleep: self.is_asleep(now_ms),
+            idle_since_sample: self.is_idle_since_sample(now_ms),
             usable: self.usable(),
             request: self.demand.request,
             asks: self.demand.sequence.is_some(),

@@ -146,7 +146,8 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                let awake = self.guests.values_mut().filter(|guest| !guest.is_asleep(now.ms));
+                let awake =
+                    self.guests.values_mut().filter(|guest| !guest.is_idle_since_sample(now.ms));
                 awake.for_each(|guest| guest.outside.look(now.ms));
             }
             GuestEvent::Settings => {
@@ -205,7 +206,8 @@ impl Guests {
         let mut effects = Vec::with_capacity(2 * self.guests.len());
         for (id, guest) in &mut self.guests {
             let attention = self.attended.get(id).copied().unwrap_or_default();
-            let sleeps = guest.is_asleep(now.ms) && !attention.moves && !attention.strained;
+            let sleeps =
+                guest.is_idle_since_sample(now.ms) && !attention.moves && !attention.strained;
             let stopped = guest.state != RunState::Running || !guest.answers;
             if sleeps || stopped || !guest.found.can.balloon {
                 continue;
@@ -225,7 +227,8 @@ impl Guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
             // One that sleeps may have given pages back since it was looked at last.
             let tells = moves || guest.demand.is_urgent;
-            if tells || !guest.is_asleep(now.ms) || guest.memory.is_resident_old(now.ms) {
+            if tells || !guest.is_idle_since_sample(now.ms) || guest.memory.is_resident_old(now.ms)
+            {
                 guest.read_resident(now.ms);
             }
         }

@@ -139,7 +139,7 @@ mod tests {
             swapped: None,
             runs: Some(true),
             memory: Some(memory),
-            asleep: false,
+            idle_since_sample: false,
             usable: Usable::Yes,
             request: None,
             asks: false,

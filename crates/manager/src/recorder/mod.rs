@@ -38,7 +38,7 @@ impl Recorder {
         self.blocks_ms.retain(|id, _| world.guests.get(*id).is_some());
         let mut effects = Vec::new();
         let runs = |guest: &&ManagedGuest| {
-            guest.state == RunState::Running && guest.answers && !guest.is_asleep(now.ms)
+            guest.state == RunState::Running && guest.answers && !guest.is_idle_since_sample(now.ms)
         };
         for guest in world.guests.iter().filter(runs) {
             let is_due = self.blocks_ms.get(&guest.id).is_none_or(|at| now.ms >= at + BLOCKS_MS);

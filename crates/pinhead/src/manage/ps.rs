@@ -1,7 +1,7 @@
 //! Guests and their manager in a table.
 
 use base::{Column, Table, left, plain, right};
-use manager::control::{GuestMode, GuestRow, GuestRunState, HostRow, KsmRow, Ps, Status};
+use manager::control::{GuestRow, HostRow, KsmRow, Ps, Status};
 use policy::ksm::Phase;
 use std::fmt::Write as _;
 
@@ -36,17 +36,11 @@ pub fn table(answer: &Ps) -> String {
 }
 
 fn row(guest: &GuestRow) -> [String; 10] {
-    let state = match (guest.state, guest.mode) {
-        (GuestRunState::Running, GuestMode::Managed) if guest.asleep => "asleep",
-        (GuestRunState::Running, GuestMode::Managed) => "running",
-        (GuestRunState::Running, mode) => mode.name(),
-        (state, _) => state.name(),
-    };
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
     [
         guest.name.clone(),
-        state.to_string(),
+        guest.state_name().to_owned(),
         mib(guest.actual_bytes),
         mib(Some(guest.memory_bytes)),
         mib(guest.resident_bytes),

@@ -66,7 +66,7 @@ mod tests {
             swapped: swapped.into().map(Bytes::mib),
             runs,
             memory: None,
-            asleep: false,
+            idle_since_sample: false,
             usable: Usable::Yes,
             request: None,
             asks: false,

@@ -248,9 +248,9 @@ impl GuestHistory {
 
     /// Whether what is known of it may decide anything.
     fn is_fresh(&self, sample: &GuestSample, config: &Config, now_ms: u64) -> bool {
-        self.memory
-            .is_some_and(|m| sample.asleep || now_ms.saturating_sub(m.at_ms) <= config.stale_ms)
-            && self.view.is_some()
+        self.memory.is_some_and(|m| {
+            sample.idle_since_sample || now_ms.saturating_sub(m.at_ms) <= config.stale_ms
+        }) && self.view.is_some()
     }
 
     fn held(
@@ -355,7 +355,7 @@ impl GuestHistory {
         assessment.against_now = against(strained_within(STRAIN_NOW_MS));
         let short = view.available < Bytes(assessment.headroom.0 * 2);
         let warm = view.refaults.is_some_and(|rate| rate >= 16);
-        assessment.wishes = !sample.asleep
+        assessment.wishes = !sample.idle_since_sample
             && (short || warm)
             && verdicts.may_grow != Some(false)
             && verdicts.grow != Some(false)

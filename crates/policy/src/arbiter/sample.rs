@@ -126,8 +126,8 @@ pub struct GuestSample {
     pub runs: Option<bool>,
     /// Its newest sample.
     pub memory: Option<Memory>,
-    /// Its virtual CPUs have hardly run since that sample.
-    pub asleep: bool,
+    /// Its virtual CPUs have hardly run since that sample, which holds however old it is.
+    pub idle_since_sample: bool,
     /// Whether anything may be asked of it.
     pub usable: Usable,
     /// The size that its own rules are content with, if they have named one.

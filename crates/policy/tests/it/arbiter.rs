@@ -51,7 +51,7 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
             oom_kills: Some(0),
             psi_some_us: Some(0),
         }),
-        asleep: false,
+        idle_since_sample: false,
         usable: Usable::Yes,
         request: None,
         asks: false,
@@ -162,8 +162,8 @@ fn what_is_missing_or_stale_moves_nothing() {
         assert_eq!(command(&decided, key), None, "{key}");
     }
     // One that has not run since is as it was.
-    let asleep = GuestSample { asleep: true, ..idle(3, 1000) };
-    assert!(command(&pass(&mut arbiter, short, &[asleep], 6000), 3).is_some());
+    let idle_since = GuestSample { idle_since_sample: true, ..idle(3, 1000) };
+    assert!(command(&pass(&mut arbiter, short, &[idle_since], 6000), 3).is_some());
     // Nothing is done about guests while nothing is known of the host.
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut verdicts, 1000);

@@ -42,7 +42,7 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
             psi_some_us: Some(0),
             ..Memory::default()
         }),
-        asleep: false,
+        idle_since_sample: false,
         usable: Usable::Yes,
         request: None,
         asks: false,

@@ -55,7 +55,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
             psi_some_us: Some(0),
             ..Memory::default()
         }),
-        asleep: false,
+        idle_since_sample: false,
         usable: Usable::Yes,
         request: None,
         asks: false,

@@ -47,7 +47,7 @@ fn calm() -> Case {
             swapped: None,
             runs: Some(true),
             memory: Some(memory),
-            asleep: false,
+            idle_since_sample: false,
             usable: Usable::Yes,
             request: None,
             asks: false,

@@ -69,10 +69,10 @@ fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
         eprintln!("{:?} of {} MiB, own {:?}", world.config, world.total_kib >> 10, world.own);
     }
     let guest = &member.guest;
-    let asleep = round.samples.iter().any(|s| s.key == key && s.asleep);
+    let idle = round.samples.iter().any(|s| s.key == key && s.idle_since_sample);
     eprintln!(
         "{:>7} host {:>6} actual {:>6} resident {:>6} free {:>5} hot {:>4} cold {:>5} anon {:>5} \
-         unmet {:>5} swapped {:>5} wait {:>6} starved {:?} asleep {asleep} kills {}",
+         unmet {:>5} swapped {:>5} wait {:>6} starved {:?} idle {idle} kills {}",
         world.now_ms,
         world.available_kib() >> 10,
         guest.actual_kib() >> 10,

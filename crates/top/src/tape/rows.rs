@@ -1,11 +1,9 @@
 //! Guests as `ps` would have listed them then, as far as that is recorded.
 
-use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps};
+use manager::control::{ASLEEP_PERCENT, GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
 
-/// A guest whose virtual CPUs ran less of the time than this counts as asleep.
-const ASLEEP_PERCENT: u64 = 2;
 const NS_A_MS: u64 = 1_000_000;
 
 /// Numbers for guests, which stay the same from step to step.
