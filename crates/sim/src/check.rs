@@ -388,7 +388,7 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 /// Whether a guest that lies gets more than twice what the host sees it hold.
 fn is_for_a_lie(member: &Member, order: &Order) -> bool {
     let spec = &member.guest.spec;
-    let most_kib = 2 * member.guest.resident_kib() + GIB_KIB / 16;
+    let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
     // What is left of an earlier grant may be cut, and is no new one.
     let is_new = order.clause != Some(Clause::Strained) && order.target > order.from;
     let grows = is_new && order.target > Bytes(most_kib << 10);

@@ -3,10 +3,10 @@
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
 use crate::load::{Files, Load};
-use crate::policies::{Order, Policy, Watching};
+use crate::policies::{Order, Ours, Policy, Watching};
 use crate::world::{Line, World};
 use counters::Bytes;
-use policy::arbiter::{Config, Key};
+use policy::arbiter::{Arrival, Config, Key};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,7 @@ fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
         swap_kib: 4 * GIB,
         balloon: Fault::None,
         balloon_kib_s: 3 * GIB / 2,
+        own_kib: 0,
         traits: Traits {
             daemon: true,
             deflates_on_oom: true,
@@ -216,6 +217,70 @@ pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
         }
     }
     squeeze
+}
+
+/// How a guest in need was served by its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// When it had what it needed, and nothing in it waited, if ever.
+    pub after_ms: Option<u64>,
+    /// Shrinks that were carried out.
+    pub shrinks: u64,
+    /// Of them: those that gave the host less than a MiB.
+    pub for_nothing: u64,
+}
+
+/// Seven guests of 384 MiB on a host without anything to hand out. The first has 200 MiB and is
+/// to have 170 more in use. The others have cache that nobody reads, behind free memory that
+/// was reported; a hypervisor has 70 MiB for itself.
+pub fn crammed(ours: &mut Ours) -> Served {
+    const AT_MS: u64 = 60_000;
+    const NEED_KIB: u64 = 170 * MIB;
+    let (low_kib, high_kib) = (20 * MIB, 20 * MIB + NEED_KIB);
+    let total = Bytes::mib(4096);
+    let (set_point, hysteresis, reserve) = (Bytes::mib(96), Bytes::mib(24), Bytes::mib(32));
+    let config = Config { set_point, hysteresis, reserve, ..Config::of_host(total) };
+    let mut world = World::new(config, 4 * GIB, steady(0), 1);
+    let small = |actual_kib, load| {
+        let mut spec = plain(384 * MIB, actual_kib, load);
+        (spec.min_kib, spec.own_kib, spec.swap_kib) = (64 * MIB, 70 * MIB, 0);
+        spec.busy_permille = 1000;
+        spec.files = Files::default();
+        spec.traits.reports = true;
+        spec
+    };
+    let load = Load::Burst { low_kib, high_kib, from_ms: AT_MS, until_ms: u64::MAX };
+    let first = Spec { swap_kib: 512 * MIB, ..small(200 * MIB, load) };
+    let key = world.come(first, Line::default());
+    for index in 0..6 {
+        let mut spec = small(384 * MIB, steady(low_kib));
+        spec.files = Files { hot_kib: 0, cold_kib_s: 20 * MIB, cold_kib_max: 100 * MIB };
+        world.come(spec, Line { before_ms: index % 4 * STEP_MS, ..Line::default() });
+    }
+    let mut served = Served { after_ms: None, shrinks: 0, for_nothing: 0 };
+    while world.now_ms < AT_MS + 120_000 {
+        if world.now_ms + STEP_MS < AT_MS {
+            world.step(&mut Watching(ours));
+            let guests: u64 = world.members.iter().map(|m| m.guest.seen_kib()).sum();
+            let reserve_kib = world.config.reserve.0 >> 10;
+            world.own = steady(world.total_kib.saturating_sub(guests + reserve_kib));
+            continue;
+        }
+        if world.step(ours).is_some() {
+            let ended = ours.last.outcomes.iter();
+            for outcome in ended.filter(|o| o.result == Arrival::Reached && o.host_got.is_some()) {
+                served.shrinks += 1;
+                served.for_nothing += u64::from(outcome.host_got < Some(Bytes::mib(1)));
+            }
+        }
+        let met = world.member(key).is_some_and(|m| {
+            m.guest.held.anon_kib >= high_kib && m.guest.wait_us == 0 && m.starved_ms.is_none()
+        });
+        if met {
+            served.after_ms = served.after_ms.or(Some(world.now_ms - AT_MS));
+        }
+    }
+    served
 }
 
 /// A guest with 6 GiB of cache in use, on a host that is at its set point, beside one that lies and

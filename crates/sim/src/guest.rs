@@ -58,6 +58,8 @@ pub struct Spec {
     pub balloon: Fault,
     /// What the balloon moves in a second.
     pub balloon_kib_s: u64,
+    /// What its hypervisor has for itself: to the host that looks like memory of the guest.
+    pub own_kib: u64,
     /// What is so and what is not.
     pub traits: Traits,
 }
@@ -167,6 +169,11 @@ impl Guest {
     pub fn resident_kib(&self) -> u64 {
         let used = KERNEL_KIB + self.held.anon_kib + self.held.hot_kib + self.held.cold_kib;
         used + self.held.free_touched_kib + self.held.stranded_kib
+    }
+
+    /// What the host sees of it: its hypervisor's own part is in that.
+    pub fn seen_kib(&self) -> u64 {
+        self.resident_kib() + self.spec.own_kib
     }
 
     /// MemFree.

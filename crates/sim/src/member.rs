@@ -189,7 +189,7 @@ impl Member {
                 mode: Mode::Managed,
             },
             actual: Some(kib(self.guest.actual_kib())),
-            resident: spec.traits.resident_seen.then(|| kib(self.guest.resident_kib())),
+            resident: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
             shared: Bytes::ZERO,
             // The model's host swaps out nothing of a guest.
             swapped: Some(Bytes::ZERO),

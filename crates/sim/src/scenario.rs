@@ -131,6 +131,7 @@ impl Scenario {
         }
         made.happenings(&mut rng, count, each_kib);
         made.lies();
+        made.hypervisors();
         made
     }
 
@@ -144,6 +145,17 @@ impl Scenario {
         for member in &mut self.world.members {
             member.guest.spec.traits.lies = rng.permille(300);
             self.liars += usize::from(member.guest.spec.traits.lies);
+        }
+    }
+
+    /// In half of all scenarios hypervisors have memory of their own. It is drawn apart as well.
+    fn hypervisors(&mut self) {
+        let mut rng = Rng::new(self.seed.rotate_left(32));
+        if rng.permille(500) {
+            return;
+        }
+        for member in &mut self.world.members {
+            member.guest.spec.own_kib = rng.within(20, 120) * MIB;
         }
     }
 
@@ -207,6 +219,7 @@ impl Scenario {
             } else {
                 rng.within(900, 2000) * MIB
             },
+            own_kib: 0,
             traits: Traits {
                 daemon: !(on.outside && rng.permille(400)),
                 deflates_on_oom: !(on.killers && rng.permille(500)),

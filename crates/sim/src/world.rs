@@ -102,7 +102,7 @@ impl World {
 
     /// What it uses, and would like to, of its memory.
     pub fn used_kib(&self) -> u64 {
-        let guests: u64 = self.members.iter().map(|m| m.guest.resident_kib()).sum();
+        let guests: u64 = self.members.iter().map(|m| m.guest.seen_kib()).sum();
         self.own.at(self.now_ms) + guests
     }
 

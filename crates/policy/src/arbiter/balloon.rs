@@ -1,5 +1,6 @@
 //! What became of what was asked of a balloon: arrived, on its way, stuck, or moved by others.
 
+use super::gain::{Holding, Yield};
 use super::reason::{Arrival, Outcome};
 use super::sample::{GuestSample, Key};
 use counters::Bytes;
@@ -27,10 +28,6 @@ const REACH_MS: u64 = 8_000;
 const REACH_MIN: Bytes = Bytes::mib(128);
 /// A speed is taken over no less time than this.
 const SPEED_MS: u64 = 400;
-/// What has to be asked for before its yield is judged.
-const YIELD_ASKED: Bytes = Bytes::mib(64);
-/// How long nothing is asked where nothing came.
-const NO_YIELD_MS: u64 = 600_000;
 
 /// A size that was asked for and has not been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +35,7 @@ struct Target {
     size: Bytes,
     from: Bytes,
     /// What of `from` was in the host's memory.
-    touched: Option<Bytes>,
-    /// What of its process was, which is more: the hypervisor itself is in it.
-    resident: Option<Bytes>,
+    held: Holding,
     /// How far it came.
     nearest: Bytes,
     progress_ms: u64,
@@ -64,9 +59,8 @@ pub struct BalloonTracker {
     stuck_until_ms: Option<u64>,
     unexplained_ms: Option<u64>,
     foreign_until_ms: Option<u64>,
-    asked: Bytes,
-    got: Bytes,
-    no_yield_until_ms: Option<u64>,
+    /// What the host gets of what it takes.
+    pub(super) yields: Yield,
     /// Where it was when its speed was looked at.
     seen: Option<(Bytes, u64)>,
     /// What it moves in a second, if it ever had more to do than it did at once.
@@ -91,11 +85,9 @@ fn slack(size: Bytes) -> Bytes {
 
 impl BalloonTracker {
     /// Something was asked of it.
-    pub fn ask(&mut self, size: Bytes, from: Bytes, resident: Option<Bytes>, now_ms: u64) {
-        let touched = resident.map(|r| r.min(from));
+    pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
         self.rest = None;
-        let mut target =
-            Target { size, from, touched, resident, nearest: from, progress_ms: now_ms };
+        let mut target = Target { size, from, held, nearest: from, progress_ms: now_ms };
         // One that is asked for more of the same has not made progress by that.
         let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
         if let Some(before) = before
@@ -110,13 +102,13 @@ impl BalloonTracker {
     pub fn forget(&mut self) {
         (self.target, self.before, self.rest) = (None, None, None);
         (self.seen, self.speed) = (None, None);
+        self.yields.forget_loose();
     }
 
     /// What is still to come from it to the host.
     pub fn coming(&self, actual: Bytes) -> Bytes {
         let Some(target) = self.target.filter(|t| t.shrinks()) else { return Bytes::ZERO };
-        let touched = target.touched.unwrap_or(target.from).min(actual);
-        touched.less(target.size).min(self.reach())
+        target.held.gain(target.size).less(target.held.gain(actual)).min(self.reach())
     }
 
     /// What may be under way at once.
@@ -176,13 +168,11 @@ impl BalloonTracker {
             || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
     }
 
-    /// Whether the host got nothing of what it gave.
-    pub fn gives_nothing(&self, now_ms: u64) -> bool {
-        self.no_yield_until_ms.is_some_and(|until| now_ms < until)
-    }
-
     /// Looks at what it has now.
     pub fn check(&mut self, sample: &GuestSample, strained: bool, now_ms: u64) -> BalloonCheck {
+        if let Some(resident) = sample.resident {
+            self.yields.see(resident);
+        }
         let Some(actual) = sample.actual else { return BalloonCheck::default() };
         let Some(mut target) = self.target else {
             return self.check_at_rest(sample, actual, strained, now_ms);
@@ -318,21 +308,13 @@ impl BalloonTracker {
         resident: Option<Bytes>,
         now_ms: u64,
     ) -> Option<Bytes> {
-        let (touched, before, now) = (target.touched?, target.resident?, resident?);
+        let (before, now) = (target.held.resident()?, resident?);
         if !target.shrinks() {
             return None;
         }
-        let got = before.less(now);
         // A balloon that stood still has given nothing that could have got lost.
-        self.asked = self.asked.plus(touched.less(reached.max(target.size)));
-        self.got = self.got.plus(got);
-        if self.asked >= YIELD_ASKED {
-            if self.got < Bytes(self.asked.0 / 10) {
-                self.no_yield_until_ms = Some(now_ms + NO_YIELD_MS);
-            }
-            (self.asked, self.got) = (Bytes::ZERO, Bytes::ZERO);
-        }
-        Some(got)
+        self.yields.learn(&target.held, reached.max(target.size), now, now_ms);
+        Some(before.less(now))
     }
 }
 

@@ -1,14 +1,17 @@
 //! Taking: which guest gives how much, and what speaks against it.
 
-use super::guest::{Reclaim, Urgency};
+use super::guest::Urgency;
 use super::reason::{Action, Bound, Clause};
 use super::sample::{Config, Key};
 use super::share::{Part, divide};
+use super::spare::Reclaim;
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
 /// The least that one pass may take, so that small guests are not asked for crumbs.
 const STEP_MIN: Bytes = Bytes::mib(32);
+/// No step is larger than this part of a guest, in thousandths, but in an emergency.
+const STEP_MAX_PERMILLE: u64 = 250;
 
 /// Takes what the host, its guests in need and its reservations lack from those that can
 /// spare it. Returns the guests that gave nothing, and the clause.
@@ -60,7 +63,8 @@ pub(super) fn take(
     let mut refused = Vec::new();
     for (state, size) in states.iter_mut().zip(given) {
         if size >= MOVE_MIN {
-            shrink(state, budget, size, clause, config);
+            let step = step(state, urgency, config);
+            shrink(state, budget, size, clause, step);
         } else if state.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
             let against = state.against(urgency);
             refused.push((state.sample.key, against.unwrap_or(Clause::Nothing)));
@@ -89,7 +93,8 @@ fn given_of(
         .iter()
         .map(|i| {
             let state = &states[*i];
-            let mut spare = state.history.spare(&state.assessment, kind).min(step(state, config));
+            let mut spare = state.history.spare(&state.assessment, kind);
+            spare = spare.min(step(state, urgency, config));
             // What a guest uses within its share nobody else's need can take.
             if kind == Reclaim::HotCache && urgency != Urgency::Emergency {
                 let cold = state.history.spare(&state.assessment, Reclaim::ColdCache);
@@ -120,13 +125,25 @@ fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     touched.saturating_mul(taxed) / u64::from(state.sample.limits.shares.max(1))
 }
 
-fn step(state: &GuestState<'_>, config: &Config) -> Bytes {
-    let plain = state.assessment.actual.permille(config.step_permille).max(STEP_MIN);
-    state
-        .verdicts
-        .shrink_size
-        .unwrap_or(plain)
-        .min(Bytes(state.assessment.actual.0 / 4).max(STEP_MIN))
+/// Of a thousand of the usual step: the shorter the host, the larger.
+fn stride_permille(urgency: Urgency) -> u64 {
+    match urgency {
+        Urgency::None => 1000,
+        Urgency::Low => 1500,
+        Urgency::Need => 2000,
+        Urgency::Emergency => 3000,
+    }
+}
+
+fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
+    let actual = state.assessment.actual;
+    let stride = config.step_permille * stride_permille(urgency) / 1000;
+    let most = match urgency {
+        Urgency::Emergency => stride.max(STEP_MAX_PERMILLE),
+        _ => STEP_MAX_PERMILLE,
+    };
+    let plain = actual.permille(stride).max(STEP_MIN);
+    state.verdicts.shrink_size.unwrap_or(plain).min(actual.permille(most).max(STEP_MIN))
 }
 
 /// Guests that the operator's rules shrink, whatever the host has.
@@ -136,10 +153,11 @@ fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Conf
             && state.assessment.held.is_none()
             && state.assessment.against(Urgency::Need).is_none();
         if state.verdicts.shrink == Some(true) && free {
-            let most = state.assessment.touched.less(state.assessment.min);
-            let size = step(state, config).min(most);
+            let most = state.assessment.holding.gain(state.assessment.min);
+            let step = step(state, Urgency::None, config);
+            let size = step.min(most);
             if size >= MOVE_MIN {
-                shrink(state, budget, size, Clause::Rule, config);
+                shrink(state, budget, size, Clause::Rule, step);
             }
         }
     }
@@ -150,27 +168,23 @@ fn shrink(
     budget: &mut HostBudget,
     size: Bytes,
     clause: Clause,
-    config: &Config,
+    step: Bytes,
 ) {
     // What it never touched is cut off with it, since the host gains nothing from that part;
-    // not all at once, because a guest has to find those pages.
-    let actual = state.assessment.actual;
-    let to = state
-        .assessment
-        .touched
-        .less(size)
-        .max(Bytes(actual.0 - actual.0 / 4))
-        .max(state.assessment.min);
+    // not all at once, because a guest has to find those pages, and a slow balloon takes its time.
+    let (actual, holding) = (state.assessment.actual, state.assessment.holding);
+    let most = holding.at_once().min(state.history.balloon.reach().max(Bytes(actual.0 / 4)));
+    let to = holding.size_for(size).max(actual.less(most)).max(state.assessment.min);
     if to >= actual {
         return;
     }
-    if size >= step(state, config) {
+    if size >= step {
         state.bounds.push(Bound::Step);
     }
     if to == state.assessment.min {
         state.bounds.push(Bound::Min);
     }
-    let coming = state.assessment.touched.less(to);
+    let coming = holding.gain(to);
     budget.coming = budget.coming.plus(coming);
     budget.lack = budget.lack.less(coming);
     state.to = Some((to, Action::Shrink, clause));

@@ -98,7 +98,7 @@ fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             if to > wanted {
                 state.bounds.push(Bound::Step);
             }
-            let coming = state.assessment.touched.less(to);
+            let coming = state.assessment.holding.gain(to);
             budget.coming = budget.coming.plus(coming);
             budget.lack = budget.lack.less(coming);
             state.to = Some((to, Action::Shrink, clause));

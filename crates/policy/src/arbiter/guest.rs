@@ -2,6 +2,7 @@
 
 use super::balloon::BalloonTracker;
 use super::evidence::Evidence;
+use super::gain::Holding;
 use super::reason::{Clause, Inputs};
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
 use super::view::MemoryView;
@@ -27,7 +28,7 @@ const REVERSAL_MS: u64 = 600_000;
 /// A reversal, or a lesson about headroom, is half forgotten after this.
 const FORGET_MS: u64 = 1_800_000;
 /// The room that a guest is left to breathe, at least.
-const HEADROOM_MIN: Bytes = Bytes::mib(32);
+pub(super) const HEADROOM_MIN: Bytes = Bytes::mib(32);
 /// And at most, as long as it has not shown that it needs more.
 const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 /// How long a grant counts as promised while it is not touched.
@@ -56,7 +57,7 @@ pub enum Direction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestHistory {
     pub(super) balloon: BalloonTracker,
-    memory: Option<Memory>,
+    pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
     evidence: Evidence,
     strained_ms: Option<u64>,
@@ -83,6 +84,8 @@ pub struct Assessment {
     pub min: Bytes,
     /// What of it is in the host's memory.
     pub touched: Bytes,
+    /// What the host would gain of it.
+    pub holding: Holding,
     /// What it needs now, and why.
     pub need: Bytes,
     /// The part of the policy that decided that.
@@ -101,7 +104,7 @@ pub struct Assessment {
     pub wishes: bool,
 }
 
-/// How much it matters that memory is given.
+/// How much it matters that memory is given: the regime that the host is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// The host is short as it is every day.
@@ -301,6 +304,7 @@ impl GuestHistory {
             ceiling: wanted,
             min: limits.min.min(limits.max),
             touched: sample.resident.unwrap_or(actual).min(actual),
+            holding: self.holding(sample, actual, now_ms),
             ..Assessment::default()
         };
         let (Some(view), None) = (self.view, assessment.held) else {
@@ -332,7 +336,7 @@ impl GuestHistory {
         assessment.need = need.less(going).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
-        let besides = if self.balloon.gives_nothing(now_ms) {
+        let besides = if self.gives_nothing(&assessment) {
             Some(Clause::NoYield)
         } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)
@@ -418,26 +422,6 @@ impl GuestHistory {
         (Bytes::ZERO, None)
     }
 
-    /// What it could give at most, if `hot` memory counts as in use, and if memory in use may
-    /// be pushed to swap.
-    pub fn spare(&self, assessment: &Assessment, kind: Reclaim) -> Bytes {
-        let Some(view) = self.view else { return Bytes::ZERO };
-        let breath = view.used.plus(assessment.headroom);
-        let keep = match kind {
-            Reclaim::ColdCache => breath.plus(view.hot),
-            Reclaim::HotCache => breath,
-            Reclaim::ProcessMemory => {
-                let swap = view.swap_free.unwrap_or(Bytes::ZERO);
-                if swap < HEADROOM_MIN {
-                    // What cannot be swapped is killed.
-                    return assessment.touched.less(breath.max(assessment.min));
-                }
-                view.used.less(Bytes(view.used.0 / 16).min(Bytes(swap.0 / 2)))
-            }
-        };
-        assessment.touched.less(keep.max(assessment.min))
-    }
-
     /// The numbers behind a decision about it.
     pub fn inputs(
         &self,
@@ -472,15 +456,4 @@ impl GuestHistory {
             ..Inputs::default()
         }
     }
-}
-
-/// What a guest gives up, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reclaim {
-    /// Free memory and cache that nobody used again.
-    ColdCache,
-    /// Cache that is in use.
-    HotCache,
-    /// Memory of processes, to the guest's swap.
-    ProcessMemory,
 }

@@ -14,6 +14,7 @@
 mod balloon;
 mod donors;
 mod evidence;
+mod gain;
 mod grants;
 mod guest;
 mod reason;
@@ -21,6 +22,7 @@ mod reserve;
 mod sample;
 mod sentence;
 mod share;
+mod spare;
 mod state;
 mod view;
 
@@ -279,7 +281,7 @@ fn close(
             let why = state
                 .assessment
                 .against(Urgency::None)
-                .filter(|c| matches!(c, Clause::Strained | Clause::Moving));
+                .filter(|c| matches!(c, Clause::Strained | Clause::Moving | Clause::NoYield));
             let content = match state.assessment.not_seen {
                 true => Clause::NotSeen,
                 false => Clause::Content,
@@ -300,7 +302,7 @@ fn close(
     if command.is_some() && action != Action::Hold {
         let going = guest.balloon.going(actual);
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual));
-        guest.balloon.ask(to, actual, sample.resident, now_ms);
+        guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {
             Action::Grow => {
                 guest.moved(Direction::Up, to.less(actual.plus(going)), sample, now_ms);

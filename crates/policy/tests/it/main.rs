@@ -3,5 +3,6 @@
 mod arbiter;
 mod arbiter_real;
 mod claims;
+mod gain;
 mod guest;
 mod patience;

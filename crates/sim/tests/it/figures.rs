@@ -48,6 +48,13 @@ fn finding_10_a_guest_that_lies_takes_nothing_from_others_and_delays_nobody() {
 }
 
 #[test]
+fn neighbours_that_are_full_of_free_memory_give_what_they_have_and_nothing_for_nothing() {
+    let ours = figures::crammed(&mut Ours::default());
+    assert!(ours.after_ms.is_some_and(|ms| ms <= 10_000), "{ours:?}");
+    assert!(ours.shrinks > 0 && ours.for_nothing == 0, "{ours:?}");
+}
+
+#[test]
 fn nobody_is_moved_back_and_forth_under_a_steady_load() {
     let hundredths = figures::reversals(&mut Ours::default());
     assert!(hundredths <= 100, "{hundredths} hundredths an hour");

@@ -1,0 +1,279 @@
+//! What the host gains when a guest gives: not all that a balloon takes is in the host's memory.
+//!
+//! ```text
+//!   what a guest has ─┬─ free ─┬─ never touched, or reported as free: the host gains nothing
+//!                     │        └─ loose: still in the host's memory
+//!                     └─ kept: programs, caches                         (resident − kept = loose)
+//! ```
+//!
+//! A balloon takes free memory first, and what is loose in it as it comes; then caches. What is
+//! resident is more than the guest: its hypervisor is in it too, and a balloon may give the host
+//! nothing at all. So what really came is learnt from each move, and forgotten in time.
+
+use counters::Bytes;
+
+/// A lesson is taken from moves that were to bring so much.
+const JUDGED: Bytes = Bytes::mib(8);
+/// If less than this came, in thousandths, nothing came.
+const NOTHING_PERMILLE: u64 = 100;
+/// A lesson is forgotten within this; where nothing came, it is tried again then,
+const FORGET_MS: u64 = 600_000;
+/// and after twice as long each time that nothing came again, up to 160 minutes.
+const DOUBLINGS_MAX: u32 = 4;
+/// No hypervisor has so much for itself,
+const OWN_MAX: Bytes = Bytes::mib(256);
+/// and it has this much as long as nothing was learnt.
+const OWN_GUESS: Bytes = Bytes::mib(64);
+
+/// What the host got of one kind of memory of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Lesson {
+    asked: Bytes,
+    got: Bytes,
+    at_ms: u64,
+    /// The least that was resident since.
+    resident: Bytes,
+    /// How often in a row nothing came.
+    barren: u32,
+}
+
+impl Lesson {
+    fn learn(&mut self, asked: Bytes, got: Bytes, resident: Bytes, now_ms: u64) {
+        if now_ms.saturating_sub(self.at_ms) >= self.forget_ms() {
+            (self.asked, self.got) = (Bytes::ZERO, Bytes::ZERO);
+        }
+        // What came last counts most.
+        self.asked = Bytes(self.asked.0 / 2).plus(asked);
+        self.got = Bytes(self.got.0 / 2).plus(got.min(asked));
+        (self.at_ms, self.resident) = (now_ms, resident);
+        match self.seen_permille() >= NOTHING_PERMILLE {
+            true => self.barren = 0,
+            false => self.barren += 1,
+        }
+    }
+
+    fn seen_permille(&self) -> u64 {
+        match self.asked >= JUDGED {
+            true => self.got.0 * 1000 / self.asked.0,
+            false => 1000,
+        }
+    }
+
+    fn forget_ms(&self) -> u64 {
+        FORGET_MS << self.barren.saturating_sub(1).min(DOUBLINGS_MAX)
+    }
+
+    /// What comes of a thousand, by what was seen and is not forgotten.
+    fn permille(&self, now_ms: u64) -> u64 {
+        let seen = self.seen_permille();
+        let forget_ms = self.forget_ms();
+        let gone_ms = now_ms.saturating_sub(self.at_ms).min(forget_ms);
+        match seen {
+            _ if gone_ms == forget_ms => 1000,
+            ..NOTHING_PERMILLE => 0,
+            _ => seen + (1000 - seen) * gone_ms / forget_ms,
+        }
+    }
+
+    fn is_known(&self, now_ms: u64) -> bool {
+        self.asked >= JUDGED && now_ms.saturating_sub(self.at_ms) < self.forget_ms()
+    }
+
+    fn rate(&self, resident: Bytes, now_ms: u64) -> Rate {
+        Rate { permille: self.permille(now_ms), grown: resident.less(self.resident) }
+    }
+}
+
+/// What comes of an amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rate {
+    permille: u64,
+    /// What was touched since that was learnt: all of it comes.
+    grown: Bytes,
+}
+
+impl Default for Rate {
+    fn default() -> Rate {
+        Rate { permille: 1000, grown: Bytes::ZERO }
+    }
+}
+
+impl Rate {
+    fn of(&self, amount: Bytes) -> Bytes {
+        let grown = amount.min(self.grown);
+        grown.plus(amount.less(grown).permille(self.permille))
+    }
+
+    /// The amount that brings so much.
+    fn for_gain(&self, gain: Bytes) -> Bytes {
+        let old = gain.less(self.grown);
+        gain.min(self.grown).plus(scaled(old, 1000, self.permille))
+    }
+}
+
+/// `amount` × `by` / `of`; as much as there can be where `of` is 0 and `amount` is not.
+fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
+    match (amount.0, of) {
+        (0, _) => Bytes::ZERO,
+        (_, 0) => Bytes(u64::MAX),
+        (amount, of) => {
+            let all = u128::from(amount) * u128::from(by) / u128::from(of);
+            Bytes(u64::try_from(all).unwrap_or(u64::MAX))
+        }
+    }
+}
+
+/// What was learnt of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Yield {
+    /// Of its free memory.
+    loose: Lesson,
+    /// Of all else.
+    rest: Lesson,
+}
+
+impl Yield {
+    /// A move has ended: what the guest was when it began, what it has now, and what is resident.
+    pub fn learn(&mut self, before: &Holding, reached: Bytes, resident: Bytes, now_ms: u64) {
+        let Some(was) = before.resident else { return };
+        let got = was.less(resident);
+        let (loose, rest) = before.parts(reached);
+        // That caches were in the host's memory is certain; free memory is taken for it.
+        let of_rest = got.min(rest);
+        if rest > Bytes::ZERO {
+            self.rest.learn(rest, of_rest, resident, now_ms);
+        }
+        if loose > Bytes::ZERO {
+            self.loose.learn(loose, got.less(of_rest), resident, now_ms);
+            // More stayed than a hypervisor could have for itself: nothing at all comes out.
+            let stays = resident.less(reached) > OWN_MAX;
+            if stays && got < loose.permille(NOTHING_PERMILLE) && rest == Bytes::ZERO {
+                self.rest.learn(loose, Bytes::ZERO, resident, now_ms);
+            }
+        }
+    }
+
+    /// What is resident now.
+    pub fn see(&mut self, resident: Bytes) {
+        for lesson in [&mut self.loose, &mut self.rest] {
+            lesson.resident = lesson.resident.min(resident);
+        }
+    }
+
+    /// It started again: its free memory is another.
+    pub fn forget_loose(&mut self) {
+        self.loose = Lesson::default();
+    }
+}
+
+/// A guest's memory, and what of it is in the host's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    actual: Bytes,
+    resident: Option<Bytes>,
+    /// What of `actual` is resident at most.
+    touched: Bytes,
+    free: Bytes,
+    /// What of `free` is in the host's memory, as far as is seen.
+    loose: Bytes,
+    /// The same by what was learnt.
+    comes: Bytes,
+    /// That much was touched since nothing came, and no more of it is hoped for.
+    is_new: bool,
+    /// What would come of it if nothing had been learnt.
+    hoped: Bytes,
+    rest: Rate,
+    /// What is free is not known, but for what was never touched.
+    is_guessed: bool,
+}
+
+impl Holding {
+    /// Of a guest with `actual`, of which so much is free by its own word.
+    pub fn of(
+        actual: Bytes,
+        free: Option<Bytes>,
+        resident: Option<Bytes>,
+        learnt: &Yield,
+        now_ms: u64,
+    ) -> Holding {
+        let touched = resident.unwrap_or(actual).min(actual);
+        let guess = actual.less(touched);
+        let is_guessed = free.is_none();
+        let free = free.map_or(guess, |free| free.min(actual));
+        let kept = actual.less(free);
+        let loose = touched.less(kept);
+        let plain =
+            Holding { actual, resident, touched, free, loose, is_guessed, ..Holding::default() };
+        let Some(resident) = resident else {
+            return Holding { comes: loose, hoped: loose, ..plain };
+        };
+        // What a balloon took is gone where no more is left than the guest has: then only the
+        // hypervisor's own part can have been taken for the guest's.
+        let is_gone = resident <= actual;
+        let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
+        let hoped = resident.less(OWN_GUESS).less(kept).min(loose);
+        let (rate, mut rest) = (learnt.loose.rate(resident, now_ms), Rate::default());
+        let (comes, is_new) = match learnt.loose.is_known(now_ms) {
+            true => (rate.of(loose), rate.permille == 0),
+            false => (hoped, false),
+        };
+        if !is_gone {
+            rest = learnt.rest.rate(resident, now_ms);
+            rest.grown = if is_new { rest.grown.less(comes) } else { rest.grown };
+        }
+        let (comes, is_new) = match comes < certain.min(loose) {
+            true => (certain.min(loose), false),
+            false => (comes, is_new),
+        };
+        Holding { comes, is_new, hoped, rest, ..plain }
+    }
+
+    /// What was resident, its hypervisor's part with it.
+    pub fn resident(&self) -> Option<Bytes> {
+        self.resident
+    }
+
+    /// What of its free memory and of the rest is taken if it goes to this size, as far as that is
+    /// seen to be in the host's memory.
+    fn parts(&self, to: Bytes) -> (Bytes, Bytes) {
+        let taken = self.actual.less(to);
+        (self.share_of(self.loose, to), taken.less(self.free).min(self.touched.less(self.loose)))
+    }
+
+    /// What the host gains if it goes to this size, by what was learnt of it.
+    pub fn gain(&self, to: Bytes) -> Bytes {
+        let (loose, rest) = self.parts(to);
+        let loose = match self.is_new {
+            true => loose.min(self.comes),
+            false => self.share_of(self.comes, to),
+        };
+        loose.plus(self.rest.of(rest))
+    }
+
+    /// The same if nothing had been learnt.
+    pub fn hoped_gain(&self, to: Bytes) -> Bytes {
+        let (_, rest) = self.parts(to);
+        self.share_of(self.hoped, to).plus(rest)
+    }
+
+    /// What is taken of this part of its free memory if it goes to this size.
+    fn share_of(&self, part: Bytes, to: Bytes) -> Bytes {
+        scaled(part, self.actual.less(to).min(self.free).0, self.free.0.max(1))
+    }
+
+    /// The size to go to, so that the host gains this much.
+    pub fn size_for(&self, gain: Bytes) -> Bytes {
+        let of = if self.is_new { self.loose } else { self.comes };
+        let taken = match gain <= self.comes {
+            true => scaled(gain, self.free.0, of.0),
+            false => self.free.plus(self.rest.for_gain(gain.less(self.comes))),
+        };
+        self.actual.less(taken)
+    }
+
+    /// How much may be taken at once. A guest that said what is free has that at hand.
+    pub fn at_once(&self) -> Bytes {
+        let quarter = Bytes(self.actual.0 / 4);
+        if self.is_guessed { quarter } else { self.free.plus(quarter) }
+    }
+}

@@ -1,0 +1,107 @@
+//! Nothing is taken that the host gains nothing of, by what is seen and by what was learnt.
+
+use crate::arbiter::{GIB, command, gib, guest, of, pass};
+use counters::Bytes;
+use policy::arbiter::{Arbiter, Clause, GuestSample, Key};
+
+/// A host that lacks 2 GiB to its set point, and no more than that.
+const SHORT: Bytes = Bytes::mib(4608);
+
+/// A guest that uses 1 GiB, has `cache` that nobody reads again, and the rest free; so much of its
+/// process is resident.
+fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
+    let mut sample = guest(1, actual, actual.less(GIB), now_ms);
+    sample.resident = Some(resident);
+    sample.limits.min = Bytes::mib(256);
+    if let Some(memory) = &mut sample.memory {
+        memory.free = Some(actual.less(GIB).less(cache));
+        (memory.cached, memory.active_file) = (Some(cache), Some(Bytes::ZERO));
+    }
+    sample
+}
+
+#[test]
+fn free_memory_that_is_not_in_the_hosts_is_not_taken() {
+    for (resident, gives) in [(GIB, false), (gib(3), true)] {
+        let mut arbiter = Arbiter::new();
+        let one = with(gib(4), Bytes::ZERO, resident, 1000);
+        let decided = pass(&mut arbiter, SHORT, &[one], 1000);
+        assert_eq!(command(&decided, 1).is_some(), gives, "{resident} is resident");
+        if !gives {
+            assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Content));
+        }
+    }
+}
+
+#[test]
+fn cache_behind_free_memory_that_was_never_touched_is_had_in_one_step() {
+    let mut arbiter = Arbiter::new();
+    let (free, cache) = (gib(6), GIB);
+    let one = with(gib(8), cache, gib(2), 1000);
+    let to = command(&pass(&mut arbiter, SHORT, &[one], 1000), 1).expect("it has cache");
+    assert!(to < gib(8).less(free), "{} MiB: only what was never touched", to.as_mib());
+    assert!(to >= GIB, "it keeps what it uses");
+}
+
+#[test]
+fn free_memory_that_gave_nothing_does_not_keep_cache_from_being_asked_for() {
+    let mut arbiter = Arbiter::new();
+    // Hypervisors have 200 MiB for themselves, which look like free memory that was touched.
+    let resident = gib(2).plus(Bytes::mib(200));
+    let mut sizes = [gib(4); 8];
+    let host = crate::arbiter::config().set_point.less(Bytes::mib(700));
+    let mut first = None;
+    for second in 1..10 {
+        let now_ms = second * 1000;
+        let guests: Vec<GuestSample> = (1..)
+            .zip(sizes)
+            .map(|(key, size)| GuestSample { key: Key(key), ..with(size, GIB, resident, now_ms) })
+            .collect();
+        let decided = pass(&mut arbiter, host, &guests, now_ms);
+        for (key, size) in (1..).zip(&mut sizes) {
+            *size = command(&decided, key).unwrap_or(*size);
+        }
+        first = first.or(Some(sizes[0]));
+    }
+    assert!(first.is_some_and(|size| size > gib(2)), "{first:?}: some of what was free");
+    assert!(sizes.iter().all(|size| *size < gib(2)), "{sizes:?}: all of that, and cache");
+}
+
+/// A balloon that gives its host nothing.
+fn barren(actual: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
+    GuestSample { resident: Some(resident), ..guest(1, actual, actual.less(GIB), now_ms) }
+}
+
+#[test]
+fn where_nothing_came_it_is_asked_again_when_it_holds_more() {
+    let mut arbiter = Arbiter::new();
+    let first = pass(&mut arbiter, SHORT, &[barren(gib(4), gib(4), 1000)], 1000);
+    let to = command(&first, 1).expect("a target");
+    let mut clauses = Vec::new();
+    for now_ms in (2000..60_000).step_by(1000) {
+        let decided = pass(&mut arbiter, SHORT, &[barren(to, gib(4), now_ms)], now_ms);
+        assert_eq!(command(&decided, 1), None, "at {now_ms}");
+        clauses.extend(of(&decided, 1).map(|decision| decision.clause));
+    }
+    assert_eq!(clauses, [Clause::NoYield], "it is said once");
+    let more = barren(to, gib(4).plus(Bytes::mib(200)), 60_000);
+    let again = command(&pass(&mut arbiter, SHORT, &[more], 60_000), 1).expect("what is new");
+    assert!(to.less(again) <= Bytes::mib(400), "{} MiB for 200", to.less(again).as_mib());
+}
+
+#[test]
+fn each_time_that_nothing_came_it_is_left_alone_for_twice_as_long_up_to_160_min() {
+    let mut arbiter = Arbiter::new();
+    let (mut actual, mut asked_s) = (gib(8), Vec::new());
+    for second in 1..40_000 {
+        let now_ms = second * 1000;
+        let decided = pass(&mut arbiter, SHORT, &[barren(actual, gib(8), now_ms)], now_ms);
+        if let Some(to) = command(&decided, 1) {
+            asked_s.push(second);
+            actual = to;
+        }
+    }
+    // A second after each it is seen that nothing has come.
+    let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
+    assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
+}
