@@ -203,6 +203,7 @@ fn latency_json(latency: Latency) -> Value {
         "average": latency.average_us,
         "p50": latency.p50_us,
         "p90": latency.p90_us,
+        "p95": latency.p95_us,
         "p99": latency.p99_us,
         "max": latency.max_us,
     })
@@ -211,7 +212,7 @@ fn latency_json(latency: Latency) -> Value {
 /// Five columns of milliseconds; what is missing is a hyphen.
 fn latency_columns(latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!(" {:>9}", "-").repeat(5) };
-    let Latency { average_us, p50_us, p90_us, p99_us, max_us } = latency;
+    let Latency { average_us, p50_us, p90_us, p99_us, max_us, .. } = latency;
     let column = |us: u64| format!(" {:>9.1}", us as f64 / 1000.0);
     [average_us, p50_us, p90_us, p99_us, max_us].map(column).concat()
 }

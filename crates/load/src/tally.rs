@@ -45,6 +45,8 @@ pub struct Latency {
     pub p50_us: u64,
     /// Nine of ten took no longer.
     pub p90_us: u64,
+    /// Nineteen of twenty took no longer.
+    pub p95_us: u64,
     /// Ninety-nine of a hundred took no longer.
     pub p99_us: u64,
     /// The longest, exactly.
@@ -130,8 +132,8 @@ impl Tally {
 
     fn latency_of<T: Counter>(&self, latencies: &Histogram<T>, average_us: u64) -> Latency {
         let at = |quantile| latencies.value_at_quantile(quantile).min(self.max_us);
-        let (p50_us, p90_us, p99_us) = (at(0.50), at(0.90), at(0.99));
-        Latency { average_us, p50_us, p90_us, p99_us, max_us: self.max_us }
+        let [p50_us, p90_us, p95_us, p99_us] = [0.50, 0.90, 0.95, 0.99].map(at);
+        Latency { average_us, p50_us, p90_us, p95_us, p99_us, max_us: self.max_us }
     }
 
     /// Whether it is kept what late answers kept back.
@@ -186,6 +188,7 @@ mod tests {
             };
             near(latency.p50_us, 500_000);
             near(latency.p90_us, 900_000);
+            near(latency.p95_us, 950_000);
             near(latency.p99_us, 990_000);
             assert_eq!((latency.average_us, latency.max_us), (500_500, 1_000_000));
             assert_eq!((tally.answered, tally.bytes), (1000, 10_000));
