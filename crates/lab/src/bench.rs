@@ -1,5 +1,5 @@
-//! The bench on which an experiment runs: phases are timed, a failure keeps what was measured,
-//! and the files are written after each.
+//! The bench on which an experiment runs: cases take turns (A B C, A B C, ...), phases are timed,
+//! a failure keeps what was measured, and the files are written after each.
 
 use crate::clock;
 use crate::outcome::{Measures, Outcome, Phase, Run};
@@ -17,7 +17,7 @@ pub struct Asked {
     pub guests: Option<u32>,
     /// How often each case is run.
     pub repetitions: Option<u32>,
-    /// Only these cases; all of them if it is empty.
+    /// Only these cases; the usual ones if it is empty.
     pub cases: Vec<String>,
     /// Where the result goes.
     pub out: PathBuf,
@@ -35,19 +35,43 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// An experiment that begins now. `outcome` has its head, and no runs yet.
+    /// An experiment that begins now, if `outcome` has its head and no runs, or goes on.
     pub fn new(asked: Asked, outcome: Outcome, progress: &'a mut dyn FnMut(&str)) -> Bench<'a> {
-        Bench { asked, outcome, began_s: clock::seconds(), progress }
+        let began_s = clock::seconds() - outcome.seconds;
+        Bench { asked, outcome, began_s, progress }
     }
 
-    /// Whether a case was asked for.
-    pub fn wants(&self, case: &str) -> bool {
-        self.asked.cases.is_empty() || self.asked.cases.iter().any(|asked| asked == case)
+    /// The cases to run, in the experiment's order: those that were asked for, or the usual ones.
+    pub fn choose<'n>(&self, all: &[&'n str], usual: &[&'n str]) -> Result<Vec<&'n str>, Error> {
+        let asked = &self.asked.cases;
+        if let Some(unknown) = asked.iter().find(|case| !all.contains(&case.as_str())) {
+            let known = all.join("\", \"");
+            return Err(Error::Failed(format!(
+                "There is no case {unknown:?}; there are \"{known}\""
+            )));
+        }
+        let is_chosen = |case: &&&str| match asked.is_empty() {
+            true => usual.contains(*case),
+            false => asked.iter().any(|asked| asked == **case),
+        };
+        Ok(all.iter().filter(is_chosen).copied().collect())
     }
 
-    /// Notes a setting, for the head of the result.
-    pub fn setting(&mut self, name: &str, value: impl ToString) {
-        self.outcome.settings.insert(name.to_owned(), value.to_string());
+    /// Notes a setting, for the head of the result. One that goes on has it already, and figures
+    /// of another are not to be mixed with its own.
+    pub fn setting(&mut self, name: &str, value: impl ToString) -> Result<(), Error> {
+        let value = value.to_string();
+        match self.outcome.settings.get(name) {
+            Some(before) if *before != value => Err(Error::Failed(format!(
+                "The result was begun with {before} for {name:?}, and now it is {value}: ask for \
+                 the same as then, or leave --resume out"
+            ))),
+            Some(_) => Ok(()),
+            None => {
+                self.outcome.settings.insert(name.to_owned(), value);
+                Ok(())
+            }
+        }
     }
 
     /// Notes what a reader has to know.
@@ -55,6 +79,60 @@ impl<'a> Bench<'a> {
         let note = note.into();
         (self.progress)(&note);
         self.outcome.notes.push(note);
+    }
+
+    /// Gives every case its turn in every round. What has come to its end before is not run again.
+    pub fn rounds(
+        &mut self,
+        rounds: u32,
+        cases: &[&str],
+        mut body: impl FnMut(&mut Case<'_, 'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for round in 1..=rounds {
+            for name in cases {
+                if self.is_finished(name, round) {
+                    continue;
+                }
+                self.discard(name, round);
+                body(&mut self.case(name, round))?;
+                self.finish(name, round)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing of these rounds is left to do.
+    pub fn is_done(&self, rounds: u32, cases: &[&str]) -> bool {
+        (1..=rounds).all(|round| cases.iter().all(|name| self.is_finished(name, round)))
+    }
+
+    fn is_finished(&self, case: &str, round: u32) -> bool {
+        self.outcome.run(case, round).is_some_and(|run| run.finished)
+    }
+
+    /// Takes a run out that did not come to its end, and says why where it failed.
+    pub(crate) fn discard(&mut self, case: &str, round: u32) {
+        let Some(run) = self.outcome.run(case, round) else { return };
+        let failed = run.phases.iter().find_map(|phase| {
+            let why = phase.failed.as_ref()?;
+            Some(format!(
+                "{case}, repetition {round}, was run again; {} had failed: {why}",
+                phase.name
+            ))
+        });
+        self.outcome.runs.retain(|run| !run.is(case, round));
+        if let Some(failed) = failed {
+            self.note(failed);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, case: &str, round: u32) -> Result<(), Error> {
+        let Some(run) = self.outcome.runs.iter_mut().find(|run| run.is(case, round)) else {
+            return Ok(());
+        };
+        run.finished = run.phases.iter().all(|phase| phase.failed.is_none());
+        self.save()?;
+        Ok(())
     }
 
     /// A case in a repetition.
@@ -75,13 +153,19 @@ impl<'a> Bench<'a> {
 
     fn run(&mut self, case: &str, repetition: u32) -> &mut Run {
         let runs = &mut self.outcome.runs;
-        let is_it = |run: &Run| run.case == case && run.repetition == repetition;
-        let at = runs.iter().position(is_it).unwrap_or_else(|| {
-            runs.push(Run { case: case.to_owned(), repetition, phases: Vec::new() });
+        let at = runs.iter().position(|run| run.is(case, repetition)).unwrap_or_else(|| {
+            let seed = Some(seed(repetition));
+            let phases = Vec::new();
+            runs.push(Run { case: case.to_owned(), repetition, seed, finished: false, phases });
             runs.len() - 1
         });
         &mut runs[at]
     }
+}
+
+/// All cases of a round make their chance from the same, which another machine can repeat.
+fn seed(round: u32) -> u64 {
+    u64::from(round)
 }
 
 /// A case in a repetition.
@@ -92,6 +176,26 @@ pub struct Case<'b, 'a> {
 }
 
 impl Case<'_, '_> {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// Which round it is.
+    pub fn round(&self) -> u32 {
+        self.repetition
+    }
+
+    /// What chance is made from in this round.
+    pub fn seed(&self) -> u64 {
+        seed(self.repetition)
+    }
+
+    /// The result so far.
+    pub fn outcome(&self) -> &Outcome {
+        &self.bench.outcome
+    }
+
     /// Runs a phase. Its measures are kept whether or not it comes to its end; if it does not,
     /// there is nothing to return, and the case can decide whether to go on.
     pub fn phase<T>(

@@ -1,4 +1,4 @@
-//! Groups of bars as SVG, with whiskers for the spread of the repetitions.
+//! Groups of bars as SVG, with whiskers for the intervals.
 
 use crate::view::{Bar, Chart, figure};
 use base::html::escaped;

@@ -15,6 +15,11 @@ pub enum Error {
     },
     #[error("{path} is not a result of an experiment: {reason}")]
     NotAResult { path: PathBuf, reason: String },
+    #[error(
+        "{path} cannot be gone on with: {reason}; leave --resume out, or move the file away to go \
+         on with the one before it"
+    )]
+    NotResumed { path: PathBuf, reason: String },
     #[error(transparent)]
     Load(#[from] load::Error),
     #[error(transparent)]

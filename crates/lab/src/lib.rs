@@ -1,10 +1,10 @@
 //! The published experiments, repeated with real guests.
 //!
 //! ```text
-//!   catalog ─► penguins, swap, cmm, plug ─► bench (phases, timed) ─► outcome ─► shelf (JSON)
-//!                                                                       │
-//!              published (tables of the literature) ─► view ◄───────────┘
-//!                                                       └─► text, page (charts), compare
+//!   catalog ─► penguins, swap, cmm, plug ─► bench (rounds, phases) ─► outcome ─► shelf (JSON)
+//!                                             ▲ resume ◄──────────────│───────────┘
+//!              published (tables of the literature) ─► view ◄─────────┘
+//!                                                       └─► verdict ─► text, page, compare
 //! ```
 //!
 //! An [`Outcome`] holds only what was measured; a [`View`] is derived from it by pure code each
@@ -25,11 +25,13 @@ mod page;
 mod penguins;
 mod plug;
 pub mod published;
+mod resume;
 pub mod shelf;
 pub mod site;
 mod stop;
 mod swap;
 mod text;
+mod verdict;
 pub mod view;
 
 pub use bench::{Asked, Bench};
@@ -37,8 +39,10 @@ pub use compare::compare;
 pub use error::Error;
 pub use outcome::{Measures, Outcome};
 pub use page::page;
+pub use resume::resumed;
 pub use stop::stop_flag;
-pub use text::{table, text, verdict};
+pub use text::{table, text};
+pub use verdict::{Finding, Verdict, summary};
 pub use view::View;
 
 pub(crate) use outcome::Phase;

@@ -11,8 +11,9 @@ use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The layout that is written. Older ones stay readable.
-pub const FORMAT: u32 = 1;
+/// The layout that is written. Older ones stay readable: the first does not know of a run whether
+/// it came to its end, nor its seed.
+pub const FORMAT: u32 = 2;
 
 /// A result file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,8 +65,14 @@ pub struct Machine {
 pub struct Run {
     /// What was varied.
     pub case: String,
-    /// Which repetition, counted from 1.
+    /// Which repetition, counted from 1: the round, in which every case has its turn.
     pub repetition: u32,
+    /// What chance is made from, the same for all cases of a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Whether it came to its end without a failure, and needs not be run again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finished: bool,
     /// Its phases, in their order.
     pub phases: Vec<Phase>,
 }
@@ -117,9 +124,14 @@ impl Outcome {
         found.collect()
     }
 
-    /// A measure of a case over its repetitions.
+    /// A measure of a case over its repetitions, from the smallest to the largest.
     pub fn spread(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
         Spread::of(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
+    }
+
+    /// The same with the 95 % interval of its median.
+    pub fn interval(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
+        Spread::interval(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
     }
 
     /// The middle of it.
@@ -127,15 +139,20 @@ impl Outcome {
         self.spread(case, phase, measure).map(|spread| spread.median)
     }
 
-    /// A measure of a case against the same one of another case, repetition by repetition: what
-    /// makes a whole repetition slow is then in both.
+    /// A measure of a case against the same one of another case, repetition by repetition, with
+    /// its 95 % interval: what makes a whole repetition slow is in both.
     pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
         let base = self.values(base, phase, measure);
         let ratio = |(repetition, value): (u32, f64)| {
             let (_, base) = base.iter().find(|(found, _)| *found == repetition)?;
             (*base > 0.0).then_some(value / base)
         };
-        Spread::of(self.values(case, phase, measure).into_iter().filter_map(ratio))
+        Spread::interval(self.values(case, phase, measure).into_iter().filter_map(ratio))
+    }
+
+    /// The run of a case in a repetition.
+    pub fn run(&self, case: &str, repetition: u32) -> Option<&Run> {
+        self.runs.iter().find(|run| run.is(case, repetition))
     }
 
     /// The cases, in the order of their first runs.
@@ -158,6 +175,13 @@ impl Outcome {
                 Some(format!("{}, repetition {}, {}: {why}", run.case, run.repetition, phase.name))
             })
             .collect()
+    }
+}
+
+impl Run {
+    /// Whether it is that of this case in this repetition.
+    pub fn is(&self, case: &str, repetition: u32) -> bool {
+        self.case == case && self.repetition == repetition
     }
 }
 

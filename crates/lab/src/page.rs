@@ -1,14 +1,14 @@
 //! A result as one page that stands alone: style and charts are in it, and no script.
 
 use crate::chart::svg;
-use crate::view::{Finding, Table, View};
-use crate::{Outcome, Run};
+use crate::view::{Table, View};
+use crate::{Finding, Outcome, Run, Verdict, summary};
 use base::html::{self, escaped};
 use std::fmt::Write;
 
 /// What results have beside the style of all pages.
 const STYLE: &str = "\
-.warn, .missed { color: var(--c3); } .kept { color: var(--c2); } .open { color: var(--dim); }
+.warn, .refuted { color: var(--c3); } .shown { color: var(--c2); } .open { color: var(--dim); }
 .whisker { stroke: var(--ink); stroke-width: 1; fill: none; }
 ";
 
@@ -63,13 +63,16 @@ pub fn page(outcome: &Outcome, view: &View) -> String {
 }
 
 fn findings(out: &mut String, findings: &[Finding]) {
-    out.push_str("<section>\n<h2>Promises</h2>\n<div class=\"wide\"><table><tbody>\n");
-    for Finding { promise, measured, kept } in findings {
-        let (class, word) = match kept {
-            Some(true) => ("kept", "kept"),
-            Some(false) => ("missed", "missed"),
-            None => ("open", "not measured"),
+    out.push_str("<section>\n<h2>What is shown, what is not, and why</h2>\n");
+    let _ = writeln!(out, "<p>{}</p>", escaped(&summary(findings)));
+    out.push_str("<div class=\"wide\"><table><tbody>\n");
+    for Finding { promise, measured, verdict, .. } in findings {
+        let class = match verdict {
+            Verdict::Shown => "shown",
+            Verdict::Refuted => "refuted",
+            Verdict::NotShown | Verdict::NotMeasured => "open",
         };
+        let word = verdict.word();
         let (promise, measured) = (escaped(promise), escaped(measured));
         let _ = writeln!(
             out,
@@ -77,7 +80,12 @@ fn findings(out: &mut String, findings: &[Finding]) {
              </td></tr>"
         );
     }
-    out.push_str("</tbody></table></div>\n</section>\n");
+    out.push_str(
+        "</tbody></table></div>\n\
+        <p>Figures are medians of the repetitions with their 95 % interval, by bootstrap; ratios \
+        are of the same repetition. A claim is shown or refuted where the interval excludes its \
+        bound.</p>\n</section>\n",
+    );
 }
 
 fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
@@ -124,7 +132,7 @@ fn everything(out: &mut String, outcome: &Outcome) {
     out.push_str("</dl>\n<details><summary>Everything that was measured</summary>\n");
     let heads = ["Case", "Repetition", "Phase", "Seconds", "Measure", "Value", "Unit"];
     let mut rows = Vec::new();
-    for Run { case, repetition, phases } in &outcome.runs {
+    for Run { case, repetition, phases, .. } in &outcome.runs {
         for phase in phases {
             rows.extend(phase.measures.iter().map(|measure| {
                 vec![

@@ -4,13 +4,13 @@ use crate::outcome::{FORMAT, Outcome};
 use crate::{Error, View, catalog, page};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// A result holds some thousands of numbers; a larger file is something else.
 const BYTES_MAX: u64 = 16 << 20;
-/// Results that a listing shows of one directory.
-const FILES_MAX: usize = 4096;
+/// Files of one directory that are looked at.
+pub(crate) const FILES_MAX: usize = 4096;
 
 /// A file that seems to be a result, and what was read of it.
 pub type OnShelf = (PathBuf, Result<Outcome, Error>);
@@ -67,8 +67,10 @@ pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     let outcome: Outcome = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match outcome.format {
         0 => Err("its field `format` is 0, and the first layout is 1".into()),
-        FORMAT => Ok(outcome),
-        newer => Err(format!("its field `format` is {newer}, and this program knows {FORMAT}")),
+        1..=FORMAT => Ok(outcome),
+        newer => {
+            Err(format!("its field `format` is {newer}, and this program knows 1 to {FORMAT}"))
+        }
     }
 }
 
@@ -92,6 +94,11 @@ pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
-    fs::write(&part, bytes).map_err(Error::file("write", &part))?;
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(bytes)?;
+        // Without it the new name may outlive a crash of the machine, and the bytes may not.
+        file.sync_all()
+    });
+    written.map_err(Error::file("write", &part))?;
     fs::rename(&part, path).map_err(Error::file("write", path))
 }

@@ -1,18 +1,18 @@
 //! A result for a terminal.
 
-use crate::view::{Finding, Table, View};
-use crate::{Outcome, Phase};
+use crate::view::{Table, View};
+use crate::{Finding, Outcome, Phase, summary};
 use base::{Column, left, right};
 use std::fmt::Write;
 
-/// Prints a result: its head, verdicts and tables.
+/// Prints a result: its head, what it shows, tables.
 pub fn text(outcome: &Outcome, view: &View) -> String {
     let mut out = head(outcome);
     if !view.findings.is_empty() {
-        out.push('\n');
-        for finding in &view.findings {
-            let Finding { promise, measured, .. } = finding;
-            let _ = writeln!(out, "{}  {promise}: {measured}", verdict(finding));
+        let _ = writeln!(out, "\n{}\n", summary(&view.findings));
+        for Finding { promise, measured, verdict, why } in &view.findings {
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            let _ = writeln!(out, "{:12}  {promise}: {measured}{why}", verdict.word());
         }
     }
     for table in &view.tables {
@@ -25,15 +25,6 @@ pub fn text(outcome: &Outcome, view: &View) -> String {
         let _ = writeln!(out, "\n{note}");
     }
     out
-}
-
-/// A word for whether a promise was kept.
-pub fn verdict(finding: &Finding) -> &'static str {
-    match finding.kept {
-        Some(true) => "kept  ",
-        Some(false) => "MISSED",
-        None => "-     ",
-    }
 }
 
 /// What was run, when and on what.

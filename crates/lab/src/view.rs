@@ -3,6 +3,7 @@
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
 //! print any view.
 
+use crate::Finding;
 use base::Spread;
 
 /// All that is shown of a result.
@@ -10,23 +11,12 @@ use base::Spread;
 pub struct View {
     /// What the experiment is about, in a paragraph.
     pub about: String,
-    /// Promises, and whether they were kept.
+    /// Claims, and what became of them.
     pub findings: Vec<Finding>,
     /// The tables, ours beside the published.
     pub tables: Vec<Table>,
     /// The charts.
     pub charts: Vec<Chart>,
-}
-
-/// A promise and what became of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// What was promised.
-    pub promise: String,
-    /// What was measured, or why it was not.
-    pub measured: String,
-    /// Whether it was kept; nobody knows of what was not measured.
-    pub kept: Option<bool>,
 }
 
 /// A table.
@@ -58,7 +48,7 @@ pub struct Chart {
 pub struct Group {
     /// Their name.
     pub name: String,
-    /// A bar for each series: its length and the ends of its spread. Missing bars stay out.
+    /// A bar for each series: its length and the ends of its interval. Missing bars stay out.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -67,35 +57,8 @@ pub struct Group {
 pub struct Bar {
     /// How long.
     pub value: f64,
-    /// From where to where the repetitions lie.
+    /// From where to where its interval goes.
     pub spread: Option<(f64, f64)>,
-}
-
-impl Finding {
-    /// A promise that a figure is at most so much.
-    pub fn at_most(promise: &str, measured: Option<f64>, bound: f64, unit: &str) -> Finding {
-        Finding::judged(promise, measured, unit, |value| value <= bound)
-    }
-
-    /// A promise that a figure is at least so much.
-    pub fn at_least(promise: &str, measured: Option<f64>, bound: f64, unit: &str) -> Finding {
-        Finding::judged(promise, measured, unit, |value| value >= bound)
-    }
-
-    fn judged(
-        promise: &str,
-        measured: Option<f64>,
-        unit: &str,
-        is_kept: impl Fn(f64) -> bool,
-    ) -> Finding {
-        let space = if unit.is_empty() { "" } else { " " };
-        Finding {
-            promise: promise.to_owned(),
-            measured: measured
-                .map_or("not measured".to_owned(), |v| format!("{}{space}{unit}", figure(v))),
-            kept: measured.map(is_kept),
-        }
-    }
 }
 
 impl Table {

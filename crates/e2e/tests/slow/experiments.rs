@@ -99,9 +99,14 @@ fn cmm() {
 fn plug() {
     let more = ["--case", "memory 4", "--case", "pinhead"];
     let Some(outcome) = quick("plug", &more) else { return };
+    has(&outcome, "calibration", "a step", "CPU a request");
+    has(&outcome, "calibration", "found", "rate");
     for case in ["hand-sized", "memory 4", "pinhead"] {
-        for measure in ["throughput", "CPU", "size, Linux view", "size, hypervisor view"] {
+        for measure in ["throughput", "p50", "p95", "CPU a request", "size, Linux view"] {
             has(&outcome, case, "load", measure);
+        }
+        for view in ["Linux's own", "private", "private and compressed"] {
+            has(&outcome, case, "load", &format!("{view} x time"));
         }
         assert_eq!(outcome.values(case, "load", "failed"), [(1, 0.0)], "{case}");
     }

@@ -32,24 +32,20 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let guests = u64::from(bench.asked.guests.unwrap_or(if quick { 2 } else { 6 }));
     let seconds = if quick { 3 } else { 30 };
-    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 3 });
-    bench.setting("guests", guests);
-    bench.setting("transactions, s", seconds);
-    for repetition in 1..=repetitions {
-        for way in WAYS {
-            let name = case(CLAIM, way.name);
-            if bench.wants(&name) {
-                claim(&mut bench.case(&name, repetition), way, guests)?;
-            }
+    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
+    bench.setting("guests", guests)?;
+    bench.setting("transactions, s", seconds)?;
+    let named = |what| WAYS.iter().map(move |way| (case(what, way.name), what, way));
+    let cases: Vec<(String, &str, &Way)> = named(CLAIM).chain(named(OLTP)).collect();
+    let names: Vec<&str> = cases.iter().map(|(name, ..)| name.as_str()).collect();
+    let names = bench.choose(&names, &names)?;
+    bench.rounds(repetitions, &names, |run| {
+        match cases.iter().find(|(name, ..)| name == run.name()) {
+            Some((_, OLTP, way)) => oltp(run, way, guests, seconds),
+            Some((_, _, way)) => claim(run, way, guests),
+            None => Ok(()),
         }
-        for way in WAYS {
-            let name = case(OLTP, way.name);
-            if bench.wants(&name) {
-                oltp(&mut bench.case(&name, repetition), way, guests, seconds)?;
-            }
-        }
-    }
-    Ok(())
+    })
 }
 
 /// A farm that is up, and its manager if this way has one.
@@ -91,6 +87,8 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         Reading::of(site.guests(), false).note(measures);
         Ok(())
     })?;
+    // The same rows in the same order for all ways of a round.
+    let seed = run.seed();
     run.phase(phase::LOAD, |measures| {
         let script: Vec<String> = SCRIPT.lines().map(base::shell_word).collect();
         let line = format!(
@@ -98,7 +96,8 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
              PGPASSWORD=$(cat /run/pinhead/database-password) \
              $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \
              while read d; do [ -x $d/pgbench ] && echo $d/pgbench && break; done) \
-             -n -c 2 -T {seconds} -f /tmp/oltp.sql -h 127.0.0.1 -U pinhead pinhead 2>&1",
+             -n -c 2 -T {seconds} --random-seed={seed} \
+             -f /tmp/oltp.sql -h 127.0.0.1 -U pinhead pinhead 2>&1",
             script.join(" ")
         );
         let from = Reading::of(site.guests(), false);

@@ -68,6 +68,10 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "limited, managed, guests swap", guest_swap: true, ..MANAGED },
 ];
 
+/// Those that the claims are about: six rounds of them fit into an hour. The others are run when
+/// they are named.
+pub(crate) const USUAL: &[&str] = &[FREE, SHARED, SQUEEZED, LIMITED];
+
 const MANAGED: Case = Case { ksm: true, limit: Some(Limit::Quarter), manager: true, ..PLAIN };
 
 /// The phases.

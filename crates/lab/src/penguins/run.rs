@@ -1,6 +1,6 @@
 //! The phases, carried out.
 
-use super::{CASES, Case, Limit, phase};
+use super::{CASES, Case, Limit, USUAL, phase};
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Settings, Site, jobs, wait};
 use crate::{Bench, Error, bench, clock};
@@ -47,38 +47,33 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         },
     };
     let guests = bench.asked.guests.unwrap_or(pace.guests);
-    let repetitions = bench.asked.repetitions.unwrap_or(1);
-    bench.setting("guests", guests);
-    bench.setting("memory of each, MiB", MEMORY_MIB);
-    for repetition in 1..=repetitions {
-        let mut unshared_mib = GUESS_MIB;
-        for case in CASES {
-            if !bench.wants(case.name) {
-                continue;
-            }
-            let count = guests.min(case.guests_max);
-            // With no more than these it would be another case again.
-            if case.guests_max < u32::MAX && guests <= case.guests_max {
-                continue;
-            }
-            let run = &mut bench.case(case.name, repetition);
-            let found = one(run, case, count, pace, unshared_mib)?;
-            if let (super::FREE, Some(mib)) = (case.name, found) {
-                unshared_mib = mib;
-            }
+    let repetitions = bench.asked.repetitions.unwrap_or(if bench.asked.quick { 1 } else { 6 });
+    bench.setting("guests", guests)?;
+    bench.setting("memory of each, MiB", MEMORY_MIB)?;
+    let all: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let cases = bench.choose(&all, USUAL)?;
+    bench.rounds(repetitions, &cases, |run| {
+        let Some(case) = CASES.iter().find(|case| case.name == run.name()) else { return Ok(()) };
+        // With no more than these it would be another case again.
+        if case.guests_max < u32::MAX && guests <= case.guests_max {
+            return Ok(());
         }
-    }
-    Ok(())
+        let resident = run.outcome().values(super::FREE, phase::WIPES[2], "resident a guest");
+        let round = run.round();
+        let unshared = resident.iter().find(|(found, _)| *found == round);
+        let unshared_mib = unshared.map_or(GUESS_MIB, |(_, mib)| *mib);
+        one(run, case, guests.min(case.guests_max), pace, unshared_mib)
+    })
 }
 
-/// A case. Gives what a server has in memory when all have been hit.
+/// A case. `unshared_mib` is what a server has in memory when all have been hit.
 fn one(
     run: &mut bench::Case<'_, '_>,
     case: &Case,
     count: u32,
     pace: Pace,
     unshared_mib: f64,
-) -> Result<Option<f64>, Error> {
+) -> Result<(), Error> {
     let quarter_mib = (f64::from(count) * unshared_mib / 4.0) as u64;
     let limit_mib = match case.limit {
         Some(Limit::EachMib(mib)) => u64::from(mib * count),
@@ -93,7 +88,7 @@ fn one(
             measures.note("limit", "MiB", limit_mib as f64);
         }
     })?;
-    let Some(site) = started else { return Ok(None) };
+    let Some(site) = started else { return Ok(()) };
     let mut manager = None;
     if case.manager {
         let settings = settings(case, limit_mib);
@@ -109,14 +104,12 @@ fn one(
         })?;
     }
     idle(run, &site, pace, phase::IDLE)?;
-    let mut resident_mib = None;
     for name in phase::WIPES {
         run.phase(name, |measures| {
             let from = Reading::of(site.guests(), false);
             jobs::wipe(measures, site.targets("web", 80, "/"))?;
             let to = Reading::of(site.guests(), true);
             Usage { from: &from, to: &to }.note(measures);
-            resident_mib = Some(to.resident_mib / to.guests.max(1) as f64);
             Ok(())
         })?;
     }
@@ -131,7 +124,7 @@ fn one(
         measures.note("took", "s", clock::seconds() - began_s);
         Ok(())
     })?;
-    Ok(resident_mib)
+    Ok(())
 }
 
 fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace, name: &str) -> Result<(), Error> {

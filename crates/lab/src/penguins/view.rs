@@ -1,8 +1,9 @@
 //! A result, next to the talk's figures.
 
 use super::{CASES, FORTY, FREE, LIMITED, SHARED, SQUEEZED, phase};
-use crate::view::{Chart, Finding, Table, View, cell, figure};
-use crate::{Outcome, published};
+use crate::view::{Chart, Table, View, cell, figure};
+use crate::{Finding, Outcome, published};
+use base::Spread;
 
 const ABOUT: &str = "Web servers from one template, one hit after the other over all of them \
     (\"wipe\"), without a limit of their memory, shared, squeezed to 17 MiB each, and limited \
@@ -37,8 +38,8 @@ pub fn view(outcome: &Outcome) -> View {
 }
 
 /// How much slower a wipe of a case is than the same one without a limit.
-fn against_free(outcome: &Outcome, case: &str, phase: &str) -> Option<f64> {
-    outcome.ratio(case, FREE, phase, "average").map(|spread| spread.median)
+fn against_free(outcome: &Outcome, case: &str, phase: &str) -> Option<Spread> {
+    outcome.ratio(case, FREE, phase, "average")
 }
 
 /// The cases that were run.
@@ -53,12 +54,11 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         .flat_map(|wipe| outcome.values(LIMITED, wipe, "failed"))
         .map(|(_, failed)| failed)
         .collect();
-    let failed = (!failed.is_empty()).then(|| failed.iter().sum());
     let later = phase::WIPES[1..].iter().filter_map(|wipe| against_free(outcome, LIMITED, wipe));
-    let later = later.reduce(f64::max);
+    let later = later.reduce(|a, b| if b.median > a.median { b } else { a });
     let first = against_free(outcome, LIMITED, phase::WIPES[0]);
     let at_most = |promise: &str, case, phase, measure, bound| {
-        Finding::at_most(promise, outcome.median(case, phase, measure), bound, "")
+        Finding::at_most(promise, outcome.interval(case, phase, measure), bound, "")
     };
     let shared = "memory a guest, shared";
     vec![
@@ -73,7 +73,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             "x",
         ),
         Finding::at_most("later wipes, the worse, against no limit (<= 1.1x)", later, 1.1, "x"),
-        Finding::at_most("requests that failed in them (0)", failed, 0.0, ""),
+        Finding::never("no request fails in them", &failed),
     ]
 }
 
@@ -159,7 +159,7 @@ fn comparison(outcome: &Outcome) -> Table {
 fn charts(outcome: &Outcome) -> Vec<Chart> {
     let chart = |title: &str, series: &[(&str, (&str, &str))]| {
         Chart::new(title, ran(outcome), series, |case, (phase, measure)| {
-            outcome.spread(case, phase, measure)
+            outcome.interval(case, phase, measure)
         })
     };
     vec![

@@ -45,6 +45,11 @@ pub(super) fn hand_mib(only: &[&str]) -> u32 {
     wanted(only).map(|(_, role)| role.memory_mib).sum()
 }
 
+/// CPUs that they have.
+pub(super) fn hand_cpus(only: &[&str]) -> u32 {
+    wanted(only).map(|(_, role)| role.cpus).sum()
+}
+
 /// The guests of these classes, or all of them if there are none, with their places.
 fn wanted<'a>(only: &'a [&str]) -> impl Iterator<Item = (u32, &'static Role)> + 'a {
     let is_wanted = |role: &Role| only.is_empty() || only.contains(&role.class);

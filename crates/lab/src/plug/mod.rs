@@ -1,12 +1,14 @@
 //! The rules against sizing by hand, after the study of 2012: two triplets of a web server, an
-//! application server and a database, and two guests with all three, driven by clients without
-//! think time.
+//! application server and a database, and two guests with all three. The study's clients had no
+//! think time; at saturation rounds spread by tens of percent, so that here requests come at a
+//! rate that the guests sized by hand serve with 60 % of the CPU, and latencies are compared.
 //!
 //! Two farms are there at the same time, so that all is measured within one run: one that was
 //! sized by hand, and one whose guests have every CPU and more memory than they need, with rules
 //! to give it back. Between two configurations only the rules change.
 
 mod farms;
+mod load;
 mod run;
 mod view;
 
@@ -25,9 +27,23 @@ pub(crate) const ALL: &str = "no rules";
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
+/// The two farms, which live as long as the experiment, and the search for the rate.
+pub(crate) const FARMS: &str = "the farms";
+pub(crate) const CALIBRATION: &str = "calibration";
+
+/// Cases that are run when none is named: six rounds of them fit into an hour.
+pub(crate) const USUAL: &[&str] = &[HAND, "cpu-real-load", OURS, DYNAMIC, STEAL];
+
+/// Memory over time: what the guests' kernels have in use, what the host has for nobody else, and
+/// that with what lies compressed.
+pub(crate) const VIEWS: [&str; 3] =
+    ["Linux's own x time", "private x time", "private and compressed x time"];
+
 /// The phases.
 pub(crate) mod phase {
     pub const START: &str = "start";
+    pub const STEP: &str = "a step";
+    pub const FOUND: &str = "found";
     pub const RULES: &str = "rules";
     pub const LOAD: &str = "load";
     pub const DYNAMIC: [&str; 5] =
@@ -35,7 +51,7 @@ pub(crate) mod phase {
     pub const BUILD: &str = "build while the pool grows";
 }
 
-/// What clients ask: the class that they ask, its port, the page, and how many they are.
+/// Whom clients ask, and how many they are: so much of all requests goes to this class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     pub class: &'static str,

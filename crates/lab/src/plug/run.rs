@@ -1,12 +1,12 @@
 //! The phases, carried out.
 
-use super::farms::{hand_mib, text};
-use super::{ALL, DYNAMIC, HAND, OURS, PAGE, SETS, STEAL, Set, cases, phase};
-use crate::site::meter::{Reading, Usage};
+use super::farms::{hand_cpus, hand_mib, text};
+use super::load::{Shape, calibrate, measured, note_usage, order, size_mib};
+use super::{CALIBRATION, DYNAMIC, FARMS, HAND, OURS, SETS, STEAL, Set, USUAL, cases, phase};
+use crate::site::meter::Reading;
 use crate::site::{Manager, Settings, Site, jobs, wait};
-use crate::{Bench, Error, Measures, bench};
-use load::{Job, Pattern, Target};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::{Bench, Error, bench};
+use load::Job;
 use std::time::Duration;
 
 /// Eight guests with Debian on two emulated cores.
@@ -14,8 +14,6 @@ const UP_MAX: Duration = Duration::from_secs(900);
 /// A daemon is replaced in a guest.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
-/// How often memory is looked at while a load is on.
-const SAMPLE: Duration = Duration::from_secs(1);
 /// Ports of a farm, and from where on; see the same of the wipe.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
@@ -23,50 +21,84 @@ const PORTS_STEP: u32 = 32;
 /// How long things take.
 #[derive(Clone, Copy)]
 struct Pace {
-    warm: Duration,
-    load: Duration,
+    shape: Shape,
     rest: Duration,
     units: u32,
     /// What the guests that are sized by hand have.
     hand_mib: u32,
 }
 
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const QUICK: Shape =
+    Shape { requests: 30, warm: seconds(2), sample: seconds(1), step: seconds(3), steps_max: 3 };
+
+/// As many requests as a 95th percentile of a round needs to be steady.
+const FULL: Shape = Shape {
+    requests: 2000,
+    warm: seconds(10),
+    sample: seconds(10),
+    step: seconds(10),
+    steps_max: 8,
+};
+
 /// Runs it.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
-    let only: &[&str] = if bench.asked.quick { &["comboa"] } else { &[] };
+    let quick = bench.asked.quick;
+    let only: &[&str] = if quick { &["comboa"] } else { &[] };
     let hand_mib = hand_mib(only);
-    let seconds = Duration::from_secs;
-    let pace = match bench.asked.quick {
-        true => Pace { warm: seconds(2), load: seconds(4), rest: seconds(3), units: 4, hand_mib },
-        false => {
-            Pace { warm: seconds(5), load: seconds(12), rest: seconds(12), units: 40, hand_mib }
-        }
+    let pace = match quick {
+        true => Pace { shape: QUICK, rest: seconds(3), units: 4, hand_mib },
+        false => Pace { shape: FULL, rest: seconds(12), units: 40, hand_mib },
     };
-    let repetitions = bench.asked.repetitions.unwrap_or(if bench.asked.quick { 1 } else { 3 });
+    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     let sets: Vec<Set> =
         SETS.iter().filter(|set| only.is_empty() || only.contains(&set.class)).copied().collect();
-    bench.setting("load, s", pace.load.as_secs());
-    bench.setting("hand-sized memory of all, MiB", pace.hand_mib);
-    let first = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
-    let hand = start(&mut bench.case(HAND, 1), &text("hand", false, first, only))?;
-    let managed = start(&mut bench.case(ALL, 1), &text("managed", true, first + 16, only))?;
-    let (Some(hand), Some(managed)) = (hand, managed) else { return Ok(()) };
-    for repetition in 1..=repetitions {
-        for (case, preset) in cases() {
-            if !bench.wants(case) && case != HAND {
-                continue;
-            }
-            let site = if case == HAND { &hand } else { &managed };
-            one(&mut bench.case(case, repetition), case, preset, site, &sets, pace)?;
-        }
-        if bench.wants(DYNAMIC) {
-            dynamic(&mut bench.case(DYNAMIC, repetition), &managed, &sets, pace)?;
-        }
-        if bench.wants(STEAL) {
-            steal(&mut bench.case(STEAL, repetition), &managed, pace)?;
-        }
+    let chosen = chosen(bench)?;
+    bench.setting("requests", pace.shape.requests)?;
+    bench.setting("hand-sized memory of all, MiB", pace.hand_mib)?;
+    if bench.is_done(repetitions, &chosen) {
+        return Ok(());
     }
-    Ok(())
+    let first = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
+    bench.discard(FARMS, 1);
+    let hand = start(&mut bench.case(FARMS, 1), &text("hand", false, first, only))?;
+    let managed = start(&mut bench.case(FARMS, 1), &text("managed", true, first + 16, only))?;
+    let (Some(hand), Some(managed)) = (hand, managed) else { return Ok(()) };
+    let cpus = bench.outcome().machine.cpus.min(hand_cpus(only));
+    bench.rounds(1, &[CALIBRATION], |run| calibrate(run, &hand, &sets, cpus, pace.shape))?;
+    let found = bench.outcome().values(CALIBRATION, phase::FOUND, "rate");
+    let Some((_, rate)) = found.last().copied() else { return Ok(()) };
+    let (hand, managed) = (Driven { site: &hand, rate }, Driven { site: &managed, rate });
+    bench.rounds(repetitions, &chosen, |run| match run.name() {
+        HAND => one(run, None, hand, &sets, pace),
+        DYNAMIC => dynamic(run, managed, &sets, pace),
+        STEAL => steal(run, managed.site, pace),
+        name => {
+            let preset = cases().iter().find(|(case, _)| *case == name).and_then(|(_, p)| *p);
+            one(run, preset, managed, &sets, pace)
+        }
+    })
+}
+
+/// The cases to run; the baseline is always one of them.
+fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
+    let mut all: Vec<&'static str> = cases().into_iter().map(|(case, _)| case).collect();
+    all.extend([DYNAMIC, STEAL]);
+    let mut chosen = bench.choose(&all, USUAL)?;
+    if !chosen.contains(&HAND) {
+        chosen.insert(0, HAND);
+    }
+    Ok(chosen)
+}
+
+/// A farm, and how many requests a second it gets.
+#[derive(Clone, Copy)]
+struct Driven<'a> {
+    site: &'a Site,
+    rate: f64,
 }
 
 fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Error> {
@@ -76,26 +108,24 @@ fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Erro
 /// A configuration: its rules, then the load.
 fn one(
     run: &mut bench::Case<'_, '_>,
-    case: &str,
     preset: Option<&str>,
-    site: &Site,
+    Driven { site, rate }: Driven<'_>,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
-    if case != HAND && !give_rules(run, site, preset)? {
+    if run.name() != HAND && !give_rules(run, site, preset)? {
         return Ok(());
     }
-    let manager = match case {
+    let manager = match run.name() {
         OURS => match manage(run, site, pace)? {
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
         _ => None,
     };
+    let targets = order(site, sets, run.seed());
     run.phase(phase::LOAD, |measures| {
-        let targets = targets(site, sets);
-        drive(&mut Measures::default(), &targets, pace.warm)?;
-        measured_load(measures, site, manager.as_ref(), &targets, pace.load)
+        measured(measures, site, manager.as_ref(), &targets, rate, pace.shape)
     })?;
     Ok(())
 }
@@ -147,96 +177,11 @@ fn manage(
     })
 }
 
-fn targets(site: &Site, sets: &[Set]) -> Vec<(usize, Vec<Target>)> {
-    sets.iter().map(|set| (set.clients, site.targets(set.class, 80, PAGE))).collect()
-}
-
-/// All clients at once, for so long. Notes how many answers there were a second.
-fn drive(
-    measures: &mut Measures,
-    sets: &[(usize, Vec<Target>)],
-    duration: Duration,
-) -> Result<(), Error> {
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let run = |(clients, targets): &(usize, Vec<Target>)| {
-            let pattern = Pattern::Closed { clients: *clients, expected_interval: None };
-            let targets = targets.clone();
-            scope.spawn(move || jobs::load(&mut Measures::default(), targets, pattern, duration))
-        };
-        let threads: Vec<_> = sets.iter().map(run).collect();
-        threads.into_iter().map(|thread| thread.join()).collect()
-    });
-    let (mut rate, mut failed, mut worst) = (0.0, 0, 0.0_f64);
-    for result in results {
-        let outcome = result.map_err(|_| Error::Failed("A load has ended in a panic".into()))??;
-        rate += outcome.requests_per_s(&outcome.all).unwrap_or_default();
-        failed += outcome.all.failed_all();
-        let p99 = outcome.all.latency_us().map_or(0.0, |latency| latency.p99_us as f64 / 1e6);
-        worst = worst.max(p99);
-    }
-    measures.note("throughput", "1/s", rate);
-    measures.note("failed", "", failed as f64);
-    measures.note("p99, the worst set", "s", worst);
-    Ok(())
-}
-
-/// A load, with CPU time and both views of memory while it is on.
-fn measured_load(
-    measures: &mut Measures,
-    site: &Site,
-    manager: Option<&Manager>,
-    sets: &[(usize, Vec<Target>)],
-    duration: Duration,
-) -> Result<(), Error> {
-    let from = Reading::of(site.guests(), false);
-    let is_over = AtomicBool::new(false);
-    let (driven, samples) = std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| {
-            let mut samples = Vec::new();
-            while !is_over.load(Ordering::Relaxed) {
-                wait(SAMPLE);
-                let reading = Reading::of(site.guests(), false);
-                samples.push((linux_mib(site, manager), reading.resident_mib));
-            }
-            samples
-        });
-        let driven = drive(measures, sets, duration);
-        is_over.store(true, Ordering::Relaxed);
-        (driven, sampler.join().unwrap_or_default())
-    });
-    let to = Reading::of(site.guests(), false);
-    note_usage(measures, &from, &to);
-    let linux: Vec<f64> = samples.iter().filter_map(|(linux, _)| *linux).collect();
-    let resident: Vec<f64> = samples.iter().map(|(_, resident)| *resident).collect();
-    measures.note("size, Linux view", "MiB", mean(&linux));
-    measures.note("size, hypervisor view", "MiB", mean(&resident));
-    driven
-}
-
-fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) {
-    let usage = Usage { from, to };
-    measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
-    let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
-    measures.note("steal", "%", steal.unwrap_or(0.0) * 100.0);
-}
-
-/// What the guests see as theirs: their memory less what they have given up.
-fn linux_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
-    match manager {
-        // While there is a manager the monitors are its own.
-        Some(manager) => Some(manager.left_mib().ok()? * site.guests().len() as f64),
-        None => site.guests().iter().map(|guest| site.balloon_mib(guest)).sum(),
-    }
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Load on one half, rest, load on the other, rest, load on the first again.
+/// Load on one half, rest, load on the other, rest, load on the first again. Each half gets what
+/// it gets of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
-    site: &Site,
+    Driven { site, rate }: Driven<'_>,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
@@ -244,21 +189,28 @@ fn dynamic(
         return Ok(());
     }
     let Some(manager) = manage(run, site, pace)? else { return Ok(()) };
-    let half = sets.len().div_ceil(2);
-    let (one, other) = (targets(site, &sets[..half]), targets(site, &sets[half..]));
+    let seed = run.seed();
+    let (one, other) = sets.split_at(sets.len().div_ceil(2));
+    let clients = |sets: &[Set]| sets.iter().map(|set| set.clients).sum::<usize>() as f64;
     for (at, name) in phase::DYNAMIC.iter().enumerate() {
+        let half = if at == 2 && !other.is_empty() { other } else { one };
         run.phase(name, |measures| match at {
             1 | 3 => {
                 wait(pace.rest);
                 let reading = Reading::of(site.guests(), false);
-                measures.note("size, Linux view", "MiB", linux_mib(site, Some(&manager)));
+                measures.note("size, Linux view", "MiB", size_mib(site, Some(&manager)));
                 measures.note("size, hypervisor view", "MiB", reading.resident_mib);
                 Ok(())
             }
-            2 if !other.is_empty() => {
-                measured_load(measures, site, Some(&manager), &other, pace.load)
+            _ => {
+                let part = clients(half) / clients(sets);
+                let rate = rate * part;
+                // Not as many requests as a case has: a seventh of its time.
+                let requests = (f64::from(pace.shape.requests) * part / 7.0).max(10.0) as u32;
+                let shape = Shape { requests, warm: Duration::ZERO, ..pace.shape };
+                let targets = order(site, half, seed);
+                measured(measures, site, Some(&manager), &targets, rate, shape)
             }
-            _ => measured_load(measures, site, Some(&manager), &one, pace.load),
         })?;
     }
     Ok(())

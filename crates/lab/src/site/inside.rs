@@ -18,6 +18,8 @@ pub struct Inside {
     pub io_wait_us: Option<f64>,
     /// Memory that its processes or its cache have in use, in MiB.
     pub used_mib: Option<f64>,
+    /// Memory that nothing has in use.
+    pub free_mib: Option<f64>,
 }
 
 impl Inside {
@@ -42,6 +44,7 @@ impl Inside {
             memory_wait_us: total("memory "),
             io_wait_us: total("io "),
             used_mib: used(number("MemTotal"), number("MemFree")),
+            free_mib: number("MemFree").map(|kib| kib / 1024.0),
         }
     }
 
@@ -75,6 +78,7 @@ mod tests {
             memory_wait_us: Some(50_000.0),
             io_wait_us: None,
             used_mib: Some(1.0),
+            free_mib: Some(1.0),
         };
         assert_eq!(now, expected);
         assert_eq!(Inside::parse(""), Inside::default());

@@ -82,6 +82,7 @@ fn note(measures: &mut Measures, outcome: &Outcome) {
             ("average", latency.average_us),
             ("p50", latency.p50_us),
             ("p90", latency.p90_us),
+            ("p95", latency.p95_us),
             ("p99", latency.p99_us),
             ("max", latency.max_us),
         ] {

@@ -11,6 +11,7 @@
 //! ends in peace, which a dropped [`Site`] waits for, or else with the next start of anything.
 
 mod child;
+pub mod held;
 pub mod inside;
 pub mod jobs;
 mod manager;

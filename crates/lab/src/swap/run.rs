@@ -29,19 +29,17 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let others = bench.asked.guests.unwrap_or(if quick { 1 } else { 6 });
     let (files, rounds) = if quick { (10, 1) } else { (160, 3) };
     let seconds = Duration::from_secs(if quick { 2 } else { 20 });
-    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 3 });
-    bench.setting("other guests", others);
-    bench.setting("tar, files of 256 KiB", files);
-    bench.setting("rounds", rounds);
+    let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
+    bench.setting("other guests", others)?;
+    bench.setting("tar, files of 256 KiB", files)?;
+    bench.setting("rounds", rounds)?;
     let job = Job::Tar { files, kib: 256, rounds };
-    for repetition in 1..=repetitions {
-        for case in CASES {
-            if bench.wants(case.name) {
-                one(&mut bench.case(case.name, repetition), case, others, &job, seconds)?;
-            }
-        }
-    }
-    Ok(())
+    let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    let names = bench.choose(&names, &names)?;
+    bench.rounds(repetitions, &names, |run| {
+        let case = CASES.iter().find(|case| case.name == run.name());
+        case.map_or(Ok(()), |case| one(run, case, others, &job, seconds))
+    })
 }
 
 fn one(

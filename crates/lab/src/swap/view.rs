@@ -1,8 +1,8 @@
 //! A result, next to the study's table.
 
-use super::{CASES, Case, phase};
-use crate::view::{Chart, Finding, Table, View, cell, figure};
-use crate::{Outcome, published};
+use super::{CASES, phase};
+use crate::view::{Chart, Table, View, cell, figure};
+use crate::{Finding, Outcome, published};
 
 const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a small one with \
     swap on compressed memory, and in a small one without, while other guests answer a few hits \
@@ -20,13 +20,12 @@ pub fn view(outcome: &Outcome) -> View {
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let of = |case: &Case| outcome.median(case.name, phase::TAR, "average");
-    let ratio = of(&CASES[1]).zip(of(&CASES[0])).map(|(small, large)| small / large);
+    let ratio = outcome.ratio(CASES[1].name, CASES[0].name, phase::TAR, "average");
     vec![Finding::at_most(
         "others' average response beside the small guest that swaps to memory, against beside the \
-         large one (published: 0.33)",
+         large one (<= 0.5x, published: 0.33)",
         ratio,
-        1.0,
+        0.5,
         "x",
     )]
 }
@@ -93,6 +92,6 @@ fn chart(outcome: &Outcome) -> Chart {
     let cases = CASES.iter().map(|case| case.name).filter(|name| ran.contains(name));
     let series = [("without the tar", phase::ALONE), ("while it runs", phase::TAR)];
     Chart::new("Average response of the others, s", cases, &series, |case, phase| {
-        outcome.spread(case, phase, "average")
+        outcome.interval(case, phase, "average")
     })
 }

@@ -1,3 +1,4 @@
 //! Results of experiments, as they are kept and shown.
 
 mod results;
+mod rounds;

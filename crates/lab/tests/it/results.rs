@@ -1,14 +1,15 @@
 //! Results written, read again, shown and compared.
 
-use lab::outcome::{Machine, Measure, Phase, Run};
-use lab::view::{Bar, Chart, Finding, Group, Table};
-use lab::{Asked, Bench, Error, Outcome, View, shelf};
+use base::Spread;
+use lab::outcome::{FORMAT, Machine, Measure, Phase, Run};
+use lab::view::{Bar, Chart, Group, Table};
+use lab::{Asked, Bench, Error, Finding, Outcome, View, shelf};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-fn outcome() -> Outcome {
+pub(crate) fn outcome() -> Outcome {
     Outcome {
-        format: 1,
+        format: FORMAT,
         experiment: "none".into(),
         quick: false,
         command: "pinhead experiment none".into(),
@@ -22,13 +23,18 @@ fn outcome() -> Outcome {
     }
 }
 
-fn directory(name: &str) -> PathBuf {
+fn run(case: &str, repetition: u32, phase: Phase) -> Run {
+    let phases = vec![phase];
+    Run { case: case.into(), repetition, seed: None, finished: false, phases }
+}
+
+pub(crate) fn directory(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
 }
 
-fn asked(out: PathBuf) -> Asked {
+pub(crate) fn asked(out: PathBuf) -> Asked {
     let tools = lab::site::Tools::default();
     Asked { quick: false, guests: None, repetitions: None, cases: Vec::new(), out, tools }
 }
@@ -70,17 +76,47 @@ fn only_the_cases_that_were_asked_for() {
     let cases = vec!["balloon".to_owned()];
     let asked = Asked { cases, ..asked(directory("cases")) };
     let bench = Bench::new(asked, outcome(), &mut progress);
-    assert!(bench.wants("balloon") && !bench.wants("nothing"));
+    let all = ["nothing", "balloon", "both"];
+    assert_eq!(bench.choose(&all, &["nothing", "both"]).unwrap(), ["balloon"]);
+    let error = bench.choose(&["nothing", "both"], &[]).unwrap_err().to_string();
+    assert_eq!(error, "There is no case \"balloon\"; there are \"nothing\", \"both\"");
+    let asked = self::asked(directory("cases"));
+    let bench = Bench::new(asked, self::outcome(), &mut progress);
+    assert_eq!(bench.choose(&all, &["both", "nothing"]).unwrap(), ["nothing", "both"]);
 }
 
 #[test]
 fn what_is_no_result_is_refused_with_a_reason() {
     let json = serde_json::to_string(&outcome()).unwrap();
-    let error = shelf::parse(json.replace("\"format\":1", "\"format\":9").as_bytes()).unwrap_err();
-    assert_eq!(error, "its field `format` is 9, and this program knows 1");
+    let error = shelf::parse(json.replace("\"format\":2", "\"format\":9").as_bytes()).unwrap_err();
+    assert_eq!(error, "its field `format` is 9, and this program knows 1 to 2");
     let error = shelf::parse(json.replace("\"quick\"", "\"quack\"").as_bytes()).unwrap_err();
     assert!(error.contains("quack") && error.contains("line 1"), "{error}");
     assert!(shelf::parse(b"[1").is_err());
+}
+
+#[test]
+fn results_of_the_first_layout_are_read_and_shown() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results");
+    let found = shelf::list(std::path::Path::new(dir)).unwrap();
+    assert!(found.len() >= 5, "{found:?}");
+    for (path, outcome) in found {
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let view = shelf::view(&outcome);
+        let shown = lab::page(&outcome, &view);
+        let page = path.with_extension("html");
+        if std::env::var_os("PINHEAD_WRITE_DOCS").is_some() {
+            std::fs::write(&page, &shown).unwrap();
+        }
+        let page = std::fs::read_to_string(page).unwrap();
+        let renew = "PINHEAD_WRITE_DOCS=1 cargo test -p lab --test it";
+        assert!(
+            page == shown,
+            "{} has another page than its numbers make: {renew}",
+            path.display()
+        );
+        assert!(!lab::summary(&view.findings).is_empty());
+    }
 }
 
 #[test]
@@ -104,13 +140,14 @@ fn a_page_stands_alone_and_takes_no_markup_from_a_result() {
     let mut outcome = outcome();
     let measure = Measure { name: "p99".into(), unit: "s".into(), value: 0.25 };
     let phase = Phase { name: "wipe".into(), seconds: 1.0, failed: None, measures: vec![measure] };
-    outcome.runs.push(Run { case: "<b>".into(), repetition: 1, phases: vec![phase] });
+    outcome.runs.push(run("<b>", 1, phase));
     let bar = Bar { value: 2.0, spread: Some((1.0, 3.0)) };
     let view = View {
         about: "About <it>".into(),
         findings: vec![
-            Finding::at_most("first wipe", Some(1.26), 1.5, "x"),
-            Finding::at_least("throughput", Some(98.0), 99.0, "%"),
+            Finding::at_most("first wipe", Spread::interval([1.26; 6]), 1.5, "x"),
+            Finding::at_least("throughput", Spread::interval([98.0; 6]), 99.0, "%"),
+            Finding::at_most("<p95>", Spread::interval([98.0; 3]), 99.0, "%"),
             Finding::at_most("later", None, 1.0, "x"),
         ],
         tables: vec![Table {
@@ -126,14 +163,23 @@ fn a_page_stands_alone_and_takes_no_markup_from_a_result() {
         }],
     };
     let page = lab::page(&outcome, &view);
-    for part in ["About &lt;it&gt;", "&lt;b&gt;", "&lt;P/390&gt;", "<svg", "class=\"missed\""] {
+    for part in ["About &lt;it&gt;", "&lt;b&gt;", "&lt;P/390&gt;", "<svg", "class=\"refuted\""] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert!(!page.contains("<script") && !page.contains("http-equiv=\"refresh"));
     let text = lab::text(&outcome, &view);
-    assert!(text.contains("kept    first wipe: 1.26 x"), "{text}");
-    assert!(text.contains("MISSED  throughput: 98.0 %"), "{text}");
-    assert!(text.contains("-       later: not measured"), "{text}");
+    assert!(text.contains("shown         first wipe: 1.26 (1.26-1.26) x\n"), "{text}");
+    assert!(text.contains("refuted       throughput: 98.0 (98.0-98.0) %\n"), "{text}");
+    assert!(
+        text.contains("not shown     <p95>: 98.0 (98.0-98.0) % (3 rounds are too few"),
+        "{text}"
+    );
+    assert!(text.contains("not measured  later: not measured\n"), "{text}");
+    let paragraph = "Shown: first wipe: 1.26 (1.26-1.26) x. Not shown: <p95>: 98.0 (98.0-98.0) \
+                     %, 3 rounds are too few";
+    assert!(text.contains(paragraph), "{text}");
+    let paragraph = paragraph.replace('<', "&lt;").replace('>', "&gt;");
+    assert!(page.contains(&format!("<p>{paragraph}")), "{page}");
 }
 
 #[test]
@@ -145,7 +191,7 @@ fn two_results_are_compared_measure_by_measure() {
             measures.push(Measure { name: "more".into(), unit: String::new(), value: 1.0 });
         }
         let phase = Phase { name: "load".into(), seconds: 1.0, failed: None, measures };
-        outcome.runs.push(Run { case: "ours".into(), repetition: 1, phases: vec![phase] });
+        outcome.runs.push(run("ours", 1, phase));
         outcome
     };
     let table = lab::compare(&with(100.0, false), &with(150.0, true));

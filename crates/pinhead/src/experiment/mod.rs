@@ -93,12 +93,15 @@ pub struct RunArgs {
     /// How many guests, where the experiment lets one choose
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub guests: Option<u32>,
-    /// How often each case is run
+    /// How often each case is run: in rounds, in which all take turns
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repetitions: Option<u32>,
-    /// Only this case; may be given more than once
+    /// Only this case instead of the usual ones; may be given more than once
     #[arg(long = "case", value_name = "CASE")]
     pub cases: Vec<String>,
+    /// Go on with the newest result of this experiment where it stopped, if there is one
+    #[arg(long)]
+    pub resume: bool,
     /// Where the result goes
     #[arg(long, default_value = "results")]
     pub out: PathBuf,
@@ -134,7 +137,7 @@ fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
         signal_hook::flag::register(signal, Arc::clone(lab::stop_flag()))
             .map_err(|e| Error::step("Cannot collect signals", e))?;
     }
-    let outcome = Outcome {
+    let fresh = Outcome {
         format: lab::outcome::FORMAT,
         experiment: experiment.name.to_owned(),
         quick: args.quick,
@@ -147,7 +150,15 @@ fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
         runs: Vec::new(),
         notes: Vec::new(),
     };
+    let kept = if args.resume { lab::resumed(&args.out, &fresh)? } else { None };
     let mut progress = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
+    if args.resume {
+        progress(&match &kept {
+            Some(kept) => kept.notes.last().cloned().unwrap_or_default(),
+            None => format!("There is no result in {} yet: it begins.", args.out.display()),
+        });
+    }
+    let outcome = kept.unwrap_or(fresh);
     let mut bench = Bench::new(asked, outcome, &mut progress);
     let result = (experiment.run)(&mut bench);
     // Also after a failure: what was measured until then is worth its page.

@@ -1,0 +1,284 @@
+//! The load of a case: requests at a fixed rate, in the same order for all cases of a round, and
+//! what the guests use meanwhile.
+//!
+//! ```text
+//!   calibrate: the hand-sized farm ─► rate at which it has 60 % of the CPU
+//!   measured:  order(seed) ─► open loop at the rate ─► p50, p95, failures ─┐
+//!              memory in three views, so often ────────────────────────────┴─► Measures
+//! ```
+
+use super::{PAGE, Set, phase};
+use crate::site::held::Held;
+use crate::site::inside::Inside;
+use crate::site::meter::{Reading, Usage};
+use crate::site::{Manager, Site, jobs, wait};
+use crate::{Error, Measures, bench};
+use base::Rng;
+use load::{Pattern, Target};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What of the CPU the hand-sized farm is to have: below saturation, where a rate can be served
+/// and latencies tell something.
+const GOAL: f64 = 0.6;
+/// A rate so near to the one before it, as a part of it, is near enough.
+const NEAR: f64 = 0.05;
+/// The rate that is tried first, and how much the next may differ from it.
+const FIRST_RATE: f64 = 8.0;
+const CHANGE: std::ops::RangeInclusive<f64> = 0.4..=3.0;
+/// Requests under way at once: more than that wait, and their time counts.
+const IN_FLIGHT_MAX: usize = 256;
+/// Turns of all clients' requests that are shuffled each for itself.
+const TURNS: usize = 20;
+
+/// How long a load is, and how it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Requests of a measured load.
+    pub requests: u32,
+    /// How long it runs before it is measured.
+    pub warm: Duration,
+    /// How often memory is looked at.
+    pub sample: Duration,
+    /// How long a step of the calibration takes, and how many there may be.
+    pub step: Duration,
+    pub steps_max: u32,
+}
+
+/// Pages of the sets in the order in which they are asked: as often as each set has clients, and
+/// shuffled, so that no two sets march in step.
+pub(super) fn order(site: &Site, sets: &[Set], seed: u64) -> Vec<Target> {
+    let pages = |set: &Set| site.targets(set.class, 80, PAGE);
+    let turn: Vec<Target> = sets
+        .iter()
+        .flat_map(|set| pages(set).into_iter().cycle().take(set.clients).collect::<Vec<_>>())
+        .collect();
+    shuffled(&turn, seed)
+}
+
+fn shuffled<T: Clone>(turn: &[T], seed: u64) -> Vec<T> {
+    let mut rng = Rng::new(seed);
+    let mut all = Vec::with_capacity(turn.len() * TURNS);
+    for _ in 0..TURNS {
+        let mut rest = turn.to_vec();
+        while !rest.is_empty() {
+            let at = rng.within(0, rest.len() as u64 - 1) as usize;
+            all.push(rest.swap_remove(at));
+        }
+    }
+    all
+}
+
+/// Looks for the rate at which a farm has [`GOAL`] of so many CPUs, and notes each step of it.
+pub(super) fn calibrate(
+    run: &mut bench::Case<'_, '_>,
+    site: &Site,
+    sets: &[Set],
+    cpus: u32,
+    shape: Shape,
+) -> Result<(), Error> {
+    let targets = order(site, sets, run.seed());
+    let mut rate = FIRST_RATE;
+    for _ in 0..shape.steps_max {
+        let cost = run.phase(phase::STEP, |measures| {
+            let from = Reading::of(site.guests(), false);
+            measures.note("rate", "1/s", rate);
+            let driven = jobs::load(measures, targets.clone(), open(rate), shape.step)?;
+            let to = Reading::of(site.guests(), false);
+            note_usage(measures, &from, &to);
+            let answered = driven.all.answered as f64;
+            let cost_s = (answered > 0.0).then(|| (to.cpu_s - from.cpu_s) / answered);
+            measures.note("CPU a request", "ms", cost_s.map(|s| s * 1000.0));
+            cost_s.ok_or_else(|| Error::Failed("No request was answered".into()))
+        })?;
+        let Some(cost_s) = cost else { return Ok(()) };
+        let next = next_rate(rate, cost_s, cpus);
+        let is_near = (next / rate - 1.0).abs() <= NEAR;
+        rate = next;
+        if is_near {
+            break;
+        }
+    }
+    run.phase(phase::FOUND, |measures| {
+        measures.note("rate", "1/s", rate);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The next rate to try, when a request took so many seconds of CPU at this one: idle time of the
+/// guests is in it, so that it falls as the rate grows. How busy they were is not asked: where
+/// others take the CPU away, that is less however high the rate is.
+fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
+    let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
+    let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
+    (next * 10.0).round().max(1.0) / 10.0
+}
+
+fn open(rate: f64) -> Pattern {
+    Pattern::Open { rate, in_flight_max: IN_FLIGHT_MAX }
+}
+
+/// What is looked at while a load is on, in MiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Views {
+    /// What the balloons leave the guests.
+    size: Option<f64>,
+    /// What of it their kernels do not have free.
+    linux: Option<f64>,
+    resident: f64,
+    held: Option<Held>,
+}
+
+/// A load at a rate, with CPU time and memory while it is on.
+pub(super) fn measured(
+    measures: &mut Measures,
+    site: &Site,
+    manager: Option<&Manager>,
+    targets: &[Target],
+    rate: f64,
+    shape: Shape,
+) -> Result<(), Error> {
+    jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
+    let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
+    let from = Reading::of(site.guests(), false);
+    let is_over = AtomicBool::new(false);
+    let (driven, samples) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let mut samples = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                samples.push(views(site, manager));
+                wait(shape.sample);
+            }
+            samples
+        });
+        let driven = jobs::load(measures, targets.to_vec(), open(rate), duration);
+        is_over.store(true, Ordering::Relaxed);
+        (driven, sampler.join().unwrap_or_default())
+    });
+    let to = Reading::of(site.guests(), false);
+    note_usage(measures, &from, &to);
+    let answered = driven?.all.answered as f64;
+    let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
+    measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));
+    note_memory(measures, &samples, duration.as_secs_f64());
+    Ok(())
+}
+
+pub(super) fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) {
+    let usage = Usage { from, to };
+    measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
+    let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
+    measures.note("steal", "%", steal.unwrap_or(0.0) * 100.0);
+    // With what others of this machine took: a reader sees whether it was left in peace.
+    let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
+    measures.note("host busy", "%", busy.map(|part| part * 100.0));
+}
+
+fn note_memory(measures: &mut Measures, samples: &[Views], seconds: f64) {
+    let mut note = |name: &str, of: &dyn Fn(&Views) -> Option<f64>| {
+        let values: Vec<f64> = samples.iter().filter_map(of).collect();
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        match name.strip_suffix(TIMES) {
+            Some(_) => measures.note(name, "GiB s", mean.map(|mib| mib / 1024.0 * seconds)),
+            None => measures.note(name, "MiB", mean),
+        }
+    };
+    note("size, Linux view", &|views| views.size);
+    note("size, hypervisor view", &|views| Some(views.resident));
+    note(super::VIEWS[0], &|views| views.linux);
+    note(super::VIEWS[1], &|views| Some(views.held?.private_mib));
+    note(super::VIEWS[2], &|views| {
+        let held = views.held?;
+        Some(held.private_mib + held.compressed_mib)
+    });
+}
+
+/// How a measure of memory and time ends.
+const TIMES: &str = " x time";
+
+fn views(site: &Site, manager: Option<&Manager>) -> Views {
+    let reading = Reading::of(site.guests(), false);
+    let size = size_mib(site, manager);
+    let free = || -> Option<f64> {
+        let of = |guest: &crate::site::Guest| Inside::read(site, &guest.name).ok()?.free_mib;
+        site.guests().iter().map(of).sum()
+    };
+    let held = Held::of(site.guests(), &reading);
+    let linux = size.and_then(|size| Some(size - free()?));
+    Views { size, linux, resident: reading.resident_mib, held }
+}
+
+/// What the guests see as theirs: their memory less what they have given up.
+pub(super) fn size_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
+    match manager {
+        // While there is a manager the monitors are its own.
+        Some(manager) => Some(manager.left_mib().ok()? * site.guests().len() as f64),
+        None => site.guests().iter().map(|guest| site.balloon_mib(guest)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a request costs on a farm that takes so much when it idles and so much a request, when
+    /// others leave it a part of two CPUs; and the rate that is found with it.
+    fn found(idle: f64, each: f64, left: f64) -> f64 {
+        let mut rate = FIRST_RATE;
+        for _ in 0..12 {
+            let served = rate.min((2.0 * left - idle) / each);
+            let next = next_rate(rate, idle / served + each, 2);
+            if (next / rate - 1.0).abs() <= NEAR {
+                return next;
+            }
+            rate = next;
+        }
+        panic!("{idle}, {each}, {left}: no end at {rate}");
+    }
+
+    #[test]
+    fn the_rate_is_found_on_a_farm_that_idles_on_one_that_saturates_and_beside_others() {
+        for (idle, each) in [(0.04, 0.024), (0.2, 0.08), (0.0, 0.8), (0.05, 0.001)] {
+            let right = (GOAL * 2.0 - idle) / each;
+            for left in [1.0, 0.3] {
+                let rate = found(idle, each, left);
+                // Beside others idle time counts for more, and nothing else changes.
+                assert!(rate <= right * 1.1 && rate >= right * 0.6, "{idle} {each}: {rate}");
+            }
+        }
+        assert_eq!(next_rate(8.0, 0.0, 2), 24.0);
+        assert_eq!(next_rate(0.1, 1000.0, 1), 0.1, "it does not come down to nothing");
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_seed_and_every_turn_has_all() {
+        let turn = ["a", "a", "a", "b", "b", "c"];
+        let (one, other) = (shuffled(&turn, 1), shuffled(&turn, 2));
+        assert_eq!(one, shuffled(&turn, 1));
+        assert_ne!(one, other);
+        for part in one.chunks(turn.len()) {
+            let mut part = part.to_vec();
+            part.sort_unstable();
+            assert_eq!(part, turn);
+        }
+    }
+
+    #[test]
+    fn memory_is_a_mean_and_its_product_with_time() {
+        let held = Held { private_mib: 512.0, swapped_mib: 64.0, compressed_mib: 16.0 };
+        let one = Views { size: Some(100.0), linux: None, resident: 10.0, held: Some(held) };
+        let other = Views { size: Some(300.0), held: None, ..one };
+        let mut measures = Measures::default();
+        note_memory(&mut measures, &[one, other], 60.0);
+        let found: Vec<(&str, f64)> =
+            measures.0.iter().map(|one| (one.name.as_str(), one.value)).collect();
+        let expected = [
+            ("size, Linux view", 200.0),
+            ("size, hypervisor view", 10.0),
+            (crate::plug::VIEWS[1], 30.0),
+            (crate::plug::VIEWS[2], 528.0 / 1024.0 * 60.0),
+        ];
+        assert_eq!(found, expected, "what Linux uses was not read, and is not 0");
+    }
+}

@@ -1,0 +1,61 @@
+//! An experiment that was ended goes on where it stopped.
+//!
+//! What was measured in another setting is not mixed with what is measured now: a ratio means
+//! something only within one run.
+
+use crate::outcome::FORMAT;
+use crate::{Error, Outcome, shelf};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The newest result of an experiment in a directory, to go on with. `fresh` is the head of what
+/// would be begun instead; nothing is given if there is no result of it yet.
+pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Error> {
+    let Some(path) = newest(directory, fresh)? else { return Ok(None) };
+    let refused = |reason: String| Error::NotResumed { path: path.clone(), reason };
+    let mut outcome = shelf::load(&path).map_err(|error| refused(base::chain(&error)))?;
+    if outcome.format != FORMAT {
+        let format = outcome.format;
+        return Err(refused(format!("its layout, {format}, does not tell what came to its end")));
+    }
+    if outcome.machine != fresh.machine {
+        return Err(refused("it was begun on another machine, kernel or QEMU".into()));
+    }
+    if outcome.commit != fresh.commit {
+        let shown = |commit: &Option<String>| commit.clone().unwrap_or_else(|| "not known".into());
+        return Err(refused(format!(
+            "it was begun with the program of commit {}, and this one is of {}",
+            shown(&outcome.commit),
+            shown(&fresh.commit)
+        )));
+    }
+    let kept = outcome.runs.iter().filter(|run| run.finished).count();
+    let started = &fresh.started;
+    outcome.notes.push(format!("Resumed at {started} with {kept} runs that were finished."));
+    Ok(Some(outcome))
+}
+
+/// The file of this experiment and form that was begun last, by its name, read or not.
+fn newest(directory: &Path, fresh: &Outcome) -> Result<Option<PathBuf>, Error> {
+    if !directory.is_dir() {
+        return Ok(None);
+    }
+    // The name is the experiment, its form, and a moment: its digits, a T among them.
+    let moment = fresh.started.chars().filter(char::is_ascii_alphanumeric).take(15).count();
+    let name = shelf::file_name(fresh);
+    let before = name.get(..name.len() - moment).unwrap_or_default();
+    let entries = fs::read_dir(directory).map_err(Error::file("read", directory))?;
+    let mut last: Option<PathBuf> = None;
+    for entry in entries.take(shelf::FILES_MAX) {
+        let path = entry.map_err(Error::file("read", directory))?.path();
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let is_it = stem.strip_prefix(before).is_some_and(|rest| {
+            rest.len() == moment && rest.starts_with(|c: char| c.is_ascii_digit())
+        });
+        if is_json && is_it && last.as_ref().is_none_or(|last| *last < path) {
+            last = Some(path);
+        }
+    }
+    Ok(last)
+}

@@ -1,0 +1,77 @@
+//! What guests' QEMUs hold of the host's memory, apart from what they share with others.
+//!
+//! ```text
+//!   /proc/PID/smaps_rollup ─► private, swapped ─┐
+//!   zram: what it takes for what it holds ──────┴─► Held
+//! ```
+
+use super::Guest;
+use super::meter::Reading;
+use procfs::parse::value_of;
+use std::fs;
+
+/// Memory of several guests together, in MiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Held {
+    /// In the host's memory, and mapped by nobody else.
+    pub private_mib: f64,
+    /// What of them lies in swap, as large as it was.
+    pub swapped_mib: f64,
+    /// What that takes of the host's memory where it lies compressed. Where nothing does, swap is
+    /// a disk, and is counted in full: it is the guests' all the same.
+    pub compressed_mib: f64,
+}
+
+impl Held {
+    /// Asks the kernel, which walks all of their memory for it. A guest that cannot be read makes
+    /// the sum unknown.
+    pub fn of(guests: &[Guest], host: &Reading) -> Option<Held> {
+        let mut held = Held::default();
+        for guest in guests {
+            let text = fs::read(format!("/proc/{}/smaps_rollup", guest.pid?)).ok()?;
+            held.add(&text)?;
+        }
+        held.compressed_mib = held.swapped_mib * ratio(host);
+        Some(held)
+    }
+
+    fn add(&mut self, rollup: &[u8]) -> Option<()> {
+        let mib = |name| Some(value_of(rollup, name)? as f64 / 1024.0);
+        self.private_mib += mib("Private_Clean")? + mib("Private_Dirty")?;
+        self.swapped_mib += mib("Swap")?;
+        Some(())
+    }
+}
+
+/// How much zram takes for what it holds. It does not tell whose pages compress how well.
+fn ratio(host: &Reading) -> f64 {
+    match host.zram_holds_mib {
+        holds if holds > 0.0 => (host.zram_mib / holds).min(1.0),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_memory_is_what_nobody_else_maps_and_swap_counts_as_it_is_compressed() {
+        let text = b"Rss: 204800 kB\nPss: 100000 kB\nShared_Clean: 61440 kB\nPrivate_Clean: 2048 \
+                     kB\nPrivate_Dirty: 141312 kB\nSwap: 30720 kB\n";
+        let mut held = Held::default();
+        assert_eq!(held.add(text), Some(()));
+        assert_eq!((held.private_mib, held.swapped_mib), (140.0, 30.0));
+        assert_eq!(held.add(b"Rss: 1 kB\n"), None, "missing is not 0");
+        let host = Reading { zram_mib: 10.0, zram_holds_mib: 40.0, ..Reading::default() };
+        assert_eq!((ratio(&host), ratio(&Reading::default())), (0.25, 1.0));
+    }
+
+    #[test]
+    fn a_guest_that_is_gone_makes_the_sum_unknown() {
+        let gone = Guest { pid: None, ..Guest::default() };
+        assert_eq!(Held::of(&[gone], &Reading::default()), None);
+        let us = Guest { pid: Some(std::process::id()), ..Guest::default() };
+        assert!(Held::of(&[us], &Reading::default()).is_some_and(|held| held.private_mib > 0.0));
+    }
+}

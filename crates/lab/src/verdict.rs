@@ -1,0 +1,199 @@
+//! What a result shows of a claim, and what it does not.
+//!
+//! A claim is shown when the 95 % interval of the measured median lies on its side of the bound,
+//! refuted when it lies on the other, and otherwise not shown: nobody knows from these rounds.
+
+use crate::view::figure;
+use base::Spread;
+use std::fmt::Write;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The interval holds it.
+    Shown,
+    /// The interval has both answers in it, or the rounds are too few for one.
+    NotShown,
+    /// The interval excludes it.
+    Refuted,
+    /// There is no figure.
+    NotMeasured,
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What is claimed.
+    pub promise: String,
+    /// What was measured, with its interval and the number of rounds.
+    pub measured: String,
+    /// What that says.
+    pub verdict: Verdict,
+    /// Why it says no more, where it is not shown.
+    pub why: String,
+}
+
+impl Verdict {
+    /// All of them, as they are told.
+    pub const ALL: [Verdict; 4] =
+        [Verdict::Shown, Verdict::NotShown, Verdict::Refuted, Verdict::NotMeasured];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Shown => "shown",
+            Verdict::NotShown => "not shown",
+            Verdict::Refuted => "refuted",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+}
+
+impl Finding {
+    /// The claim that a figure is at most so much.
+    pub fn at_most(promise: &str, measured: Option<Spread>, bound: f64, unit: &str) -> Finding {
+        Finding::judged(promise, measured, unit, |value| value < bound, |value| value > bound)
+    }
+
+    /// The claim that a figure is at least so much.
+    pub fn at_least(promise: &str, measured: Option<Spread>, bound: f64, unit: &str) -> Finding {
+        Finding::judged(promise, measured, unit, |value| value > bound, |value| value < bound)
+    }
+
+    /// The claim that something never happened: it was counted, and needs no interval.
+    pub fn never(promise: &str, counts: &[f64]) -> Finding {
+        let sum: f64 = counts.iter().sum();
+        let verdict = match (counts.is_empty(), sum > 0.0) {
+            (true, _) => Verdict::NotMeasured,
+            (_, true) => Verdict::Refuted,
+            (_, false) => Verdict::Shown,
+        };
+        let measured = match verdict {
+            Verdict::NotMeasured => Verdict::NotMeasured.word().to_owned(),
+            _ => format!("{} in {} phases", figure(sum), counts.len()),
+        };
+        Finding { promise: promise.to_owned(), measured, verdict, why: String::new() }
+    }
+
+    fn judged(
+        promise: &str,
+        measured: Option<Spread>,
+        unit: &str,
+        is_held: impl Fn(f64) -> bool,
+        is_broken: impl Fn(f64) -> bool,
+    ) -> Finding {
+        let promise = promise.to_owned();
+        let Some(interval) = measured else {
+            let measured = Verdict::NotMeasured.word().to_owned();
+            let verdict = Verdict::NotMeasured;
+            return Finding { promise, measured, verdict, why: String::new() };
+        };
+        let both = |is: &dyn Fn(f64) -> bool| is(interval.low) && is(interval.high);
+        let (verdict, why) = if !interval.is_enough() {
+            (Verdict::NotShown, few(interval.count))
+        } else if both(&is_held) {
+            (Verdict::Shown, String::new())
+        } else if both(&is_broken) {
+            (Verdict::Refuted, String::new())
+        } else {
+            (Verdict::NotShown, "its interval has both answers in it".to_owned())
+        };
+        Finding { promise, measured: told(interval, unit), verdict, why }
+    }
+}
+
+fn few(rounds: usize) -> String {
+    let enough = Spread::ENOUGH;
+    let s = if rounds == 1 { " is" } else { "s are" };
+    format!("{rounds} round{s} too few, a 95 % interval of a median needs {enough}")
+}
+
+/// "0.97 (0.95-1.01) x".
+fn told(interval: Spread, unit: &str) -> String {
+    let Spread { median, low, high, count } = interval;
+    let ends = match count {
+        1 => String::new(),
+        _ => format!(" ({}-{})", figure(low), figure(high)),
+    };
+    let space = if unit.is_empty() { "" } else { " " };
+    format!("{}{ends}{space}{unit}", figure(median))
+}
+
+/// What a result shows, what it does not, and why: one paragraph.
+pub fn summary(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for verdict in Verdict::ALL {
+        let of_it: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.verdict == verdict)
+            .map(|Finding { promise, measured, why, .. }| match (verdict, why.as_str()) {
+                (Verdict::NotMeasured, _) => promise.clone(),
+                (_, "") => format!("{promise}: {measured}"),
+                (_, why) => format!("{promise}: {measured}, {why}"),
+            })
+            .collect();
+        if of_it.is_empty() {
+            continue;
+        }
+        let mut word = verdict.word().to_owned();
+        if let Some(first) = word.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        let space = if out.is_empty() { "" } else { " " };
+        let _ = write!(out, "{space}{word}: {}.", of_it.join("; "));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(values: &[f64]) -> Finding {
+        Finding::at_most("it is small", Spread::interval(values.iter().copied()), 1.0, "x")
+    }
+
+    #[test]
+    fn a_claim_is_shown_only_by_an_interval_that_excludes_its_bound() {
+        let verdict = |values: &[f64]| finding(values).verdict;
+        assert_eq!(verdict(&[0.5, 0.6, 0.5, 0.7, 0.6, 0.5]), Verdict::Shown);
+        assert_eq!(verdict(&[0.5, 0.6, 1.2, 1.3, 0.6, 1.4]), Verdict::NotShown);
+        assert_eq!(verdict(&[1.5, 1.6, 1.2, 1.3, 1.6, 1.4]), Verdict::Refuted);
+        assert_eq!(verdict(&[1.0; 6]), Verdict::NotShown, "the bound itself is not excluded");
+        assert_eq!(verdict(&[]), Verdict::NotMeasured);
+        // However far away they are, so few rounds show nothing.
+        assert_eq!(verdict(&[0.1; 5]), Verdict::NotShown);
+        assert_eq!(verdict(&[9.0; 5]), Verdict::NotShown);
+        let high = Spread::interval([2.0; 6]);
+        assert_eq!(Finding::at_least("much", high, 1.5, "").verdict, Verdict::Shown);
+        assert_eq!(Finding::at_least("more", high, 2.5, "").verdict, Verdict::Refuted);
+    }
+
+    #[test]
+    fn what_never_happened_is_counted() {
+        let verdict = |counts: &[f64]| Finding::never("no request fails", counts).verdict;
+        assert_eq!(verdict(&[0.0, 0.0]), Verdict::Shown);
+        assert_eq!(verdict(&[0.0, 1.0]), Verdict::Refuted);
+        assert_eq!(verdict(&[]), Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn the_paragraph_says_what_is_shown_what_is_not_and_why() {
+        let all = [
+            finding(&[0.5; 6]),
+            finding(&[0.5, 1.5]),
+            finding(&[2.0; 7]),
+            finding(&[0.5, 1.5, 0.5, 1.5, 0.5, 1.5]),
+            finding(&[]),
+        ];
+        assert_eq!(
+            summary(&all),
+            "Shown: it is small: 0.500 (0.500-0.500) x. \
+             Not shown: it is small: 1.00 (0.500-1.50) x, 2 rounds are too few, a 95 % interval of \
+             a median needs 6; it is small: 1.00 (0.500-1.50) x, its interval has both answers in \
+             it. \
+             Refuted: it is small: 2.00 (2.00-2.00) x. Not measured: it is small."
+        );
+        assert_eq!(summary(&[]), "");
+    }
+}
