@@ -74,6 +74,8 @@ pub enum Job {
         kib: u32,
         /// How often.
         rounds: u32,
+        /// How often a round reads the files that it got out.
+        reads: u32,
     },
     /// Many small processes that make, sort and compress text, as a kernel's build does.
     Build {
@@ -92,10 +94,11 @@ impl Job {
         let bounds = match *self {
             Job::Claim { mib, .. } => vec![("size", mib, CLAIM_MIB_MAX)],
             Job::Release => Vec::new(),
-            Job::Tar { files, kib, rounds } => vec![
+            Job::Tar { files, kib, rounds, reads } => vec![
                 ("files", files.into(), FILES_MAX),
                 ("size of files", kib.into(), FILE_KIB_MAX),
                 ("rounds", rounds.into(), ROUNDS_MAX),
+                ("reads", reads.into(), ROUNDS_MAX),
             ],
             Job::Build { units, parallel, rounds } => vec![
                 ("units", units.into(), FILES_MAX),
@@ -135,15 +138,17 @@ impl Job {
                  2> /dev/null || {{ rm -f /dev/shm/pinhead-claim; exit 1; }}; {end}"
             ),
             Job::Release => format!("{begin}rm -f /dev/shm/pinhead-claim; {end}"),
-            Job::Tar { files, kib, rounds } => format!(
+            Job::Tar { files, kib, rounds, reads } => format!(
                 "d={dir}/pinhead-tar; rm -rf \"$d\"; mkdir -p \"$d/in\" && cd \"$d\" || exit 1; \
                  trap 'cd /; rm -rf \"$d\"' EXIT; \
                  i=0; while [ $i -lt {files} ]; do \
                  dd if=/dev/urandom of=in/$i bs=1k count={kib} 2> /dev/null || exit 1; \
                  i=$((i + 1)); done; \
                  r=0; while [ $r -lt {rounds} ]; do {begin}\
-                 tar cf all.tar in && rm -rf out && mkdir out && tar xf all.tar -C out && \
-                 cat out/in/* | md5sum > /dev/null || exit 1; {end}; r=$((r + 1)); done"
+                 tar cf all.tar in && rm -rf out && mkdir out && tar xf all.tar -C out || exit 1; \
+                 k=0; while [ $k -lt {reads} ]; do \
+                 cat out/in/* | md5sum > /dev/null || exit 1; k=$((k + 1)); done; \
+                 {end}; r=$((r + 1)); done"
             ),
             // A worker takes every so-many-th unit: a source is made, changed, sorted, compressed.
             Job::Build { units, parallel, rounds } => format!(
@@ -309,7 +314,7 @@ mod tests {
             Job::Claim { mib: 500, claim: Claim::Passing },
             Job::Claim { mib: 500, claim: Claim::Held },
             Job::Release,
-            Job::Tar { files: 10, kib: 4, rounds: 2 },
+            Job::Tar { files: 10, kib: 4, rounds: 2, reads: 3 },
             Job::Build { units: 8, parallel: 3, rounds: 1 },
         ];
         for job in jobs {
@@ -320,7 +325,7 @@ mod tests {
         }
         for job in [
             Job::Claim { mib: 0, claim: Claim::Held },
-            Job::Tar { files: 1, kib: 1, rounds: 5000 },
+            Job::Tar { files: 1, kib: 1, rounds: 5000, reads: 1 },
             Job::Build { units: 8, parallel: 0, rounds: 1 },
         ] {
             assert!(job.check().is_err(), "{job:?}");

@@ -4,6 +4,7 @@ use super::{Guest, Site};
 use crate::{Error, Measures};
 use load::{Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A request that takes longer than the published study's worst has failed.
@@ -29,7 +30,7 @@ pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Err
 
 /// Whether a page is served now.
 pub fn answers(page: &Target) -> Result<bool, Error> {
-    Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON)?.all.answered == 1)
+    Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
 /// Puts a load on servers, for so long at most, and notes latencies.
@@ -39,21 +40,38 @@ pub fn load(
     pattern: Pattern,
     duration: Duration,
 ) -> Result<Outcome, Error> {
-    let outcome = run(targets, pattern, duration, TIMEOUT)?;
+    let outcome = run(targets, pattern, duration, TIMEOUT, &NEVER)?;
     note(measures, &outcome);
     Ok(outcome)
 }
+
+/// The same until something else is over, and for so long at most.
+pub fn load_until(
+    measures: &mut Measures,
+    targets: Vec<Target>,
+    pattern: Pattern,
+    longest: Duration,
+    is_over: &AtomicBool,
+) -> Result<Outcome, Error> {
+    let outcome = run(targets, pattern, longest, TIMEOUT, is_over)?;
+    note(measures, &outcome);
+    Ok(outcome)
+}
+
+/// A load of its own length.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn run(
     targets: Vec<Target>,
     pattern: Pattern,
     duration: Duration,
     timeout: Duration,
+    is_over: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let plan = Plan { targets, pattern, duration, timeout, reuse: Reuse::Close };
     let mut watch = |_: &load::Progress| match crate::stop::check_stop() {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
+        Ok(()) if !is_over.load(Ordering::Relaxed) => ControlFlow::Continue(()),
+        Ok(()) | Err(_) => ControlFlow::Break(()),
     };
     Ok(load::run(&plan, &mut watch)?)
 }

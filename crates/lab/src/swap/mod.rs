@@ -1,6 +1,10 @@
 //! A virtual disk for swap, after the study of 2001: the same tar in a large guest, in a small
 //! one that swaps to memory, and in a small one that has no such swap; other guests beside it
 //! answer a few hits a second, all of them within one limit.
+//!
+//! The limit is what makes the study's effect possible: a large guest keeps the tar's files in a
+//! cache, which the host has no memory for, and the others' pages go out for it. So it is short
+//! even of what the large guest's files take, and the tar reads them again and again.
 
 mod run;
 mod view;

@@ -6,6 +6,7 @@ use crate::site::meter::{Reading, Usage};
 use crate::site::{Guest, Site, jobs};
 use crate::{Bench, Error, Measures, bench};
 use load::{Job, Pattern, Target};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(300);
@@ -14,11 +15,14 @@ const TAR_MAX: Duration = Duration::from_secs(900);
 const TRIVIAL_US: u64 = 200_000;
 /// Hits a second on all of the others together.
 const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
-/// Memory of each of the others, and how much of the host all guests have together: what the
-/// others need and a quarter of the large guest's, QEMUs' own included.
+/// Memory of each of the others, and what of the host's all guests have together, QEMUs' own
+/// included: what a small guest with its cache needs, and what the others need to stay at it.
+/// The full form's large guest would have more than twice as much for itself.
 const OTHER_MIB: u32 = 96;
-const OTHER_USES_MIB: u32 = 36;
-const LIMIT_MIB: u32 = 150;
+const OTHER_USES_MIB: u32 = 16;
+const LIMIT_MIB: u32 = 136;
+/// Files of the tar: as they are, in the archive, and out of it, they are three times as large.
+const FILE_KIB: u32 = 256;
 /// See the same of the wipe.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
@@ -27,13 +31,15 @@ const PORTS_STEP: u32 = 32;
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let others = bench.asked.guests.unwrap_or(if quick { 1 } else { 6 });
-    let (files, rounds) = if quick { (10, 1) } else { (160, 3) };
+    let (files, rounds, reads) = if quick { (10, 1, 2) } else { (320, 2, 4) };
     let seconds = Duration::from_secs(if quick { 2 } else { 20 });
     let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     bench.setting("other guests", others)?;
+    bench.setting("limit of all guests, MiB", limit_mib(others))?;
     bench.setting("tar, files of 256 KiB", files)?;
     bench.setting("rounds", rounds)?;
-    let job = Job::Tar { files, kib: 256, rounds };
+    bench.setting("reads of a round", reads)?;
+    let job = Job::Tar { files, kib: FILE_KIB, rounds, reads };
     let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
     let names = bench.choose(&names, &names)?;
     bench.rounds(repetitions, &names, |run| {
@@ -51,19 +57,15 @@ fn one(
 ) -> Result<(), Error> {
     let Some(site) = run.start(&farm(case, others), UP_MAX, |_, _| {})? else { return Ok(()) };
     let targets = site.targets("web", 80, "/");
-    run.phase(phase::ALONE, |measures| respond(measures, &targets, seconds))?;
-    run.phase(phase::TAR, |measures| tar(measures, &site, &targets, job, seconds))?;
+    run.phase(phase::ALONE, |measures| {
+        respond(measures, &targets, seconds, &AtomicBool::new(false))
+    })?;
+    run.phase(phase::TAR, |measures| tar(measures, &site, &targets, job))?;
     Ok(())
 }
 
-/// The others' response while the tar runs again and again, and how its guest is.
-fn tar(
-    measures: &mut Measures,
-    site: &Site,
-    targets: &[Target],
-    job: &Job,
-    seconds: Duration,
-) -> Result<(), Error> {
+/// The others' response for as long as the tar runs, and how its guest is.
+fn tar(measures: &mut Measures, site: &Site, targets: &[Target], job: &Job) -> Result<(), Error> {
     let guest: Vec<Guest> = site.class("job").cloned().collect();
     let Some(Guest { name, .. }) = guest.first() else {
         return Err(Error::Failed("No guest runs it".into()));
@@ -71,9 +73,14 @@ fn tar(
     let inside = Inside::read(site, name)?;
     let from = Reading::of(&guest, false);
     let all = Reading::of(site.guests(), false);
+    let is_over = AtomicBool::new(false);
     let (worked, answered) = std::thread::scope(|scope| {
-        let work = scope.spawn(|| jobs::inside(site, &guest, job, "/var/tmp", TAR_MAX));
-        let answered = respond(measures, targets, seconds);
+        let work = scope.spawn(|| {
+            let worked = jobs::inside(site, &guest, job, "/var/tmp", TAR_MAX);
+            is_over.store(true, Ordering::Relaxed);
+            worked
+        });
+        let answered = respond(measures, targets, TAR_MAX, &is_over);
         (work.join(), answered)
     });
     let to = Reading::of(&guest, false);
@@ -93,8 +100,13 @@ fn tar(
     answered
 }
 
-fn respond(measures: &mut Measures, targets: &[Target], seconds: Duration) -> Result<(), Error> {
-    let outcome = jobs::load(measures, targets.to_vec(), PATTERN, seconds)?;
+fn respond(
+    measures: &mut Measures,
+    targets: &[Target],
+    longest: Duration,
+    is_over: &AtomicBool,
+) -> Result<(), Error> {
+    let outcome = jobs::load_until(measures, targets.to_vec(), PATTERN, longest, is_over)?;
     let all = &outcome.all;
     let asked = all.answered + all.failed_all();
     if asked > 0 {
@@ -105,12 +117,16 @@ fn respond(measures: &mut Measures, targets: &[Target], seconds: Duration) -> Re
     Ok(())
 }
 
+fn limit_mib(others: u32) -> u32 {
+    LIMIT_MIB + others * OTHER_USES_MIB
+}
+
 fn farm(case: &Case, others: u32) -> String {
     let swap = match case.swap_mib {
         0 => String::new(),
         mib => format!("swap = \"zram:{mib} MiB\"\n"),
     };
-    let limit = LIMIT_MIB + others * OTHER_USES_MIB;
+    let limit = limit_mib(others);
     let port = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
     format!(
         "name = \"swap\"\n[limits]\nmemory = \"{limit} MiB\"\nzram = \"512 MiB\"\n\
@@ -121,4 +137,21 @@ fn farm(case: &Case, others: u32) -> String {
          memory_min = \"64 MiB\"\n",
         case.memory_mib
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_the_full_form_is_short_of_what_the_large_guest_would_take() {
+        let (others, files) = (6, 320);
+        assert!(limit_mib(others) < 250);
+        // Source, archive and copy.
+        let cache_mib = 3 * files * FILE_KIB / 1024;
+        assert!(cache_mib < CASES[0].memory_mib, "the large guest keeps all of them");
+        assert!(cache_mib > limit_mib(others) - others * OTHER_USES_MIB, "the host cannot");
+        assert!(cache_mib > CASES[1].memory_mib, "the small one does not");
+        assert!(farm(&CASES[0], others).contains("memory = \"232 MiB\"\nzram"));
+    }
 }

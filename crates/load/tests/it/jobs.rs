@@ -35,7 +35,7 @@ fn each_job_runs_its_rounds_and_leaves_nothing() {
     std::fs::create_dir(&dir).unwrap();
     let name = dir.to_str().unwrap();
     assert_eq!(seconds(Job::Claim { mib: 8, claim: Claim::Passing }, name).len(), 1);
-    assert_eq!(seconds(Job::Tar { files: 20, kib: 16, rounds: 3 }, name).len(), 3);
+    assert_eq!(seconds(Job::Tar { files: 20, kib: 16, rounds: 3, reads: 2 }, name).len(), 3);
     assert_eq!(seconds(Job::Build { units: 6, parallel: 4, rounds: 2 }, name).len(), 2);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
     std::fs::remove_dir(&dir).unwrap();

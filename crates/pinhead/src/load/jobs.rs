@@ -29,7 +29,7 @@ pub(super) fn claim(args: &ClaimArgs) -> Result<Summary, Error> {
 
 pub(super) fn tar(args: &TarArgs) -> Result<Summary, Error> {
     let TarArgs { files, kib, rounds, .. } = *args;
-    run(&args.guests, &Job::Tar { files, kib, rounds }, &args.dir)
+    run(&args.guests, &Job::Tar { files, kib, rounds, reads: 1 }, &args.dir)
 }
 
 pub(super) fn build(args: &BuildArgs) -> Result<Summary, Error> {
