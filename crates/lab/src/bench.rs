@@ -57,6 +57,23 @@ impl<'a> Bench<'a> {
         Ok(all.iter().filter(is_chosen).copied().collect())
     }
 
+    /// Takes out the cases that cannot be run here, and says so once.
+    pub fn leave_out<'n>(
+        &mut self,
+        mut cases: Vec<&'n str>,
+        is_impossible: impl Fn(&str) -> bool,
+        why: &str,
+    ) -> Vec<&'n str> {
+        for case in cases.iter().filter(|case| is_impossible(case)) {
+            let note = format!("{case:?} is left out: {why}.");
+            if !self.outcome.notes.contains(&note) {
+                self.note(note);
+            }
+        }
+        cases.retain(|case| !is_impossible(case));
+        cases
+    }
+
     /// Notes a setting, for the head of the result. One that goes on has it already, and figures
     /// of another are not to be mixed with its own.
     pub fn setting(&mut self, name: &str, value: impl ToString) -> Result<(), Error> {

@@ -16,14 +16,17 @@ pub(crate) struct Way {
     pub name: &'static str,
     pub balloon: bool,
     pub reporting: bool,
+    /// Whether the manager also pages out who sleeps.
+    pub page_out: bool,
 }
 
-/// The four ways.
+/// The ways: the study's, and page-out beside both of them.
 pub(crate) const WAYS: &[Way] = &[
-    Way { name: "nothing", balloon: false, reporting: false },
-    Way { name: "balloon", balloon: true, reporting: false },
-    Way { name: "page reporting", balloon: false, reporting: true },
-    Way { name: "both", balloon: true, reporting: true },
+    Way { name: "nothing", balloon: false, reporting: false, page_out: false },
+    Way { name: "balloon", balloon: true, reporting: false, page_out: false },
+    Way { name: "page reporting", balloon: false, reporting: true, page_out: false },
+    Way { name: "both", balloon: true, reporting: true, page_out: false },
+    Way { name: "both, page-out", balloon: true, reporting: true, page_out: true },
 ];
 
 /// A case: what is run, and the way.

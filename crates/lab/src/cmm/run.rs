@@ -2,7 +2,7 @@
 
 use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Guest, Manager, Settings, Site, jobs};
+use crate::site::{Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, Measures, bench};
 use load::job::{Claim, Job};
 use std::time::Duration;
@@ -15,6 +15,8 @@ const DATABASE_MIB: u64 = 256;
 /// Memory of a guest of the claim, and what of it can be touched beside its kernel.
 const TOUCHER_MIB: u64 = 192;
 const TOUCH_MIB: u64 = 110;
+/// A guest that has hardly run for so long sleeps: phases are shorter than the manager's default.
+const ASLEEP_AFTER: Duration = Duration::from_secs(10);
 /// What a QEMU has of its own, which nobody can take.
 const OWN_MIB: u64 = 40;
 /// What of a claimed guest's memory is in use before anything is touched.
@@ -39,6 +41,10 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let cases: Vec<(String, &str, &Way)> = named(CLAIM).chain(named(OLTP)).collect();
     let names: Vec<&str> = cases.iter().map(|(name, ..)| name.as_str()).collect();
     let names = bench.choose(&names, &names)?;
+    let needs_page_out =
+        |name: &str| cases.iter().any(|(case, _, way)| case == name && way.page_out);
+    let is_impossible = |name: &str| needs_page_out(name) && !has_page_out();
+    let names = bench.leave_out(names, is_impossible, NO_PAGE_OUT);
     bench.rounds(repetitions, &names, |run| {
         match cases.iter().find(|(name, ..)| name == run.name()) {
             Some((_, OLTP, way)) => oltp(run, way, guests, seconds),
@@ -63,8 +69,12 @@ fn start(
     if !way.balloon {
         return Ok(Some((site, None)));
     }
-    let settings =
-        Settings { budget_mib: limit_mib, set_point_mib: limit_mib / 10, leaves_ksm: true };
+    let settings = Settings {
+        budget_mib: limit_mib,
+        set_point_mib: limit_mib / 10,
+        leaves_ksm: true,
+        page_out_after: way.page_out.then_some(ASLEEP_AFTER),
+    };
     let manager = run.manage(phase::MANAGE, &site, &settings, |_, _| Ok(()))?;
     Ok(manager.map(|manager| (site, Some(manager))))
 }

@@ -24,6 +24,8 @@ pub(crate) struct Case {
     limit: Option<Limit>,
     /// Whether the manager moves their memory.
     manager: bool,
+    /// Whether it also pages out who sleeps, to compressed memory of the host.
+    pages_out: bool,
     /// Whether each has swap on compressed memory of its own.
     guest_swap: bool,
     /// Whether one of them is hit 250 times, and booted again.
@@ -43,6 +45,7 @@ pub(crate) enum Limit {
 pub(crate) const FREE: &str = "no limit";
 pub(crate) const LIMITED: &str = "limited, managed";
 pub(crate) const SHARED: &str = "sharing";
+pub(crate) const PAGED: &str = "sharing, paged out";
 pub(crate) const SQUEEZED: &str = "squeezed";
 pub(crate) const FORTY: &str = "forty, sharing";
 
@@ -52,6 +55,7 @@ const PLAIN: Case = Case {
     ksm: false,
     limit: None,
     manager: false,
+    pages_out: false,
     guest_swap: false,
     single: false,
 };
@@ -61,6 +65,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { single: true, ..PLAIN },
     Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },
     Case { name: SHARED, ksm: true, ..PLAIN },
+    Case { name: PAGED, ksm: true, manager: true, pages_out: true, ..PLAIN },
     Case { name: SQUEEZED, limit: Some(Limit::EachMib(17)), ..MANAGED },
     Case { name: LIMITED, ..MANAGED },
     Case { name: "limited", manager: false, ..MANAGED },
@@ -70,9 +75,13 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Those that the claims are about: six rounds of them fit into an hour. The others are run when
 /// they are named.
-pub(crate) const USUAL: &[&str] = &[FREE, SHARED, SQUEEZED, LIMITED];
+pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 
 const MANAGED: Case = Case { ksm: true, limit: Some(Limit::Quarter), manager: true, ..PLAIN };
+
+/// What a guest has of the host's memory that is nobody else's, and that with what is compressed.
+pub(crate) const PRIVATE: &str = "private a guest";
+pub(crate) const BOTH: &str = "private and compressed a guest";
 
 /// The phases.
 pub(crate) mod phase {

@@ -1,8 +1,9 @@
 //! The phases, carried out.
 
 use super::{CASES, Case, Limit, USUAL, phase};
+use crate::site::held::Held;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Settings, Site, jobs, wait};
+use crate::site::{NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
 use crate::{Bench, Error, bench, clock};
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ struct Pace {
     /// The longest that is waited for memory to come to rest, and the steps in which one looks.
     settle: Duration,
     step: Duration,
+    /// After how long a guest counts as asleep, where who sleeps is paged out, and how long one
+    /// waits for what comes back of it: that is the working set of an idle server.
+    asleep_after: Duration,
+    paged: Duration,
     hits: usize,
 }
 
@@ -35,14 +40,22 @@ struct Pace {
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
-        true => {
-            Pace { guests: 4, idle: seconds(3), settle: seconds(6), step: seconds(2), hits: 25 }
-        }
+        true => Pace {
+            guests: 4,
+            idle: seconds(3),
+            settle: seconds(6),
+            step: seconds(2),
+            asleep_after: seconds(5),
+            paged: seconds(12),
+            hits: 25,
+        },
         false => Pace {
             guests: 100,
             idle: seconds(30),
             settle: seconds(90),
             step: seconds(5),
+            asleep_after: seconds(10),
+            paged: seconds(60),
             hits: 250,
         },
     };
@@ -52,6 +65,9 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("memory of each, MiB", MEMORY_MIB)?;
     let all: Vec<&str> = CASES.iter().map(|case| case.name).collect();
     let cases = bench.choose(&all, USUAL)?;
+    let pages_out = |name: &str| CASES.iter().any(|case| case.name == name && case.pages_out);
+    let is_impossible = |name: &str| pages_out(name) && !has_page_out();
+    let cases = bench.leave_out(cases, is_impossible, NO_PAGE_OUT);
     bench.rounds(repetitions, &cases, |run| {
         let Some(case) = CASES.iter().find(|case| case.name == run.name()) else { return Ok(()) };
         // With no more than these it would be another case again.
@@ -91,8 +107,11 @@ fn one(
     let Some(site) = started else { return Ok(()) };
     let mut manager = None;
     if case.manager {
-        let settings = settings(case, limit_mib);
+        let settings = settings(case, count, limit_mib, pace);
         manager = run.manage(phase::SETTLE, &site, &settings, |manager, measures| {
+            if case.pages_out {
+                wait(pace.paged);
+            }
             settle(&site, pace).note(measures);
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
@@ -135,6 +154,12 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace, name: &str) -> R
         let to = Reading::of(site.guests(), true);
         let usage = Usage { from: &from, to: &to };
         usage.note(measures);
+        if let Some(held) = Held::of(site.guests(), &to) {
+            let private_mib = held.private_mib / to.guests as f64;
+            let compressed_mib = held.compressed_mib / to.guests as f64;
+            measures.note(super::PRIVATE, "MiB", private_mib);
+            measures.note(super::BOTH, "MiB", private_mib + compressed_mib);
+        }
         let own_percent = own_s / usage.seconds() / to.guests as f64 * 100.0;
         measures.note("CPU of pinhead up, a guest", "% of a core", own_percent);
         Ok(())
@@ -186,22 +211,29 @@ fn settle(site: &Site, pace: Pace) -> Reading {
     }
 }
 
-fn settings(case: &Case, limit_mib: u64) -> Settings {
+fn settings(case: &Case, count: u32, limit_mib: u64, pace: Pace) -> Settings {
+    // Without a limit there is room for all of them, with their QEMUs' own.
+    let budget_mib = match case.limit {
+        Some(_) => limit_mib.max(64),
+        None => u64::from(count) * (MEMORY_MIB + 64),
+    };
     Settings {
-        budget_mib: limit_mib.max(64),
-        set_point_mib: (limit_mib / 5).max(16),
+        budget_mib,
+        set_point_mib: (budget_mib / 5).max(16),
         leaves_ksm: case.ksm,
+        page_out_after: case.pages_out.then_some(pace.asleep_after),
     }
 }
 
 fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     let mut limits = String::new();
+    let zram = (u64::from(count) * MEMORY_MIB).max(64);
     if case.limit.is_some() {
-        let zram = (u64::from(count) * MEMORY_MIB).max(64);
-        limits.push_str(&format!(
-            "memory = \"{} MiB\"\nzram = \"{zram} MiB\"\nswap = \"{zram} MiB\"\n",
-            limit_mib.max(64)
-        ));
+        limits.push_str(&format!("memory = \"{} MiB\"\n", limit_mib.max(64)));
+        limits.push_str(&format!("swap = \"{zram} MiB\"\n"));
+    }
+    if case.limit.is_some() || case.pages_out {
+        limits.push_str(&format!("zram = \"{zram} MiB\"\n"));
     }
     if case.ksm {
         limits.push_str("ksm = true\n");

@@ -1,6 +1,6 @@
 //! A result, next to the talk's figures.
 
-use super::{CASES, FORTY, FREE, LIMITED, SHARED, SQUEEZED, phase};
+use super::{BOTH, CASES, FORTY, FREE, LIMITED, PAGED, PRIVATE, SHARED, SQUEEZED, phase};
 use crate::view::{Chart, Table, View, cell, figure};
 use crate::{Finding, Outcome, published};
 use base::Spread;
@@ -15,6 +15,8 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("all answer, s", phase::START, "all answer after"),
     ("resident, MiB", phase::AFTER, "resident a guest"),
     ("shared, MiB", phase::AFTER, "memory a guest, shared"),
+    ("private, MiB", phase::IDLE, PRIVATE),
+    ("and compressed", phase::IDLE, BOTH),
     ("idle CPU, %", phase::IDLE, "CPU a guest"),
     ("wake-ups/min", phase::IDLE, "wake-ups a guest"),
     ("T:V idle", phase::IDLE, "T:V"),
@@ -49,13 +51,16 @@ fn ran(outcome: &Outcome) -> impl Iterator<Item = &'static str> {
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let failed: Vec<f64> = phase::WIPES
-        .iter()
-        .flat_map(|wipe| outcome.values(LIMITED, wipe, "failed"))
-        .map(|(_, failed)| failed)
-        .collect();
+    let failed = |case| {
+        let wipes = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
+        wipes.map(|(_, failed)| failed).collect::<Vec<f64>>()
+    };
+    let worse = |a: Spread, b: Spread| if b.median > a.median { b } else { a };
+    let paged = phase::WIPES[1..].iter();
+    let paged = paged.filter_map(|wipe| outcome.ratio(PAGED, SHARED, wipe, "average"));
+    let paged = paged.reduce(worse);
     let later = phase::WIPES[1..].iter().filter_map(|wipe| against_free(outcome, LIMITED, wipe));
-    let later = later.reduce(|a, b| if b.median > a.median { b } else { a });
+    let later = later.reduce(worse);
     let first = against_free(outcome, LIMITED, phase::WIPES[0]);
     let at_most = |promise: &str, case, phase, measure, bound| {
         Finding::at_most(promise, outcome.interval(case, phase, measure), bound, "")
@@ -73,7 +78,17 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             "x",
         ),
         Finding::at_most("later wipes, the worse, against no limit (<= 1.1x)", later, 1.1, "x"),
-        Finding::never("no request fails in them", &failed),
+        Finding::never("no request fails in them", &failed(LIMITED)),
+        at_most("paged out: private memory a guest, MiB (<= 8)", PAGED, phase::IDLE, PRIVATE, 8.0),
+        at_most("paged out: and compressed, MiB (<= 15)", PAGED, phase::IDLE, BOTH, 15.0),
+        at_most("paged out: first wipe, p95, s (<= 0.04)", PAGED, phase::WIPES[0], "p95", 0.04),
+        Finding::at_most(
+            "paged out: later wipes, the worse, against no manager (<= 1.15x)",
+            paged,
+            1.15,
+            "x",
+        ),
+        Finding::never("paged out: no request fails", &failed(PAGED)),
     ]
 }
 

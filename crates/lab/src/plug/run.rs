@@ -169,7 +169,12 @@ fn manage(
 ) -> Result<Option<Manager>, Error> {
     // As much as sizing by hand takes, with what each QEMU has of its own.
     let budget_mib = u64::from(pace.hand_mib) + 64 * site.guests().len() as u64;
-    let settings = Settings { budget_mib, set_point_mib: budget_mib / 10, leaves_ksm: true };
+    let settings = Settings {
+        budget_mib,
+        set_point_mib: budget_mib / 10,
+        leaves_ksm: true,
+        page_out_after: None,
+    };
     run.manage(phase::START, site, &settings, |_, _| {
         // Rules have had as long, from their daemon's start to the load.
         wait(pace.rest);

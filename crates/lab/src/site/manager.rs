@@ -23,6 +23,27 @@ pub struct Settings {
     pub set_point_mib: u64,
     /// Whether it leaves KSM alone, because the farm's own tiers drive it: two would fight.
     pub leaves_ksm: bool,
+    /// After how long a guest counts as asleep, whose memory then goes to the host's swap; `None`
+    /// leaves it where it is.
+    pub page_out_after: Option<Duration>,
+}
+
+/// Why a case cannot be run that pages guests out, if it cannot.
+pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
+
+/// Whether the manager of this program pages guests out: it knows the settings of it.
+pub fn has_page_out() -> bool {
+    let text = page_out(Some(Duration::from_secs(30)));
+    manager::config::parse(&text, &manager::config::Place::default()).is_ok()
+}
+
+fn page_out(after: Option<Duration>) -> String {
+    match after {
+        Some(after) => {
+            format!("[pageout]\nmode = \"sleepers\"\nafter = \"{} s\"\n", after.as_secs())
+        }
+        None => "[pageout]\nmode = \"off\"\n".to_owned(),
+    }
 }
 
 /// A manager. Dropping it ends it; the guests get their memory back.
@@ -80,17 +101,36 @@ impl Manager {
 
 fn text(settings: &Settings, sockets: &Path, dir: &Path, socket: &Path) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
-    let Settings { budget_mib, set_point_mib, leaves_ksm } = settings;
+    let Settings { budget_mib, set_point_mib, leaves_ksm, page_out_after } = settings;
+    let page_out = if has_page_out() { page_out(*page_out_after) } else { String::new() };
     let ksm = if *leaves_ksm { "[ksm]\nmode = \"leave\"\n" } else { "" };
     format!(
         "[host]\nbudget = \"{budget_mib} MiB\"\nset_point = \"{set_point_mib} MiB\"\n\
          hysteresis = \"{} MiB\"\nreserve = \"{} MiB\"\n\
          [sources]\nqmp = [{}]\nlibvirt = []\n[journal]\npath = {}\n\
-         [control]\nsocket = {}\n[monitor]\nrecord = false\n{ksm}",
+         [control]\nsocket = {}\n[monitor]\nrecord = false\n{ksm}{page_out}",
         set_point_mib / 4,
         set_point_mib / 3,
         quoted(&sockets.join("*.qmp")),
         quoted(&dir.join("journal.db")),
         quoted(socket),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_are_such_as_the_manager_reads() {
+        for page_out_after in [None, Some(Duration::from_secs(10))] {
+            let settings =
+                Settings { budget_mib: 900, set_point_mib: 90, leaves_ksm: true, page_out_after };
+            let path = Path::new("/run/x");
+            let text = text(&settings, path, path, &path.join("host.sock"));
+            let read = manager::config::parse(&text, &manager::config::Place::default());
+            assert!(read.is_ok(), "{text}: {read:?}");
+            assert_eq!(text.contains("sleepers"), has_page_out() && page_out_after.is_some());
+        }
+    }
 }

@@ -86,6 +86,17 @@ fn only_the_cases_that_were_asked_for() {
 }
 
 #[test]
+fn a_case_that_cannot_be_run_is_left_out_with_its_reason_once() {
+    let mut progress = |_: &str| {};
+    let mut bench = Bench::new(asked(directory("left-out")), outcome(), &mut progress);
+    for _ in 0..2 {
+        let left = bench.leave_out(vec!["a", "b"], |case| case == "b", "there is no lever");
+        assert_eq!(left, ["a"]);
+    }
+    assert_eq!(bench.outcome().notes, ["\"b\" is left out: there is no lever."]);
+}
+
+#[test]
 fn what_is_no_result_is_refused_with_a_reason() {
     let json = serde_json::to_string(&outcome()).unwrap();
     let error = shelf::parse(json.replace("\"format\":2", "\"format\":9").as_bytes()).unwrap_err();
