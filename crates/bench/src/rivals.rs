@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::table::{Figure, Row, figure};
 use base::Spread;
 use policy::arbiter::RuleVerdicts;
+use policy::rivals::{Mom, Proxmox, Rival};
 use sim::figures::{self, Kept, Moved};
-use sim::policies::{Mom, Nobody, Ours, Policy, Proxmox};
+use sim::policies::{Ours, Policy};
 use std::hint::black_box;
 
 const GIB_KIB: f64 = (1 << 20) as f64;
@@ -26,9 +27,9 @@ pub fn rows() -> Result<Vec<Row>, Error> {
 /// One scene under each policy: none, MOM's, Proxmox's, ours.
 fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
     [
-        scene(&mut Nobody),
-        scene(&mut Mom::default()),
-        scene(&mut Proxmox),
+        scene(&mut Rival::None),
+        scene(&mut Rival::Mom(Mom::default())),
+        scene(&mut Rival::Proxmox(Proxmox::default())),
         scene(&mut Ours::default()),
     ]
 }

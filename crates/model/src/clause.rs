@@ -136,6 +136,34 @@ clauses! {
         "What the host has is not known, so every guest is held."
         "what the host has is not known"
         "what the host had was not known",
+    Mom "mom"
+        "The rules of oVirt's MOM decide, as the settings have it."
+        "by the rules of MOM[: {rules_host_permille} of the host is free, and they want 20 %]"
+        "by the rules of MOM[: {rules_host_permille} of the host was free, and they want 20 %]",
+    Proxmox "proxmox"
+        "The rules of Proxmox decide, as the settings have it."
+        "by the rules of Proxmox[: {rules_host_permille} of the host is in use, and they want 80 %]"
+        "by the rules of Proxmox[: {rules_host_permille} of the host was in use, and they want \
+         80 %]",
+    Pi "pi"
+        "The PI controller of qemus' containers decides, as the settings have it."
+        "by qemus' PI controller[: {rules_host_permille} of the host is in use, and it wants 80 %]"
+        "by qemus' PI controller[: {rules_host_permille} of the host was in use, and it wants \
+         80 %]",
+    Senpai "senpai"
+        "The rules of senpai decide, as the settings have it."
+        "by the rules of senpai[: its tasks waited {rules_stall_ms} since its last change, and \
+         they want 10ms]"
+        "by the rules of senpai[: its tasks had waited {rules_stall_ms} since its last change, and \
+         they want 10ms]",
+    Reporting "reporting"
+        "By the settings every guest has its maximum, and only page reporting gives memory back."
+        "page reporting alone gives memory back, by the settings"
+        "page reporting alone gave memory back, by the settings",
+    NoPolicy "no-policy"
+        "By the settings nothing is moved."
+        "nothing is moved, by the settings"
+        "nothing was moved, by the settings",
 }
 
 impl Clause {

@@ -3,7 +3,8 @@
 //! [`guest`] is the step that runs in every guest: rules over its own counters plug
 //! and unplug its CPUs and its memory. [`steady`] tries a rules file against a model
 //! of a guest under steady load, to find rules that plug and unplug in turn. [`arbiter`]
-//! runs on the host: it moves memory between guests.
+//! runs on the host: it moves memory between guests. [`rivals`] are other managers' rules for the
+//! same, to be compared with it.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -11,4 +12,5 @@
 pub mod arbiter;
 pub mod guest;
 pub mod ksm;
+pub mod rivals;
 pub mod steady;

@@ -10,18 +10,18 @@ use policy::arbiter::{Arrival, Config, Key};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-const MIB: u64 = 1 << 10;
-const GIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 10;
+pub(crate) const GIB: u64 = 1 << 20;
 
 /// A host of 64 GiB whose set point is a fifth, as MOM and Proxmox have it.
-fn host(own: Load) -> World {
+pub(crate) fn host(own: Load) -> World {
     let total = Bytes::mib(64 << 10);
     let config = Config { set_point: total.permille(200), ..Config::of_host(total) };
     World::new(config, 64 * GIB, own, 1)
 }
 
 /// A guest as most are: the daemon inside, swap, a balloon that works.
-fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
+pub(crate) fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
     Spec {
         min_kib: GIB / 2,
         max_kib,
@@ -45,7 +45,7 @@ fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
     }
 }
 
-fn steady(kib: u64) -> Load {
+pub(crate) fn steady(kib: u64) -> Load {
     Load::Steady { kib }
 }
 
@@ -84,7 +84,7 @@ fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
         world.step(policy);
         let met = world
             .member(key)
-            .is_some_and(|m| m.guest.actual_kib() >= 5 * GIB && m.guest.wait_us == 0);
+            .is_some_and(|m| m.guest.actual_kib() >= 5 * GIB && m.guest.is_content(world.now_ms));
         if met {
             return Some(world.now_ms - AT_MS);
         }

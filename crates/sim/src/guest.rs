@@ -160,6 +160,12 @@ impl Guest {
         }
     }
 
+    /// It has all of its memory, and its kernel reports what is free of it to the host.
+    pub fn report_pages(&mut self) {
+        self.spec.traits.reports = true;
+        self.deflate(self.balloon.size_kib);
+    }
+
     /// What it has, by its balloon.
     pub fn actual_kib(&self) -> u64 {
         self.spec.max_kib - self.balloon.size_kib
@@ -199,6 +205,11 @@ impl Guest {
     /// What its programs want and do not have in memory.
     pub fn unmet_kib(&self, now_ms: u64) -> u64 {
         self.wanted_kib(now_ms).saturating_sub(self.held.anon_kib)
+    }
+
+    /// Whether its programs have all that they want, and nothing waited for memory in this step.
+    pub fn is_content(&self, now_ms: u64) -> bool {
+        self.wait_us == 0 && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
     /// Whether its virtual CPUs rest.

@@ -1,7 +1,7 @@
 //! A model of a host and its guests, on which policies are tried.
 //!
 //! ```text
-//!   seed ─► scenario ─► World { host, guests } ──samples──► Policy (ours, MOM's, Proxmox's, none)
+//!   seed ─► scenario ─► World { host, guests } ──samples──► Policy (ours, policy::rivals)
 //!                          ▲   │ truth                          │
 //!                          │   └──────► check ◄─────────────────┤
 //!                          └───────────── targets ◄─────────────┘
@@ -9,8 +9,9 @@
 //!
 //! No clock, no thread, no floating point: a seed gives the same run, byte for byte, wherever it
 //! is repeated. The model knows what a guest's programs really wait for, which a policy does not;
-//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md. [`day`]
-//! is apart from all this: it makes a day of many guests from what was recorded of a few.
+//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md,
+//! [`table`] is docs/policies.md. [`day`] is apart from all this: it makes a day of many guests
+//! from what was recorded of a few.
 
 #![forbid(unsafe_code)]
 
@@ -21,8 +22,7 @@ pub mod figures;
 pub mod guest;
 pub mod load;
 mod member;
-mod mom;
 pub mod policies;
-mod proxmox;
 pub mod scenario;
+pub mod table;
 pub mod world;

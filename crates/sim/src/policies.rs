@@ -1,9 +1,8 @@
-//! What all policies have in common, and the two simplest: ours as it is, and none at all.
+//! What all policies have in common: ours as it is, and those of other managers.
 
-pub use crate::mom::Mom;
-pub use crate::proxmox::Proxmox;
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
+use policy::rivals::{self, Kind, Rival};
 
 /// A reservation that is held is kept for so long.
 const HELD_MS: u64 = 30_000;
@@ -38,6 +37,11 @@ pub trait Policy {
     /// What is to be done now.
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
 
+    /// Whether it is page reporting: then guests have all of their memory from the start.
+    fn is_reporting(&self) -> bool {
+        false
+    }
+
     /// Time in which it looks and does nothing.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
@@ -48,12 +52,42 @@ pub trait Policy {
     fn reserve(&mut self, _id: u64, _size: Bytes, _deadline_ms: u64) {}
 }
 
-/// Nothing is ever done.
-pub struct Nobody;
+impl Scene<'_> {
+    /// What a rival sees of it. The model's host never waits for memory.
+    fn seen(&self) -> rivals::Scene<'_> {
+        rivals::Scene {
+            now_ms: self.now_ms,
+            host: Some(&self.host),
+            host_psi_permille: None,
+            samples: self.samples,
+        }
+    }
+}
 
-impl Policy for Nobody {
-    fn pass(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
-        Vec::new()
+impl Policy for Rival {
+    fn is_reporting(&self) -> bool {
+        matches!(self, Rival::Reporting)
+    }
+
+    fn watch(&mut self, scene: &Scene<'_>) {
+        Rival::watch(self, &scene.seen());
+    }
+
+    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
+        let orders = Rival::pass(self, &scene.seen());
+        let one = |order: rivals::Order| {
+            let from = scene.samples.iter().find(|s| s.key == order.key)?.actual?;
+            Some(Order { key: order.key, from, target: order.target, clause: Some(orders.clause) })
+        };
+        orders.list.into_iter().filter_map(one).collect()
+    }
+}
+
+/// The policy of that kind.
+pub fn of(kind: Kind) -> Box<dyn Policy> {
+    match Rival::of(kind) {
+        Some(rival) => Box::new(rival),
+        None => Box::new(Ours::default()),
     }
 }
 
@@ -61,6 +95,10 @@ impl Policy for Nobody {
 pub struct Watching<'a>(pub &'a mut dyn Policy);
 
 impl Policy for Watching<'_> {
+    fn is_reporting(&self) -> bool {
+        self.0.is_reporting()
+    }
+
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
         self.0.watch(scene);
         Vec::new()

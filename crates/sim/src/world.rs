@@ -116,6 +116,9 @@ impl World {
             }
         }
         for member in &mut self.members {
+            if policy.is_reporting() {
+                member.guest.report_pages();
+            }
             self.due |= member.step(now_ms);
             let line = member.line;
             if (now_ms + line.before_ms).is_multiple_of(PASS_MS)

@@ -63,7 +63,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
 }
 
 /// What the operator fixed, and guests above their maximum.
-fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
+pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     for state in states.iter_mut().filter(|state| state.assessment.held.is_none()) {
         let limits = state.sample.limits;
         let (wanted, clause) = match limits.mode {

@@ -14,6 +14,7 @@
 mod balloon;
 mod donors;
 mod evidence;
+mod follow;
 mod gain;
 mod grants;
 mod guest;
@@ -36,6 +37,7 @@ pub use sample::{
 pub use share::{Part, divide};
 pub use view::MemoryView;
 
+use crate::rivals::Orders;
 use counters::Bytes;
 use guest::{GuestHistory, Urgency};
 use reserve::{Reservation, Reservations};
@@ -121,6 +123,19 @@ impl Arbiter {
         verdicts_of: &mut dyn FnMut(Key, &Inputs) -> RuleVerdicts,
         now_ms: u64,
     ) -> Pass {
+        self.pass_by(None, config, host, samples, verdicts_of, now_ms)
+    }
+
+    /// A pass, by the orders of other rules if there are any.
+    fn pass_by(
+        &mut self,
+        orders: Option<&Orders>,
+        config: &Config,
+        host: Option<&HostSample>,
+        samples: &[GuestSample],
+        verdicts_of: &mut dyn FnMut(Key, &Inputs) -> RuleVerdicts,
+        now_ms: u64,
+    ) -> Pass {
         let fresh = host.filter(|h| now_ms.saturating_sub(h.at_ms) <= 2 * config.stale_ms);
         let mut states: Vec<GuestState<'_>> = samples
             .iter()
@@ -131,10 +146,16 @@ impl Arbiter {
         let mut budget = None;
         if let Some(host) = fresh {
             let mut open = self.host_budget(config, host, &states, now_ms, &mut pass);
-            share::entitle(&mut states, &open);
-            grants::needs(&mut states, &mut open);
-            let refused = donors::take(&mut states, &mut open, config);
-            grants::wishes(&mut states, &mut open);
+            let refused = match orders {
+                Some(orders) => follow::obey(&mut states, &mut open, orders),
+                None => {
+                    share::entitle(&mut states, &open);
+                    grants::needs(&mut states, &mut open);
+                    let refused = donors::take(&mut states, &mut open, config);
+                    grants::wishes(&mut states, &mut open);
+                    refused
+                }
+            };
             for one in pass.reserved.iter_mut() {
                 if let Err(who) = &mut one.outcome {
                     who.clone_from(&refused);
@@ -150,6 +171,9 @@ impl Arbiter {
             if let Some(budget) = &budget {
                 inputs.host_coming = Some(budget.coming);
                 inputs.host_promised = Some(budget.promised);
+            }
+            if let Some(orders) = orders {
+                follow::note(orders, key, &mut inputs);
             }
             pass.inputs.push((key, inputs));
             let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);

@@ -6,6 +6,7 @@ use policy::arbiter::{
     Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts,
     Usable,
 };
+use policy::rivals::{Kind, Rival, Scene};
 use sim::check::watched;
 use sim::scenario::Scenario;
 use std::collections::BTreeSet;
@@ -77,6 +78,18 @@ fn by_hand(clause: Clause) -> Option<Case> {
     Some(case)
 }
 
+/// The clause of other managers' rules, in a pass by them.
+fn followed(clause: Clause) -> Option<Clause> {
+    let rivals = Kind::ALL.iter().filter_map(|kind| Rival::of(*kind));
+    let mut rival = rivals.into_iter().find(|rival| rival.clause() == clause)?;
+    let case = calm();
+    let (host, samples) = (case.host.as_ref(), [case.guest]);
+    let scene = Scene { now_ms: 1000, host, host_psi_permille: None, samples: &samples };
+    let config = Config::of_host(Bytes::mib(65_536));
+    let pass = Arbiter::new().follow(&rival.pass(&scene), &config, host, &samples, 1000);
+    pass.decisions.first().map(|decision| decision.clause)
+}
+
 fn decided(case: &Case) -> Option<Clause> {
     let config = Config::of_host(Bytes::mib(65_536));
     let mut verdicts = |_, _: &_| case.verdicts;
@@ -89,6 +102,9 @@ fn decided(case: &Case) -> Option<Clause> {
 fn every_clause_has_a_producer() {
     let mut open = BTreeSet::new();
     for clause in Clause::ALL {
+        if followed(*clause) == Some(*clause) {
+            continue;
+        }
         match by_hand(*clause) {
             Some(case) => assert_eq!(decided(&case), Some(*clause)),
             None => {

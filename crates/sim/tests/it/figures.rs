@@ -1,10 +1,15 @@
 //! The figures of the table in docs/benchmarks.md, as far as they are promised, and how close the
 //! model comes to what was measured of the rivals.
 
+use policy::rivals::{Kind, Rival};
 use sim::figures;
-use sim::policies::{Mom, Nobody, Ours, Proxmox};
+use sim::policies::Ours;
 
 const GIB_KIB: u64 = 1 << 20;
+
+fn rival(kind: Kind) -> Rival {
+    Rival::of(kind).expect("not ours")
+}
 
 fn within(value: u64, published: u64, percent: u64) {
     let off = value.abs_diff(published) * 100 / published;
@@ -21,7 +26,7 @@ fn a_burst_is_met_within_5_s() {
 fn the_set_point_is_held_and_cold_cache_comes_back() {
     let ours = figures::caches(&mut Ours::default());
     assert!(ours.off_permille_max <= 20, "{ours:?}");
-    let none = figures::caches(&mut Nobody);
+    let none = figures::caches(&mut Rival::None);
     assert!(none.cold_kib - ours.cold_kib >= 20 * GIB_KIB, "{none:?} {ours:?}");
     assert_eq!(ours.waited_ms, 0, "hot cache was taken");
 }
@@ -62,13 +67,13 @@ fn nobody_is_moved_back_and_forth_under_a_steady_load() {
 
 #[test]
 fn rivals_do_in_the_model_what_was_measured_of_them() {
-    let mom = figures::burst(&mut Mom::default()).unwrap();
+    let mom = figures::burst(&mut rival(Kind::Mom)).unwrap();
     within(mom / 1000, 275, 20);
-    let proxmox = figures::burst(&mut Proxmox).unwrap();
+    let proxmox = figures::burst(&mut rival(Kind::Proxmox)).unwrap();
     within(proxmox / 1000, 410, 20);
-    assert_eq!(figures::hoarder(&mut Proxmox).in_600_s_kib, 0);
-    let kept = figures::caches(&mut Mom::default());
+    assert_eq!(figures::hoarder(&mut rival(Kind::Proxmox)).in_600_s_kib, 0);
+    let kept = figures::caches(&mut rival(Kind::Mom));
     assert!((40..=80).contains(&kept.free_permille), "{kept:?}");
-    let squeezed = figures::squeeze(&mut Proxmox);
+    let squeezed = figures::squeeze(&mut rival(Kind::Proxmox));
     assert!(squeezed.shrinks > 0 && squeezed.least_kib == GIB_KIB, "{squeezed:?}");
 }

@@ -2,4 +2,5 @@
 
 mod clauses;
 mod figures;
+mod policies;
 mod scenarios;

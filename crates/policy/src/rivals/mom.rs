@@ -1,12 +1,15 @@
-//! oVirt's MOM, by its published balloon policy: guests shrink together while the host has less
-//! than a fifth free, and grow together while it has more.
+//! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules): guests shrink together
+//! while the host has less than a fifth free, and grow together while it has more.
 //!
-//! Collected every 5 s, decided every 10 s from the mean of the last ten samples. A guest counts
-//! as used what is not free, its page cache too.
+//! Collected every 5 s, decided every 10 s from the mean of the last ten samples. A guest counts as
+//! used what is not free, its page cache too. Under pressure a guest goes down by 5 % at most, to
+//! what it uses and a free part that is 20 % of it times `host free / 20 %`; where the host has 5 %
+//! or less, to less than it uses. Otherwise it goes to the larger of `used + 20 %` and 5 % more.
+//! Changes below 0.25 % are not made.
 
-use crate::policies::{Order, Policy, Scene};
+use super::{Beat, Order, Scene, part};
+use crate::arbiter::Key;
 use counters::Bytes;
-use policy::arbiter::Key;
 use std::collections::{BTreeMap, VecDeque};
 
 const COLLECT_MS: u64 = 5_000;
@@ -22,8 +25,10 @@ const CHANGE_MAX_PERMILLE: u64 = 50;
 const CHANGE_MIN_TEN_THOUSANDTHS: u64 = 25;
 
 /// MOM.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mom {
+    collects: Beat,
+    decides: Beat,
     host: VecDeque<u64>,
     /// What guests have, and what of it is free.
     guests: BTreeMap<Key, VecDeque<(u64, u64)>>,
@@ -42,8 +47,13 @@ fn mean(all: impl ExactSizeIterator<Item = u64>) -> u64 {
 }
 
 impl Mom {
-    fn collect(&mut self, scene: &Scene<'_>) {
-        keep(&mut self.host, scene.host.available.0);
+    pub(super) fn watch(&mut self, scene: &Scene<'_>) {
+        let Some(host) = scene.host else { return };
+        if !self.collects.is_due(COLLECT_MS, scene.now_ms) {
+            return;
+        }
+        keep(&mut self.host, host.available.0);
+        self.guests.retain(|key, _| scene.samples.iter().any(|sample| sample.key == *key));
         for sample in scene.samples {
             if let (Some(actual), Some(memory)) = (sample.actual, sample.memory)
                 && let Some(free) = memory.free
@@ -53,16 +63,15 @@ impl Mom {
         }
     }
 
-    fn decide(&self, scene: &Scene<'_>) -> Vec<Order> {
-        let free = mean(self.host.iter().copied());
-        let free_permille =
-            (u128::from(free) * 1000 / u128::from(scene.host.total.0.max(1))) as u64;
-        let mut orders = Vec::new();
-        for sample in scene.samples {
-            let (Some(actual), Some(history)) = (sample.actual, self.guests.get(&sample.key))
-            else {
-                continue;
-            };
+    pub(super) fn pass(&mut self, scene: &Scene<'_>) -> (Option<u64>, Vec<Order>) {
+        self.watch(scene);
+        let Some(host) = scene.host else { return (None, Vec::new()) };
+        let free_permille = part(Bytes(mean(self.host.iter().copied())), host.total, 1000);
+        if !self.decides.is_due(DECIDE_MS, scene.now_ms) {
+            return (Some(free_permille), Vec::new());
+        }
+        let order = |sample: &crate::arbiter::GuestSample| {
+            let (actual, history) = (sample.actual?, self.guests.get(&sample.key)?);
             let used =
                 mean(history.iter().map(|h| h.0)).saturating_sub(mean(history.iter().map(|h| h.1)));
             let target = match free_permille < PRESSURE_PERMILLE {
@@ -70,11 +79,10 @@ impl Mom {
                 false => grown(actual, used, sample.limits.max),
             };
             let least = actual.0 / 10_000 * CHANGE_MIN_TEN_THOUSANDTHS;
-            if target.0.abs_diff(actual.0) > least {
-                orders.push(Order { key: sample.key, from: actual, target, clause: None });
-            }
-        }
-        orders
+            let is_enough = target.0.abs_diff(actual.0) > least;
+            is_enough.then_some(Order { key: sample.key, target, stall_ms: None })
+        };
+        (Some(free_permille), scene.samples.iter().filter_map(order).collect())
     }
 }
 
@@ -84,8 +92,8 @@ fn shrunk(actual: Bytes, used: u64, host_permille: u64) -> Bytes {
     let least = match host_permille <= CRITICAL_PERMILLE {
         true => Bytes(used).less(actual.permille(CRITICAL_PERMILLE - host_permille)),
         false => {
-            let part = GUEST_FREE_PERMILLE * host_permille / PRESSURE_PERMILLE;
-            Bytes(used).plus(actual.permille(part))
+            let free = GUEST_FREE_PERMILLE * host_permille / PRESSURE_PERMILLE;
+            Bytes(used).plus(actual.permille(free))
         }
     };
     actual.permille(1000 - CHANGE_MAX_PERMILLE).max(least).min(actual)
@@ -99,20 +107,4 @@ fn grown(actual: Bytes, used: u64, max: Bytes) -> Bytes {
     let wanted = Bytes(used).plus(actual.permille(GUEST_FREE_PERMILLE));
     let step = actual.permille(1000 + CHANGE_MAX_PERMILLE);
     step.min(max).max(wanted).min(max)
-}
-
-impl Policy for Mom {
-    fn watch(&mut self, scene: &Scene<'_>) {
-        if scene.now_ms.is_multiple_of(COLLECT_MS) {
-            self.collect(scene);
-        }
-    }
-
-    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
-        self.watch(scene);
-        match scene.now_ms.is_multiple_of(DECIDE_MS) {
-            true => self.decide(scene),
-            false => Vec::new(),
-        }
-    }
 }

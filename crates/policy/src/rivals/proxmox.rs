@@ -1,12 +1,14 @@
-//! Proxmox's automatic ballooning, as pvestatd does it: what the host uses is steered to four
-//! fifths of it, whatever guests need.
+//! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm):
+//! what the host uses is steered to four fifths of it, whatever guests need.
 //!
-//! Every 10 s what the host has too much or too little is divided by shares, at most 100 MiB a
-//! guest. Guests with much free memory give first, those with little get first; then all.
+//! Every 10 s what the host has too much or too little, `0.8 total − used`, is divided among the
+//! guests so that what each has above its minimum goes by its shares, at most 100 MiB a guest;
+//! 10 MiB either way are left. A guest is roomy if it has more free than a quarter of its minimum:
+//! roomy ones give first, the others get first; then all.
 
-use crate::policies::{Order, Policy, Scene};
+use super::{Beat, Order, Scene, used_permille};
+use crate::arbiter::GuestSample;
 use counters::Bytes;
-use policy::arbiter::GuestSample;
 
 const DECIDE_MS: u64 = 10_000;
 const USED_GOAL_PERMILLE: u64 = 800;
@@ -14,7 +16,8 @@ const CHANGE_MAX: i64 = 100 << 20;
 const DEAD_BAND: i64 = 10 << 20;
 
 /// pvestatd.
-pub struct Proxmox;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxmox(Beat);
 
 /// The size of a guest in the middle of a pass, and its bounds.
 struct Size {
@@ -68,15 +71,14 @@ fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
     rest
 }
 
-impl Policy for Proxmox {
-    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
-        if !scene.now_ms.is_multiple_of(DECIDE_MS) {
-            return Vec::new();
-        }
-        let (total, available) = (scene.host.total, scene.host.available);
-        let goal = total.permille(USED_GOAL_PERMILLE).0 as i64 - total.less(available).0 as i64;
-        if goal.abs() <= DEAD_BAND {
-            return Vec::new();
+impl Proxmox {
+    pub(super) fn pass(&mut self, scene: &Scene<'_>) -> (Option<u64>, Vec<Order>) {
+        let Some(host) = scene.host else { return (None, Vec::new()) };
+        let seen = Some(used_permille(host));
+        let goal = host.total.permille(USED_GOAL_PERMILLE).0 as i64
+            - host.total.less(host.available).0 as i64;
+        if !self.0.is_due(DECIDE_MS, scene.now_ms) || goal.abs() <= DEAD_BAND {
+            return (seen, Vec::new());
         }
         let known: Vec<(&GuestSample, Bytes)> =
             scene.samples.iter().filter_map(|s| Some((s, s.actual?))).collect();
@@ -91,11 +93,11 @@ impl Policy for Proxmox {
         let rest = spread(&mut sizes, &first, goal);
         spread(&mut sizes, &second, rest);
         let moved = known.iter().zip(&sizes).filter(|(_, one)| one.now != one.before);
-        moved
-            .map(|((sample, actual), one)| {
-                let target = Bytes(one.now.max(0) as u64);
-                Order { key: sample.key, from: *actual, target, clause: None }
-            })
-            .collect()
+        let order = |((sample, _), one): (&(&GuestSample, Bytes), &Size)| Order {
+            key: sample.key,
+            target: Bytes(one.now.max(0) as u64),
+            stall_ms: None,
+        };
+        (seen, moved.map(order).collect())
     }
 }

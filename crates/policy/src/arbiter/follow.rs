@@ -1,0 +1,70 @@
+//! A pass by other managers' rules: they decide, and here it is carried out, seen through and told
+//! as what we decide is.
+
+use super::reason::{Action, Bound, Clause, Inputs, Pass};
+use super::sample::{Config, GuestSample, HostSample, Key, Mode, RuleVerdicts};
+use super::state::{GuestState, HostBudget};
+use super::{Arbiter, grants};
+use crate::rivals::Orders;
+
+impl Arbiter {
+    /// One pass in which `orders` decide about the guests that are managed. What the operator fixed
+    /// stays so, and nothing is asked of a guest that cannot be asked, or that somebody else moves.
+    pub fn follow(
+        &mut self,
+        orders: &Orders,
+        config: &Config,
+        host: Option<&HostSample>,
+        samples: &[GuestSample],
+        now_ms: u64,
+    ) -> Pass {
+        let mut verdicts = |_, _: &_| RuleVerdicts::default();
+        self.pass_by(Some(orders), config, host, samples, &mut verdicts, now_ms)
+    }
+}
+
+/// Turns orders into what each guest is to have. Reservations are told that nobody refused: these
+/// rules know of none.
+pub(super) fn obey(
+    states: &mut [GuestState<'_>],
+    budget: &mut HostBudget,
+    orders: &Orders,
+) -> Vec<(Key, Clause)> {
+    grants::fixed(states, budget);
+    for state in states.iter_mut().filter(|s| s.sample.limits.mode == Mode::Managed) {
+        // A balloon that has come to a halt, or whose kernel took memory back, is asked again.
+        state.cap = None;
+        state.bounds.clear();
+        let actual = state.assessment.actual;
+        let is_out = state
+            .assessment
+            .held
+            .is_some_and(|(clause, _)| matches!(clause, Clause::Unusable | Clause::Foreign));
+        if is_out || state.sample.actual.is_none() {
+            state.to = None;
+            continue;
+        }
+        let order = orders.list.iter().find(|order| order.key == state.sample.key);
+        let target = order.map_or(actual, |order| order.target);
+        let action = match target.cmp(&actual) {
+            std::cmp::Ordering::Less => Action::Shrink,
+            std::cmp::Ordering::Equal => Action::Hold,
+            std::cmp::Ordering::Greater => Action::Grow,
+        };
+        let limits = state.sample.limits;
+        match action {
+            Action::Shrink if target == limits.min => state.bounds.push(Bound::Min),
+            Action::Grow if target == limits.max => state.bounds.push(Bound::Max),
+            _ => {}
+        }
+        state.to = Some((target, action, orders.clause));
+    }
+    Vec::new()
+}
+
+/// Adds the numbers that these rules went by.
+pub(super) fn note(orders: &Orders, key: Key, inputs: &mut Inputs) {
+    inputs.rules_host_permille = orders.host_permille;
+    let order = orders.list.iter().find(|order| order.key == key);
+    inputs.rules_stall_ms = order.and_then(|order| order.stall_ms);
+}

@@ -1,0 +1,93 @@
+//! The balloon of qemus' containers (github.com/qemus/qemu, docs/ballooning.md): a PI controller
+//! that keeps four fifths of the host in use.
+//!
+//! Every 5 s, for each guest by itself, as each container has a controller of its own: `target =
+//! actual − (0.5 e + 0.05 ∫e) × maximum`, with `e = 0.2 − free / total` and its integral over
+//! seconds held within ±1. Not below a third of the maximum; not below what the guest uses either,
+//! its cache left out, unless less than a tenth of the host is free. While tasks on the host wait
+//! for memory for 10 to 50 % of the time, the ceiling falls from the maximum to that third. At a
+//! bound the integral is set back to what leads there. Changes below 128 MiB are not made, unless
+//! they reach a bound. The cap of a container's own group has no counterpart here.
+
+use super::{Beat, Order, Scene, part, used_permille};
+use crate::arbiter::{GuestSample, Key};
+use counters::Bytes;
+use std::collections::BTreeMap;
+
+const EVERY_MS: u64 = 5_000;
+/// Parts of a million: of the host, of a guest's maximum.
+const ONE: i128 = 1_000_000;
+const FREE_GOAL: i128 = 200_000;
+const FREE_HARD: i128 = 100_000;
+const FLOOR_PERMILLE: u64 = 330;
+const HYSTERESIS: u64 = 128 << 20;
+/// Waiting for memory, in thousandths of the time: from here on the ceiling falls, to there.
+const WAITS: u64 = 100;
+const WAITS_MAX: u64 = 500;
+
+/// The controllers of all guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pi {
+    looks: Beat,
+    decides: Beat,
+    /// How the host waited, over about ten seconds, in thousandths of a thousandth.
+    waited: u64,
+    /// The integral of each guest's error, and the last target.
+    guests: BTreeMap<Key, (i128, Bytes)>,
+}
+
+impl Pi {
+    pub(super) fn pass(&mut self, scene: &Scene<'_>) -> (Option<u64>, Vec<Order>) {
+        let Some(host) = scene.host else { return (None, Vec::new()) };
+        let waits = scene.host_psi_permille.unwrap_or(0).min(1000) * 1000;
+        if self.looks.is_due(1_000, scene.now_ms) {
+            self.waited = self.waited - self.waited / 10 + waits / 10;
+        }
+        let seen = Some(used_permille(host));
+        if !self.decides.is_due(EVERY_MS, scene.now_ms) {
+            return (seen, Vec::new());
+        }
+        self.guests.retain(|key, _| scene.samples.iter().any(|sample| sample.key == *key));
+        let free = i128::from(part(host.available, host.total, ONE as u64));
+        let order = |sample: &GuestSample| {
+            let target = self.step(sample, free)?;
+            Some(Order { key: sample.key, target, stall_ms: None })
+        };
+        (seen, scene.samples.iter().filter_map(order).collect())
+    }
+
+    /// What the ceiling has fallen by, in thousandths of the way to the floor.
+    fn fallen(&self) -> u64 {
+        (self.waited / 1000).clamp(WAITS, WAITS_MAX).saturating_sub(WAITS) * 1000
+            / (WAITS_MAX - WAITS)
+    }
+
+    fn step(&mut self, sample: &GuestSample, free: i128) -> Option<Bytes> {
+        let (actual, memory) = (sample.actual?, sample.memory?);
+        let max = sample.limits.max;
+        let floor = max.permille(FLOOR_PERMILLE);
+        let high = max.less(max.less(floor).permille(self.fallen()));
+        let used = memory.available.map_or(floor, |available| memory.actual.less(available));
+        let low = if free < FREE_HARD { floor } else { floor.max(used) }.min(high);
+        let (integral, last) = self.guests.entry(sample.key).or_insert((0, max));
+        let error = FREE_GOAL - free;
+        let grown = (*integral + error * i128::from(EVERY_MS / 1000)).clamp(-ONE, ONE);
+        let change = (error / 2 + grown / 20) * i128::from(max.0) / ONE;
+        let wanted = i128::from(actual.0) - change;
+        let target = Bytes(wanted.clamp(i128::from(low.0), i128::from(high.0)) as u64);
+        let is_bound = (target == low && error > 0) || (target == high && error < 0);
+        *integral = match is_bound {
+            true => {
+                let off = i128::from(actual.0) - i128::from(target.0);
+                ((off * ONE / i128::from(max.0.max(1)) - error / 2) * 20).clamp(-ONE, ONE)
+            }
+            false => grown,
+        };
+        let is_enough = target.0.abs_diff(last.0) >= HYSTERESIS || target == low || target == high;
+        if target == *last || !is_enough {
+            return None;
+        }
+        *last = target;
+        Some(target)
+    }
+}

@@ -1,0 +1,78 @@
+//! senpai (github.com/facebookincubator/senpai, senpai.py), from which the plugin of that name in
+//! facebookincubator/oomd came: it takes memory until something begins to wait for it.
+//!
+//! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
+//! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the
+//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. Then `t` begins at 0. Not
+//! below 100 MiB. The size is the balloon's, where senpai sets a control group's limit; a guest
+//! that does not tell how its tasks wait is left alone. oomd's stop at a full swap is left out.
+
+use super::{Beat, Order, Scene};
+use crate::arbiter::{GuestSample, Key};
+use counters::Bytes;
+use std::collections::BTreeMap;
+
+const EVERY_MS: u64 = 1_000;
+/// Beats from one change to the next probe.
+const REST: u64 = 6;
+const TARGET_US: u64 = 10_000;
+/// The largest steps, in parts of a million, are made at so many times the target and at this part
+/// of it.
+const ONE: u64 = 1_000_000;
+const BACK_OFF_AT: u64 = 20;
+const PROBE_AT: u64 = 10;
+const PROBE_MAX: u64 = 10_000;
+const SIZE_MIN: Bytes = Bytes::mib(100);
+
+/// The probes of all guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Senpai {
+    beat: Beat,
+    guests: BTreeMap<Key, Probe>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Probe {
+    total_us: u64,
+    waited_us: u64,
+    rest: u64,
+}
+
+impl Senpai {
+    pub(super) fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
+        if !self.beat.is_due(EVERY_MS, scene.now_ms) {
+            return Vec::new();
+        }
+        self.guests.retain(|key, _| scene.samples.iter().any(|sample| sample.key == *key));
+        scene.samples.iter().filter_map(|sample| self.step(sample)).collect()
+    }
+
+    fn step(&mut self, sample: &GuestSample) -> Option<Order> {
+        let (actual, total_us) = (sample.actual?, sample.memory?.psi_some_us?);
+        let first = Probe { total_us, waited_us: 0, rest: REST };
+        let probe = self.guests.entry(sample.key).or_insert(first);
+        // A counter that went backwards belongs to another boot.
+        let more_us = total_us.saturating_sub(probe.total_us);
+        probe.waited_us = probe.waited_us.saturating_add(more_us);
+        probe.total_us = total_us;
+        let waited_us = probe.waited_us;
+        let target = if waited_us > TARGET_US {
+            let times = (waited_us.saturating_mul(ONE) / (TARGET_US * BACK_OFF_AT)).min(ONE);
+            actual.plus(parts(actual, times * times / ONE))
+        } else if probe.rest > 0 {
+            probe.rest -= 1;
+            return None;
+        } else {
+            let times = (TARGET_US * ONE / (waited_us.max(1) * PROBE_AT)).min(ONE);
+            actual.less(parts(actual, times * times / ONE * PROBE_MAX / ONE))
+        };
+        *probe = Probe { total_us, waited_us: 0, rest: REST - 1 };
+        let target = target.max(SIZE_MIN.min(actual));
+        Some(Order { key: sample.key, target, stall_ms: Some(waited_us / 1000) })
+    }
+}
+
+/// So many parts of a million.
+fn parts(size: Bytes, parts: u64) -> Bytes {
+    Bytes((u128::from(size.0) * u128::from(parts) / u128::from(ONE)) as u64)
+}

@@ -1,0 +1,217 @@
+//! The table of policies: the same scenes under each, and whether ours is the best.
+//!
+//! ```text
+//!   ROWS ─► measure(policy) for each Kind ─► Row ─► verdict, a sentence ─► docs/policies.md
+//! ```
+
+mod scenes;
+
+pub use scenes::{Idle, Served};
+
+use crate::balloon::Fault;
+use crate::figures;
+use crate::policies::{self, Policy};
+use policy::rivals::Kind;
+use std::fmt::Write as _;
+
+/// A value that is above the best by this part of it, in thousandths, comes near it.
+pub const WITHIN_PERMILLE: u64 = 100;
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Milliseconds, shown as seconds.
+    Time,
+    /// Thousandths, shown as percent.
+    Part,
+    /// KiB, shown as GiB.
+    Size,
+    /// A number.
+    Count,
+    /// Hundredths of a number.
+    Hundredths,
+}
+
+impl Unit {
+    fn show(self, value: Option<u64>) -> String {
+        let Some(value) = value else { return "never".to_owned() };
+        match self {
+            Unit::Time => format!("{}.{} s", value / 1000, value % 1000 / 100),
+            Unit::Part => format!("{}.{} %", value / 10, value % 10),
+            Unit::Size => {
+                let tenths = value * 10 / figures::GIB;
+                format!("{}.{} GiB", tenths / 10, tenths % 10)
+            }
+            Unit::Count => value.to_string(),
+            Unit::Hundredths => format!("{}.{:02}", value / 100, value % 100),
+        }
+    }
+
+    /// A difference that no one would notice: of a host's free memory half of what an arbiter lets
+    /// it miss its set point by.
+    fn grain(self) -> u64 {
+        match self {
+            Unit::Time => 100,
+            Unit::Part => 5,
+            Unit::Size => figures::GIB / 10,
+            Unit::Count | Unit::Hundredths => 0,
+        }
+    }
+}
+
+type Measure = fn(&mut dyn Policy) -> Option<u64>;
+
+struct Question {
+    name: &'static str,
+    unit: Unit,
+    /// Ours is to be no worse than this.
+    at_most: u64,
+    /// Less is better in all rows.
+    measure: Measure,
+}
+
+const fn ask(name: &'static str, unit: Unit, at_most: u64, measure: Measure) -> Question {
+    Question { name, unit, at_most, measure }
+}
+
+const QUESTIONS: &[Question] = &[
+    ask("burst from 1 to 5 GiB, half of the host free: until it is met", Unit::Time, 5_000, |p| {
+        figures::burst(p)
+    }),
+    ask(
+        "starved guest beside cold cache, host short: until it is served",
+        Unit::Time,
+        5_000,
+        |p| scenes::needy(p, Fault::None).after_ms,
+    ),
+    ask("the same: what the host had to swap meanwhile", Unit::Size, 0, |p| {
+        Some(scenes::needy(p, Fault::None).swapped_kib)
+    }),
+    ask("the same, one of two balloons stuck: until it is served", Unit::Time, 5_000, |p| {
+        scenes::needy(p, Fault::Stuck).after_ms
+    }),
+    ask(
+        "host exactly at its target, hoarder beside starved: unmet after 30 s",
+        Unit::Part,
+        200,
+        |p| {
+            let moved = figures::hoarder(p);
+            Some(1000 - (moved.in_30_s_kib * 1000 / moved.need_kib.max(1)).min(1000))
+        },
+    ),
+    ask("host full for another reason: shrinks of a starved guest", Unit::Count, 0, |p| {
+        Some(figures::squeeze(p).shrinks)
+    }),
+    ask("beside a guest that lies: shrinks of the honest one", Unit::Count, 0, |p| {
+        Some(figures::liar_beside(p).shrinks)
+    }),
+    ask("20 idle guests, a tenth of the host free: until it is a fifth", Unit::Time, 10_000, |p| {
+        scenes::idle(p).after_ms
+    }),
+    ask(
+        "the same: taken by balloons, and not got by the host",
+        Unit::Size,
+        12 * figures::GIB,
+        |p| Some(scenes::idle(p).in_vain_kib),
+    ),
+    ask("16 guests with growing cache: free memory off the target", Unit::Part, 20, |p| {
+        Some(figures::caches(p).off_permille_max)
+    }),
+    ask("the same: time that tasks waited for memory in 20 minutes", Unit::Time, 0, |p| {
+        Some(figures::caches(p).waited_ms)
+    }),
+    ask("steady load, host full: reversals of a guest an hour", Unit::Hundredths, 100, |p| {
+        Some(figures::reversals(p))
+    }),
+    ask("steady load, host with room: time that tasks waited in an hour", Unit::Time, 0, |p| {
+        Some(scenes::calm(p))
+    }),
+];
+
+/// One row: a scene and what each policy came to in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The scene and what is measured.
+    pub name: &'static str,
+    /// How values are written.
+    pub unit: Unit,
+    /// Ours is to be no worse than this.
+    pub at_most: u64,
+    /// A value for each of [`Kind::ALL`], in that order; nothing is never.
+    pub values: Vec<Option<u64>>,
+}
+
+/// How ours stands beside the best of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// None is better.
+    Best,
+    /// Another one is better, by no more than [`WITHIN_PERMILLE`] or by what no one would notice.
+    Within,
+    /// Another one is better.
+    Beaten,
+}
+
+/// All rows.
+pub fn rows() -> Vec<Row> {
+    let row = |question: &Question| Row {
+        name: question.name,
+        unit: question.unit,
+        at_most: question.at_most,
+        values: Kind::ALL.iter().map(|k| (question.measure)(&mut *policies::of(*k))).collect(),
+    };
+    QUESTIONS.iter().map(row).collect()
+}
+
+impl Row {
+    /// What ours came to.
+    pub fn ours(&self) -> Option<u64> {
+        self.values.first().copied().flatten()
+    }
+
+    /// The best of the others, and whose they are.
+    fn best_of_others(&self) -> (Option<u64>, Vec<Kind>) {
+        let others = || Kind::ALL.iter().zip(&self.values).skip(1);
+        let best = others().filter_map(|(_, value)| *value).min();
+        let names = others().filter(|(_, value)| **value == best).map(|(kind, _)| *kind);
+        (best, names.collect())
+    }
+
+    /// How ours stands.
+    pub fn verdict(&self) -> Verdict {
+        match (self.ours(), self.best_of_others().0) {
+            (Some(ours), Some(best)) if ours > best => {
+                let near = best + (best * WITHIN_PERMILLE / 1000).max(self.unit.grain());
+                if ours <= near { Verdict::Within } else { Verdict::Beaten }
+            }
+            (None, Some(_)) => Verdict::Beaten,
+            _ => Verdict::Best,
+        }
+    }
+
+    /// The same in a sentence.
+    pub fn sentence(&self) -> String {
+        let (best, whose) = self.best_of_others();
+        let names: Vec<&str> = whose.iter().map(|kind| kind.name()).collect();
+        let (names, best_text) = (names.join(", "), self.unit.show(best));
+        match self.verdict() {
+            Verdict::Best if self.ours() == best => format!("Ours is as good as {names}."),
+            Verdict::Best => format!("Ours is the best; next is {names} with {best_text}."),
+            Verdict::Within => format!("Ours comes near the best: {names} with {best_text}."),
+            Verdict::Beaten => format!("Ours is not the best: {names} with {best_text}."),
+        }
+    }
+}
+
+/// The table in Markdown, a row a scene, with its sentence.
+pub fn markdown(rows: &[Row]) -> String {
+    let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let mut out =
+        format!("| | {} | |\n|---|{}---|\n", names.join(" | "), "--:|".repeat(names.len()));
+    for row in rows {
+        let cells: Vec<String> = row.values.iter().map(|value| row.unit.show(*value)).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "| {} | {} | {} |", row.name, cells.join(" | "), row.sentence());
+    }
+    out
+}

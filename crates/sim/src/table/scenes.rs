@@ -1,0 +1,121 @@
+//! What [`crate::figures`] has not: scenes for the table of policies alone.
+
+use crate::balloon::Fault;
+use crate::figures::{GIB, MIB, host, plain, steady};
+use crate::guest::{STEP_MS, Spec};
+use crate::load::{Files, Load};
+use crate::policies::{Policy, Watching};
+use crate::world::{Line, World};
+
+/// When something happens, after the guests have settled.
+const AT_MS: u64 = 60_000;
+/// How long a policy has for it.
+const PATIENCE_MS: u64 = 600_000;
+
+/// A guest in need on a host that has little free, beside guests with cold cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Milliseconds until the guest had what it needed, nothing in it waited and the host swapped
+    /// nothing; nothing if that never came.
+    pub after_ms: Option<u64>,
+    /// The most that the host had to swap.
+    pub swapped_kib: u64,
+}
+
+/// A guest of 8 GiB that has 6.5, nearly all of them in files that were read once.
+fn cold() -> Spec {
+    let mut spec = plain(8 * GIB, 13 * GIB / 2, steady(500 * MIB));
+    spec.files = Files { hot_kib: 100 * MIB, cold_kib_s: 400 * MIB, cold_kib_max: u64::MAX };
+    spec
+}
+
+/// A guest of 2 GiB needs 3 GiB more, and the host has 2 GiB free; each of two neighbours holds
+/// 6 GiB of cold cache. One of their balloons may be stuck.
+pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
+    let mut world = host(steady(0));
+    world.come(cold(), Line::default());
+    world.come(Spec { balloon: fault, ..cold() }, Line { before_ms: 200, ..Line::default() });
+    let load =
+        Load::Burst { low_kib: GIB, high_kib: 9 * GIB / 2, from_ms: AT_MS, until_ms: u64::MAX };
+    let key = world.come(plain(8 * GIB, 2 * GIB, load), Line { before_ms: 300, ..Line::default() });
+    while world.now_ms + STEP_MS < AT_MS {
+        world.step(&mut Watching(policy));
+        let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
+        world.own = steady((world.total_kib - 2 * GIB).saturating_sub(guests));
+    }
+    world.swapped_kib_max = 0;
+    let mut after_ms = None;
+    while world.now_ms < AT_MS + PATIENCE_MS {
+        world.step(policy);
+        let is_met = world.member(key).is_some_and(|m| {
+            m.guest.actual_kib() >= 9 * GIB / 2 && m.guest.is_content(world.now_ms)
+        });
+        if world.now_ms > AT_MS && is_met && world.used_kib() <= world.total_kib {
+            after_ms = after_ms.or(Some(world.now_ms - AT_MS));
+        }
+    }
+    Served { after_ms, swapped_kib: world.swapped_kib_max }
+}
+
+/// What came of idle guests on a host that is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Milliseconds until the host had a fifth free, or all but 0.5 % of it.
+    pub after_ms: Option<u64>,
+    /// The most that balloons had taken at a time and the host did not get: it never held that.
+    pub in_vain_kib: u64,
+}
+
+/// Twenty guests of 4 GiB took 2 GiB each, freed all but 300 MiB and sleep; a tenth of the host is
+/// free.
+pub fn idle(policy: &mut dyn Policy) -> Idle {
+    let mut world = host(steady(0));
+    for index in 0..20 {
+        let load = Load::Hoarder { high_kib: 2 * GIB, low_kib: 300 * MIB, from_ms: 20_000 };
+        let line = Line { before_ms: index % 5 * STEP_MS, ..Line::default() };
+        world.come(plain(4 * GIB, 4 * GIB, load), line);
+    }
+    let held =
+        |world: &World| -> u64 { world.members.iter().map(|m| m.guest.resident_kib()).sum() };
+    while world.now_ms + STEP_MS < AT_MS {
+        world.step(&mut Watching(policy));
+        if world.now_ms <= 20_000 {
+            world.own = steady((world.total_kib * 9 / 10).saturating_sub(held(&world)));
+        }
+    }
+    let before_kib = held(&world);
+    let mut idle = Idle { after_ms: None, in_vain_kib: 0 };
+    while world.now_ms < AT_MS + PATIENCE_MS {
+        world.step(policy);
+        if world.available_kib() * 1000 / world.total_kib >= 195 {
+            idle.after_ms = idle.after_ms.or(Some(world.now_ms.saturating_sub(AT_MS)));
+        }
+        let taken: u64 = world.members.iter().map(|m| m.guest.balloon.size_kib).sum();
+        let got_kib = before_kib.saturating_sub(held(&world));
+        idle.in_vain_kib = idle.in_vain_kib.max(taken.saturating_sub(got_kib));
+    }
+    idle
+}
+
+/// Twelve guests under steady load that have what they need, on a host with room for all: for how
+/// many milliseconds of an hour their tasks waited for memory.
+pub fn calm(policy: &mut dyn Policy) -> u64 {
+    const HOUR_MS: u64 = 3_600_000;
+    let mut world = host(steady(20 * GIB));
+    for index in 0..12 {
+        let mut spec = plain(3 * GIB, 3 * GIB, steady(GIB + index * 50 * MIB));
+        spec.files.hot_kib = (200 + index * 40) * MIB;
+        world.come(spec, Line { before_ms: index % 5 * STEP_MS, ..Line::default() });
+    }
+    let mut waited_us = 0;
+    while world.now_ms < AT_MS + HOUR_MS {
+        match world.now_ms < AT_MS {
+            true => _ = world.step(&mut Watching(policy)),
+            false => {
+                world.step(policy);
+                waited_us += world.members.iter().map(|m| m.guest.wait_us).sum::<u64>();
+            }
+        }
+    }
+    waited_us / 1000
+}
