@@ -12,6 +12,7 @@ use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
 use hypervisor::{Hypervisor, IdSource, QmpSource, Trust};
+use policy::rivals::Kind;
 use procfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub(crate) fn parts(
     let (sources, mut notices) = sources(settings, &users.trust(), &place);
     let (journal, trouble) = journal(settings);
     notices.extend(trouble);
+    notices.extend(other_rules(settings));
     let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
     let reserve = settings.arbiter(total).reserve;
@@ -63,6 +65,15 @@ pub(crate) fn parts(
         monitor,
     };
     Ok((parts, notices))
+}
+
+/// Tells that memory is moved by other rules than ours, if it is.
+pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
+    let kind = settings.policy.kind;
+    let is_other = kind != Kind::Pinhead;
+    is_other.then(|| {
+        format!("Memory is moved by other rules than pinhead's: [policy] kind = \"{kind}\"")
+    })
 }
 
 /// What of new settings takes effect only with a restart.

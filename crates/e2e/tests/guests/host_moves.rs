@@ -12,7 +12,7 @@ const MEMORY_MIB: u64 = 384;
 /// What a guest has that is to be starved.
 const STARVED_MIB: u64 = 160;
 
-fn plan(place: &Place) -> Plan {
+pub fn plan(place: &Place) -> Plan {
     let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
     plan.cpus = 1;
     plan.memory_mib = MEMORY_MIB;

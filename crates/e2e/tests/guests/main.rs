@@ -8,6 +8,7 @@ mod farm_up;
 mod host_alone;
 mod host_life;
 mod host_moves;
+mod host_rivals;
 mod hypervisor;
 mod kvm;
 mod libvirt;

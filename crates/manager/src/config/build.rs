@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use base::glob;
 use hypervisor::QMP_PATTERNS;
+use policy::rivals::Kind;
 use settings::{Entries, Reader, Share, Tree, shown};
 
 use super::Place;
 use super::settings::{
-    Class, ControlSettings, HostSettings, JournalSettings, KsmSettings, MonitorSettings, Settings,
-    Sources, UserSettings,
+    Class, ControlSettings, HostSettings, JournalSettings, KsmSettings, MonitorSettings,
+    PolicySettings, Settings, Sources, UserSettings,
 };
 
 /// The directories that a user's sockets are in, mostly.
@@ -35,9 +36,14 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     monitor.dir = monitor.dir.or_else(default_dir);
     let mut control: ControlSettings = reader.table(tree).0;
     control.socket = control.socket.or_else(|| default_socket(place));
+    let (policy, at): (PolicySettings, _) = reader.table(tree);
+    if policy.rules.is_some() && policy.kind != Kind::Pinhead {
+        let message = format!("the policy \"{}\" asks no rules of the operator's", policy.kind);
+        reader.refuse(&at, &["rules", "kind"], message, "leave one of the two out");
+    }
     Settings {
         host,
-        policy: reader.table(tree).0,
+        policy,
         users: users(reader, tree, &sources.users),
         sources,
         classes: classes(reader, tree),

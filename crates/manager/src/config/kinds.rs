@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use metrics::{Processes, Url};
+use policy::rivals::Kind;
 use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong};
 
 use super::settings::{GroupMay, KsmMode, Libvirt, LibvirtUri};
@@ -51,6 +52,18 @@ pub(super) fn url(value: &DeValue<'_>) -> Converted<Url> {
 
 pub(super) fn processes(value: &DeValue<'_>) -> Converted<Processes> {
     truth(value).map(|enabled| if enabled { Processes::Told } else { Processes::Left })
+}
+
+pub(super) fn policy_kind(value: &DeValue<'_>) -> Converted<Kind> {
+    let text = words(value)?;
+    let names = || Kind::ALL.iter().map(|kind| kind.name());
+    Kind::from_name(&text).ok_or_else(|| Wrong {
+        message: format!("no policy `{}` is known", shown(&text)),
+        help: match base::nearest(&text, names()).first() {
+            Some(near) => format!("is it \"{near}\"?"),
+            None => format!("one of {}", names().collect::<Vec<_>>().join(", ")),
+        },
+    })
 }
 
 pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {

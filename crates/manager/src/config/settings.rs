@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use base::{Bytes, glob};
 use metrics::{Processes, Url};
 use policy::arbiter::{Config, Limits, Mode};
+use policy::rivals::Kind;
 use settings::{
     Section, Share, Table, checked, list, number, path, permille, share, size, time, truth, words,
 };
 use store::Keep;
 
-use super::kinds::{absolute, globs, group_may, ksm_mode, libvirt, listen, processes, socket, url};
+use super::kinds::{
+    absolute, globs, group_may, ksm_mode, libvirt, listen, policy_kind, processes, socket, url,
+};
 use crate::scrape::Listen;
 
 /// A sample older than this decides nothing.
@@ -103,6 +106,8 @@ settings::table! {
 settings::table! {
     /// How it is decided.
     pub struct PolicySettings in "policy" {
+        /// whose rules move memory: pinhead's, or another manager's, to compare
+        kind: Kind = policy_kind, "pinhead";
         /// how much more idle memory costs than memory in use
         idle_tax_permille("idle_tax"): u64 = checked(
             permille,

@@ -1,5 +1,6 @@
 use super::*;
 use policy::arbiter::{Limits, Mode};
+use policy::rivals::Kind;
 
 fn place() -> Place {
     Place { is_root: true, ..Place::default() }
@@ -146,6 +147,24 @@ fn what_is_no_toml_has_a_place_too() {
     assert!(wide[0].contains("`ü\\u{1b}[2J`"), "escaped: {wide:?}");
     let many = "[host]\n".to_owned() + &(0..200).map(|i| format!("x{i} = 1\n")).collect::<String>();
     assert_eq!(errors(&many).len(), 50);
+}
+
+#[test]
+fn a_policy_is_one_of_those_that_are_known() {
+    for kind in Kind::ALL {
+        let settings = ok(&format!("[policy]\nkind = '{kind}'\n"));
+        assert_eq!(settings.policy.kind, *kind);
+    }
+    assert_eq!(ok("").policy.kind, Kind::Pinhead);
+    let found = errors("[policy]\nkind = 'proxmos'\n");
+    assert_eq!(found, ["2:8: policy.kind: no policy `proxmos` is known (is it \"proxmox\"?)"]);
+    let found = errors("[policy]\nkind = 'hyper-v'\n");
+    assert!(found[0].ends_with("(one of pinhead, mom, proxmox, pi, senpai, reporting, none)"));
+    let found = errors("[policy]\nrules = 'r'\nkind = 'mom'\n");
+    assert!(
+        found[0].starts_with("2:9: policy.rules: the policy \"mom\" asks no rules"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A policy at work: the arbiter with its settings and the operator's rules.
+//! A policy at work: the arbiter with its settings and the operator's rules, or other managers'
+//! rules (`[policy] kind`), which the arbiter carries out.
 //!
 //! An acting engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
 //! but changes nothing; it sees the guests as if its own targets had been met: what it would have
@@ -9,13 +10,16 @@ use crate::Error;
 use crate::config::{Loaded, Settings};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, RuleVerdicts};
+use policy::rivals::{Rival, Scene};
 use std::collections::BTreeMap;
 
 /// A policy.
 #[derive(Debug)]
 pub(crate) struct PolicyEngine {
-    /// What remembers and decides.
+    /// What remembers and decides, or carries out what `rival` decides.
     pub arbiter: Arbiter,
+    /// Other managers' rules, where the settings ask for them.
+    rival: Option<Rival>,
     /// How it wants its host.
     pub config: Config,
     /// The operator's rules, if there are any.
@@ -34,7 +38,9 @@ pub(crate) fn engines(
     let make = |settings: &Settings, acts: bool| -> Result<PolicyEngine, Error> {
         let rules = settings.policy.rules.as_deref().map(OperatorRules::load).transpose()?;
         let imagined = (!acts).then(BTreeMap::new);
-        Ok(PolicyEngine { arbiter: Arbiter::new(), config: plan(settings, total), rules, imagined })
+        let rival = Rival::of(settings.policy.kind);
+        let (arbiter, config) = (Arbiter::new(), plan(settings, total));
+        Ok(PolicyEngine { arbiter, rival, config, rules, imagined })
     };
     let engine = make(&loaded.settings, acts)?;
     let shadow = match &loaded.shadow {
@@ -50,27 +56,22 @@ pub(crate) fn plan(settings: &Settings, total: Bytes) -> Config {
 }
 
 impl PolicyEngine {
+    /// Takes over what an engine of before knows of the guests. What other managers' rules remember
+    /// is of use to the same rules only.
+    pub fn succeed(&mut self, before: PolicyEngine) {
+        self.arbiter = before.arbiter;
+        let kind = |rival: &Option<Rival>| rival.as_ref().map(Rival::kind);
+        if kind(&before.rival) == kind(&self.rival) {
+            self.rival = before.rival;
+        }
+    }
+
     /// One pass over the host and its guests.
-    pub fn decide(
-        &mut self,
-        host: Option<&HostSample>,
-        samples: &[GuestSample],
-        contexts: &BTreeMap<Key, GuestContext>,
-        now_ms: u64,
-    ) -> Pass {
-        let PolicyEngine { arbiter, config, rules, imagined } = self;
-        let mut verdicts = |key: Key, inputs: &Inputs| match rules {
-            Some(rules) => {
-                let context = contexts.get(&key).copied().unwrap_or_default();
-                rules.verdicts(key, inputs, &context)
-            }
-            None => RuleVerdicts::default(),
-        };
-        let Some(imagined) = imagined else {
-            return arbiter.pass(config, host, samples, &mut verdicts, now_ms);
-        };
+    pub fn decide(&mut self, scene: &Scene<'_>, contexts: &BTreeMap<Key, GuestContext>) -> Pass {
+        let Some(imagined) = self.imagined.as_ref() else { return self.pass(scene, contexts) };
         let mut freed = 0i128;
-        let shadowed: Vec<GuestSample> = samples
+        let shadowed: Vec<GuestSample> = scene
+            .samples
             .iter()
             .map(|sample| {
                 let (shadowed, gain) = as_if(sample, imagined.get(&sample.key).copied());
@@ -78,18 +79,35 @@ impl PolicyEngine {
                 shadowed
             })
             .collect();
-        let host = host.map(|host| {
+        let host = scene.host.map(|host| {
             let available = i128::from(host.available.0) + freed;
             HostSample { available: Bytes(available.clamp(0, u64::MAX.into()) as u64), ..*host }
         });
-        let pass = arbiter.pass(config, host.as_ref(), &shadowed, &mut verdicts, now_ms);
-        for decision in &pass.decisions {
-            if let Some(size) = decision.command {
-                imagined.insert(decision.key, size);
-            }
+        let pass =
+            self.pass(&Scene { host: host.as_ref(), samples: &shadowed, ..*scene }, contexts);
+        if let Some(imagined) = &mut self.imagined {
+            let targets = pass.decisions.iter().filter_map(|d| Some((d.key, d.command?)));
+            imagined.extend(targets);
+            imagined.retain(|key, _| shadowed.iter().any(|sample| sample.key == *key));
         }
-        imagined.retain(|key, _| samples.iter().any(|sample| sample.key == *key));
         pass
+    }
+
+    fn pass(&mut self, scene: &Scene<'_>, contexts: &BTreeMap<Key, GuestContext>) -> Pass {
+        let PolicyEngine { arbiter, rival, config, rules, .. } = self;
+        let Scene { now_ms, host, samples, .. } = *scene;
+        if let Some(rival) = rival {
+            let orders = rival.pass(scene);
+            return arbiter.follow(&orders, config, host, samples, now_ms);
+        }
+        let mut verdicts = |key: Key, inputs: &Inputs| match rules {
+            Some(rules) => {
+                let context = contexts.get(&key).copied().unwrap_or_default();
+                rules.verdicts(key, inputs, &context)
+            }
+            None => RuleVerdicts::default(),
+        };
+        arbiter.pass(config, host, samples, &mut verdicts, now_ms)
     }
 }
 
@@ -116,6 +134,7 @@ fn as_if(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
 mod tests {
     use super::*;
     use policy::arbiter::{Limits, Memory, Mode, Usable};
+    use policy::rivals::Kind;
 
     fn sample(available: u64) -> GuestSample {
         let memory = Memory {
@@ -160,8 +179,37 @@ mod tests {
     #[test]
     fn a_dry_run_comes_to_rest_like_the_real_thing() {
         let config = Config::of_host(Bytes::mib(10_000));
+        let mut engine = dry(config, None);
+        let moves = moves(&mut engine);
+        assert!((1..12).contains(&moves), "{moves} moves for 300 MiB");
+    }
+
+    #[test]
+    fn a_dry_run_of_other_rules_sees_its_own_targets_met() {
+        let config = Config::of_host(Bytes::mib(10_000));
+        let mut engine = dry(config, Rival::of(Kind::Proxmox));
+        // 1300 MiB lack to a fifth: 900 are there to be had, 100 every ten seconds.
+        assert_eq!(moves(&mut engine), 5);
+        let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());
+        assert_eq!(imagined, Some(Bytes::mib(500)));
+        // The same rules go on from where they were, others begin.
+        let remembered = engine.rival.clone();
+        assert_ne!(remembered, Rival::of(Kind::Proxmox));
+        let mut next = dry(config, Rival::of(Kind::Proxmox));
+        next.succeed(engine);
+        assert_eq!(next.rival, remembered);
+        let mut other = dry(config, Rival::of(Kind::Mom));
+        other.succeed(next);
+        assert_eq!(other.rival, Rival::of(Kind::Mom));
+    }
+
+    fn dry(config: Config, rival: Option<Rival>) -> PolicyEngine {
         let imagined = Some(BTreeMap::new());
-        let mut engine = PolicyEngine { arbiter: Arbiter::new(), config, rules: None, imagined };
+        PolicyEngine { arbiter: Arbiter::new(), rival, config, rules: None, imagined }
+    }
+
+    /// How often a minute moves a guest that has 800 of its 1000 MiB to spare.
+    fn moves(engine: &mut PolicyEngine) -> usize {
         let mut moves = 0;
         for second in 1..60 {
             let now_ms = second * 1000;
@@ -175,9 +223,12 @@ mod tests {
                 available: Bytes::mib(700),
                 strained: false,
             };
-            let pass = engine.decide(Some(&host), &[guest], &BTreeMap::new(), now_ms);
+            let samples = [guest];
+            let host = Some(&host);
+            let scene = Scene { now_ms, host, host_psi_permille: None, samples: &samples };
+            let pass = engine.decide(&scene, &BTreeMap::new());
             moves += pass.decisions.iter().filter(|d| d.command.is_some()).count();
         }
-        assert!((1..12).contains(&moves), "{moves} moves for 300 MiB");
+        moves
     }
 }

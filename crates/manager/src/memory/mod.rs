@@ -23,6 +23,7 @@ use counters::Bytes;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
 use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass};
+use policy::rivals::Scene;
 use record::Record;
 use rules::{GuestContext, HostMetrics};
 use std::collections::BTreeMap;
@@ -58,8 +59,9 @@ impl Memory {
         mut engine: PolicyEngine,
         shadow: Option<(PolicyEngine, Settings)>,
     ) {
-        std::mem::swap(&mut engine.arbiter, &mut self.engine.arbiter);
-        (self.engine, self.shadow) = (engine, shadow);
+        std::mem::swap(&mut engine, &mut self.engine);
+        self.engine.succeed(engine);
+        self.shadow = shadow;
     }
 
     /// Takes the host's size, which parts of it depend on.
@@ -131,7 +133,14 @@ impl Memory {
             }
         }
         let contexts = self.contexts(world, host.as_ref());
-        let pass = self.engine.decide(host.as_ref(), &samples, &contexts, now.ms);
+        let psi = world.host.rates.psi_permille.map(|permille| permille as u64);
+        let scene = Scene {
+            now_ms: now.ms,
+            host: host.as_ref(),
+            host_psi_permille: psi,
+            samples: &samples,
+        };
+        let pass = self.engine.decide(&scene, &contexts);
         if self.records.len() > world.guests.len() {
             self.records.retain(|id, _| world.guests.get(*id).is_some());
         }
@@ -142,7 +151,7 @@ impl Memory {
         if !pass.reserved.is_empty() {
             effects.push(Effect::Requests(RequestEvent::Settled(pass.reserved)));
         }
-        self.shadow_pass(host.as_ref(), samples, &contexts, world, now, &mut effects);
+        self.shadow_pass(&scene, &contexts, world, now, &mut effects);
         effects
     }
 
@@ -232,21 +241,21 @@ impl Memory {
     /// The shadow decides over the same samples, with its own limits.
     fn shadow_pass(
         &mut self,
-        host: Option<&HostSample>,
-        mut samples: Vec<GuestSample>,
+        scene: &Scene<'_>,
         contexts: &BTreeMap<Key, GuestContext>,
         world: &World<'_>,
         now: Now,
         effects: &mut Vec<Effect>,
     ) {
         let Some((shadow, settings)) = &mut self.shadow else { return };
+        let mut samples = scene.samples.to_vec();
         for sample in &mut samples {
             if let Some(guest) = world.guests.get(Id(sample.key.0)) {
                 let (name, memory) = (&guest.found.name, guest.found.memory);
                 (sample.limits, _) = settings.entitlement(name, memory, guest.part.as_ref());
             }
         }
-        let pass = shadow.decide(host, &samples, contexts, now.ms);
+        let pass = shadow.decide(&Scene { samples: &samples, ..*scene }, contexts);
         for decision in &pass.decisions {
             let id = Id(decision.key.0);
             if let Some(guest) = world.guests.get(id) {

@@ -79,7 +79,8 @@ impl Manager {
         let (engine, shadow) = engines(&loaded, acts, total.unwrap_or(Bytes::ZERO))
             .map_err(|error| refused(&error))?;
         self.memory.replace(engine, shadow);
-        let notes = start::needs_restart(&self.settings, &loaded.settings);
+        let mut notes = start::needs_restart(&self.settings, &loaded.settings);
+        notes.extend(start::other_rules(&loaded.settings));
         self.settings = loaded.settings;
         let before = self.guests.limits();
         self.configure(now);

@@ -1,0 +1,92 @@
+//! `pinhead host` with another manager's rules: it takes and gives by them, and gives everything
+//! back at its end all the same.
+
+use crate::host_moves::plan;
+use e2e::Host;
+use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use store::Decided;
+
+/// What every guest here is started with.
+const MEMORY_MIB: u64 = 384;
+/// Proxmox's rules are asked every 10 s, and a loaded machine has time for three of those.
+const BEATS: Duration = Duration::from_secs(60);
+
+/// Settings with Proxmox's rules, and MOM's beside them.
+fn settings(place: &Place, budget_mib: u64) -> PathBuf {
+    let size = Size { budget_mib, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let shadow = place.dir().join("shadow.toml");
+    let text = format!("[host]\nbudget = \"{budget_mib} MiB\"\n[policy]\nkind = \"mom\"\n");
+    std::fs::write(&shadow, text).expect("the shadow's settings");
+    place.settings(&size, "[policy]\nkind = \"proxmox\"\nshadow = \"shadow.toml\"\n")
+}
+
+/// Reads other settings, and waits until each guest has gone that way by them.
+fn until_all(manager: &Manager<'_>, what: &str) {
+    let count = |name: &str| of_action(manager, name, what).len();
+    let before = ["g1", "g2"].map(count);
+    manager.signal("HUP");
+    manager.until(what, BEATS, |_| count("g1") > before[0] && count("g2") > before[1]);
+}
+
+fn of_action(manager: &Manager<'_>, name: &str, action: &str) -> Vec<Decided> {
+    let all = manager.decisions(name).into_iter();
+    all.filter(|one| one.decision.action == action).collect()
+}
+
+/// What the program says, without a manager.
+fn said(words: &[&str]) -> String {
+    let output = Command::new(e2e::program()).args(words).stdin(Stdio::null()).output();
+    let output = output.expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
+    let place = Place::new();
+    let host = Host::start(&[plan(&place), plan(&place)]);
+    let mut guests = [host.guest(0), host.guest(1)];
+    host.yield_to_manager();
+
+    // The host is smaller than what they have: a fifth of it is asked of them at a time.
+    let full = Size::with_free(&host, 2, 0).budget_mib * 2 / 3;
+    let manager = Manager::start(&place, &settings(&place, full));
+    assert!(manager.log().contains("other rules than pinhead's"), "{}", manager.log());
+    manager.knows(2);
+    manager.until("both gave", BEATS, |ps| {
+        ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MEMORY_MIB).count() == 2
+    });
+    // There is room, and then there is none again.
+    settings(&place, 4 * full);
+    until_all(&manager, "grow");
+    settings(&place, full);
+    until_all(&manager, "shrink");
+
+    for name in ["g1", "g2"] {
+        for Decided { decision: one, .. } in manager.decisions(name) {
+            println!("{name} {} {} {}", one.action, one.clause, one.reason);
+            if one.action == "grow" || one.action == "shrink" {
+                assert_eq!(one.clause, "proxmox");
+                assert!(one.reason.starts_with("by the rules of Proxmox: "), "{}", one.reason);
+                assert!(one.from_bytes.abs_diff(one.to_bytes) <= 100 << 20, "{one:?}");
+                assert!(one.to_bytes >= 64 << 20, "below the least that a guest has: {one:?}");
+            }
+        }
+    }
+    let journal = place.dir().join("journal.db").display().to_string();
+    let why = said(&["why", "g1", "--journal", &journal]);
+    assert!(why.contains("by the rules of Proxmox"), "{why}");
+    let diff = said(&["host", "diff", "--guest", "g1", "--journal", &journal]);
+    assert!(diff.contains("by the rules of MOM"), "{diff}");
+
+    let taken: u64 = guests.iter_mut().map(e2e::Guest::balloon_mib).sum();
+    drop(manager);
+    let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
+    let took = wait_until(Duration::from_secs(30), all_back);
+    println!("{taken} MiB of two guests were back after {took:?}");
+    assert!(took.is_some());
+}
