@@ -155,6 +155,8 @@ pub(crate) enum Effect {
     Note { kind: &'static str, text: String, guest: Option<Arc<model::GuestIdentity>> },
     /// A decision, for the journal. The outcome of one that `moves` is still to come.
     Decided { guest: Id, who: Arc<model::GuestIdentity>, row: Box<store::Decision>, moves: bool },
+    /// The guest's last move goes on by another step, for the journal.
+    GoesOn(Id),
     /// What came of a guest's last move, for the journal.
     Outcome { guest: Id, row: store::Outcome },
     /// A sentence for the operator.

@@ -49,7 +49,7 @@ pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
             Arrival::Foreign => Fate::Foreign,
         },
         reached_bytes: outcome.reached.0,
-        host_got_bytes: outcome.host_got.map(|got| got.0),
+        host_got_bytes: outcome.got_in_all.map(|got| got.0),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::effect::Now;
 use hypervisor::Id;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{News, Ticket, Word, Writer};
+use store::{Fate, News, Ticket, Word, Writer};
 
 /// How often what is too old is removed.
 const PRUNE_MS: u64 = 60_000;
@@ -18,6 +18,8 @@ const PRUNE_MS: u64 = 60_000;
 pub(crate) struct JournalWriter {
     writer: Writer,
     tickets: BTreeMap<Id, Ticket>,
+    /// Moves that have come to an end, and may be a step of a longer movement.
+    ended: BTreeMap<Id, Ticket>,
     next_prune_ms: u64,
     /// Why nothing can be written at the moment.
     trouble: Option<String>,
@@ -25,7 +27,8 @@ pub(crate) struct JournalWriter {
 
 impl JournalWriter {
     pub(crate) fn new(writer: Writer, now_ms: u64) -> JournalWriter {
-        JournalWriter { writer, tickets: BTreeMap::new(), next_prune_ms: now_ms, trouble: None }
+        let (tickets, ended) = (BTreeMap::new(), BTreeMap::new());
+        JournalWriter { writer, tickets, ended, next_prune_ms: now_ms, trouble: None }
     }
 
     /// Keeps an event.
@@ -50,6 +53,7 @@ impl JournalWriter {
     ) {
         let ticket = self.writer.decision(who, row);
         if moves {
+            self.ended.remove(&guest);
             self.tickets.insert(guest, ticket);
         }
     }
@@ -58,6 +62,17 @@ impl JournalWriter {
     pub(crate) fn outcome(&mut self, guest: Id, row: store::Outcome) {
         if let Some(ticket) = self.tickets.remove(&guest) {
             self.writer.outcome(ticket, row);
+            self.ended.insert(guest, ticket);
+        }
+        if row.fate == Fate::Gone {
+            self.ended.remove(&guest);
+        }
+    }
+
+    /// A guest's last move goes on: what comes of its next step comes of it.
+    pub(crate) fn goes_on(&mut self, guest: Id) {
+        if let Some(ticket) = self.ended.remove(&guest) {
+            self.tickets.insert(guest, ticket);
         }
     }
 
@@ -126,5 +141,51 @@ mod tests {
         let row = journal.row();
         assert_eq!(row.waiting, 1);
         assert!(message.contains(&row.trouble.expect("a reason")), "{message}");
+    }
+
+    #[test]
+    fn what_comes_of_the_steps_of_a_movement_comes_of_its_one_entry() {
+        let writer = Writer::to(store::Journal::in_memory().expect("a journal"));
+        let mut journal = JournalWriter::new(writer, 0);
+        let (id, who) = (Id(1), Arc::new(model::GuestIdentity::default()));
+        let row = store::Decision {
+            at_ms: 1,
+            policy: store::Policy::Active,
+            action: Word::Borrowed("shrink"),
+            clause: Word::Borrowed("request"),
+            reason: String::new(),
+            from_bytes: 8,
+            to_bytes: 6,
+            bounds: Vec::new(),
+            inputs: Vec::new(),
+            acted: true,
+        };
+        let came = |at_ms, got| store::Outcome {
+            at_ms,
+            fate: Fate::Reached,
+            reached_bytes: 20 - got,
+            host_got_bytes: Some(got),
+        };
+        journal.decided(id, &who, row, true);
+        journal.outcome(id, came(2, 2));
+        journal.outcome(id, came(3, 9));
+        journal.goes_on(id);
+        journal.outcome(id, came(4, 4));
+        journal.outcome(id, store::Outcome { fate: Fate::Gone, ..came(5, 4) });
+        journal.goes_on(id);
+        journal.outcome(id, came(6, 5));
+        assert_eq!(journal.flush(), None);
+        let mut found = Vec::new();
+        let kept = journal.writer.journal().expect("it is open");
+        let range = store::Range { from_ms: 0, to_ms: 9 };
+        let guests = kept.guests().expect("guests").iter().map(|row| row.key).collect();
+        let read = kept.decisions(&store::Query { guests, range, policy: None }, |decided| {
+            found.push(decided);
+            std::ops::ControlFlow::Continue(())
+        });
+        read.expect("decisions");
+        let came: Vec<_> =
+            found[0].outcomes.iter().map(|one| (one.at_ms, one.host_got_bytes)).collect();
+        assert_eq!((found.len(), came), (1, vec![(2, Some(2)), (4, Some(4))]));
     }
 }

@@ -165,11 +165,15 @@ impl Memory {
             let Some(guest) = world.guests.get(id) else { continue };
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
-            effects.push(Effect::Decided {
-                guest: id,
-                who: guest.who().clone(),
-                row: Box::new(row),
-                moves: command.is_some(),
+            // Where nothing is moved nothing comes of it: each step is told.
+            effects.push(match decision.goes_on && command.is_some() {
+                true => Effect::GoesOn(id),
+                false => Effect::Decided {
+                    guest: id,
+                    who: guest.who().clone(),
+                    row: Box::new(row),
+                    moves: command.is_some(),
+                },
             });
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));

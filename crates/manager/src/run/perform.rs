@@ -55,6 +55,7 @@ impl Manager {
             Effect::Decided { guest, who, row, moves } => {
                 self.devices.journal.decided(guest, &who, *row, moves);
             }
+            Effect::GoesOn(guest) => self.devices.journal.goes_on(guest),
             Effect::Outcome { guest, row } => self.devices.journal.outcome(guest, row),
             Effect::Notify(text) => self.notices.push(text),
             Effect::Complain(text) => {

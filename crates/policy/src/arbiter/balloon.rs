@@ -177,8 +177,15 @@ impl BalloonTracker {
         let Some(mut target) = self.target else {
             return self.check_at_rest(sample, actual, strained, now_ms);
         };
-        let outcome =
-            |result, host_got| Some(Outcome { key: sample.key, result, reached: actual, host_got });
+        let outcome = |result, host_got| {
+            Some(Outcome {
+                key: sample.key,
+                result,
+                reached: actual,
+                host_got,
+                got_in_all: host_got,
+            })
+        };
         let left = distance(actual, target.size);
         if left <= slack(target.size) {
             let host_got = self.yielded(&target, actual, sample.resident, now_ms);
@@ -253,7 +260,8 @@ impl BalloonTracker {
     pub fn supersede(&mut self, key: Key, actual: Bytes) -> Option<Outcome> {
         self.before = self.target.take();
         self.before?;
-        Some(Outcome { key, result: Arrival::Superseded, reached: actual, host_got: None })
+        let result = Arrival::Superseded;
+        Some(Outcome { key, result, reached: actual, host_got: None, got_in_all: None })
     }
 
     fn settle(&mut self, actual: Bytes) {
@@ -280,6 +288,7 @@ impl BalloonTracker {
                 result: Arrival::TookBack,
                 reached: actual,
                 host_got: None,
+                got_in_all: None,
             };
             return BalloonCheck {
                 outcome: Some(outcome),

@@ -3,6 +3,7 @@
 use super::balloon::BalloonTracker;
 use super::evidence::Evidence;
 use super::gain::Holding;
+use super::movement::Movement;
 use super::reason::{Clause, Inputs};
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
 use super::view::MemoryView;
@@ -69,6 +70,7 @@ pub struct GuestHistory {
     lessons: u32,
     promise: Option<Promise>,
     pub(super) last_clause: Option<Clause>,
+    pub(super) movement: Option<Movement>,
 }
 
 /// What a guest is to this pass.
@@ -162,7 +164,7 @@ impl GuestHistory {
     /// It started again: nothing that was known of its inside holds.
     pub fn forget(&mut self) {
         (self.memory, self.view, self.strained_ms) = (None, None, None);
-        (self.promise, self.moved) = (None, None);
+        (self.promise, self.moved, self.movement) = (None, None, None);
         self.balloon.forget();
     }
 

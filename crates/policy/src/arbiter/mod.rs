@@ -18,6 +18,7 @@ mod follow;
 mod gain;
 mod grants;
 mod guest;
+mod movement;
 mod reason;
 mod reserve;
 mod sample;
@@ -40,6 +41,7 @@ pub use view::MemoryView;
 use crate::rivals::Orders;
 use counters::Bytes;
 use guest::{GuestHistory, Urgency};
+use movement::Movement;
 use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
@@ -295,6 +297,9 @@ fn close(
     pass: &mut Pass,
 ) -> Box<GuestHistory> {
     let sample = state.sample;
+    if let (Some(outcome), Some(movement)) = (&mut state.outcome, &mut state.history.movement) {
+        outcome.got_in_all = movement.add(outcome.host_got, now_ms);
+    }
     pass.outcomes.extend(state.outcome);
     let actual = state.assessment.actual;
     let (to, action, clause) = match (state.to, state.assessment.held) {
@@ -314,6 +319,7 @@ fn close(
         }
     };
     let guest = &mut state.history;
+    let goes_on = goes_on(&mut guest.movement, action, clause, now_ms);
     // On its way down while something in it waits: it keeps what it has left.
     let halt = clause == Clause::Strained && guest.balloon.is_shrinking();
     let command = match action {
@@ -337,7 +343,9 @@ fn close(
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual));
     }
     // That it is on its way is no news: the decision that sent it there was reported.
-    let is_new = clause != Clause::Moving && guest.last_clause.replace(clause) != Some(clause);
+    // Nor is it news that nothing is asked of it between two steps of a movement.
+    let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
+    let is_new = !is_between && guest.last_clause.replace(clause) != Some(clause);
     if command.is_some() || is_new {
         let detail = state.assessment.held.map_or("", |(_, detail)| detail);
         let (key, from) = (sample.key, actual);
@@ -350,9 +358,30 @@ fn close(
             from,
             to,
             command,
+            goes_on,
             bounds,
             inputs,
         });
     }
     state.history
+}
+
+/// Whether what is done belongs to the movement that a guest is in: its next step, or a rest
+/// between two. What does not ends it.
+fn goes_on(movement: &mut Option<Movement>, action: Action, clause: Clause, now_ms: u64) -> bool {
+    let rests = action == Action::Hold && matches!(clause, Clause::Content | Clause::Moving);
+    let before = movement.filter(|movement| match action {
+        Action::Shrink => movement.takes(clause, now_ms),
+        _ => rests && movement.lasts(now_ms),
+    });
+    *movement = match action {
+        Action::Shrink => Some(before.unwrap_or_else(|| Movement::begin(clause, now_ms))),
+        _ => before,
+    };
+    if let Some(movement) =
+        movement.as_mut().filter(|_| action == Action::Shrink || clause == Clause::Moving)
+    {
+        movement.see(now_ms);
+    }
+    before.is_some()
 }

@@ -117,6 +117,8 @@ pub struct Decision {
     pub to: Bytes,
     /// The new target of its balloon, if any.
     pub command: Option<Bytes>,
+    /// It is the next step of a movement that was reported, and no news.
+    pub goes_on: bool,
     /// The bounds that it met.
     pub bounds: Vec<Bound>,
     /// What it came from.
@@ -134,6 +136,8 @@ pub struct Outcome {
     pub reached: Bytes,
     /// What the host got of it, where that could be seen.
     pub host_got: Option<Bytes>,
+    /// The same of all steps of its movement so far.
+    pub got_in_all: Option<Bytes>,
 }
 
 named! {

@@ -5,4 +5,5 @@ mod arbiter_real;
 mod claims;
 mod gain;
 mod guest;
+mod movement;
 mod patience;

@@ -60,6 +60,7 @@ fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Time
         }
         if let Some(guest) = whose.get(&decided.guest) {
             timelines[*guest].decide(&decided.decision);
+            timelines[*guest].came(&decided.decision, &decided.outcomes);
         }
         ControlFlow::Continue(())
     })?;

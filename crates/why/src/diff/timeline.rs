@@ -1,6 +1,7 @@
 //! Two policies' targets for one guest, followed through time.
 
-use store::{Decision, Policy};
+use std::collections::VecDeque;
+use store::{Decision, Outcome, Policy};
 
 /// Targets that differ by more than one part in so many have parted: 1 %.
 const PARTED: u64 = 100;
@@ -66,6 +67,8 @@ pub struct Timeline {
     active: Option<Target>,
     shadow: Option<Target>,
     open: Option<Parting>,
+    /// Steps of movements of the policy in force that are still to come: when, and to where.
+    steps: VecDeque<(i64, u64)>,
     total: Total,
     most: usize,
 }
@@ -74,7 +77,8 @@ impl Timeline {
     /// Begins at a time, and lists at most so many partings.
     pub fn new(at_ms: i64, most: usize) -> Timeline {
         let total = Total::default();
-        Timeline { at_ms, active: None, shadow: None, open: None, total, most }
+        let steps = VecDeque::new();
+        Timeline { at_ms, active: None, shadow: None, open: None, steps, total, most }
     }
 
     /// What was in force already.
@@ -93,12 +97,23 @@ impl Timeline {
     /// The next decision.
     pub fn decide(&mut self, decision: &Decision) {
         self.go_to(decision.at_ms);
+        if decision.policy == Policy::Active {
+            self.steps.clear();
+        }
         self.begin(decision);
         if decision.from_bytes != decision.to_bytes {
             match decision.policy {
                 Policy::Active => self.total.active_moves += 1,
                 Policy::Shadow => self.total.shadow_moves += 1,
             }
+        }
+    }
+
+    /// What came of it: one that went on in steps has led to the size of each in turn.
+    pub fn came(&mut self, decision: &Decision, outcomes: &[Outcome]) {
+        if decision.policy == Policy::Active {
+            let later = outcomes.iter().skip(1);
+            self.steps = later.map(|outcome| (outcome.at_ms, outcome.reached_bytes)).collect();
         }
     }
 
@@ -116,9 +131,23 @@ impl Timeline {
         self.total
     }
 
+    /// Goes on to here, by the steps on the way.
+    fn go_to(&mut self, at_ms: i64) {
+        while let Some((step_ms, bytes)) = self.steps.front().copied()
+            && step_ms <= at_ms
+        {
+            self.steps.pop_front();
+            self.account(step_ms);
+            if let Some(active) = &mut self.active {
+                active.bytes = bytes;
+            }
+        }
+        self.account(at_ms);
+    }
+
     /// Accounts for the time up to here. Decisions of the same moment count together: only
     /// what stood for a while has parted.
-    fn go_to(&mut self, at_ms: i64) {
+    fn account(&mut self, at_ms: i64) {
         let (from_ms, long) = (self.at_ms, at_ms.saturating_sub(self.at_ms));
         if long <= 0 {
             return;
@@ -155,5 +184,44 @@ impl Timeline {
         if self.total.partings.len() < self.most {
             self.total.partings.push(parting);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::{Fate, Word};
+
+    fn decision(at_ms: i64, policy: Policy, from_bytes: u64, to_bytes: u64) -> Decision {
+        Decision {
+            at_ms,
+            policy,
+            action: Word::Borrowed("shrink"),
+            clause: Word::Borrowed("setpoint"),
+            reason: String::new(),
+            from_bytes,
+            to_bytes,
+            bounds: Vec::new(),
+            inputs: Vec::new(),
+            acted: policy == Policy::Active,
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_movement_are_targets_as_its_first_one_is() {
+        let size = |mib: u64| mib << 20;
+        let mut timeline = Timeline::new(0, 10);
+        timeline.decide(&decision(0, Policy::Shadow, size(800), size(400)));
+        let active = decision(0, Policy::Active, size(800), size(600));
+        timeline.decide(&active);
+        let came = |at_ms, mib| Outcome {
+            at_ms,
+            fate: Fate::Reached,
+            reached_bytes: size(mib),
+            host_got_bytes: None,
+        };
+        timeline.came(&active, &[came(1_000, 600), came(2_000, 500), came(3_000, 400)]);
+        let total = timeline.end(10_000);
+        assert_eq!((total.known_ms, total.parted_ms), (10_000, 3_000));
     }
 }
