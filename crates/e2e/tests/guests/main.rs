@@ -1,6 +1,7 @@
 //! The daemon, the manager, the monitor and farms with real guests, in one program, which is linked
 //! once. Several tests run at a time, as many as have a place for their guests.
 
+mod crowded;
 mod fake_guest;
 mod farm_clones;
 mod farm_life;

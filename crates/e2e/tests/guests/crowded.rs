@@ -1,0 +1,74 @@
+//! `pinhead host` with seven small guests that hold little of the host's memory, and one of them in
+//! need of what the others have: it is served, and nobody is shrunk for nothing.
+
+use e2e::load::{HAS_ZRAM, HOLDING};
+use e2e::manager::{Manager, Place, Size, line};
+use e2e::{Guest, Host, PATIENCE, Plan};
+use images::Arch;
+use std::time::Duration;
+
+const GUESTS: usize = 7;
+const MEMORY_MIB: u64 = 384;
+/// What the guest in need has at first, and takes into use.
+const HAS_MIB: u64 = 120;
+const NEED_MIB: u64 = 250;
+/// Cache of each other guest that nobody reads again.
+const CACHE_MIB: u64 = 130;
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.memory_mib = MEMORY_MIB;
+    plan.rules = HOLDING.into();
+    plan.kernel_args.push(HAS_ZRAM.into());
+    plan.run_dir = Some(place.dir().to_path_buf());
+    plan
+}
+
+#[test]
+fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
+    let place = Place::new();
+    let plans: Vec<Plan> = (0..GUESTS).map(|_| plan(&place)).collect();
+    let host = Host::start(&plans);
+    let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
+    host.yield_to_manager();
+    for guest in &mut guests[1..] {
+        guest.fill_cache(CACHE_MIB);
+    }
+    place.balloon("g1", HAS_MIB);
+
+    // What is free beside the guests is what no grant may touch, and a little more.
+    let size = Size { set_point_mib: 48, hysteresis_mib: 8, ..Size::with_free(&host, GUESTS, 48) };
+    let manager = Manager::start(&place, &place.settings(&size, ""));
+    manager.knows(GUESTS);
+    guests[0].use_memory(NEED_MIB);
+    guests[0].until_used(PATIENCE);
+    let took = manager.until("it is served", Duration::from_secs(10), |ps| {
+        e2e::manager::row(ps, "g1").is_some_and(|row| {
+            let bounded = row.reason.as_deref().is_some_and(|why| why.contains("bounded by host"));
+            row.need_bytes.unwrap_or(0) == 0 && !bounded
+        })
+    });
+    println!("{NEED_MIB} MiB of six neighbours: the last of it was there after {took:?}");
+    assert_eq!(guests[0].oom_kills(), 0, "somebody was killed");
+
+    let all = (1..=GUESTS).flat_map(|number| {
+        let name = format!("g{number}");
+        manager.decisions(&name).into_iter().map(move |one| (name.clone(), one))
+    });
+    let (mut got, mut for_nothing) = (Vec::new(), Vec::new());
+    for (name, one) in all.filter(|(_, one)| one.decision.action == "shrink") {
+        // Steps of one movement are added up.
+        let mut before = 0;
+        for bytes in one.outcomes.iter().filter_map(|outcome| outcome.host_got_bytes) {
+            got.push((bytes - before) >> 20);
+            if bytes - before < 1 << 20 {
+                for_nothing.push(line(&name, &one));
+            }
+            before = bytes;
+        }
+    }
+    println!("shrinks gave the host {got:?} MiB");
+    assert!(got.iter().sum::<u64>() > NEED_MIB / 2, "{got:?}: {}", manager.journal_text());
+    assert!(for_nothing.is_empty(), "for nothing:\n{}", for_nothing.join("\n"));
+}
