@@ -156,6 +156,13 @@ fn a_guests_bounds_hold_and_what_the_operator_fixed_stays() {
     pinned.limits.mode = Mode::Pinned(Bytes::mib(4000));
     let samples = [guest(1, 1040, 0, 0), pinned];
     assert_eq!(pass(&mut proxmox, 10, &host(0), &samples), [1000]);
+    // MOM has no floor of its own, and qemus' controller a lower one.
+    for kind in [Kind::Mom, Kind::Pi] {
+        let Some(mut rival) = Rival::of(kind) else { panic!("{kind}") };
+        let mut tight = guest(1, 4000, 3000, 0);
+        tight.limits.min = Bytes::mib(3900);
+        assert_eq!(pass(&mut rival, 10, &host(0), &[tight]), [3900], "{kind}");
+    }
     let samples = [guest(1, 4000, 0, 0), guest(2, 8000, 0, 0)];
     assert_eq!(pass(&mut Rival::Reporting, 10, &host(0), &samples), [8000]);
     assert!(pass(&mut Rival::None, 10, &host(0), &samples).is_empty());
