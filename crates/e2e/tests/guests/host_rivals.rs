@@ -55,8 +55,8 @@ fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     // The host is smaller than what they have: a fifth of it is asked of them at a time.
     let full = Size::with_free(&host, 2, 0).budget_mib * 2 / 3;
     let manager = Manager::start(&place, &settings(&place, full));
-    assert!(manager.log().contains("other rules than pinhead's"), "{}", manager.log());
     manager.knows(2);
+    assert!(manager.log().contains("other rules than pinhead's"), "{}", manager.log());
     manager.until("both gave", BEATS, |ps| {
         ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MEMORY_MIB).count() == 2
     });
