@@ -5,13 +5,14 @@
 //!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
 //!   Fake, for tests ────────────────────┘
 //!   /proc/PID of a guest's process ─► ProcessView
+//!   /proc/PID/maps of a guest's process ─► PageOut ─► the host's own reclaim
 //!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► the driver of the sharing of guests' equal pages
 //! ```
 //!
 //! Nothing here waits: a back end names the descriptors it waits for, reads what has come, and
 //! returns events. What a hypervisor can do is asked, never assumed.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
 mod event;
@@ -21,6 +22,7 @@ mod ids;
 mod ksm;
 pub mod libvirt;
 mod owner;
+mod pageout;
 mod peer;
 mod process;
 mod qmp_source;
@@ -28,6 +30,7 @@ mod ram;
 mod stats_question;
 #[cfg(feature = "testing")]
 mod stranger;
+mod sys;
 #[cfg(test)]
 mod testing;
 mod vcpu;
@@ -42,6 +45,7 @@ pub use libvirt::Libvirt;
 #[cfg(feature = "testing")]
 pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
+pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, Held, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use ram::{BackingFile, RamMapping};

@@ -49,11 +49,11 @@ pub const CRATES: &[Crate] = &[
     row("reactor", Some(""), "libc rustix"),
     // The host's side of the daemon.
     row("agent", Some("counters reactor wire"), "rustix"),
-    // roxmltree for the description that libvirt gives of a domain.
+    // libc for process_madvise, roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
         Some("counters hypervisor procfs qmp reactor virtrpc"),
-        "roxmltree rustix serde_json",
+        "libc roxmltree rustix serde_json",
     ),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
     row("store", Some("model"), "flate2 rusqlite serde serde_json"),

@@ -15,6 +15,7 @@ pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/src/sys.rs", "swapon and swapoff, which no library has"),
+    ("crates/hypervisor/src/sys.rs", "process_madvise, which no library has"),
     ("crates/images/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
     (
         "crates/procfs/src/sys.rs",

@@ -1,0 +1,231 @@
+//! A guest's memory, handed to the host's own reclaim from outside, while the guest runs.
+//!
+//! ```text
+//!   /proc/PID/maps ─► what is the process's own ─► slices ─► process_madvise(MADV_PAGEOUT)
+//! ```
+//!
+//! The kernel compresses or swaps what it is handed, page by page, and each page comes back by
+//! itself when it is touched. So nothing is lost whenever this ends, and no guest has to help.
+//! Pages that several processes map are left alone by the kernel.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use counters::Bytes;
+use procfs::{Buffer, Kept};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::ProcessId;
+use crate::sys::{self, Stretch};
+
+/// Addresses in one slice. A slice is one system call: so much is compressed in some milliseconds,
+/// and between two calls who asks may end it.
+const SLICE: usize = 8 << 20;
+/// Stretches in one slice; the kernel takes 1,024.
+const STRETCHES_MAX: usize = 512;
+/// Mappings that are smaller hold nothing worth a turn.
+const LEAST: usize = 64 << 10;
+/// The largest guests have some TiB; more is no process of a guest.
+const SLICES_MAX: usize = 1 << 20;
+/// Files behind shared mappings that have no other place than memory.
+const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
+
+/// Why nothing was taken.
+#[derive(Debug)]
+pub enum PageOutError {
+    /// The process has ended.
+    Gone,
+    /// The kernel does not have the call, or this process may not make it.
+    Refused(io::Error),
+}
+
+/// A process whose memory can be handed over.
+#[derive(Debug)]
+pub struct PageOut {
+    process: OwnedFd,
+    maps: Kept,
+}
+
+/// A part of the addresses of a process, small enough for one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice(Vec<Stretch>);
+
+impl PageOut {
+    /// Whether this kernel has the call and this process may make it for others: asked with
+    /// nothing to take.
+    pub fn probe() -> Result<(), io::Error> {
+        // The first process of a host belongs to another user, unless root asks.
+        let process = pidfd_open(Pid::INIT, PidfdFlags::empty())?;
+        sys::page_out(process.as_fd(), &[]).map(drop)
+    }
+
+    /// Of this process; `Gone` if it has ended, or another has its number.
+    pub fn open(process: ProcessId) -> Result<PageOut, PageOutError> {
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        let pidfd = pidfd_open(pid.ok_or(PageOutError::Gone)?, PidfdFlags::empty());
+        let pidfd = pidfd.map_err(|errno| error(errno.into()))?;
+        let path = format!("proc/{}/maps", process.pid);
+        let maps = Kept::open(&Path::new("/").join(path));
+        // It is this process that both are of: its number was not another's in between.
+        match process.is_alive() && maps.is_open() {
+            true => Ok(PageOut { process: pidfd, maps }),
+            false => Err(PageOutError::Gone),
+        }
+    }
+
+    /// All memory that is the process's own, in slices.
+    pub fn slices(&self, buffer: &mut Buffer) -> Vec<Slice> {
+        self.maps.whole(buffer).map_or_else(Vec::new, slices)
+    }
+
+    /// Hands a slice to the kernel's reclaim. What of it the kernel leaves alone (locked, of huge
+    /// pages, of a device) is passed over.
+    pub fn take(&self, slice: &Slice) -> Result<(), PageOutError> {
+        let mut rest = slice.0.as_slice();
+        while !rest.is_empty() {
+            let done = match sys::page_out(self.process.as_fd(), rest).map_err(error) {
+                Ok(done) => done,
+                Err(PageOutError::Refused(failure)) if !is_final(&failure) => 0,
+                Err(failure) => return Err(failure),
+            };
+            // Of those that are left, it stopped at the first.
+            rest = match after(rest, done) {
+                [] => return Ok(()),
+                [_, left @ ..] => left,
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Slice {
+    /// Its addresses, whether or not there is memory behind all of them.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.0.iter().map(|stretch| stretch.length as u64).sum())
+    }
+}
+
+fn error(failure: io::Error) -> PageOutError {
+    match failure.raw_os_error() == Some(Errno::SRCH.raw_os_error()) {
+        true => PageOutError::Gone,
+        false => PageOutError::Refused(failure),
+    }
+}
+
+/// Whether it would be the same for any other memory of the process.
+fn is_final(failure: &io::Error) -> bool {
+    let all = [Errno::PERM, Errno::NOSYS, Errno::BADF, Errno::ACCESS];
+    all.iter().any(|errno| failure.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// What of these stretches is left behind so many bytes.
+fn after(stretches: &[Stretch], mut done: usize) -> &[Stretch] {
+    let mut rest = stretches;
+    while let [first, others @ ..] = rest
+        && done >= first.length
+    {
+        done -= first.length;
+        rest = others;
+    }
+    rest
+}
+
+/// The mappings of /proc/PID/maps that are a process's own memory, cut and packed into slices.
+fn slices(text: &[u8]) -> Vec<Slice> {
+    let mut slices = vec![Slice::default()];
+    let mut room = SLICE;
+    for mapping in text.split(|byte| *byte == b'\n').filter_map(own) {
+        let Stretch { mut start, mut length } = mapping;
+        while length > 0 && slices.len() <= SLICES_MAX {
+            let part = length.min(room);
+            if let Some(slice) = slices.last_mut() {
+                slice.0.push(Stretch { start, length: part });
+                room -= part;
+                if room == 0 || slice.0.len() >= STRETCHES_MAX {
+                    slices.push(Slice::default());
+                    room = SLICE;
+                }
+            }
+            (start, length) = (start + part, length - part);
+        }
+    }
+    slices.retain(|slice| !slice.0.is_empty());
+    slices
+}
+
+/// The addresses of a line, if what is there is memory of the process's own: writable, and private
+/// or of a file that is nowhere but in memory.
+fn own(line: &[u8]) -> Option<Stretch> {
+    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let (range, rights) = (words.next()?, words.next()?);
+    let file = words.nth(3).unwrap_or_default();
+    let is_memory = MEMORY_FILES.iter().any(|begin| file.starts_with(begin));
+    let is_device = file.starts_with(b"/dev/") && !is_memory;
+    let is_own = match rights {
+        [_, b'w', _, b'p', ..] => !is_device,
+        [_, b'w', _, b's', ..] => is_memory,
+        _ => false,
+    };
+    let at = range.iter().position(|byte| *byte == b'-')?;
+    let number = |digits: &[u8]| usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    let (start, end) = (number(range.get(..at)?)?, number(range.get(at + 1..)?)?);
+    let length = end.checked_sub(start)?;
+    (is_own && length >= LEAST).then_some(Stretch { start, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What QEMU has: a program, a heap, a guest's memory behind a file, in a memfd and plain,
+    /// a device, and what the kernel put there.
+    const MAPS: &str = "\
+55d0e0000000-55d0e0800000 r-xp 00000000 fe:00 1234                       /usr/bin/qemu (deleted)
+55d0e1000000-55d0e1020000 rw-p 00a00000 fe:00 1234                       /usr/bin/qemu (deleted)
+55d0e2000000-55d0e2001000 rw-p 00000000 00:00 0                          [heap]
+7f0000000000-7f0001800000 rw-p 00000000 fe:00 77                         /var/cache/a template
+7f0010000000-7f0010100000 rw-s 00000000 00:01 9                          /memfd:ram (deleted)
+7f0020000000-7f0020100000 rw-s 00000000 fe:00 78                         /srv/disk.raw
+7f0030000000-7f0030100000 rw-s 00000000 00:05 11                         /dev/kvm
+7f0040000000-7f0040010000 rw-p 00000000 00:00 0 
+7ffd00000000-7ffd00100000 r--p 00000000 00:00 0                          [vvar]
+not a line
+7f0050000000-6f0050000000 rw-p 00000000 00:00 0
+";
+
+    #[test]
+    fn own_memory_is_cut_into_slices_and_nothing_else_is() {
+        let found = slices(MAPS.as_bytes());
+        assert!(found.iter().all(|slice| slice.size().0 <= SLICE as u64));
+        let all: u64 = found.iter().map(|slice| slice.size().0).sum();
+        let expected = 0x20000 + 0x180_0000 + 0x10_0000 + 0x10000;
+        assert_eq!(all, expected, "program's data, template, memfd, and what has no name");
+        let has = |start: usize| found.iter().any(|slice| slice.0.iter().any(|s| s.start == start));
+        assert!(has(0x7f00_0000_0000) && has(0x7f00_1000_0000) && has(0x7f00_4000_0000));
+        assert!(!has(0x55d0_e000_0000), "code is the file's");
+        assert!(!has(0x7f00_2000_0000), "a file on a disk is not memory");
+        assert!(!has(0x7f00_3000_0000), "a device is not memory");
+        assert!(slices(b"").is_empty());
+    }
+
+    #[test]
+    fn what_was_done_is_passed_over() {
+        let stretch = |start: usize| Stretch { start, length: 10 };
+        let all = [stretch(0), stretch(100), stretch(200)];
+        assert_eq!(after(&all, 0), &all);
+        assert_eq!(after(&all, 10), &all[1..]);
+        assert_eq!(after(&all, 25), &all[2..], "it stopped in the midst of the third");
+        assert_eq!(after(&all, 30), &[]);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_gone() {
+        let ended = ProcessId { pid: u32::MAX, start_ticks: 1 };
+        assert!(matches!(PageOut::open(ended), Err(PageOutError::Gone)));
+        let mut another = ProcessId::of(std::process::id()).unwrap();
+        another.start_ticks += 1;
+        assert!(matches!(PageOut::open(another), Err(PageOutError::Gone)), "only its number");
+    }
+}

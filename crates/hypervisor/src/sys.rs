@@ -1,0 +1,33 @@
+//! The one system call that neither the standard library nor rustix has, and nothing else.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A stretch of another process's addresses, as the kernel reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub start: usize,
+    pub length: usize,
+}
+
+/// Asks the kernel to reclaim stretches of the memory of the process behind a pidfd. Gives how
+/// many bytes of addresses it went over: less than asked for where it met one that it leaves alone.
+/// Nothing in these stretches is lost: what is needed again comes back by itself.
+pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
+    // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
+    // only, and its addresses are those of the other process: nothing of ours is touched. The
+    // advice changes where memory is and never what is in it, so a wrong address costs time only.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            process.as_raw_fd(),
+            stretches.as_ptr(),
+            stretches.len(),
+            libc::MADV_PAGEOUT,
+            0,
+        )
+    };
+    usize::try_from(done).map_err(|_| io::Error::last_os_error())
+}

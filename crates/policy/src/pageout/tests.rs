@@ -1,0 +1,232 @@
+use super::*;
+
+const CONFIG: Config = Config { after_ms: 30_000, pressure_max: 10 };
+
+fn host() -> HostSample {
+    HostSample {
+        swap_total: Some(Bytes::mib(4096)),
+        swap_full_permille: Some(100),
+        pressure: Some(0),
+        is_short: false,
+    }
+}
+
+/// A guest that has slept for long and holds so many MiB.
+fn sleeper(key: u64, held_mib: u64) -> GuestSample {
+    GuestSample {
+        key: Key(key),
+        asleep_ms: Some(40_000),
+        held: Some(Bytes::mib(held_mib)),
+        is_in_need: false,
+        is_excepted: false,
+    }
+}
+
+fn held(own_mib: u64, swapped_mib: u64) -> Held {
+    Held { own: Bytes::mib(own_mib), swapped: Bytes::mib(swapped_mib) }
+}
+
+/// A taking that left 2 MiB, compressed in the ratio of `stored` to `takes`.
+fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
+    Taken {
+        before: held(before_mib, 0),
+        after: held(2, before_mib - 2),
+        stored: Some((Bytes::mib(stored), Bytes::mib(takes))),
+        took_ms: 60,
+        is_cut: false,
+    }
+}
+
+/// A guest of 30 MiB that was taken at 0 and whose working set of 8 MiB was measured.
+fn taken_once() -> PageOut {
+    let mut lever = PageOut::default();
+    assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0), [Order::Take(Key(1))]);
+    assert_eq!(lever.taken(Key(1), &taken(30, 28, 9), 0), [Finding::Gained(Bytes::mib(28))]);
+    assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], LOOK_MS), [Order::Look(Key(1))]);
+    let set = Finding::WorkingSet { size: Bytes::mib(8), came_back: Bytes::mib(6) };
+    assert_eq!(lever.seen(Key(1), held(8, 22)), Some(set));
+    assert_eq!(lever.working_set(Key(1)), Some(Bytes::mib(8)));
+    lever
+}
+
+#[test]
+fn the_sleeper_that_gives_most_is_first_and_the_next_waits_for_it() {
+    let mut lever = PageOut::default();
+    let guests = [sleeper(1, 20), sleeper(2, 30), sleeper(3, 3)];
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 0), [Order::Take(Key(2))]);
+    assert_eq!(lever.taking(), Some(Key(2)));
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 250), [], "one at a time");
+    lever.taken(Key(2), &taken(30, 28, 9), 1000);
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 1179), [], "a quarter of a core");
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 1180), [Order::Take(Key(1))]);
+    lever.taken(Key(1), &taken(20, 18, 6), 2000);
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 9000), [], "3 MiB are not worth a turn");
+}
+
+#[test]
+fn who_runs_needs_memory_or_is_excepted_is_not_taken() {
+    let mut lever = PageOut::default();
+    let guests = [
+        GuestSample { asleep_ms: None, ..sleeper(1, 30) },
+        GuestSample { asleep_ms: Some(29_999), ..sleeper(2, 30) },
+        GuestSample { is_in_need: true, ..sleeper(3, 30) },
+        GuestSample { is_excepted: true, ..sleeper(4, 30) },
+        GuestSample { held: None, ..sleeper(5, 30) },
+    ];
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 0), []);
+    let standing = guests.map(|guest| lever.standing(&CONFIG, &guest, false, 0).name());
+    assert_eq!(standing, ["awake", "waits", "in-need", "excepted", "small"]);
+}
+
+#[test]
+fn the_host_must_have_room_and_nobody_may_wait() {
+    let hosts = [
+        (HostSample { swap_total: Some(Bytes::ZERO), ..host() }, Lever::NoSwap),
+        (HostSample { swap_total: None, ..host() }, Lever::Unknown),
+        (HostSample { swap_full_permille: Some(800), ..host() }, Lever::SwapFull),
+        (HostSample { pressure: Some(11), ..host() }, Lever::Pressure),
+        (HostSample { pressure: Some(10), ..host() }, Lever::Ready),
+        (HostSample { pressure: None, ..host() }, Lever::Ready),
+    ];
+    for (host, expected) in hosts {
+        let mut lever = PageOut::default();
+        let orders = lever.step(&CONFIG, &host, &[sleeper(1, 30)], 0);
+        assert_eq!(
+            (lever.lever(), orders.len()),
+            (expected, usize::from(expected.name() == "ready"))
+        );
+    }
+}
+
+#[test]
+fn a_sleeper_is_taken_once() {
+    let mut lever = taken_once();
+    for minute in 2..600 {
+        let orders = lever.step(&CONFIG, &host(), &[sleeper(1, 8)], minute * LOOK_MS);
+        assert_eq!(orders, [Order::Look(Key(1))]);
+        assert_eq!(lever.seen(Key(1), held(8, 22)), None);
+    }
+    assert_eq!(lever.standing(&CONFIG, &sleeper(1, 8), false, 0), Standing::Out);
+}
+
+#[test]
+fn one_that_has_woken_is_left_for_as_long_as_what_came_back_is_worth() {
+    // Of 8 MiB, 0.2 % a minute are 16.4 KiB: 10 MiB that came back are worth 625 minutes.
+    let mut lever = taken_once();
+    let back = lever.seen(Key(1), held(18, 12));
+    assert_eq!(back, Some(Finding::Promoted(Bytes::mib(10))));
+    let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 18), false, at_ms);
+    assert_eq!(standing(624 * 60_000), Standing::Resting);
+    assert_eq!(standing(626 * 60_000), Standing::Ready);
+    // 4 MiB are worth 250 minutes.
+    let mut lever = taken_once();
+    lever.seen(Key(1), held(12, 18));
+    let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 12), false, at_ms);
+    assert_eq!(standing(249 * 60_000), Standing::Resting);
+    assert_eq!(standing(251 * 60_000), Standing::Ready);
+}
+
+/// Over a day of a guest that brings 5 MiB back each time, no more than its part a minute does.
+#[test]
+fn in_the_long_run_no_more_comes_back_than_its_part_of_the_working_set() {
+    let mut lever = taken_once();
+    let (mut own, mut swapped, mut promoted) = (8, 22, 0_u64);
+    let minutes = 10 * 24 * 60;
+    for minute in 2..minutes {
+        let now_ms = minute * LOOK_MS;
+        for order in lever.step(&CONFIG, &host(), &[sleeper(1, own)], now_ms) {
+            match order {
+                Order::Look(key) => {
+                    // It wakes once an hour, and then touches 5 MiB if they are not there.
+                    if minute % 60 == 0 && swapped >= 22 {
+                        (own, swapped, promoted) = (own + 5, swapped - 5, promoted + 5);
+                    }
+                    lever.seen(key, held(own, swapped));
+                }
+                Order::Take(key) => {
+                    let before = held(own, swapped);
+                    (own, swapped) = (8, 22);
+                    let taken = Taken { before, after: held(8, 22), ..Taken::default() };
+                    lever.taken(key, &taken, now_ms);
+                }
+            }
+        }
+    }
+    let a_minute = Bytes(Bytes::mib(promoted).0 / minutes);
+    assert!(promoted > 5, "it was taken again");
+    assert!(a_minute <= Bytes::mib(8).permille(PROMOTION_PERMILLE), "{a_minute:?}");
+}
+
+#[test]
+fn a_short_host_takes_the_woken_sooner_and_each_time_later() {
+    let mut lever = taken_once();
+    lever.seen(Key(1), held(18, 12));
+    let standing = |lever: &PageOut, at_ms| lever.standing(&CONFIG, &sleeper(1, 18), true, at_ms);
+    assert_eq!(standing(&lever, 29_999), Standing::Resting);
+    assert_eq!(standing(&lever, 30_000), Standing::Ready);
+    let short = HostSample { is_short: true, ..host() };
+    let orders = lever.step(&CONFIG, &short, &[sleeper(1, 18)], 2 * LOOK_MS);
+    assert_eq!(orders, [Order::Look(Key(1)), Order::Take(Key(1))]);
+    lever.taken(Key(1), &taken(18, 16, 5), 2 * LOOK_MS);
+    lever.seen(Key(1), held(8, 10));
+    lever.seen(Key(1), held(18, 0));
+    assert_eq!(standing(&lever, 2 * LOOK_MS + 59_999), Standing::Resting, "twice as long");
+    assert_eq!(standing(&lever, 2 * LOOK_MS + 60_000), Standing::Ready);
+}
+
+#[test]
+fn what_does_not_compress_is_left_alone_after_one_try() {
+    let mut lever = PageOut::default();
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
+    let found = lever.taken(Key(1), &taken(30, 28, 24), 0);
+    assert_eq!(found[1], Finding::Incompressible { ratio_permille: 1166 });
+    for minute in 1..100 {
+        assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], minute * LOOK_MS), []);
+    }
+    // Another boot is another guest.
+    lever.forget(Key(1));
+    let orders = lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 100 * LOOK_MS);
+    assert_eq!(orders, [Order::Take(Key(1))]);
+    assert_eq!(is_incompressible(Bytes::mib(3), Bytes::mib(3)), None, "too little to tell");
+    assert_eq!(is_incompressible(Bytes::mib(16), Bytes::mib(15)), Some(true));
+    assert_eq!(is_incompressible(Bytes::mib(16), Bytes::mib(5)), Some(false));
+}
+
+#[test]
+fn a_ratio_that_is_not_the_guests_own_is_none() {
+    let mut lever = PageOut::default();
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
+    // Somebody else has swapped a hundred MiB at the same time.
+    let found = lever.taken(Key(1), &taken(30, 128, 120), 0);
+    assert_eq!(found, [Finding::Gained(Bytes::mib(28))]);
+}
+
+#[test]
+fn memory_that_cannot_be_taken_is_tried_once() {
+    let mut lever = PageOut::default();
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
+    let locked = Taken { before: held(30, 0), after: held(29, 1), ..Taken::default() };
+    let found = lever.taken(Key(1), &locked, 0);
+    assert_eq!(found[1], Finding::Barren(Bytes::mib(1)));
+    assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], LOOK_MS), []);
+}
+
+#[test]
+fn a_taking_that_was_cut_is_tried_again_when_the_guest_sleeps() {
+    let mut lever = PageOut::default();
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
+    lever.taken(Key(1), &Taken { is_cut: true, ..taken(30, 28, 9) }, 0);
+    assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 1000), [Order::Take(Key(1))]);
+}
+
+#[test]
+fn one_that_brings_half_of_it_back_within_the_minute_did_not_sleep() {
+    let mut lever = PageOut::default();
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
+    lever.taken(Key(1), &taken(30, 28, 9), 0);
+    lever.seen(Key(1), held(20, 10));
+    lever.seen(Key(1), held(30, 0));
+    // 18 MiB and 10 of 20 MiB: 700 minutes.
+    let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 30), false, at_ms);
+    assert_eq!(standing(699 * 60_000), Standing::Resting);
+}
