@@ -53,11 +53,10 @@ pub struct PageOut {
 pub struct Slice(Vec<Stretch>);
 
 impl PageOut {
-    /// Whether this kernel has the call and this process may make it for others: asked with
-    /// nothing to take.
+    /// Whether this kernel has the call: asked about this process, with nothing to take. Whether it
+    /// may be made for others is known once it is.
     pub fn probe() -> Result<(), io::Error> {
-        // The first process of a host belongs to another user, unless root asks.
-        let process = pidfd_open(Pid::INIT, PidfdFlags::empty())?;
+        let process = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         sys::page_out(process.as_fd(), &[]).map(drop)
     }
 
@@ -189,7 +188,7 @@ mod tests {
 7f0010000000-7f0010100000 rw-s 00000000 00:01 9                          /memfd:ram (deleted)
 7f0020000000-7f0020100000 rw-s 00000000 fe:00 78                         /srv/disk.raw
 7f0030000000-7f0030100000 rw-s 00000000 00:05 11                         /dev/kvm
-7f0040000000-7f0040010000 rw-p 00000000 00:00 0 
+7f0040000000-7f0040010000 rw-p 00000000 00:00 0
 7ffd00000000-7ffd00100000 r--p 00000000 00:00 0                          [vvar]
 not a line
 7f0050000000-6f0050000000 rw-p 00000000 00:00 0

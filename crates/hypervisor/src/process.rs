@@ -105,6 +105,15 @@ impl Held {
     }
 }
 
+/// A process's own memory: its anonymous pages, and those of files that are nowhere but in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnMemory {
+    /// In the host's memory.
+    pub in_memory: Bytes,
+    /// In the host's swap. What of files in memory is there is not counted for any process.
+    pub swapped: Bytes,
+}
+
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,
 /// and a process that has ended has nothing any more.
 #[derive(Debug)]
@@ -197,6 +206,16 @@ impl ProcessView {
             files: resident("RssFile"),
             shmem,
         })
+    }
+
+    /// What of its memory is its own, in memory and in swap. As costly as
+    /// [`ProcessView::apart`].
+    pub fn own(&self) -> Option<OwnMemory> {
+        let mut room = [0; TEXT_MAX];
+        let text = self.status.start(&mut room)?;
+        let size = |name| value_of(text, name)?.checked_mul(1024).map(Bytes);
+        let in_memory = size("RssAnon")?.plus(size("RssShmem")?);
+        Some(OwnMemory { in_memory, swapped: size("VmSwap")? })
     }
 
     /// Memory of its own that is on the host's swap, as [`ProcessView::apart`] has it.
@@ -312,6 +331,19 @@ mod tests {
         let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
         assert!(apart(shared, used).hides_swap);
         assert!(!apart(shared, unused).hides_swap, "nothing is on that host's swap");
+    }
+
+    #[test]
+    fn what_is_its_own_is_without_the_files_that_others_map_too() {
+        let tree = tree();
+        let own = |status: &str| {
+            tree.file("proc/42/status", status);
+            ProcessView::open_under(tree.path(), PID).unwrap().own()
+        };
+        let found = own("RssAnon: 9 kB\nRssFile: 700 kB\nRssShmem: 1 kB\nVmSwap: 4 kB\n");
+        let expected = OwnMemory { in_memory: Bytes(10 << 10), swapped: Bytes(4 << 10) };
+        assert_eq!(found, Some(expected));
+        assert_eq!(own("RssAnon: 9 kB\nVmSwap: 4 kB\n"), None);
     }
 
     #[test]

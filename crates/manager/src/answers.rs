@@ -1,7 +1,7 @@
 //! The manager and its guests as the control socket shows them.
 
 use crate::control::{
-    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, Ps, Status,
+    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, LeverRow, Ps, Status,
 };
 use crate::effect::Now;
 use crate::guest::ManagedGuest;
@@ -135,6 +135,46 @@ fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<
         recent.map(|inputs| value(*counter, inputs, &context)).collect()
     };
     HostCounter::ALL.iter().map(|counter| (counter.name().to_owned(), known(counter))).collect()
+}
+
+/// The levers on the host's memory, cheapest first.
+pub(crate) fn levers(view: &View<'_>, page_out: LeverRow) -> Vec<LeverRow> {
+    let guests = view.world.guests;
+    let reporting = guests.iter().filter(|guest| guest.found.can.page_reporting == Some(true));
+    let reported: u64 = guests.iter().map(|guest| guest.memory.reported.0).sum();
+    let ballooned: Vec<u64> = guests
+        .iter()
+        .filter_map(|guest| guest.memory.gained_by_balloon().map(|gained| gained.0))
+        .collect();
+    let state = |is_on: bool| if is_on { "on" } else { "off" }.to_owned();
+    let ksm = &view.ksm;
+    let reporting = reporting.count() as u64;
+    vec![
+        LeverRow {
+            name: "page-reporting".to_owned(),
+            state: state(reporting > 0),
+            guests: Some(reporting),
+            gained_bytes: Some(reported),
+            ..LeverRow::default()
+        },
+        LeverRow {
+            name: "balloon".to_owned(),
+            state: state(guests.iter().any(|guest| guest.found.can.balloon)),
+            guests: Some(ballooned.len() as u64),
+            gained_bytes: Some(ballooned.iter().sum()),
+            ..LeverRow::default()
+        },
+        page_out,
+        LeverRow {
+            name: "ksm".to_owned(),
+            state: ksm
+                .phase
+                .map_or_else(|| state(ksm.runs == Some(true)), |phase| phase.to_string()),
+            gained_bytes: ksm.gain_bytes,
+            cost_percent: ksm.cost_percent,
+            ..LeverRow::default()
+        },
+    ]
 }
 
 /// The manager itself, with the figures of its loop.

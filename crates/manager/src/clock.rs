@@ -42,11 +42,6 @@ impl Clock {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Milliseconds of CPU time that this process has used.
-    pub fn cpu_ms(&self) -> u64 {
-        self.cpu_ns() / 1_000_000
-    }
-
     /// Nanoseconds of CPU time that this process has used, in all its threads.
     pub fn cpu_ns(&self) -> u64 {
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -68,4 +63,11 @@ impl Clock {
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Microseconds of CPU time that the calling thread has used.
+pub(crate) fn thread_cpu_us() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let us = used.tv_sec.saturating_mul(1_000_000).saturating_add(used.tv_nsec / 1000);
+    u64::try_from(us).unwrap_or(0)
 }

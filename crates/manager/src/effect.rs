@@ -3,6 +3,7 @@
 
 use crate::attach::Lent;
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer};
+use crate::pageout::Job;
 use agent::TaskScan;
 use collect::ManagerView;
 use counters::Bytes;
@@ -68,6 +69,11 @@ pub(crate) enum GuestEvent {
     Grant { guest: Id, keeps: Bytes, reason: String },
     /// A guest's hypervisor is to set this target.
     Target { guest: Id, size: Bytes },
+    /// Its memory is being handed to the host's reclaim: what leaves it has not come back by
+    /// itself.
+    PageOutBegins(Id),
+    /// That is over.
+    PageOutEnded(Id),
     /// The `pinhead up` of this directory has handed its guests over, or not.
     Lent(PathBuf, Lent),
 }
@@ -149,6 +155,12 @@ pub(crate) enum Effect {
     Hold { guest: Id, size: Bytes },
     /// The keeper has nothing to give back to the guest.
     Release(Id),
+    /// A guest has started from scratch: what page-out knows of it no longer holds.
+    NewBoot(Id),
+    /// A guest's memory is handed to the host's reclaim, or it is looked at what came back.
+    PageOut(Job),
+    /// The handing over that is going on ends: its guest needs what it has.
+    CutPageOut,
     /// The memory that the host keeps free, for the keeper.
     SetReserve(Bytes),
     /// An event, for the journal.

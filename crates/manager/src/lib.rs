@@ -8,8 +8,8 @@
 //!                                                └─► monitor: what is recorded, in its own thread
 //! ```
 //!
-//! One thread and one poll, and the monitor's thread, for which nobody waits. Decisions are taken
-//! in [`policy::arbiter`], which does no I/O; here is everything that it must not do.
+//! One thread and one poll; the monitor's thread and page-out's, for which nobody waits. Decisions
+//! are taken in [`policy::arbiter`], which does no I/O; here is everything that it must not do.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod memory;
 mod monitor;
 mod outside;
 mod owners;
+mod pageout;
 mod recorder;
 mod requests;
 mod run;
@@ -48,6 +49,7 @@ pub use error::Error;
 pub use lease::Lease;
 pub use machine::{Machine, MachineReader};
 pub use monitor::{Live, Monitor, Sink};
+pub use pageout::PageOutWorker;
 pub use run::{Manager, Options, Parts, Signals, Turn};
 pub use scrape::{Listen, ScrapeServer};
 pub use users::Users;

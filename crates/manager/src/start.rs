@@ -8,6 +8,7 @@ use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
 use crate::monitor::{Monitor, Recording, Sink};
+use crate::pageout::PageOutWorker;
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
@@ -48,6 +49,10 @@ pub(crate) fn parts(
             .map_err(|source| Error::Keeper { source })?,
     };
     // After the keeper, which is a process of its own and has no use for threads.
+    let page_out = match options.dry_run {
+        true => PageOutWorker::none("a dry run moves nothing"),
+        false => PageOutWorker::start(Path::new("/")),
+    };
     let monitor = monitor(settings, &mut notices);
     let parts = Parts {
         clock,
@@ -62,6 +67,7 @@ pub(crate) fn parts(
         control,
         lease,
         ksm,
+        page_out,
         monitor,
     };
     Ok((parts, notices))

@@ -4,8 +4,8 @@
 //! and unplug its CPUs and its memory. [`steady`] tries a rules file against a model
 //! of a guest under steady load, to find rules that plug and unplug in turn. [`arbiter`]
 //! runs on the host: it moves memory between guests. [`rivals`] are other managers' rules for the
-//! same, to be compared with it. [`ksm`] and [`pageout`] drive what the host's kernel can do without
-//! any guest's help.
+//! same, to be compared with it. [`ksm`] and [`pageout`] drive what the host's kernel can do
+//! without any guest's help.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -21,11 +21,17 @@ pub const KSM: &str = "ksm";
 pub const RESERVED: &str = "reserved";
 /// A reservation failed.
 pub const NOT_RESERVED: &str = "not-reserved";
+/// A guest's memory was handed to the host's reclaim, or that was not possible.
+pub const PAGE_OUT: &str = "page-out";
+/// Memory that was paged out came back.
+pub const CAME_BACK: &str = "came-back";
+/// A guest is not paged out again.
+pub const LEFT_ALONE: &str = "left-alone";
 /// Records are missing: the journal could not be written.
 pub const JOURNAL_GAP: &str = "journal-gap";
 
 /// All of them.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 14] = [
     MANAGER_START,
     MANAGER_STOP,
     RELOAD,
@@ -36,5 +42,8 @@ pub const ALL: [&str; 11] = [
     KSM,
     RESERVED,
     NOT_RESERVED,
+    PAGE_OUT,
+    CAME_BACK,
+    LEFT_ALONE,
     JOURNAL_GAP,
 ];

@@ -6,4 +6,5 @@ mod host_eight;
 mod hostile;
 mod idle;
 mod pace;
+mod page_out;
 mod strangers;

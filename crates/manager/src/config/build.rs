@@ -48,6 +48,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
         sources,
         classes: classes(reader, tree),
         ksm: reader.table::<KsmSettings>(tree).0.mode,
+        page_out: reader.table(tree).0,
         journal,
         monitor,
         control,

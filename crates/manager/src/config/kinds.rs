@@ -6,7 +6,7 @@ use metrics::{Processes, Url};
 use policy::rivals::Kind;
 use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong};
 
-use super::settings::{GroupMay, KsmMode, Libvirt, LibvirtUri};
+use super::settings::{GroupMay, KsmMode, Libvirt, LibvirtUri, PageOutMode};
 use crate::scrape::Listen;
 
 /// The name of a socket has 108 bytes, and is made with a suffix before it gets its own.
@@ -72,6 +72,14 @@ pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {
         Some("off") => Ok(KsmMode::Off),
         Some("leave") => Ok(KsmMode::Leave),
         _ => wrong("no such mode".to_owned(), "write \"auto\", \"off\" or \"leave\""),
+    }
+}
+
+pub(super) fn page_out_mode(value: &DeValue<'_>) -> Converted<PageOutMode> {
+    match value.as_str() {
+        Some("sleepers") => Ok(PageOutMode::Sleepers),
+        Some("off") => Ok(PageOutMode::Off),
+        _ => wrong("no such mode".to_owned(), "write \"sleepers\" or \"off\""),
     }
 }
 

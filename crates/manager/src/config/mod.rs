@@ -15,7 +15,8 @@ mod settings;
 pub use ::settings::{Fault as ConfigError, LoadError, Share};
 pub use settings::{
     Class, ControlSettings, GroupMay, HostSettings, JournalSettings, KsmMode, Libvirt, LibvirtUri,
-    MetricsSettings, MonitorSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
+    MetricsSettings, MonitorSettings, PageOutMode, PageOutSettings, PolicySettings, Settings,
+    Sources, UserPart, UserSettings,
 };
 
 use std::io;

@@ -13,7 +13,8 @@ use settings::{
 use store::Keep;
 
 use super::kinds::{
-    absolute, globs, group_may, ksm_mode, libvirt, listen, policy_kind, processes, socket, url,
+    absolute, globs, group_may, ksm_mode, libvirt, listen, page_out_mode, policy_kind, processes,
+    socket, url,
 };
 use crate::scrape::Listen;
 
@@ -34,6 +35,8 @@ const USER_MAX: Share = Share::Permille(250);
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
 /// With all of it taxed away, an idle guest would have no claim at all.
 const IDLE_TAX_MAX: u64 = 990;
+/// Timers run at least every few seconds in a guest that does nothing.
+const PAGE_OUT_MS: RangeInclusive<u64> = 5_000..=DAY_MS;
 /// A journal that holds a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
 /// Engines take a sample a second, and show nothing of what comes less than once a minute.
@@ -54,6 +57,8 @@ pub struct Settings {
     pub classes: Vec<Class>,
     /// `[ksm]`
     pub ksm: KsmMode,
+    /// `[pageout]`
+    pub page_out: PageOutSettings,
     /// `[journal]`
     pub journal: JournalSettings,
     /// `[monitor]`
@@ -163,6 +168,8 @@ settings::table! {
         pin: Option<Share> = share, else "none";
         /// its guests are not managed
         release: bool = truth, "false";
+        /// whether its guests' memory may go to the host's swap while they sleep
+        page_out("pageout"): bool = truth, "true";
     }
 }
 
@@ -171,6 +178,26 @@ settings::table! {
     pub struct KsmSettings in "ksm" {
         /// `auto` drives it, `off` stops it, `leave` leaves it
         mode: KsmMode = ksm_mode, "auto";
+    }
+}
+
+settings::table! {
+    /// Whether memory of guests that sleep goes to the host's swap.
+    #[derive(Copy)]
+    pub struct PageOutSettings in "pageout" {
+        /// `sleepers` takes it of guests that sleep, `off` of none
+        mode: PageOutMode = page_out_mode, "sleepers";
+        /// a guest sleeps whose virtual CPUs have hardly run for so long
+        after_ms("after"): u64 = checked(
+            time,
+            |after| PAGE_OUT_MS.contains(after),
+            "too short to tell a guest that sleeps, or too long to be of use",
+            "from \"5s\" to \"24h\"",
+        ), "30s";
+        /// swap, or the memory behind it, is left alone that is fuller than this
+        swap_permille("swap"): u64 = permille, "80%";
+        /// nothing is taken while tasks of the host wait for memory more of the time than this
+        pressure_permille("pressure"): u64 = permille, "0.1%";
     }
 }
 
@@ -252,6 +279,7 @@ pub(super) const SECTIONS: &[Section] = &[
     UserSettings::SECTION,
     Class::SECTION,
     KsmSettings::SECTION,
+    PageOutSettings::SECTION,
     JournalSettings::SECTION,
     MonitorSettings::SECTION,
     ControlSettings::SECTION,
@@ -298,6 +326,15 @@ pub enum KsmMode {
     Off,
     /// Nothing; it is only shown.
     Leave,
+}
+
+/// Whose memory goes to the host's swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOutMode {
+    /// That of guests that sleep.
+    Sleepers,
+    /// Nobody's.
+    Off,
 }
 
 /// What members of the control socket's group may do.
@@ -362,6 +399,11 @@ impl Settings {
         let min = max.permille(MIN_PERMILLE).max(MIN_BYTES).min(max);
         let shares = (shares / part.guests.max(1)).max(1);
         Limits { min, max, shares, mode: Mode::Managed }
+    }
+
+    /// Whether memory of guests of this class may go to the host's swap.
+    pub fn may_page_out(&self, class: &str) -> bool {
+        self.classes.iter().find(|found| found.name == class).is_none_or(|found| found.page_out)
     }
 
     /// The same, with paths relative to `dir`.

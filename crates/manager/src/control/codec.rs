@@ -23,8 +23,18 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 /// Memory that is held is of no use to anyone.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-const DOS: [&str; 9] =
-    ["ps", "set", "reserve", "unreserve", "inputs", "scan", "status", "reload", "interval"];
+const DOS: [&str; 10] = [
+    "ps",
+    "set",
+    "reserve",
+    "unreserve",
+    "inputs",
+    "scan",
+    "levers",
+    "status",
+    "reload",
+    "interval",
+];
 const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
 
 /// A request, with the number that its answer carries.
@@ -83,6 +93,7 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
     let verb = members.text("do")?;
     let ask = match verb.as_str() {
         "ps" => Ask::Ps,
+        "levers" => Ask::Levers,
         "status" => Ask::Status,
         "reload" => Ask::Reload,
         "inputs" => Ask::Inputs { guest: members.text("guest")? },

@@ -14,6 +14,7 @@ mod client;
 mod codec;
 mod error;
 mod group;
+mod levers;
 mod live;
 mod permission;
 mod scanned;
@@ -33,6 +34,7 @@ pub use codec::{
     encode_request,
 };
 pub use error::Error;
+pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values};
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};

@@ -37,9 +37,12 @@ fn order(ask: &Ask) -> Option<&'static str> {
         Ask::Reserve { .. } => Some("reserve"),
         Ask::Unreserve { .. } => Some("unreserve"),
         Ask::Reload => Some("reload"),
-        Ask::Ps | Ask::Inputs { .. } | Ask::Scan { .. } | Ask::Interval { .. } | Ask::Status => {
-            None
-        }
+        Ask::Ps
+        | Ask::Inputs { .. }
+        | Ask::Scan { .. }
+        | Ask::Interval { .. }
+        | Ask::Levers
+        | Ask::Status => None,
     }
 }
 
@@ -59,6 +62,7 @@ mod tests {
         ];
         let questions = [
             Ask::Ps,
+            Ask::Levers,
             Ask::Status,
             Ask::Inputs { guest: guest() },
             Ask::Scan { guest: guest() },

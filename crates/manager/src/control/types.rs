@@ -11,7 +11,7 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::words::{GuestMode, GuestRunState, SizeAction};
-use super::{Passed, Scanned};
+use super::{Levers, Passed, Scanned};
 use crate::config::Share;
 
 /// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
@@ -63,6 +63,8 @@ pub enum Ask {
         #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
+    /// What each lever on the host's memory gained and cost.
+    Levers,
     /// The manager itself.
     Status,
     /// Read the settings again.
@@ -167,6 +169,8 @@ pub enum Answer {
     Scan(Box<Scanned>),
     /// To `interval`.
     Interval(Box<Passed>),
+    /// To `levers`.
+    Levers(Box<Levers>),
     /// To `status`.
     Status(Box<Status>),
     /// To `reload`.
@@ -406,8 +410,11 @@ pub struct Status {
     pub passes: u64,
     /// What the last one took.
     pub pass_us: Option<u64>,
-    /// CPU time of the manager, in percent of one core since its start.
+    /// CPU time of the manager without that of page-out, in percent of one core since its start.
     pub cpu_percent: Option<f64>,
+    /// CPU time of page-out, in the same way.
+    #[serde(default)]
+    pub page_out_cpu_percent: Option<f64>,
     /// Its memory.
     pub resident_bytes: Option<u64>,
     /// Clients at this socket.

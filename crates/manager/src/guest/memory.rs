@@ -35,6 +35,8 @@ pub struct GuestMemory {
     pub stats_asked_ms: Option<u64>,
     /// What it has in the host's memory.
     pub held: Option<Held>,
+    /// Page-out takes from it: what leaves it has not come back by page reporting.
+    pub is_taken: bool,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
     /// The most that the host saw of it when it was asked for less.
@@ -75,6 +77,12 @@ impl GuestMemory {
         self.held.map(|held| held.private)
     }
 
+    /// What the host has got of it by the balloon.
+    pub fn gained_by_balloon(&self) -> Option<Bytes> {
+        let is_asked = self.target.is_some_and(|target| target < self.had);
+        is_asked.then(|| self.had.less(self.resident().unwrap_or(self.had).max(self.actual)))
+    }
+
     /// The view once there are two samples: rates need two, so the first one puts no guest to
     /// sleep.
     pub fn settled_view(&self) -> Option<Memory> {
@@ -113,11 +121,11 @@ impl GuestMemory {
     }
 
     /// So much of it is in the host's memory now. What has left since the last time has come back
-    /// by page reporting, if the guest reports and its balloon does not take it.
+    /// by page reporting, if the guest reports and neither its balloon nor page-out takes it.
     pub fn read_held(&mut self, now: Option<Held>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };
-        let takes = self.target.is_some_and(|target| target < self.actual);
+        let takes = self.is_taken || self.target.is_some_and(|target| target < self.actual);
         if let Some(before) = self.held.filter(|_| reports && !takes) {
             self.reported = self.reported.plus(before.private.less(now.private));
         }

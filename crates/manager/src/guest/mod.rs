@@ -164,6 +164,18 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
+    /// Page-out takes what it can of its memory.
+    pub fn page_out_begins(&mut self) {
+        self.memory.is_taken = true;
+    }
+
+    /// Page-out is over: what it took is elsewhere, and has not come back by page reporting.
+    pub fn page_out_ended(&mut self, now_ms: u64) {
+        self.outside.look_at_swap();
+        self.read_resident(now_ms);
+        self.memory.is_taken = false;
+    }
+
     /// It has started again: earlier reports no longer hold.
     pub fn rebooted(&mut self) {
         self.identity.rebooted(&self.found);

@@ -76,6 +76,11 @@ impl Guests {
         self.overrides.get(&guest).copied().unwrap_or_default()
     }
 
+    /// Why a guest is watched closely, if it is.
+    pub(crate) fn attention(&self, guest: Id) -> Attention {
+        self.attended.get(&guest).copied().unwrap_or_default()
+    }
+
     /// What each guest is entitled to.
     pub(crate) fn limits(&self) -> BTreeMap<Id, Limits> {
         self.iter().map(|guest| (guest.id, guest.limits)).collect()
@@ -179,6 +184,8 @@ impl Guests {
             GuestEvent::Target { guest, size } => {
                 self.with(guest, |guest| guest.memory.ask(size));
             }
+            GuestEvent::PageOutBegins(id) => self.with(id, |guest| guest.page_out_begins()),
+            GuestEvent::PageOutEnded(id) => self.with(id, |guest| guest.page_out_ended(now.ms)),
             GuestEvent::Lent(dir, lent) => {
                 let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
                 self.guests.values_mut().filter(of_dir).for_each(|guest| guest.lend(lent));
@@ -363,7 +370,7 @@ impl Guests {
     fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
-        let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id))];
+        let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id)), Effect::NewBoot(id)];
         // It may report that a hundred times a second: the journal is for the others too.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));

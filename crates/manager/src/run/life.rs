@@ -11,6 +11,7 @@ use crate::journal::JournalWriter;
 use crate::machine::HostMeter;
 use crate::memory::{Memory, Schedule, engines};
 use crate::monitor::Monitor;
+use crate::pageout::PageOuts;
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
@@ -49,6 +50,7 @@ impl Manager {
                 journal: JournalWriter::new(parts.journal, now_ms),
                 lease: parts.lease,
                 ksm: parts.ksm,
+                page_out: parts.page_out,
                 monitor: parts.monitor,
             },
             host: HostMeter::default(),
@@ -57,6 +59,7 @@ impl Manager {
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),
             scans: Scans::new(is_recorded),
+            page_outs: PageOuts::default(),
             recorder: Recorder::default(),
             timers: Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false },
             notices: trouble.into_iter().collect(),

@@ -19,7 +19,7 @@ use crate::answers::{self, View};
 use crate::attach::{Attachments, run_dir};
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
-use crate::control::{Answer, Ask, Asked, Failure, Server, Status};
+use crate::control::{Answer, Ask, Asked, Failure, Levers, Server, Status};
 use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return, ScanEvent};
 use crate::guests::{Entitlement, Guests};
 use crate::journal::JournalWriter;
@@ -28,6 +28,7 @@ use crate::lease::Lease;
 use crate::machine::{HostMeter, MachineReader};
 use crate::memory::{Memory, Schedule};
 use crate::monitor::Monitor;
+use crate::pageout::{PageOutEvent, PageOutWorker, PageOuts};
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
@@ -69,6 +70,7 @@ struct Devices {
     journal: JournalWriter,
     lease: Lease,
     ksm: Ksm,
+    page_out: PageOutWorker,
     monitor: Option<Monitor>,
 }
 
@@ -91,6 +93,7 @@ pub struct Manager {
     schedule: Schedule,
     requests: Requests,
     scans: Scans,
+    page_outs: PageOuts,
     recorder: Recorder,
     timers: Timers,
     /// Messages for the terminal or the log, each once.
@@ -133,6 +136,7 @@ impl Manager {
             self.timers.tick_ms = now.ms + TICK_MS;
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
+            self.page_out(now);
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
             self.step_guests(GuestEvent::Ask, now);
@@ -229,6 +233,7 @@ impl Manager {
         let to = Return { client, id };
         let answer = match ask {
             Ask::Ps => Ok(Answer::Ps(answers::ps(&self.view(now)))),
+            Ask::Levers => Ok(Answer::Levers(Box::new(self.levers(now)))),
             Ask::Status => Ok(Answer::Status(Box::new(self.status(now)))),
             Ask::Inputs { guest } => answers::inputs(&self.view(now), &guest).map(Answer::Inputs),
             Ask::Interval { processes } => match &self.devices.monitor {
@@ -261,7 +266,9 @@ impl Manager {
         let Devices { sources, control, journal, lease, .. } = &self.devices;
         let of = |source: usize| self.guests.iter().filter(|g| g.source == source).count();
         let uptime_ms = now.ms.saturating_sub(self.run.start_ms);
-        let cpu_percent = self.run.clock.cpu_ms() as f64 / uptime_ms.max(1) as f64 * 100.0;
+        let percent = |us: u64| us as f64 / 10.0 / uptime_ms.max(1) as f64;
+        let page_out_us = self.devices.page_out.cpu_us();
+        let own_us = self.own_cpu_us();
         let (passes, pass_us) = self.schedule.count_and_cost();
         let failure = self.devices.monitor.as_ref().and_then(Monitor::failure);
         let own = Status {
@@ -273,12 +280,29 @@ impl Manager {
             journal: journal.row(),
             passes,
             pass_us,
-            cpu_percent: Some(cpu_percent),
+            cpu_percent: Some(percent(own_us)),
+            page_out_cpu_percent: Some(percent(page_out_us)),
             clients: control.clients(),
             troubles: sources.troubles().into_iter().chain(failure).collect(),
             ..Status::default()
         };
         answers::status(&self.view(now), own)
+    }
+
+    /// CPU time of the manager without that of page-out.
+    fn own_cpu_us(&self) -> u64 {
+        (self.run.clock.cpu_ns() / 1000).saturating_sub(self.devices.page_out.cpu_us())
+    }
+
+    fn levers(&self, now: Now) -> Levers {
+        let world = world!(self);
+        let page_out = self.page_outs.row(&world, self.devices.page_out.cpu_us());
+        Levers {
+            levers: answers::levers(&self.view(now), page_out),
+            guests: self.page_outs.guests(&world, now),
+            manager_cpu_us: self.own_cpu_us(),
+            uptime_ms: now.ms.saturating_sub(self.run.start_ms),
+        }
     }
 
     fn step_guests(&mut self, event: GuestEvent, now: Now) {
@@ -305,6 +329,20 @@ impl Manager {
         self.perform(effects, now);
     }
 
+    fn step_page_outs(&mut self, event: PageOutEvent, now: Now) {
+        let world = world!(self);
+        let effects = self.page_outs.step(&world, event, now);
+        self.perform(effects, now);
+    }
+
+    /// What page-out's thread has done, and what it is to do.
+    fn page_out(&mut self, now: Now) {
+        for report in self.devices.page_out.reports() {
+            self.step_page_outs(PageOutEvent::Reported(Box::new(report)), now);
+        }
+        self.step_page_outs(PageOutEvent::Tick, now);
+    }
+
     fn step_recorder(&mut self, missed: u64, now: Now) {
         let world = world!(self);
         let own_run_ns = self.run.clock.cpu_ns();
@@ -328,6 +366,10 @@ impl Manager {
     fn read_host(&mut self, now: Now) {
         let read = self.devices.reader.read();
         self.notices.extend(self.host.observe(read, now.ms));
+        if self.page_outs.take_worked() {
+            // What goes to swap at our own wish is no sign that the host is short.
+            self.host.rates.swap_out_s = None;
+        }
     }
 
     /// Applies the settings to the host's size and to all guests.
@@ -363,6 +405,10 @@ impl Manager {
         let answers = self.devices.attachments.tick(|dir| dirs.contains(dir), now.ms);
         self.attached(answers, now);
         self.step_scans(ScanEvent::Second, now);
+        let is_short = self.is_short();
+        let host = self.devices.page_out.read_host(is_short);
+        let off = self.devices.page_out.off().map(str::to_owned);
+        self.step_page_outs(PageOutEvent::Second { host, off }, now);
         self.greet(now);
         if let Some(monitor) = &self.devices.monitor {
             let (missed, notices) = (monitor.missed, monitor.take_notices());
@@ -376,6 +422,13 @@ impl Manager {
         let keep = &self.settings.journal;
         let trouble = self.devices.journal.prune(keep.keep_ms, keep.max_size.0, now);
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
+    }
+
+    /// Whether the host has less free than it is to have.
+    fn is_short(&self) -> bool {
+        let plan = self.memory.engine.config;
+        let least = plan.set_point.less(plan.hysteresis);
+        self.host.machine().is_some_and(|machine| machine.available < least)
     }
 
     /// What a decision about KSM depends on.

@@ -7,6 +7,7 @@ use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
 use crate::monitor::Monitor;
+use crate::pageout::PageOutWorker;
 use crate::users::Users;
 use hypervisor::Hypervisor;
 use std::os::fd::BorrowedFd;
@@ -68,6 +69,8 @@ pub struct Parts {
     pub lease: Lease,
     /// The kernel's page sharing.
     pub ksm: Ksm,
+    /// What hands guests' memory to the kernel.
+    pub page_out: PageOutWorker,
     /// What records, if anything does.
     pub monitor: Option<Monitor>,
 }

@@ -4,6 +4,7 @@
 use super::Manager;
 use crate::attach::Answers;
 use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
+use crate::pageout::{Job, JobResult, PageOutEvent, Report};
 use crate::scan;
 use hypervisor::{Hypervisor, Id};
 
@@ -48,6 +49,15 @@ impl Manager {
                 }
             }
             Effect::Release(id) => self.devices.lease.drop_guest(id),
+            Effect::NewBoot(id) => self.step_page_outs(PageOutEvent::Rebooted(id), now),
+            Effect::PageOut(job) => {
+                if !self.devices.page_out.send(job) {
+                    let Job { guest, process, .. } = job;
+                    let report = Report { guest, process, result: JobResult::Gone };
+                    self.step_page_outs(PageOutEvent::Reported(Box::new(report)), now);
+                }
+            }
+            Effect::CutPageOut => self.devices.page_out.cut(),
             Effect::SetReserve(reserve) => self.devices.lease.set_reserve(reserve),
             Effect::Note { kind, text, guest } => {
                 self.devices.journal.note(kind, text, guest.as_ref(), now);

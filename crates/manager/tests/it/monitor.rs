@@ -77,6 +77,7 @@ impl Scene {
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease: Lease::none(),
             ksm: Ksm::open(&dir, KsmMode::Leave),
+            page_out: manager::PageOutWorker::none("no test hands memory of this machine over"),
             monitor: Some(Monitor::start(&dir, Some(sink)).unwrap()),
         })
         .unwrap();

@@ -60,6 +60,7 @@ impl Scene {
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease: Lease::none(),
             ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
+            page_out: manager::PageOutWorker::none("no test hands memory of this machine over"),
             monitor: None,
         });
         let client = UnixStream::connect(dir.join("host.sock")).unwrap();

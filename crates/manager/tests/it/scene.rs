@@ -7,7 +7,10 @@ use hypervisor::{BalloonStats, Fake, Id, IdSource};
 use manager::config::{Loaded, Place};
 use manager::control::Server;
 use manager::ksm::Ksm;
-use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn, Users, keeper};
+use manager::{
+    Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
+    keeper,
+};
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
@@ -78,6 +81,7 @@ impl Scene {
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
             lease,
             ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
+            page_out: PageOutWorker::none("no test hands memory of this machine over"),
             monitor: None,
         })
         .unwrap();

@@ -3,6 +3,7 @@
 // These panic where nobody reads; the manager is to go on.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod levers;
 mod ps;
 mod run;
 
@@ -64,6 +65,16 @@ pub struct PsArgs {
     /// The manager itself: its host, sources, lease, journal, and what it costs
     #[arg(long)]
     pub status: bool,
+    /// The levers on the host's memory: what each gained and cost, and what page-out did with each
+    /// guest
+    ///
+    /// In MiB. Page reporting and the balloon give what is free in a guest; page-out hands the
+    /// memory of guests that sleep to the host's swap, where it is compressed or written to a
+    /// disk, and what a guest touches comes back by itself; KSM keeps equal pages once. GAINED is
+    /// what the host has or had of it, IN SWAP what compressed memory grew by for it, BACK what
+    /// came back. A guest's working set is what it held a minute after it was paged out.
+    #[arg(long, conflicts_with_all = ["status", "farm"])]
+    pub levers: bool,
     /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if a name or a process
     /// id says which
     ///
@@ -143,10 +154,14 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     if let Some(farm) = &args.farm {
         return crate::farm_cmds::ps(farm.as_deref(), args.format);
     }
-    let ask = if args.status { Ask::Status } else { Ask::Ps };
+    let ask = match (args.status, args.levers) {
+        (true, _) => Ask::Status,
+        (_, true) => Ask::Levers,
+        _ => Ask::Ps,
+    };
     let answered = match ask_manager(&args.socket, &ask) {
         // Without a manager the farms still know their guests.
-        Err(error) if !args.status && args.socket.socket.is_none() => {
+        Err(error) if ask == Ask::Ps && args.socket.socket.is_none() => {
             let shown = crate::farm_cmds::ps(None, args.format);
             return shown.map_err(|_| error);
         }
@@ -155,8 +170,10 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     match (answered, args.format) {
         (Answer::Ps(answer), Format::Json) => json(&answer),
         (Answer::Status(answer), Format::Json) => json(&answer),
+        (Answer::Levers(answer), Format::Json) => json(&answer),
         (Answer::Ps(answer), Format::Text) => Ok(ps::table(&answer)),
         (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer)),
+        (Answer::Levers(answer), Format::Text) => Ok(levers::table(&answer)),
         _ => Err(unexpected()),
     }
 }

@@ -129,6 +129,9 @@ pub fn status(answer: &Status) -> String {
         answer.passes,
         mib(answer.resident_bytes)
     );
+    if let Some(cpu) = answer.page_out_cpu_percent {
+        let _ = writeln!(out, "page-out: {cpu:.2} % of a core since the start, not counted above");
+    }
     for trouble in &answer.troubles {
         let _ = writeln!(out, "trouble: {}", plain(trouble, 300));
     }

@@ -26,10 +26,10 @@ pub const LOOK_MS: u64 = 60_000;
 pub const PROMOTION_PERMILLE: u64 = 2;
 /// Memory or compressed memory that must be stored before its ratio means anything.
 pub const RATED_MIN: Bytes = Bytes::mib(4);
+/// A guest that is larger is tried with so much of it first.
+pub const TRIAL: Bytes = Bytes::mib(32);
 /// What is compressed to less than two thirds is worth its CPU time, in thousandths.
 pub const RATIO_PERMILLE: u64 = 1500;
-/// Swap that is fuller than this is left for those that need it at once, in thousandths.
-pub const SWAP_PERMILLE: u64 = 800;
 
 /// Less than this is not worth a turn.
 const GAIN_MIN: Bytes = Bytes::mib(4);
@@ -46,6 +46,8 @@ const PAUSE: u64 = 3;
 pub struct Config {
     /// A guest sleeps whose virtual CPUs have hardly run for so long.
     pub after_ms: u64,
+    /// Swap that is fuller than this is left for those that need it at once, in thousandths.
+    pub swap_max_permille: u64,
     /// The time in which tasks of the host may wait for memory, in hundredths of a percent.
     pub pressure_max: u64,
 }
@@ -374,15 +376,20 @@ impl PageOut {
         self.guests.remove(&guest);
     }
 
+    /// How long a guest is left alone after it was taken, by what came back of it so far.
+    pub fn rest_ms(&self, config: &Config, guest: Key, is_short: bool) -> u64 {
+        self.guests.get(&guest).map_or(0, |memory| rest_ms(config, memory, is_short))
+    }
+
     /// The guest that is being taken.
     pub fn taking(&self) -> Option<Key> {
         self.guests.iter().find(|(_, memory)| memory.phase == Phase::Taking).map(|(key, _)| *key)
     }
 }
 
-/// Whether compressed memory holds this too badly to be worth it; `None` if too little is known.
-pub fn is_incompressible(stored: Bytes, takes: Bytes) -> Option<bool> {
-    (stored >= RATED_MIN).then(|| ratio(stored, takes) < RATIO_PERMILLE)
+/// Whether a trial was stored, and is compressed too badly for the rest to be worth it.
+pub fn has_failed(stored: Bytes, takes: Bytes) -> bool {
+    stored >= TRIAL && ratio(stored, takes) < RATIO_PERMILLE
 }
 
 fn ratio(stored: Bytes, takes: Bytes) -> u64 {
@@ -393,8 +400,8 @@ fn ratio(stored: Bytes, takes: Bytes) -> u64 {
 /// others may swap at the same time.
 fn ratio_permille(taken: &Taken) -> Option<u64> {
     let (stored, takes) = taken.stored?;
-    let swapped = taken.after.swapped.less(taken.before.swapped);
-    let is_its_own = stored.0 >= swapped.0 / 2 && stored.0 <= swapped.0.saturating_mul(2);
+    let gained = taken.before.own.less(taken.after.own);
+    let is_its_own = stored.0 >= gained.0 / 2 && stored.0 <= gained.0.saturating_mul(2);
     (is_its_own && stored >= RATED_MIN).then(|| ratio(stored, takes))
 }
 
@@ -410,7 +417,7 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
     match (host.swap_total, host.swap_full_permille) {
         (None, _) | (_, None) => Lever::Unknown,
         (Some(Bytes::ZERO), _) => Lever::NoSwap,
-        (_, Some(full)) if full >= SWAP_PERMILLE => Lever::SwapFull,
+        (_, Some(full)) if full >= config.swap_max_permille => Lever::SwapFull,
         // Without a measure of pressure, swap that fills up is the bound.
         _ if host.pressure.is_some_and(|waited| waited > config.pressure_max) => Lever::Pressure,
         _ => Lever::Ready,

@@ -1,0 +1,154 @@
+//! The memory of guests that sleep goes to the host's swap, and comes back by itself.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, signal, wait_until};
+use e2e::{Guest, Host, PATIENCE, Plan, skipped};
+use images::Arch;
+use manager::control::{Answer, Ask, LeverRow, Levers, PagedOutRow, ask};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// A page-out, its look a minute later, and what two busy cores make of that.
+const SOON: Duration = Duration::from_secs(240);
+/// What one guest fills with text that compresses, in MiB; the other fills more with chance.
+const FILLED_MIB: u64 = 64;
+const TEXT: &str = "i=0; while [ $i -lt 9000 ]; do echo line $i of a text that compresses well; \
+                    i=$((i+1)); done > /tmp/t; while [ $(du -m /dev/shm/own | cut -f1) -lt 64 ]; \
+                    do cat /tmp/t >> /dev/shm/own; done";
+const CHANCE: &str = "dd if=/dev/urandom of=/dev/shm/own bs=1M count=165 2> /dev/null";
+const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
+/// The settings of a test in which other programs of the machine may wait for memory as well.
+const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
+
+/// Compressed swap of the host. It is gone with this value.
+struct Zram {
+    number: String,
+}
+
+impl Zram {
+    /// `None` where this machine has none to give.
+    fn new() -> Option<Zram> {
+        let number = fs::read_to_string("/sys/class/zram-control/hot_add").ok()?;
+        let zram = Zram { number: number.trim().to_owned() };
+        fs::write(zram.file("disksize"), "2G").ok()?;
+        let run = |words: &[&str]| {
+            let device = zram.device();
+            let output = Command::new(words[0]).args(&words[1..]).arg(device).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        (run(&["mkswap"]) && run(&["swapon", "-p", "32000"])).then_some(zram)
+    }
+
+    fn device(&self) -> String {
+        format!("/dev/zram{}", self.number)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/sys/block/zram{}/{name}", self.number))
+    }
+
+    /// What is stored, and what that takes of the host's memory, in MiB.
+    fn holds_mib(&self) -> (u64, u64) {
+        let text = fs::read_to_string(self.file("mm_stat")).unwrap();
+        let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().unwrap() >> 20);
+        let stored = numbers.next().unwrap();
+        (stored, numbers.nth(1).unwrap())
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = Command::new("swapoff").arg(self.device()).status();
+        let _ = fs::write(self.file("reset"), "1");
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
+    }
+}
+
+/// A line of /proc/PID/status of a guest's process, in MiB.
+fn process_mib(guest: &Guest<'_>, line: &str) -> u64 {
+    let pid = guest.seen().pid.unwrap();
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let row = text.lines().find_map(|row| row.strip_prefix(line)).unwrap();
+    row.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+}
+
+fn levers(place: &Place) -> Levers {
+    match ask(&place.socket(), &Ask::Levers, PATIENCE) {
+        Ok(Answer::Levers(levers)) => *levers,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn row(place: &Place, guest: &str) -> PagedOutRow {
+    levers(place).guests.into_iter().find(|row| row.name == guest).unwrap_or_default()
+}
+
+fn until(place: &Place, manager: &Manager<'_>, guest: &str, state: &str) {
+    let so = wait_until(SOON, || row(place, guest).state == state);
+    assert!(so.is_some(), "{guest} is not {state}: {:#?}\n{}", levers(place), manager.log());
+}
+
+#[test]
+fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
+    let place = Place::new();
+    let plan = || {
+        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+        (plan.cpus, plan.memory_mib, plan.rules) = (1, 384, HOLDING.into());
+        plan.run_dir = Some(place.dir().to_path_buf());
+        plan
+    };
+    let host = Host::start_alone(&[plan(), plan()]);
+    let Some(zram) = Zram::new() else {
+        return skipped("this machine gives no zram for swap");
+    };
+    let (mut text, mut chance) = (host.guest(0), host.guest(1));
+    text.sh(TEXT);
+    chance.sh(CHANCE);
+    let (text_sum, chance_sum) = (text.sh(SUM), chance.sh(SUM));
+    let before_mib = process_mib(&text, "RssAnon:");
+    host.yield_to_manager();
+    let size = Size { budget_mib: 2048, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let settings = place.settings(&size, SETTINGS);
+    let mut manager = Manager::start(&place, &settings);
+    manager.knows(2);
+
+    until(&place, &manager, "g2", "incompressible");
+    until(&place, &manager, "g1", "out");
+    let left_mib = process_mib(&text, "RssAnon:");
+    let (stored_mib, takes_mib) = zram.holds_mib();
+    println!("{before_mib} MiB, then {left_mib}; zram holds {stored_mib} in {takes_mib}");
+    assert!(before_mib > FILLED_MIB && left_mib < before_mib / 2, "{before_mib}, then {left_mib}");
+    let found = row(&place, "g1");
+    let gained_mib = found.gained_bytes.unwrap() >> 20;
+    assert!(gained_mib >= FILLED_MIB, "{found:?}");
+    assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
+    assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
+    // The other one was tried once, and not again in the minute in which the first was measured.
+    assert_eq!(row(&place, "g2").times, 1);
+
+    let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);
+    assert!(levers(&place).levers.iter().any(is_out), "{:?}", levers(&place).levers);
+    assert!(manager.succeed(&["ps", "--levers"]).contains("incompressible"));
+    // It is written a pass later.
+    for kind in ["page-out", "came-back", "left-alone"] {
+        let is_there = || manager.events().iter().any(|event| event.kind == kind);
+        assert!(wait_until(PATIENCE, is_there).is_some(), "no {kind} in {:?}", manager.events());
+    }
+    // Pages come back by themselves, and are what they were.
+    assert_eq!((text.sh(SUM), chance.sh(SUM)), (text_sum.clone(), chance_sum.clone()));
+
+    // A manager that knows nothing of the past takes it again, and is killed over it.
+    manager.signal("KILL");
+    manager.end(SOON);
+    let swapped_mib = process_mib(&text, "VmSwap:");
+    let manager = Manager::start(&place, &settings);
+    let began = wait_until(SOON, || process_mib(&text, "VmSwap:") > swapped_mib + 4);
+    signal(manager.pid(), "KILL");
+    assert!(began.is_some(), "{:#?}", levers(&place));
+    println!("killed at {} MiB in swap", process_mib(&text, "VmSwap:"));
+    assert_eq!((text.sh(SUM), chance.sh(SUM)), (text_sum, chance_sum), "nothing is lost");
+}

@@ -1,0 +1,135 @@
+//! What of the host page-out goes by: its swap, what compressed swap holds, and its pressure.
+
+use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
+use policy::pageout::HostSample;
+use procfs::parse::swaps::swap_areas;
+use procfs::{Buffer, Kept, Reader, Root, parse};
+use std::path::{Path, PathBuf};
+
+/// The kernel has at most 32 swap areas.
+const SWAPS_MAX: usize = 32;
+
+/// Compressed memory that is swap: all its devices together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Compressed {
+    /// What is stored in it.
+    pub stored: Bytes,
+    /// What that takes, compressed.
+    pub takes: Bytes,
+    /// The fullest device that may take no more than a bound of memory, in thousandths of that.
+    pub full_permille: u64,
+}
+
+impl Compressed {
+    /// All that is swap below this root; `None` where none of it is compressed.
+    pub(crate) fn read(root: &Path, buffer: &mut Buffer) -> Option<Compressed> {
+        let swaps = Kept::open(&root.join("proc/swaps"));
+        let areas: Vec<String> = swap_areas(swaps.whole(buffer)?)
+            .take(SWAPS_MAX)
+            .filter_map(|area| area.name.strip_prefix("/dev/zram").map(|n| format!("zram{n}")))
+            .collect();
+        let mut all = None;
+        for zram in areas {
+            let file = Kept::open(&root.join("sys/block").join(zram).join("mm_stat"));
+            let counts = file.once(buffer).and_then(parse::numbers);
+            let Some([stored, takes, used, limit]) = counts else { continue };
+            let all: &mut Compressed = all.get_or_insert_default();
+            all.stored = all.stored.plus(Bytes(stored));
+            all.takes = all.takes.plus(Bytes(takes));
+            all.full_permille = all.full_permille.max(permille(used, limit));
+        }
+        all
+    }
+}
+
+/// A part of a whole, in thousandths; of a whole that is nothing, nothing.
+fn permille(part: u64, whole: u64) -> u64 {
+    part.saturating_mul(1000).checked_div(whole).unwrap_or(0)
+}
+
+/// Reads it, with files that stay open.
+#[derive(Debug)]
+pub(crate) struct HostReader {
+    root: PathBuf,
+    swap: Option<Reader>,
+    pressure: Option<Reader>,
+    buffer: Buffer,
+}
+
+impl HostReader {
+    /// Opens the files below a root.
+    pub(crate) fn open(root: &Path) -> HostReader {
+        let meminfo = |name: &str| Counter::Meminfo(name.into());
+        let psi = |field| Counter::Psi(PsiResource::Memory, PsiLine::Some, field);
+        let at = Root::at(root);
+        HostReader {
+            root: root.to_owned(),
+            swap: Reader::open(&at, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
+            pressure: Reader::open(&at, &[psi(PsiField::Avg10), psi(PsiField::Avg60)]).ok(),
+            buffer: Buffer::default(),
+        }
+    }
+
+    /// The host now.
+    pub(crate) fn read(&mut self, is_short: bool) -> HostSample {
+        let swap = row(self.swap.as_mut()).map(|row| row.map(|kib| kib as u64 * 1024));
+        let compressed = Compressed::read(&self.root, &mut self.buffer).unwrap_or_default();
+        let waited = row(self.pressure.as_mut()).map(|[a, b]| a.max(b));
+        HostSample {
+            swap_total: swap.map(|[total, _]| Bytes(total)),
+            swap_full_permille: swap.map(|[total, free]| {
+                permille(total.saturating_sub(free), total).max(compressed.full_permille)
+            }),
+            pressure: waited.map(|percent| (percent * 100.0).round() as u64),
+            is_short,
+        }
+    }
+}
+
+fn row(reader: Option<&mut Reader>) -> Option<[f64; 2]> {
+    let mut row = [f64::NAN; 2];
+    reader?.read(0.0, &mut row).ok()?;
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn swap_its_memory_and_pressure_are_read_and_the_fuller_counts() {
+        let root = std::env::temp_dir().join(format!("pinhead-pageout-{}", std::process::id()));
+        let file = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("proc/meminfo", "SwapTotal: 1000 kB\nSwapFree: 900 kB\n");
+        let psi = "some avg10=0.05 avg60=0.12 avg300=0.00 total=5\n\
+                   full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        file("proc/pressure/memory", psi);
+        let swaps = "Filename Type Size Used Priority\n/dev/zram0 partition 1000 100 5\n\
+                     /dev/zram1 partition 10 0 5\n/swapfile file 10 0 -2\n";
+        file("proc/swaps", swaps);
+        file("sys/block/zram0/mm_stat", " 8192 2048 3000 4000 3000 0 0 0 0\n");
+        file("sys/block/zram1/mm_stat", "4096 1024 3000 0 3000 0 0 0 0\n");
+        let sample = HostReader::open(&root).read(true);
+        assert_eq!(
+            sample,
+            HostSample {
+                swap_total: Some(Bytes(1_024_000)),
+                swap_full_permille: Some(750),
+                pressure: Some(12),
+                is_short: true,
+            }
+        );
+        let compressed = Compressed::read(&root, &mut Buffer::default()).unwrap();
+        assert_eq!((compressed.stored, compressed.takes), (Bytes(12_288), Bytes(3072)));
+        file("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 1 5\n");
+        assert_eq!(Compressed::read(&root, &mut Buffer::default()), None);
+        fs::remove_dir_all(&root).unwrap();
+        let nothing = HostReader::open(&root).read(false);
+        assert_eq!(nothing, HostSample::default(), "what is not known is not 0");
+    }
+}

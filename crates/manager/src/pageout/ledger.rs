@@ -1,0 +1,156 @@
+//! What page-out gained and cost, and the sentences about it.
+
+use crate::control::{LeverRow, PagedOutRow};
+use base::duration;
+use counters::Bytes;
+use hypervisor::Id;
+use model::quantity::{self, short};
+use policy::pageout::Taken;
+use std::collections::BTreeMap;
+
+/// So much must have come back before it is news that a guest has woken.
+const NEWS: Bytes = Bytes::mib(4);
+
+/// The account of a guest: its last taking, and what came back of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    pub times: u64,
+    pub at_ms: i64,
+    pub gained: Bytes,
+    pub takes: Option<Bytes>,
+    pub cpu_us: u64,
+    pub came_back: Bytes,
+    pub promoted: Bytes,
+}
+
+/// The accounts of all guests that are there, and the sum over all that ever were.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    accounts: BTreeMap<Id, Account>,
+    gained: Bytes,
+    takes: Bytes,
+    came_back: Bytes,
+    times: u64,
+}
+
+impl Ledger {
+    pub(super) fn get(&self, guest: Id) -> Option<&Account> {
+        self.accounts.get(&guest)
+    }
+
+    pub(super) fn retain(&mut self, is_there: impl Fn(Id) -> bool) {
+        self.accounts.retain(|guest, _| is_there(*guest));
+    }
+
+    pub(super) fn taken(&mut self, guest: Id, taken: &Taken, cpu_us: u64, at_ms: i64) {
+        let gained = taken.before.own.less(taken.after.own);
+        let takes = taken.stored.map(|(_, takes)| takes);
+        let account = self.accounts.entry(guest).or_default();
+        let times = account.times + 1;
+        *account = Account { times, at_ms, gained, takes, cpu_us, ..Account::default() };
+        self.times += 1;
+        self.gained = self.gained.plus(gained);
+        self.takes = self.takes.plus(takes.unwrap_or(Bytes::ZERO));
+    }
+
+    pub(super) fn came_back(&mut self, guest: Id, size: Bytes) {
+        self.came_back = self.came_back.plus(size);
+        self.accounts.entry(guest).or_default().came_back = size;
+    }
+
+    /// True once for each taking, when so much came back later that it is news.
+    pub(super) fn promoted(&mut self, guest: Id, size: Bytes) -> bool {
+        self.came_back = self.came_back.plus(size);
+        let account = self.accounts.entry(guest).or_default();
+        let was_news = account.promoted >= NEWS;
+        account.promoted = account.promoted.plus(size);
+        !was_news && account.promoted >= NEWS
+    }
+
+    /// Guests that were paged out and are there.
+    pub(super) fn guests(&self) -> u64 {
+        self.accounts.len() as u64
+    }
+
+    /// The sums.
+    pub(super) fn row(&self) -> LeverRow {
+        LeverRow {
+            times: Some(self.times),
+            gained_bytes: Some(self.gained.0),
+            compressed_bytes: Some(self.takes.0),
+            came_back_bytes: Some(self.came_back.0),
+            ..LeverRow::default()
+        }
+    }
+}
+
+impl Account {
+    pub(super) fn row(self, name: &str, state: &str, working_set: Option<Bytes>) -> PagedOutRow {
+        let is_known = self.times > 0;
+        PagedOutRow {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            times: self.times,
+            at_ms: is_known.then_some(self.at_ms),
+            gained_bytes: is_known.then_some(self.gained.0),
+            compressed_bytes: self.takes.map(|takes| takes.0),
+            cost_us: is_known.then_some(self.cpu_us),
+            came_back_bytes: is_known.then_some(self.came_back.plus(self.promoted).0),
+            working_set_bytes: working_set.map(|size| size.0),
+        }
+    }
+}
+
+fn size(bytes: Bytes) -> String {
+    quantity::size(bytes.0 as f64)
+}
+
+/// A taking.
+pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64) -> String {
+    let takes = match taken.stored {
+        Some((_, takes)) => format!(", where compressed memory grew by {}", size(takes)),
+        None => String::new(),
+    };
+    let cut = if taken.is_cut { "; that was ended early" } else { "" };
+    format!(
+        "it sleeps: {} of its memory went to the host's swap{takes}, for {} ms of CPU{cut}",
+        size(gained),
+        short(cpu_us as f64 / 1000.0)
+    )
+}
+
+/// A minute later.
+pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) -> String {
+    format!(
+        "of {} that went to the host's swap {} came back within a minute; its working set is {}",
+        size(account.gained),
+        size(came_back),
+        size(working_set)
+    )
+}
+
+/// It has woken.
+pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
+    let rest = duration::show(i64::try_from(rest_ms).unwrap_or(i64::MAX));
+    format!(
+        "it has run: {} more came back from the host's swap; it is left alone until {rest} after \
+         it was paged out",
+        size(account.promoted)
+    )
+}
+
+/// It does not compress.
+pub(super) fn incompressible(ratio_permille: u64) -> String {
+    format!(
+        "its memory is compressed only {} : 1; it is not paged out again",
+        short(ratio_permille as f64 / 1000.0)
+    )
+}
+
+/// It gives nothing.
+pub(super) fn barren(gained: Bytes) -> String {
+    format!(
+        "the host could take only {} of it (locked, or in huge pages?); it is not paged out again",
+        size(gained)
+    )
+}

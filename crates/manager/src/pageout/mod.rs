@@ -1,0 +1,295 @@
+//! The host's own reclaim as a lever: memory of guests that sleep goes to the host's swap.
+//!
+//! ```text
+//!   once a second: host ─┐                         ┌─► Job ─► PageOutWorker (a thread)
+//!   a tick: guests ──────┼─► policy::pageout::step ┤
+//!   Report of the thread ┘                         └─► journal: gained, came back, left alone
+//! ```
+//!
+//! Which guests, when, and when not is decided in [`policy::pageout`]. Here is what it is asked
+//! with, and the account of what it gained and cost.
+
+mod host;
+mod ledger;
+mod worker;
+
+pub use worker::PageOutWorker;
+pub(crate) use worker::{Job, JobResult, Report, Task};
+
+use crate::config::{PageOutMode, PageOutSettings};
+use crate::control::{LeverRow, PagedOutRow};
+use crate::effect::{Effect, GuestEvent, Now};
+use crate::guest::ManagedGuest;
+use crate::world::World;
+use hypervisor::{Id, RunState};
+use ledger::Ledger;
+use policy::arbiter::{Key, Mode};
+use policy::pageout::{Config, Finding, GuestSample, HostSample, Lever, Order, PageOut, Taken};
+use std::collections::{BTreeMap, BTreeSet};
+use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
+
+/// Virtual CPUs that used less of one CPU hardly run, in percent: timers, and a daemon's look.
+const IDLE_PERCENT: f64 = 2.0;
+
+/// What happens to the owner of page-out.
+#[derive(Debug)]
+pub(crate) enum PageOutEvent {
+    /// Once a second: the host, and why there is no lever, if so.
+    Second { host: HostSample, off: Option<String> },
+    /// Four times a second.
+    Tick,
+    /// The thread has done something, or could not be given it.
+    Reported(Box<Report>),
+    /// A guest has started from scratch.
+    Rebooted(Id),
+}
+
+/// Page-out of all guests.
+#[derive(Debug, Default)]
+pub(crate) struct PageOuts {
+    policy: PageOut,
+    host: HostSample,
+    off: Option<String>,
+    /// Since when the virtual CPUs of a guest have hardly run.
+    idle_since_ms: BTreeMap<Id, u64>,
+    /// Guests that the kernel has refused to touch.
+    refused: BTreeSet<Id>,
+    /// What was told, each once.
+    told: BTreeSet<String>,
+    ledger: Ledger,
+    /// Something was taken since this was asked last.
+    has_worked: bool,
+}
+
+impl PageOuts {
+    /// Whether page-out has written to the host's swap since the last time: what the host swaps
+    /// then is no sign that it is short of memory.
+    pub(crate) fn take_worked(&mut self) -> bool {
+        std::mem::take(&mut self.has_worked) || self.policy.taking().is_some()
+    }
+
+    pub(crate) fn step(&mut self, world: &World<'_>, event: PageOutEvent, now: Now) -> Vec<Effect> {
+        match event {
+            PageOutEvent::Second { host, off } => {
+                (self.host, self.off) = (host, off);
+                self.tell_state(world)
+            }
+            PageOutEvent::Tick => self.tick(world, now),
+            PageOutEvent::Reported(report) => self.reported(world, *report, now),
+            PageOutEvent::Rebooted(guest) => {
+                self.policy.forget(Key(guest.0));
+                self.refused.remove(&guest);
+                Vec::new()
+            }
+        }
+    }
+
+    /// What stands against any page-out on this host, as a sentence and once.
+    fn tell_state(&mut self, world: &World<'_>) -> Vec<Effect> {
+        let Some(why) = self.why_off(world) else { return Vec::new() };
+        let is_silent = !world.acts || world.settings.page_out.mode == PageOutMode::Off;
+        if is_silent || world.guests.len() == 0 || !self.told.insert(why.clone()) {
+            return Vec::new();
+        }
+        let text = format!("Page-out is off: {why}");
+        vec![Effect::note(PAGE_OUT, text.clone(), None), Effect::Notify(text)]
+    }
+
+    /// Why nothing at all can be paged out here, if so.
+    fn why_off(&self, world: &World<'_>) -> Option<String> {
+        if world.settings.page_out.mode == PageOutMode::Off {
+            return Some("[pageout] mode = \"off\"".to_owned());
+        }
+        if !world.acts {
+            return Some("a dry run moves nothing".to_owned());
+        }
+        let none = "this host has no swap; with zram or a swap device, memory of guests that \
+                    sleep would go there";
+        let no_swap = self.host.swap_total == Some(counters::Bytes::ZERO);
+        self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
+    }
+
+    fn tick(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
+        if self.why_off(world).is_some() {
+            return Vec::new();
+        }
+        self.watch_idle(world, now);
+        let guests: Vec<GuestSample> =
+            world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
+        let mut effects = Vec::new();
+        let wakes = |key: &Key| {
+            let guest = guests.iter().find(|guest| guest.key == *key);
+            guest.is_none_or(|guest| guest.asleep_ms.is_none() || guest.is_in_need)
+        };
+        if self.policy.taking().as_ref().is_some_and(wakes) {
+            effects.push(Effect::CutPageOut);
+        }
+        let config = config(&world.settings.page_out);
+        for order in self.policy.step(&config, &self.host, &guests, now.ms) {
+            let (Order::Take(key) | Order::Look(key)) = order;
+            let Some(guest) = world.guests.get(Id(key.0)) else { continue };
+            let Some(process) = guest.found.process else { continue };
+            let task = match order {
+                Order::Take(_) => {
+                    self.has_worked = true;
+                    effects.push(Effect::Guests(GuestEvent::PageOutBegins(guest.id)));
+                    Task::Take
+                }
+                Order::Look(_) => Task::Look,
+            };
+            effects.push(Effect::PageOut(Job { guest: guest.id, process, task }));
+        }
+        effects
+    }
+
+    fn watch_idle(&mut self, world: &World<'_>, now: Now) {
+        self.idle_since_ms.retain(|guest, _| world.guests.get(*guest).is_some());
+        self.refused.retain(|guest| world.guests.get(*guest).is_some());
+        self.ledger.retain(|guest| world.guests.get(guest).is_some());
+        for guest in world.guests.iter() {
+            let is_idle = match guest.state {
+                RunState::Paused => true,
+                _ => guest.cpu.usage.is_some_and(|usage| usage.cpu_percent <= IDLE_PERCENT),
+            };
+            match is_idle {
+                true => _ = self.idle_since_ms.entry(guest.id).or_insert(now.ms),
+                false => _ = self.idle_since_ms.remove(&guest.id),
+            }
+        }
+    }
+
+    fn sample(&self, world: &World<'_>, guest: &ManagedGuest, now: Now) -> GuestSample {
+        let attention = world.guests.attention(guest.id);
+        let since_ms = self.idle_since_ms.get(&guest.id);
+        let is_there = matches!(guest.state, RunState::Running | RunState::Paused);
+        GuestSample {
+            key: guest.key(),
+            asleep_ms: since_ms.map(|since| now.ms.saturating_sub(*since)),
+            held: guest.memory.resident(),
+            is_in_need: attention.moves || attention.strained || guest.demand.is_urgent,
+            is_excepted: !is_there
+                || guest.found.process.is_none()
+                || guest.limits.mode == Mode::Released
+                || self.refused.contains(&guest.id)
+                || !world.settings.may_page_out(&guest.identity.class),
+        }
+    }
+
+    fn reported(&mut self, world: &World<'_>, report: Report, now: Now) -> Vec<Effect> {
+        let Report { guest: id, process, result } = report;
+        let key = Key(id.0);
+        let Some(guest) = world.guests.get(id).filter(|guest| guest.found.process == Some(process))
+        else {
+            self.policy.forget(key);
+            return Vec::new();
+        };
+        let mut effects = Vec::new();
+        match result {
+            JobResult::Taken { taken, cpu_us } => {
+                self.has_worked = true;
+                effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
+                let findings = self.policy.taken(key, &taken, now.ms);
+                self.ledger.taken(id, &taken, cpu_us, now.wall_ms);
+                for finding in findings {
+                    effects.extend(self.tell(world, guest, finding, Some((&taken, cpu_us))));
+                }
+            }
+            JobResult::Seen(held) => {
+                if let Some(finding) = self.policy.seen(key, held) {
+                    effects.extend(self.tell(world, guest, finding, None));
+                }
+            }
+            JobResult::Gone => {
+                effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
+                self.policy.forget(key);
+            }
+            JobResult::Refused(why) => {
+                effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
+                self.policy.forget(key);
+                self.refused.insert(id);
+                let text = format!("the kernel refuses to page it out: {why}");
+                if self.told.insert(why) {
+                    effects.push(Effect::Notify(format!("{}: {text}", guest.found.name)));
+                }
+                effects.push(Effect::note(PAGE_OUT, text, Some(guest.who())));
+            }
+        }
+        effects
+    }
+
+    /// A finding in the account and, where it is news, in the journal.
+    fn tell(
+        &mut self,
+        world: &World<'_>,
+        guest: &ManagedGuest,
+        finding: Finding,
+        taking: Option<(&Taken, u64)>,
+    ) -> Option<Effect> {
+        let (kind, text) = match finding {
+            Finding::Gained(gained) => {
+                let (taken, cpu_us) = taking?;
+                (PAGE_OUT, ledger::gained(gained, taken, cpu_us))
+            }
+            Finding::WorkingSet { size, came_back } => {
+                self.ledger.came_back(guest.id, came_back);
+                let account = self.ledger.get(guest.id)?;
+                (CAME_BACK, ledger::measured(account, size, came_back))
+            }
+            Finding::Promoted(promoted) => {
+                if !self.ledger.promoted(guest.id, promoted) {
+                    return None;
+                }
+                let config = config(&world.settings.page_out);
+                let rest_ms = self.policy.rest_ms(&config, guest.key(), self.host.is_short);
+                (CAME_BACK, ledger::woken(self.ledger.get(guest.id)?, rest_ms))
+            }
+            Finding::Incompressible { ratio_permille } => {
+                (LEFT_ALONE, ledger::incompressible(ratio_permille))
+            }
+            Finding::Barren(gained) => (LEFT_ALONE, ledger::barren(gained)),
+        };
+        Some(Effect::note(kind, text, Some(guest.who())))
+    }
+
+    /// The lever as a whole.
+    pub(crate) fn row(&self, world: &World<'_>, cpu_us: u64) -> LeverRow {
+        let off = self.why_off(world);
+        let state = match &off {
+            Some(_) => "off".to_owned(),
+            None if self.policy.lever() == Lever::Ready => "on".to_owned(),
+            None => format!("rests: {}", self.policy.lever()),
+        };
+        LeverRow {
+            name: "page-out".to_owned(),
+            state,
+            why: off,
+            guests: Some(self.ledger.guests()),
+            cost_us: Some(cpu_us),
+            ..self.ledger.row()
+        }
+    }
+
+    /// All guests, for the same screen.
+    pub(crate) fn guests(&self, world: &World<'_>, now: Now) -> Vec<PagedOutRow> {
+        let config = config(&world.settings.page_out);
+        let row = |guest: &ManagedGuest| {
+            let sample = self.sample(world, guest, now);
+            let standing = self.policy.standing(&config, &sample, self.host.is_short, now.ms);
+            let account = self.ledger.get(guest.id).copied().unwrap_or_default();
+            let working_set = self.policy.working_set(guest.key());
+            account.row(&guest.found.name, standing.name(), working_set)
+        };
+        let mut rows: Vec<PagedOutRow> = world.guests.iter().map(row).collect();
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows
+    }
+}
+
+fn config(settings: &PageOutSettings) -> Config {
+    Config {
+        after_ms: settings.after_ms,
+        swap_max_permille: settings.swap_permille,
+        // The policy counts in hundredths of a percent.
+        pressure_max: settings.pressure_permille * 10,
+    }
+}

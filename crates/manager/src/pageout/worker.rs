@@ -1,0 +1,232 @@
+//! The thread that hands guests' memory to the kernel.
+//!
+//! ```text
+//!   PageOut (owner) ─► Job ─► a queue ─► the thread: process_madvise ─► Report ─► PageOut
+//! ```
+//!
+//! The kernel compresses what it is handed within the call: milliseconds for each slice of 8 MiB,
+//! seconds for a large guest. The manager's loop, which grants memory within milliseconds, must not
+//! wait for that. The thread holds nothing that anybody else needs, and may end at any moment:
+//! what it has handed over comes back by itself.
+
+use super::host::{Compressed, HostReader};
+use crate::clock::{Clock, thread_cpu_us};
+use hypervisor::{Id, PageOut, PageOutError, ProcessId, ProcessView};
+use policy::pageout::{Held, HostSample, Taken, has_failed};
+use procfs::Buffer;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+
+/// Jobs that wait: a look at each of many guests, and a taking.
+const QUEUE: usize = 4096;
+
+/// What is to be done about a guest's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub guest: Id,
+    pub process: ProcessId,
+    pub task: Task,
+}
+
+/// What.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Its memory is taken.
+    Take,
+    /// It is looked at what it holds.
+    Look,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub guest: Id,
+    pub process: ProcessId,
+    pub result: JobResult,
+}
+
+/// What.
+#[derive(Clone, Debug)]
+pub(crate) enum JobResult {
+    /// It was taken, for so much CPU time.
+    Taken { taken: Box<Taken>, cpu_us: u64 },
+    /// It holds this.
+    Seen(Held),
+    /// Its process has ended, or could not be looked at.
+    Gone,
+    /// The kernel refuses.
+    Refused(String),
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The taking is to be ended.
+    cut: AtomicBool,
+    /// CPU time that the thread has used, in microseconds.
+    cpu_us: AtomicU64,
+}
+
+/// The lever's thread. It ends with this value, after the slice that it is at.
+#[derive(Debug, Default)]
+pub struct PageOutWorker {
+    jobs: Option<SyncSender<Job>>,
+    reports: Option<Receiver<Report>>,
+    shared: Arc<Shared>,
+    host: Option<HostReader>,
+    /// Why there is no lever.
+    off: Option<String>,
+}
+
+impl PageOutWorker {
+    /// Starts it, if this kernel lets this process do that.
+    pub fn start(root: &Path) -> PageOutWorker {
+        if let Err(error) = PageOut::probe() {
+            return PageOutWorker::none(&format!(
+                "the kernel refuses process_madvise ({error}); it takes Linux 5.10, CAP_SYS_NICE \
+                 and CAP_SYS_PTRACE"
+            ));
+        }
+        let (jobs, queue) = sync_channel(QUEUE);
+        let (answers, reports) = channel();
+        let shared = Arc::new(Shared::default());
+        let host = Some(HostReader::open(root));
+        let (root, ours) = (root.to_owned(), Arc::clone(&shared));
+        let work = move || {
+            let buffer = Buffer::default();
+            let mut work = Work { root, shared: ours, buffer, clock: Clock::start() };
+            work.run(&queue, &answers);
+        };
+        match std::thread::Builder::new().name("page-out".to_owned()).spawn(work) {
+            Ok(_) => {
+                PageOutWorker { jobs: Some(jobs), reports: Some(reports), shared, host, off: None }
+            }
+            Err(error) => PageOutWorker::none(&format!("its thread cannot be started ({error})")),
+        }
+    }
+
+    /// None, and why.
+    pub fn none(why: &str) -> PageOutWorker {
+        PageOutWorker { off: Some(why.to_owned()), ..PageOutWorker::default() }
+    }
+
+    /// Why there is none.
+    pub(crate) fn off(&self) -> Option<&str> {
+        self.off.as_deref()
+    }
+
+    /// What page-out goes by of the host.
+    pub(crate) fn read_host(&mut self, is_short: bool) -> HostSample {
+        self.host.as_mut().map_or(HostSample::default(), |host| host.read(is_short))
+    }
+
+    /// CPU time that page-out has used so far, in microseconds.
+    pub(crate) fn cpu_us(&self) -> u64 {
+        self.shared.cpu_us.load(Ordering::Relaxed)
+    }
+
+    /// Gives it a job. False if it cannot take it.
+    pub(crate) fn send(&self, job: Job) -> bool {
+        if job.task == Task::Take {
+            self.shared.cut.store(false, Ordering::Relaxed);
+        }
+        self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(job).is_ok())
+    }
+
+    /// Ends the taking that is going on, after its slice.
+    pub(crate) fn cut(&self) {
+        self.shared.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// What has come since the last time.
+    pub(crate) fn reports(&mut self) -> Vec<Report> {
+        let Some(reports) = &self.reports else { return Vec::new() };
+        let mut all = Vec::new();
+        loop {
+            match reports.try_recv() {
+                Ok(report) => all.push(report),
+                Err(TryRecvError::Empty) => return all,
+                Err(TryRecvError::Disconnected) => {
+                    self.off = Some("its thread has ended".to_owned());
+                    (self.jobs, self.reports) = (None, None);
+                    return all;
+                }
+            }
+        }
+    }
+}
+
+/// The thread.
+struct Work {
+    root: PathBuf,
+    shared: Arc<Shared>,
+    buffer: Buffer,
+    clock: Clock,
+}
+
+impl Work {
+    fn run(&mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+        while let Ok(job) = jobs.recv() {
+            let Job { guest, process, task } = job;
+            let result = match task {
+                Task::Take => self.take(process),
+                Task::Look => held(process).map_or(JobResult::Gone, JobResult::Seen),
+            };
+            self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
+            if reports.send(Report { guest, process, result }).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, process: ProcessId) -> JobResult {
+        let (start_us, start_cpu_us) = (self.clock.us(), thread_cpu_us());
+        let Some(before) = held(process) else { return JobResult::Gone };
+        let stored_before = Compressed::read(&self.root, &mut self.buffer);
+        let is_cut = match self.hand_over(process, stored_before) {
+            Ok(is_cut) => is_cut,
+            Err(PageOutError::Gone) => return JobResult::Gone,
+            Err(PageOutError::Refused(error)) => return JobResult::Refused(error.to_string()),
+        };
+        let stored = self.stored_since(stored_before);
+        let Some(after) = held(process) else { return JobResult::Gone };
+        let took_ms = self.clock.us().saturating_sub(start_us).div_ceil(1000);
+        let taken = Box::new(Taken { before, after, stored, took_ms, is_cut });
+        JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
+    }
+
+    /// Hands over slice after slice. True if that was ended early: from outside, or as what was
+    /// stored so far is not compressed.
+    fn hand_over(
+        &mut self,
+        process: ProcessId,
+        before: Option<Compressed>,
+    ) -> Result<bool, PageOutError> {
+        let memory = PageOut::open(process)?;
+        for slice in memory.slices(&mut self.buffer) {
+            if self.shared.cut.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+            memory.take(&slice)?;
+            let so_far = self.stored_since(before);
+            if so_far.is_some_and(|(stored, takes)| has_failed(stored, takes)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn stored_since(
+        &mut self,
+        before: Option<Compressed>,
+    ) -> Option<(counters::Bytes, counters::Bytes)> {
+        let (before, now) = (before?, Compressed::read(&self.root, &mut self.buffer)?);
+        Some((now.stored.less(before.stored), now.takes.less(before.takes)))
+    }
+}
+
+fn held(process: ProcessId) -> Option<Held> {
+    let own = ProcessView::open(process)?.own()?;
+    Some(Held { own: own.in_memory, swapped: own.swapped })
+}

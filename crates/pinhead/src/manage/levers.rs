@@ -1,0 +1,125 @@
+//! The levers on the host's memory, and what page-out did with each guest, on one screen.
+
+use base::{Column, Table, duration, left, plain, right};
+use manager::control::{LeverRow, Levers, PagedOutRow};
+use std::fmt::Write as _;
+
+const LEVERS: [Column; 8] = [
+    left("LEVER").width(14),
+    left("STATE").gap(2).least(8),
+    right("GUESTS").gap(2),
+    right("TIMES").gap(2),
+    right("GAINED").gap(2),
+    right("IN SWAP").gap(2),
+    right("BACK").gap(2),
+    left("COST").gap(2),
+];
+
+const GUESTS: [Column; 8] = [
+    left("GUEST").width(16),
+    left("PAGE-OUT").gap(2).least(8),
+    right("TIMES").gap(2),
+    right("GAINED").gap(2),
+    right("IN SWAP").gap(2),
+    right("BACK").gap(2),
+    right("WORKING SET").gap(2),
+    right("CPU MS").gap(2),
+];
+
+/// The screen.
+pub fn table(answer: &Levers) -> String {
+    let mut levers = Table::new(&LEVERS);
+    answer.levers.iter().for_each(|row| levers.row(lever(row)));
+    let mut out = levers.text();
+    for row in &answer.levers {
+        if let Some(why) = &row.why {
+            let _ = writeln!(out, "{} is off: {}", plain(&row.name, 20), plain(why, 300));
+        }
+    }
+    let own = answer.manager_cpu_us as f64 / 10.0 / answer.uptime_ms.max(1) as f64;
+    let up = duration::show(i64::try_from(answer.uptime_ms).unwrap_or(i64::MAX));
+    let _ = writeln!(out, "The manager itself took {own:.2} % of a core over {up}.\n");
+    let mut guests = Table::new(&GUESTS);
+    answer.guests.iter().for_each(|row| guests.row(guest(row)));
+    out.push_str(&guests.text());
+    out
+}
+
+fn lever(row: &LeverRow) -> [String; 8] {
+    let cost = match (row.cost_us, row.cost_percent) {
+        (Some(us), _) => format!("{:.1} s of CPU", us as f64 / 1e6),
+        (None, Some(percent)) => format!("{percent:.1} % of a core"),
+        (None, None) => "-".to_owned(),
+    };
+    [
+        row.name.clone(),
+        row.state.clone(),
+        number(row.guests),
+        number(row.times),
+        mib(row.gained_bytes),
+        mib(row.compressed_bytes),
+        mib(row.came_back_bytes),
+        cost,
+    ]
+}
+
+fn guest(row: &PagedOutRow) -> [String; 8] {
+    let cost = row.cost_us.map_or("-".to_owned(), |us| format!("{:.1}", us as f64 / 1e3));
+    [
+        row.name.clone(),
+        row.state.clone(),
+        row.times.to_string(),
+        mib(row.gained_bytes),
+        mib(row.compressed_bytes),
+        mib(row.came_back_bytes),
+        mib(row.working_set_bytes),
+        cost,
+    ]
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+fn mib(bytes: Option<u64>) -> String {
+    bytes.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lever_has_its_line_and_no_name_of_a_guest_reaches_the_terminal() {
+        let levers = vec![
+            LeverRow {
+                name: "page-out".into(),
+                state: "off".into(),
+                why: Some("this host has no swap".into()),
+                gained_bytes: Some(24 << 20),
+                cost_us: Some(1_250_000),
+                ..LeverRow::default()
+            },
+            LeverRow {
+                name: "ksm".into(),
+                state: "steady".into(),
+                cost_percent: Some(4.0),
+                ..LeverRow::default()
+            },
+        ];
+        let guests = vec![PagedOutRow {
+            name: "web\u{1b}[2J".into(),
+            state: "out".into(),
+            times: 1,
+            working_set_bytes: Some(8 << 20),
+            ..PagedOutRow::default()
+        }];
+        let answer = Levers { levers, guests, manager_cpu_us: 300_000, uptime_ms: 60_000 };
+        let text = table(&answer);
+        assert!(text.contains("24.0"), "{text}");
+        assert!(text.contains("1.2 s of CPU") && text.contains("4.0 % of a core"), "{text}");
+        assert!(text.contains("page-out is off: this host has no swap"), "{text}");
+        assert!(text.contains("0.50 % of a core over 1 min"), "{text}");
+        assert!(text.contains("8.0") && !text.contains('\u{1b}'), "{text}");
+    }
+}
