@@ -1,7 +1,7 @@
 //! A process that plays a guest of 64 GiB which starves, beside a real one, under `pinhead host`.
 
 use counters::Bytes;
-use e2e::load::HOLDING;
+use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Host, PATIENCE, Plan};
 use hypervisor::{Claim, Stranger};
@@ -12,7 +12,7 @@ use store::Decided;
 const REAL_MIB: u64 = 384;
 const CLAIMED_MIB: u64 = 65_536;
 const HAS_MIB: u64 = 10;
-/// What the real guest has touched and could spare, and what the host has free beside the guests.
+/// What the real guest has read once and could spare, and what the host has free beside the guests.
 const TOUCHED_MIB: u64 = 200;
 const FREE_MIB: u64 = 200;
 /// So many passes of the manager are watched.
@@ -27,13 +27,12 @@ fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_ba
     plan.cpus = 1;
     plan.memory_mib = REAL_MIB;
     plan.rules = HOLDING.into();
+    plan.kernel_args.push(HAS_ZRAM.into());
     plan.run_dir = Some(place.dir().to_path_buf());
     let host = Host::start(&[plan]);
     let mut real = host.guest(0);
     host.yield_to_manager();
-    real.use_memory(TOUCHED_MIB);
-    real.until_used(PATIENCE);
-    real.free();
+    real.fill_cache(TOUCHED_MIB);
     // One of the manager's own user: nothing but its lies tells it from a guest.
     let mut fakes = Stranger::of_ours(place.dir());
     let claim = Claim {

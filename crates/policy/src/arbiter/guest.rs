@@ -71,6 +71,9 @@ pub struct GuestHistory {
     promise: Option<Promise>,
     pub(super) last_clause: Option<Clause>,
     pub(super) movement: Option<Movement>,
+    /// What the host got since the last shrink that was reported, where that could be seen. A step
+    /// may come to its end when the movement is over.
+    got: Option<Bytes>,
 }
 
 /// What a guest is to this pass.
@@ -159,6 +162,20 @@ impl GuestHistory {
         }
         let promise = self.promise.filter(|p| now_ms < p.until_ms);
         self.promise = promise.filter(|p| Some(p.resident.plus(p.size)) > sample.resident);
+    }
+
+    /// A shrink that is no step of the last one begins.
+    pub fn begin_movement(&mut self) {
+        self.got = Some(Bytes::ZERO);
+    }
+
+    /// A move came to its end. Gives what the host got of all steps so far.
+    pub fn add_up(&mut self, got: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
+        if let Some(movement) = &mut self.movement {
+            movement.see(now_ms);
+        }
+        self.got = self.got.zip(got).map(|(all, one)| all.plus(one));
+        self.got
     }
 
     /// It started again: nothing that was known of its inside holds.

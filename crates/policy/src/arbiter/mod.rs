@@ -297,8 +297,8 @@ fn close(
     pass: &mut Pass,
 ) -> Box<GuestHistory> {
     let sample = state.sample;
-    if let (Some(outcome), Some(movement)) = (&mut state.outcome, &mut state.history.movement) {
-        outcome.got_in_all = movement.add(outcome.host_got, now_ms);
+    if let Some(outcome) = &mut state.outcome {
+        outcome.got_in_all = state.history.add_up(outcome.host_got, now_ms);
     }
     pass.outcomes.extend(state.outcome);
     let actual = state.assessment.actual;
@@ -320,6 +320,9 @@ fn close(
     };
     let guest = &mut state.history;
     let goes_on = goes_on(&mut guest.movement, action, clause, now_ms);
+    if action == Action::Shrink && !goes_on {
+        guest.begin_movement();
+    }
     // On its way down while something in it waits: it keeps what it has left.
     let halt = clause == Clause::Strained && guest.balloon.is_shrinking();
     let command = match action {

@@ -1,8 +1,6 @@
-//! Shrinks that follow each other for one reason are one movement: it is reported once, and what
-//! came of its steps is added up.
+//! Shrinks that follow each other for one reason are one movement: it is reported once.
 
 use super::reason::Clause;
-use counters::Bytes;
 
 /// After a rest of this length another movement begins.
 const BREAK_MS: u64 = 10_000;
@@ -15,14 +13,12 @@ pub struct Movement {
     clause: Clause,
     began_ms: u64,
     seen_ms: u64,
-    /// What the host got of it so far, where that could be seen.
-    got: Option<Bytes>,
 }
 
 impl Movement {
     /// Its first step.
     pub fn begin(clause: Clause, now_ms: u64) -> Movement {
-        Movement { clause, began_ms: now_ms, seen_ms: now_ms, got: Some(Bytes::ZERO) }
+        Movement { clause, began_ms: now_ms, seen_ms: now_ms }
     }
 
     /// Whether a step for this reason belongs to it.
@@ -39,12 +35,5 @@ impl Movement {
     /// It goes on.
     pub fn see(&mut self, now_ms: u64) {
         self.seen_ms = now_ms;
-    }
-
-    /// A step came to its end. Gives what the host got of all of them.
-    pub fn add(&mut self, got: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
-        self.see(now_ms);
-        self.got = self.got.zip(got).map(|(all, one)| all.plus(one));
-        self.got
     }
 }

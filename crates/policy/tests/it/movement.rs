@@ -2,7 +2,7 @@
 
 use crate::arbiter::{GIB, command, gib, guest, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome};
+use policy::arbiter::{Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, Usable};
 
 /// A guest whose own rules are content with 2 GiB; all that it has is resident.
 fn content(actual: Bytes, now_ms: u64) -> GuestSample {
@@ -62,4 +62,28 @@ fn a_rest_or_another_reason_ends_a_movement() {
     let news: Vec<Action> = decisions.iter().filter(|d| !d.goes_on).map(|d| d.action).collect();
     assert_eq!(news.len(), 2, "{decisions:?}");
     assert_ne!(news[1], Action::Shrink);
+}
+
+#[test]
+fn a_step_that_ends_after_its_movement_is_added_up_too() {
+    let (mut arbiter, mut actual, mut sums) = (Arbiter::new(), gib(8), Vec::new());
+    for second in 1..60 {
+        let now_ms = second * 1000;
+        let decided = pass(&mut arbiter, gib(30), &[content(actual, now_ms)], now_ms);
+        sums.extend(decided.outcomes.iter().map(|outcome| outcome.got_in_all));
+        let Some(to) = command(&decided, 1) else { continue };
+        if !sums.is_empty() {
+            // The guest cannot be used for a moment, while its second step is under way.
+            let paused = GuestSample { usable: Usable::No("paused"), ..content(actual, now_ms) };
+            let held = pass(&mut arbiter, gib(30), &[paused], now_ms + 200);
+            assert_eq!(held.decisions.first().map(|d| d.clause), Some(Clause::Unusable));
+            let after = pass(&mut arbiter, gib(30), &[content(to, now_ms + 400)], now_ms + 400);
+            sums.extend(after.outcomes.iter().map(|outcome| outcome.got_in_all));
+            actual = to;
+            break;
+        }
+        actual = to;
+    }
+    assert_eq!(sums.len(), 2, "{sums:?}");
+    assert_eq!(sums[1], Some(gib(8).less(actual)), "{sums:?}");
 }
