@@ -160,8 +160,9 @@ impl HostReader {
         }
         row.set(HostField::KsmRun, run_ns(&self.ksmd, &mut self.buffer));
         row.set(HostField::KswapdRun, run_ns(&self.kswapd, &mut self.buffer));
-        let pages = self.own.once(&mut self.buffer).and_then(numbers).map(|[_, pages]| pages);
-        let own = pages.and_then(|pages: u64| pages.checked_mul(self.page_bytes));
+        let own = self.own.once(&mut self.buffer).and_then(numbers);
+        let pages = own.map(|[_, resident, shared]: [u64; 3]| resident.saturating_sub(shared));
+        let own = pages.and_then(|pages| pages.checked_mul(self.page_bytes));
         row.set(HostField::OwnResident, own);
         steady::hold(&mut row, &mut self.last);
         row
@@ -319,7 +320,7 @@ mod tests {
             (HostField::KsmSharing, 77),
             (HostField::KsmRun, 5000),
             (HostField::KswapdRun, 13_000),
-            (HostField::OwnResident, 100 * page),
+            (HostField::OwnResident, 95 * page),
         ] {
             assert_eq!(row.get(field), Some(value), "{}", field.name());
         }

@@ -46,7 +46,7 @@ pub use libvirt::Libvirt;
 pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
-pub use process::{Apart, Held, OwnMemory, ProcessView, Stat};
+pub use process::{Apart, Held, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use ram::{BackingFile, RamMapping};
 #[cfg(feature = "testing")]

@@ -3,6 +3,7 @@
 //! Files are opened once and read again and again: an open file never shows another process that
 //! has got the same number since.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,8 @@ pub struct Apart {
     pub files: Bytes,
     /// Pages of files that are only in memory.
     pub shmem: Bytes,
+    /// Pages that KSM has merged with others: each process has them among its own.
+    pub merged: Bytes,
 }
 
 /// Memory of a process that is in the host's memory, each byte in one of the two.
@@ -103,15 +106,6 @@ impl Held {
     pub fn resident(self) -> Bytes {
         self.private.plus(self.shared)
     }
-}
-
-/// A process's own memory: its anonymous pages, and those of files that are nowhere but in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnMemory {
-    /// In the host's memory.
-    pub in_memory: Bytes,
-    /// In the host's swap. What of files in memory is there is not counted for any process.
-    pub swapped: Bytes,
 }
 
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,
@@ -182,6 +176,13 @@ impl ProcessView {
         found.filter(|_| self.stat().is_some_and(|stat| !stat.is_dead))
     }
 
+    /// What of a guest's memory is in the host's. The kernel walks the guest's page tables for
+    /// that, a millisecond for some hundred MiB: ask seldom.
+    pub fn ram_held(&self, ram: &RamMapping) -> Option<Held> {
+        let held = ram.held(File::open(self.dir.join("smaps")).ok()?)?;
+        self.stat().filter(|stat| !stat.is_dead).map(|_| held)
+    }
+
     /// What of its addresses stands for something, whether or not that was ever touched. A guest's
     /// memory is a part of it.
     pub fn mapped(&self) -> Option<Bytes> {
@@ -205,17 +206,14 @@ impl ProcessView {
             anonymous,
             files: resident("RssFile"),
             shmem,
+            merged: self.merged().unwrap_or(Bytes::ZERO),
         })
     }
 
-    /// What of its memory is its own, in memory and in swap. As costly as
-    /// [`ProcessView::apart`].
-    pub fn own(&self) -> Option<OwnMemory> {
-        let mut room = [0; TEXT_MAX];
-        let text = self.status.start(&mut room)?;
-        let size = |name| value_of(text, name)?.checked_mul(1024).map(Bytes);
-        let in_memory = size("RssAnon")?.plus(size("RssShmem")?);
-        Some(OwnMemory { in_memory, swapped: size("VmSwap")? })
+    fn merged(&self) -> Option<Bytes> {
+        let file = Kept::open(&self.dir.join("ksm_merging_pages"));
+        let [pages] = numbers(file.start(&mut [0; 32])?)?;
+        self.page_bytes.checked_mul(pages).map(Bytes)
     }
 
     /// Memory of its own that is on the host's swap, as [`ProcessView::apart`] has it.
@@ -321,29 +319,19 @@ mod tests {
             tree.file("proc/meminfo", host);
             ProcessView::open_under(tree.path(), PID).unwrap().apart().unwrap()
         };
+        tree.file("proc/42/ksm_merging_pages", "3\n");
         let (used, unused) =
             ("SwapTotal: 9 kB\nSwapFree: 8 kB\n", "SwapTotal: 9 kB\nSwapFree: 9 kB\n");
         let huge =
             apart("RssAnon: 9 kB\nRssShmem: 1 kB\nVmSwap: 0 kB\nHugetlbPages: 2048 kB\n", used);
         let (swapped, hugepages) = (Some(Bytes::ZERO), Bytes::mib(2));
         let (anonymous, shmem) = (Bytes(9 << 10), Bytes(1 << 10));
-        assert_eq!(huge, Apart { swapped, hugepages, anonymous, shmem, ..Apart::default() });
+        let merged = Bytes(3 * rustix::param::page_size() as u64);
+        let expected = Apart { swapped, hugepages, anonymous, shmem, merged, ..Apart::default() };
+        assert_eq!(huge, expected);
         let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
         assert!(apart(shared, used).hides_swap);
         assert!(!apart(shared, unused).hides_swap, "nothing is on that host's swap");
-    }
-
-    #[test]
-    fn what_is_its_own_is_without_the_files_that_others_map_too() {
-        let tree = tree();
-        let own = |status: &str| {
-            tree.file("proc/42/status", status);
-            ProcessView::open_under(tree.path(), PID).unwrap().own()
-        };
-        let found = own("RssAnon: 9 kB\nRssFile: 700 kB\nRssShmem: 1 kB\nVmSwap: 4 kB\n");
-        let expected = OwnMemory { in_memory: Bytes(10 << 10), swapped: Bytes(4 << 10) };
-        assert_eq!(found, Some(expected));
-        assert_eq!(own("RssAnon: 9 kB\nVmSwap: 4 kB\n"), None);
     }
 
     #[test]

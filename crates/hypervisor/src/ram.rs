@@ -1,7 +1,14 @@
 //! A guest's memory among the mappings of its process.
 
+use std::io::{BufRead, Read};
+
 use counters::Bytes;
-use procfs::parse::{number, words};
+use procfs::parse::{named, number, words};
+
+use crate::Held;
+
+/// No process has a list of mappings that is longer.
+const SMAPS_MAX: u64 = 8 << 20;
 
 /// Where a guest's memory lies in the addresses of its process. QEMU maps it in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +40,37 @@ impl RamMapping {
         let fits = all.filter(|one| one.is_data && one.end - one.start >= memory.0);
         let found = fits.min_by_key(|one| one.end - one.start)?;
         (memory > Bytes::ZERO).then_some(found.ram)
+    }
+
+    /// What of it is in the host's memory, by the text of /proc/PID/smaps, which is read no
+    /// further than it has to be: the kernel walks the mappings as they are read.
+    pub fn held(&self, smaps: impl Read) -> Option<Held> {
+        let mut is_found = false;
+        let (mut resident, mut private) = (0_u64, 0_u64);
+        for line in std::io::BufReader::new(smaps.take(SMAPS_MAX)).split(b'\n') {
+            let line = line.ok()?;
+            if let Some(mapping) = Mapping::parse(&line) {
+                if is_found {
+                    break;
+                }
+                is_found = (mapping.start..mapping.end).contains(&self.start);
+            } else if let Some((name, kib)) = named(&line).filter(|_| is_found) {
+                let bytes = kib.saturating_mul(1024);
+                match name {
+                    b"Rss" => resident = resident.saturating_add(bytes),
+                    b"Anonymous" => private = private.saturating_add(bytes),
+                    // Huge pages that were set aside stand in no other line.
+                    b"Shared_Hugetlb" | b"Private_Hugetlb" => {
+                        resident = resident.saturating_add(bytes);
+                        private = private.saturating_add(bytes);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let private = if self.is_shared { resident } else { private.min(resident) };
+        let shared = Bytes(resident.saturating_sub(private));
+        is_found.then_some(Held { private: Bytes(private), shared })
     }
 }
 
@@ -93,6 +131,27 @@ mod tests {
         assert_eq!(template, Some(RamMapping { file, ..plain }));
         let shared = found("rw-s", "fe:01 1234 /memfd:ram (deleted)");
         assert_eq!(shared, Some(RamMapping { file, is_shared: true, ..plain }));
+    }
+
+    #[test]
+    fn what_of_it_is_there_is_told_from_its_neighbours() {
+        let of = |rights: &str| {
+            let file = "7f0020000000-7f0026000000 rw-p 00000000 fe:01 1234 /a/template\n";
+            let text = format!(
+                "7f0010000000-7f0018000000 rw-p 00000000 00:00 0\nRss: 700 kB\n\
+                 Anonymous: 700 kB\n{}Size: 98304 kB\nRss: 61440 kB\nPss: 21000 kB\n\
+                 Anonymous: 20480 kB\nPrivate_Hugetlb: 2048 kB\nVmFlags: rd wr mr\n\
+                 7f0030000000-7f0040000000 rw-p 00000000 00:00 0\nRss: 900 kB\n",
+                file.replace("rw-p", rights)
+            );
+            let ram = RamMapping::find(text.as_bytes(), Bytes::mib(96)).unwrap();
+            ram.held(text.as_bytes()).unwrap()
+        };
+        let mib = Bytes::mib;
+        assert_eq!(of("rw-p"), Held { private: mib(22), shared: mib(40) });
+        assert_eq!(of("rw-s"), Held { private: mib(62), shared: Bytes::ZERO });
+        let elsewhere = RamMapping { start: 1, is_shared: false, file: None };
+        assert_eq!(elsewhere.held(&b"7f0010000000-7f0018000000 rw-p 0 0:0 0\n"[..]), None);
     }
 
     #[test]

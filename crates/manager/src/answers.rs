@@ -1,14 +1,15 @@
 //! The manager and its guests as the control socket shows them.
 
 use crate::control::{
-    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, LeverRow, Ps, Status,
+    Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, LeverRow, OwnersRow, Ps,
+    Status,
 };
 use crate::effect::Now;
 use crate::guest::ManagedGuest;
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
-use counters::HostCounter;
-use hypervisor::{ProcessId, ProcessView, RunState};
+use counters::{Bytes, HostCounter};
+use hypervisor::RunState;
 use policy::arbiter::{Mode, Usable};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +33,10 @@ pub(crate) fn ps(view: &View<'_>) -> Ps {
 fn host_row(view: &View<'_>) -> HostRow {
     let World { settings, host, plan, .. } = view.world;
     let machine = host.machine();
-    let used = view.world.owners().sum();
+    let owners = view.world.owners();
+    let used = owners.sum();
+    let all = machine.map(|m| m.total.less(m.available).plus(owners.in_files));
+    let known = machine.map(|m| used.plus(m.compressed));
     // What there is to hand out: within the budget, like all that is decided.
     let sample = machine.map(|m| m.sample(settings.budget(m.total), used, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
@@ -40,6 +44,15 @@ fn host_row(view: &View<'_>) -> HostRow {
     HostRow {
         total_bytes: machine.map(|m| m.total.0),
         available_bytes: sample.map(|sample| sample.available.0),
+        owners: OwnersRow {
+            used_bytes: all.map(|size| size.0),
+            guests_bytes: owners.guests.less(owners.hypervisors).0,
+            hypervisors_bytes: owners.hypervisors.0,
+            shared_bytes: owners.shared.0,
+            compressed_bytes: machine.map(|m| m.compressed.0),
+            manager_bytes: machine.map(|m| m.own.0),
+            other_bytes: all.zip(known).map(|(all, known)| all.less(known).0),
+        },
         set_point_bytes: plan.set_point.0,
         hysteresis_bytes: plan.hysteresis.0,
         reserve_bytes: plan.reserve.0,
@@ -58,6 +71,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
+    let held = guest.memory.held;
     GuestRow {
         id: guest.id.0,
         name: guest.found.name.clone(),
@@ -79,6 +93,11 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         max_bytes: guest.limits.max.0,
         shares: guest.limits.shares,
         resident_bytes: guest.memory.resident().map(|size| size.0),
+        private_bytes: held.map(|held| held.private.0),
+        own_bytes: held.map(|held| held.own.size.0),
+        own_measured: held.is_some_and(|held| held.own.is_measured),
+        shared_bytes: held.map(|held| held.shared.0),
+        compressed_bytes: compressed(view, guest).map(|size| size.0),
         available_bytes: guest.memory.view.and_then(|m| m.available).map(|size| size.0),
         need_bytes: inputs.and_then(|inputs| inputs.need).map(|size| size.0),
         cpu_percent: guest.cpu.usage.map(|usage| usage.cpu_percent),
@@ -191,14 +210,14 @@ pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
         journal: JournalRow { path: settings.journal.path.as_deref().map(shown), ..own.journal },
         guests: guests.len(),
         managed: guests.iter().filter(|guest| guest.limits.mode == Mode::Managed).count(),
-        resident_bytes: own_resident(),
+        resident_bytes: view.world.host.machine().map(|machine| machine.own.0),
         ..own
     }
 }
 
-fn own_resident() -> Option<u64> {
-    let own = ProcessId::of(std::process::id()).and_then(ProcessView::open)?;
-    own.resident().map(|size| size.0)
+/// What of the host's memory a guest's swapped part takes.
+pub(crate) fn compressed(view: &View<'_>, guest: &ManagedGuest) -> Option<Bytes> {
+    view.world.host.machine()?.compressed_of(guest.outside.seen.swapped?)
 }
 
 /// A guest's class, if it is in one.

@@ -21,6 +21,10 @@ pub struct Machine {
     pub psi_some_us: Option<u64>,
     /// What this process has for itself.
     pub own: Bytes,
+    /// What is on the host's swap, in all tiers.
+    pub swapped: Bytes,
+    /// The memory that compressed swap takes: zram and zswap.
+    pub compressed: Bytes,
 }
 
 /// Reads the host's counters, with files that stay open.
@@ -29,6 +33,13 @@ pub struct MachineReader {
     reader: Reader,
     pressure: Option<Reader>,
     row: [f64; 4],
+    swap: Option<Reader>,
+    zswap: Option<Reader>,
+    /// What compressed devices take.
+    zram: Vec<Kept>,
+    /// What swap there was when they were looked for: with a new device it grows.
+    swap_kib: u64,
+    root: Root,
     own: Kept,
     buffer: Buffer,
 }
@@ -46,32 +57,75 @@ impl MachineReader {
             // A kernel may have it compiled in and switched off.
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
+            swap: Reader::open(root, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
+            zswap: Reader::open(root, &[meminfo("Zswap")]).ok(),
+            zram: Vec::new(),
+            swap_kib: 0,
+            root: root.clone(),
             own: Kept::open(&root.join("proc/self/statm")),
             buffer: Buffer::default(),
         })
+    }
+
+    fn compressed(&mut self) -> Bytes {
+        let [zswap] = numbers_of(&mut self.zswap).unwrap_or_default();
+        // Of mm_stat: what was stored, its size when compressed, and what it takes.
+        let takes = |file: &Kept| {
+            let [_, _, takes] = file.once(&mut self.buffer).and_then(numbers)?;
+            Some(takes)
+        };
+        let zram: u64 = self.zram.iter().filter_map(takes).fold(0, u64::saturating_add);
+        Bytes(zswap.saturating_mul(1024).saturating_add(zram))
     }
 
     /// What the host has now.
     pub fn read(&mut self) -> Result<Machine, procfs::Error> {
         self.reader.read(0.0, &mut self.row)?;
         let [total, available, swap_in, swap_out] = self.row.map(|value| value as u64);
-        let mut psi = [f64::NAN];
+        let [swap, swap_free] = numbers_of(&mut self.swap).unwrap_or_default();
+        if std::mem::replace(&mut self.swap_kib, swap) != swap {
+            self.zram = zram(&self.root);
+        }
         let own = self.own.once(&mut self.buffer).and_then(numbers);
         let [_, resident, shared] = own.unwrap_or_default();
         let own_pages: u64 = resident.saturating_sub(shared);
-        let read = self.pressure.as_mut().map(|reader| reader.read(0.0, &mut psi));
+        let psi = numbers_of(&mut self.pressure);
         Ok(Machine {
             total: Bytes(total.saturating_mul(1024)),
             available: Bytes(available.saturating_mul(1024)),
             swap_in,
             swap_out,
-            psi_some_us: matches!(read, Some(Ok(()))).then_some(psi[0] as u64),
+            psi_some_us: psi.map(|[us]| us),
+            swapped: Bytes(swap.saturating_sub(swap_free).saturating_mul(1024)),
+            compressed: self.compressed(),
             own: Bytes(own_pages.saturating_mul(rustix::param::page_size() as u64)),
         })
     }
 }
 
+/// What a reader that a kernel may lack reads.
+fn numbers_of<const N: usize>(reader: &mut Option<Reader>) -> Option<[u64; N]> {
+    let mut row = [f64::NAN; N];
+    reader.as_mut()?.read(0.0, &mut row).ok()?;
+    Some(row.map(|value| value as u64))
+}
+
+/// The devices of compressed swap that are there now.
+fn zram(root: &Root) -> Vec<Kept> {
+    let at = |number| Kept::open(&root.join(&format!("sys/block/zram{number}/mm_stat")));
+    (0..ZRAM_MAX).map(at).filter(Kept::is_open).collect()
+}
+
 impl Machine {
+    /// What so much on the host's swap takes of its memory: as all of it does, on average.
+    pub fn compressed_of(&self, swapped: Bytes) -> Option<Bytes> {
+        let taken = u128::from(swapped.0) * u128::from(self.compressed.0);
+        match u128::from(self.swapped.0) {
+            0 => (swapped == Bytes::ZERO).then_some(Bytes::ZERO),
+            all => u64::try_from(taken / all).ok().map(Bytes),
+        }
+    }
+
     /// The arbiter's input. With a budget guests may use that much together, whatever
     /// else the host has; so much of it is used.
     pub fn sample(
@@ -89,6 +143,8 @@ impl Machine {
     }
 }
 
+/// Compressed devices that are looked at.
+const ZRAM_MAX: usize = 8;
 /// Pages a second that a host writes to swap before it counts as short of memory: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages a second that it reads from swap while something waits for memory.
@@ -180,6 +236,15 @@ impl HostMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_swapped_takes_its_part_of_what_compressed_swap_takes() {
+        let (swapped, compressed) = (Bytes::mib(900), Bytes::mib(300));
+        let machine = Machine { swapped, compressed, ..Machine::default() };
+        assert_eq!(machine.compressed_of(Bytes::mib(90)), Some(Bytes::mib(30)));
+        assert_eq!(Machine::default().compressed_of(Bytes::ZERO), Some(Bytes::ZERO));
+        assert_eq!(Machine::default().compressed_of(Bytes::mib(1)), None);
+    }
 
     #[test]
     fn a_budget_bounds_what_is_free() {

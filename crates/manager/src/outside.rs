@@ -16,6 +16,57 @@ pub struct Seen {
     pub psi_permille: Option<f64>,
 }
 
+/// What a guest's process has in the host's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InHost {
+    /// For itself: the guest's memory, and the hypervisor's own.
+    pub private: Bytes,
+    /// What others may have as well.
+    pub shared: Bytes,
+    /// What of that lies in files on disk: the kernel counts it as cache, and so as available.
+    pub in_files: Bytes,
+    /// What of the private part KSM has merged with others' pages.
+    pub merged: Bytes,
+    /// What of the private part is no memory of the guest.
+    pub own: Own,
+}
+
+/// What a hypervisor has for itself beside its guest's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// So much.
+    pub size: Bytes,
+    /// It was measured; else it is estimated.
+    pub is_measured: bool,
+}
+
+/// What a QEMU has for itself, about, where that cannot be measured: 25 to 40 MiB with emulation.
+const OWN_ESTIMATE: Bytes = Bytes::mib(32);
+
+impl Own {
+    /// Of a process with so much: small guests run under small hypervisors.
+    fn estimated(private: Bytes) -> Own {
+        Own { size: OWN_ESTIMATE.min(Bytes(private.0 / 2)), is_measured: false }
+    }
+
+    /// By how much it may be more: an estimate may be half of what it is.
+    pub fn doubtful(&self) -> Bytes {
+        if self.is_measured { Bytes::ZERO } else { self.size }
+    }
+}
+
+impl InHost {
+    /// The guest's own memory that is there, and nobody else's.
+    pub fn of_guest(&self) -> Bytes {
+        self.private.less(self.own.size)
+    }
+
+    /// All that the process can reach there.
+    pub fn resident(&self) -> Bytes {
+        self.private.plus(self.shared)
+    }
+}
+
 /// Counters at a moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -33,6 +84,8 @@ pub struct Outside {
     /// Where the guest's memory is, as far as that may be read.
     ram: Option<RamMapping>,
     apart: Apart,
+    /// The hypervisor's own part of what the process has for itself, measured, and when.
+    own: Option<(Bytes, u64)>,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -51,9 +104,36 @@ impl Outside {
     }
 
     /// What of it is in the host's memory now.
-    pub fn held(&self) -> Option<Held> {
-        let held = self.view.as_ref()?.held()?;
-        Some(owned(held, self.ram.as_ref(), &self.apart))
+    pub fn held(&self) -> Option<InHost> {
+        let statm = self.view.as_ref()?.held()?;
+        let held = owned(statm, self.ram.as_ref(), &self.apart);
+        let own = match self.own {
+            Some((size, _)) => Own { size: size.min(held.private), is_measured: true },
+            None => Own::estimated(held.private),
+        };
+        let in_files = held.shared.min(self.apart.files);
+        let Held { private, shared } = held;
+        Some(InHost { private, shared, in_files, merged: self.apart.merged.min(private), own })
+    }
+
+    /// Since when its own part is known; `None` where that is not, and could be.
+    pub fn own_since(&self) -> Option<u64> {
+        match (&self.ram, self.own) {
+            // What cannot be found is not looked for again.
+            (None, _) => Some(u64::MAX),
+            (Some(_), own) => own.map(|(_, at_ms)| at_ms),
+        }
+    }
+
+    /// Measures what of the process is not the guest's memory, which costs a walk over that.
+    pub fn measure_own(&mut self, now_ms: u64) {
+        let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
+        let all = view.held().map(|held| owned(held, Some(ram), &self.apart).private);
+        match all.zip(view.ram_held(ram)) {
+            Some((all, of_guest)) => self.own = Some((all.less(of_guest.private), now_ms)),
+            // It may not be read, and will not be by asking again.
+            None => self.ram = self.ram.filter(|_| self.own.is_some()),
+        }
     }
 
     /// The file that its memory comes from, which others may have it from as well.
@@ -140,6 +220,27 @@ mod tests {
         let mut outside = Outside::new(None, Bytes::ZERO, true);
         outside.look(1000);
         assert_eq!((outside.held(), outside.seen), (None, Seen::default()));
+    }
+
+    #[test]
+    fn a_hypervisors_own_part_is_measured_or_called_an_estimate() {
+        let memory = Bytes::mib(64);
+        let room = vec![1_u8; memory.0 as usize];
+        // What is mapped here is no smaller than that, and is in the memory.
+        let mut outside = Outside::new(ProcessId::of(std::process::id()), memory, true);
+        let held = outside.held().unwrap();
+        assert_eq!((held.own, outside.own_since()), (Own::estimated(held.private), None));
+        assert_eq!(held.own.doubtful(), held.own.size);
+        outside.measure_own(7);
+        let held = outside.held().unwrap();
+        assert!(held.own.is_measured && outside.own_since() == Some(7), "{held:?}");
+        assert_eq!(held.own.doubtful(), Bytes::ZERO);
+        assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
+        assert!(held.own.size < held.private && room[1] == 1, "{held:?}");
+        // Nothing is that large here: it stays an estimate, and is not looked for again.
+        let mut other = Outside::new(ProcessId::of(std::process::id()), Bytes(1 << 50), true);
+        other.measure_own(7);
+        assert!(!other.held().unwrap().own.is_measured && other.own_since().is_some());
     }
 
     #[test]

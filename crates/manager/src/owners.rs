@@ -11,28 +11,43 @@ use std::collections::BTreeMap;
 pub(crate) struct Owners {
     /// What guests' processes have for themselves, all together.
     pub guests: Bytes,
+    /// What of that is no guest's memory, but its hypervisor's own.
+    pub hypervisors: Bytes,
     /// What they have together: templates, and the hypervisor's program.
     pub shared: Bytes,
+    /// What of that lies in files on disk, and so is available to the kernel's mind.
+    pub in_files: Bytes,
     /// The manager's own.
-    pub own: Bytes,
+    pub manager: Bytes,
+    /// What guests have for themselves and KSM has merged, with each that has a page of it.
+    merged: Bytes,
 }
 
 impl Owners {
     /// Adds up.
-    pub(crate) fn of<'a>(guests: impl Iterator<Item = &'a ManagedGuest>, own: Bytes) -> Owners {
-        let mut owners = Owners { own, ..Owners::default() };
-        let mut shared = SharedOnce::default();
+    pub(crate) fn of<'a>(guests: impl Iterator<Item = &'a ManagedGuest>, manager: Bytes) -> Owners {
+        let mut owners = Owners { manager, ..Owners::default() };
+        let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());
         for guest in guests {
             let held = guest.memory.held.unwrap_or_default();
             owners.guests = owners.guests.plus(held.private);
-            shared.add(guest.outside.template(), held.shared);
+            owners.merged = owners.merged.plus(held.merged);
+            owners.hypervisors = owners.hypervisors.plus(held.own.size);
+            let template = guest.outside.template();
+            shared.add(template, held.shared);
+            in_files.add(template, held.in_files);
         }
-        Owners { shared: shared.sum(), ..owners }
+        Owners { shared: shared.sum(), in_files: in_files.sum(), ..owners }
+    }
+
+    /// The same where KSM has saved so much: a page that is merged is there once.
+    pub(crate) fn with_saved(self, saved: Bytes) -> Owners {
+        Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
     }
 
     /// All of it: this is what a budget pays for.
     pub(crate) fn sum(self) -> Bytes {
-        self.guests.plus(self.shared).plus(self.own)
+        self.guests.plus(self.shared).plus(self.manager)
     }
 }
 
@@ -55,6 +70,14 @@ impl SharedOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_save_by_ksm_is_not_taken_for_what_guests_save() {
+        let mib = Bytes::mib;
+        let owners = Owners { guests: mib(900), merged: mib(300), ..Owners::default() };
+        assert_eq!(owners.with_saved(mib(250)).sum(), mib(650));
+        assert_eq!(owners.with_saved(mib(5000)).sum(), mib(600));
+    }
 
     #[test]
     fn what_clones_have_from_one_template_is_counted_once() {

@@ -30,6 +30,7 @@ impl World<'_> {
     /// Who has what of the host's memory, by what was read last.
     pub fn owners(&self) -> Owners {
         let own = self.host.machine().map_or(Bytes::ZERO, |machine| machine.own);
-        Owners::of(self.guests.iter(), own)
+        let saved = self.ksm_gain.unwrap_or(Bytes::ZERO);
+        Owners::of(self.guests.iter(), own).with_saved(saved)
     }
 }

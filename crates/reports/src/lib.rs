@@ -51,5 +51,5 @@ pub use number::{Measure, shown};
 pub use options::{Detail, Options};
 pub use render::{csv, html, json, text};
 pub use report::{Line, LineKind, Report, Table};
-pub use shares::{State, States, Storage, states, storage};
+pub use shares::{GuestStorage, State, States, Storage, states, storage};
 pub use time::{Utc, Zone, clock_text, date_text, rfc3339};

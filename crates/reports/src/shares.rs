@@ -124,11 +124,22 @@ impl States {
     }
 }
 
+/// What guests stand for in the host's memory, in mebibytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GuestStorage {
+    /// Their memory, each for itself, what KSM shares counted once.
+    pub own: f64,
+    /// What their hypervisors have for themselves.
+    pub hypervisors: f64,
+    /// What guests have together, once: templates and programs, in files.
+    pub together: f64,
+}
+
 /// What the host's memory is used for, in mebibytes that sum to its total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Storage {
-    /// Anonymous memory of the guests' processes, what KSM shares counted once.
-    pub guests: f64,
+    /// What guests stand for.
+    pub guests: GuestStorage,
     /// The manager and monitor.
     pub manager: f64,
     /// Anonymous memory of everything else.
@@ -169,15 +180,25 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     let anonymous = mib(HostField::Anonymous)?;
     // A page that KSM shares is resident in each of its processes and anonymous once.
     let saved = facts.h(HostField::KsmSharing).unwrap_or(0.0) * PAGE / MIB;
-    let resident = facts.g(GuestField::Resident).map_or(0.0, |bytes| bytes / MIB);
-    let guests = (resident - saved).clamp(0.0, anonymous);
-    let manager = known(HostField::OwnResident).min(anonymous - guests);
-    let shared = known(HostField::Shared);
+    let of_guests = |field| facts.g(field).map(|bytes| bytes / MIB);
+    // Recordings of before have resident sets, with what guests share in each of them.
+    let held = of_guests(GuestField::Private).or_else(|| of_guests(GuestField::Resident));
+    let manager = known(HostField::OwnResident).min(anonymous);
+    // What is not anonymous lies in huge pages, or in files that are only in memory.
+    let (huge, shared) = (known(HostField::HugeTlb), known(HostField::Shared));
+    let room = anonymous - manager + huge + shared;
+    let held = (held.unwrap_or(0.0) - saved).clamp(0.0, room);
+    let (anonymous, left) = rest(anonymous - manager, held);
+    let (huge, left) = rest(huge, left);
+    let (shared, _) = rest(shared, left);
+    let hypervisors = of_guests(GuestField::Hypervisor).unwrap_or(0.0).min(held);
+    let cached = (known(HostField::Cached) - known(HostField::Shared)).max(0.0);
+    let together = known(HostField::Together).min(cached);
     let mut split = Storage {
-        guests,
+        guests: GuestStorage { own: held - hypervisors, hypervisors, together },
         manager,
-        processes: anonymous - guests - manager,
-        cache: (known(HostField::Cached) - shared).max(0.0),
+        processes: anonymous,
+        cache: cached - together,
         shared,
         buffers: known(HostField::Buffers),
         slab: known(HostField::Slab),
@@ -185,7 +206,7 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
         kernel: known(HostField::KernelStack) + known(HostField::PerCpu),
         zswap: known(HostField::Zswap),
         zram: facts.t(TierField::Resident).map_or(0.0, |bytes| bytes / MIB),
-        huge: known(HostField::HugeTlb),
+        huge,
         free,
         lists: known(HostField::CpuLists),
         other: 0.0,
@@ -194,10 +215,17 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     Some(split)
 }
 
+/// What is left of a part when so much is taken from it, and what is still to be taken.
+fn rest(part: f64, taken: f64) -> (f64, f64) {
+    ((part - taken).max(0.0), (taken - part).max(0.0))
+}
+
 impl Storage {
     /// All parts together.
     pub fn sum(&self) -> f64 {
-        let used = self.guests + self.manager + self.processes + self.cache + self.shared;
+        let GuestStorage { own, hypervisors, together } = self.guests;
+        let guests = own + hypervisors + together;
+        let used = guests + self.manager + self.processes + self.cache + self.shared;
         let kernel = self.buffers + self.slab + self.tables + self.kernel;
         used + kernel + self.zswap + self.zram + self.huge + self.free + self.lists + self.other
     }

@@ -58,7 +58,7 @@ pub struct Spec {
     pub balloon: Fault,
     /// What the balloon moves in a second.
     pub balloon_kib_s: u64,
-    /// What its hypervisor has for itself: to the host that looks like memory of the guest.
+    /// What its hypervisor has for itself and the host takes for the guest's memory.
     pub own_kib: u64,
     /// What is so and what is not.
     pub traits: Traits,
@@ -177,7 +177,7 @@ impl Guest {
         used + self.held.free_touched_kib + self.held.stranded_kib
     }
 
-    /// What the host sees of it: its hypervisor's own part is in that.
+    /// What the host takes for its memory.
     pub fn seen_kib(&self) -> u64 {
         self.resident_kib() + self.spec.own_kib
     }

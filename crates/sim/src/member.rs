@@ -10,6 +10,8 @@ const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
 /// The daemon's kernel wakes it when tasks waited for so much of a step.
 const NEED_US: u64 = 10_000;
+/// What a manager takes for a hypervisor's own part where it cannot measure it.
+const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// A daemon does not report its need more often.
 const NEED_MS: u64 = 500;
 
@@ -190,7 +192,8 @@ impl Member {
             },
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
-            shared: Bytes::ZERO,
+            doubtful: if spec.own_kib > 0 { OWN_ESTIMATE } else { Bytes::ZERO },
+            beside: Bytes::ZERO,
             // The model's host swaps out nothing of a guest.
             swapped: Some(Bytes::ZERO),
             runs: Some(true),

@@ -148,14 +148,15 @@ impl Scenario {
         }
     }
 
-    /// In half of all scenarios hypervisors have memory of their own. It is drawn apart as well.
+    /// In half of all scenarios hypervisors have memory that is taken for their guests'. It is
+    /// drawn apart as well.
     fn hypervisors(&mut self) {
         let mut rng = Rng::new(self.seed.rotate_left(32));
         if rng.permille(500) {
             return;
         }
         for member in &mut self.world.members {
-            member.guest.spec.own_kib = rng.within(20, 120) * MIB;
+            member.guest.spec.own_kib = rng.within(1, 60) * MIB;
         }
     }
 

@@ -63,7 +63,10 @@ impl Column {
             Column::Ratio => guest.field("t_v_ratio"),
             Column::Has => mib(row.actual_bytes),
             Column::Of => mib(guest.known(row.memory_bytes)),
-            Column::Resident => guest.field("resident_mib").or(mib(row.resident_bytes)),
+            Column::Resident => {
+                let private = guest.field("private_mib").or(mib(row.private_bytes));
+                private.or_else(|| guest.field("resident_mib")).or(mib(row.resident_bytes))
+            }
             Column::Available => mib(row.available_bytes),
             Column::Need => mib(row.need_bytes),
             Column::Pressure => {

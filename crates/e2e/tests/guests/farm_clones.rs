@@ -30,7 +30,7 @@ const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin
 const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
                         > /dev/shm/own";
 
-fn soon() -> Deadline {
+pub(super) fn soon() -> Deadline {
     Deadline::after(e2e::PATIENCE)
 }
 
@@ -40,7 +40,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its number").port()
 }
 
-fn web_spec(cache: &Cache) -> GuestSpec {
+pub(super) fn web_spec(cache: &Cache) -> GuestSpec {
     let mut files = web_files(cache, Arch::X86_64).expect("a web server's files");
     files.push(GuestFile::text("/etc/pinhead.conf", RULES));
     files.push(GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"));
@@ -56,13 +56,13 @@ fn web_spec(cache: &Cache) -> GuestSpec {
 }
 
 /// A clone, and where its web server is.
-struct Web {
-    guest: Session,
+pub(super) struct Web {
+    pub(super) guest: Session,
     port: u16,
 }
 
 impl Web {
-    fn start(number: usize, like: &GuestSpec, template: &Template) -> Web {
+    pub(super) fn start(number: usize, like: &GuestSpec, template: &Template) -> Web {
         let port = free_port();
         let forwards = vec![Forward { host_port: port, guest_port: WEB_PORT }];
         let spec = GuestSpec {

@@ -40,7 +40,7 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     assert!(full >= before + 150, "{before} MiB, then {full} MiB with {used} MiB in use");
     // What the manager has not seen it cannot miss: it looks at sleepers now and then.
     manager.until("what is in use is seen", SOON, |ps| {
-        row(ps, "g1").and_then(|guest| guest.resident_bytes).is_some_and(|b| b >> 20 >= full - 8)
+        row(ps, "g1").and_then(|guest| guest.private_bytes).is_some_and(|b| b >> 20 >= full - 8)
     });
     let reported = || manager.row("g1").reported_bytes >> 20;
     let counted = reported();

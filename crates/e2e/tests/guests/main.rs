@@ -20,6 +20,7 @@ mod metrics;
 mod monitor_agree;
 mod monitor_live;
 mod neighbours;
+mod owners;
 mod qemu_rights;
 mod restore;
 mod signals;

@@ -14,6 +14,7 @@ mod client;
 mod codec;
 mod error;
 mod group;
+mod host;
 mod levers;
 mod live;
 mod permission;
@@ -34,14 +35,15 @@ pub use codec::{
     encode_request,
 };
 pub use error::Error;
+pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values};
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
-    ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, HostRow, Inputs, JournalRow,
-    KsmRow, LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
+    ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow,
+    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

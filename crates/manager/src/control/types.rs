@@ -11,7 +11,7 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::words::{GuestMode, GuestRunState, SizeAction};
-use super::{Levers, Passed, Scanned};
+use super::{HostRow, Levers, Passed, Scanned};
 use crate::config::Share;
 
 /// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
@@ -188,33 +188,6 @@ pub struct Ps {
     pub guests: Vec<GuestRow>,
 }
 
-/// The host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostRow {
-    /// MemTotal.
-    pub total_bytes: Option<u64>,
-    /// What could be handed out without swapping, within the budget if there is one.
-    pub available_bytes: Option<u64>,
-    /// What it is to have free.
-    pub set_point_bytes: u64,
-    /// How far that may be missed.
-    pub hysteresis_bytes: u64,
-    /// What no grant touches.
-    pub reserve_bytes: u64,
-    /// What guests may use together, if that is bounded.
-    pub budget_bytes: Option<u64>,
-    /// What was granted and has not been taken up yet.
-    pub promised_bytes: Option<u64>,
-    /// What reservations hold.
-    pub reserved_bytes: Option<u64>,
-    /// Time in which some task waited for memory, in thousandths.
-    pub psi_permille: Option<f64>,
-    /// Pages a second from swap.
-    pub swap_in_pages_s: Option<f64>,
-    /// Pages a second to swap.
-    pub swap_out_pages_s: Option<f64>,
-}
-
 /// KSM: its gain and its cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KsmRow {
@@ -268,8 +241,18 @@ pub struct GuestRow {
     pub max_bytes: u64,
     /// Its weight.
     pub shares: u32,
-    /// What of it is in the host's memory.
+    /// Its own memory that is in the host's, and nobody else's.
     pub resident_bytes: Option<u64>,
+    /// What its process has there for itself: that, and its hypervisor's own.
+    pub private_bytes: Option<u64>,
+    /// What of that is its hypervisor's own and no memory of the guest.
+    pub own_bytes: Option<u64>,
+    /// Whether that was measured; else it is an estimate.
+    pub own_measured: bool,
+    /// What it has together with others: of a template, of programs.
+    pub shared_bytes: Option<u64>,
+    /// What of the host's memory its swapped part takes, compressed.
+    pub compressed_bytes: Option<u64>,
     /// What it could use without swapping.
     pub available_bytes: Option<u64>,
     /// What it needs beyond what it has.

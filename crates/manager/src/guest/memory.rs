@@ -2,8 +2,9 @@
 //! is in the host's memory.
 
 use super::arbiter_view::{memory_of, memory_of_stats};
+use crate::outside::InHost;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Held};
+use hypervisor::BalloonStats;
 use policy::arbiter::Memory;
 
 /// What of a guest that sleeps is in the host's memory is read this often.
@@ -34,7 +35,7 @@ pub struct GuestMemory {
     /// When its balloon was asked for statistics.
     pub stats_asked_ms: Option<u64>,
     /// What it has in the host's memory.
-    pub held: Option<Held>,
+    pub held: Option<InHost>,
     /// Page-out takes from it: what leaves it has not come back by page reporting.
     pub is_taken: bool,
     /// Free memory that came back without the balloon, by page reporting.
@@ -67,14 +68,16 @@ impl GuestMemory {
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
             // What it has from a template it has as well, and would have to get back.
-            true => self.had.max(self.held.map_or(self.actual, Held::resident).min(self.actual)),
+            true => {
+                self.had.max(self.held.map_or(self.actual, |held| held.resident()).min(self.actual))
+            }
             false => self.had,
         }
     }
 
     /// What of it is in the host's memory, and nobody else's.
     pub fn resident(&self) -> Option<Bytes> {
-        self.held.map(|held| held.private)
+        self.held.map(|held| held.of_guest())
     }
 
     /// What the host has got of it by the balloon.
@@ -122,7 +125,7 @@ impl GuestMemory {
 
     /// So much of it is in the host's memory now. What has left since the last time has come back
     /// by page reporting, if the guest reports and neither its balloon nor page-out takes it.
-    pub fn read_held(&mut self, now: Option<Held>, reports: bool, now_ms: u64) {
+    pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };
         let takes = self.is_taken || self.target.is_some_and(|target| target < self.actual);

@@ -23,6 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::Pressure;
 
+/// What a hypervisor has for itself is measured so often, while its guest runs.
+const OWN_MS: u64 = 60_000;
+/// So many new guests are looked at in a turn: each takes a few milliseconds.
+const NEW_A_TURN: usize = 8;
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
 
@@ -238,6 +242,30 @@ impl Guests {
             {
                 guest.read_resident(now.ms);
             }
+        }
+        self.measure_own(now);
+    }
+
+    /// What hypervisors have for themselves: a few a turn of which it is not known, else the one
+    /// that ran and was looked at longest ago. Of a guest whose balloon moves it stays as it is, so
+    /// that what the host gets is not told by two measures.
+    fn measure_own(&mut self, now: Now) {
+        let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
+        let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));
+        let (new, known): (Vec<_>, Vec<_>) =
+            still.map(|(_, guest)| guest).partition(|guest| guest.outside.own_since().is_none());
+        if !new.is_empty() {
+            new.into_iter().take(NEW_A_TURN).for_each(|guest| guest.outside.measure_own(now.ms));
+            return;
+        }
+        let due = |guest: &&mut ManagedGuest| {
+            let since = guest.outside.own_since();
+            since.is_some_and(|at_ms| now.ms >= at_ms.saturating_add(OWN_MS))
+                && !guest.is_idle_since_sample(now.ms)
+        };
+        let oldest = known.into_iter().filter(due).min_by_key(|guest| guest.outside.own_since());
+        if let Some(guest) = oldest {
+            guest.outside.measure_own(now.ms);
         }
     }
 

@@ -227,6 +227,6 @@ impl Work {
 }
 
 fn held(process: ProcessId) -> Option<Held> {
-    let own = ProcessView::open(process)?.own()?;
-    Some(Held { own: own.in_memory, swapped: own.swapped })
+    let apart = ProcessView::open(process)?.apart()?;
+    Some(Held { own: apart.anonymous.plus(apart.shmem), swapped: apart.swapped? })
 }

@@ -10,7 +10,7 @@ use crate::scan::{self, Scans};
 use crate::world::World;
 use collect::ManagerView;
 use hypervisor::{Id, RunState};
-use model::{HostField, Row};
+use model::{GuestField, HostField, Row};
 use std::collections::BTreeMap;
 
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
@@ -50,6 +50,7 @@ impl Recorder {
         let mut host = Row::default();
         host.set(HostField::OwnRun, Some(own_run_ns));
         host.set(HostField::SetPoint, Some(world.plan.set_point.0));
+        host.set(HostField::Together, Some(world.owners().shared.0));
         host.set(HostField::MissedMoments, Some(missed));
         effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
         effects
@@ -71,6 +72,10 @@ impl Recorder {
                 scan::processes(scanned)
             });
             let mut known = row::known_of(guest, processes.unwrap_or_default());
+            let swapped = guest.outside.seen.swapped;
+            let machine = world.host.machine();
+            let compressed = machine.zip(swapped).and_then(|(m, size)| m.compressed_of(size));
+            known.row.set(GuestField::Compressed, compressed.map(|size| size.0));
             if let Some((_, scanned)) = scanned {
                 row::put_scan(&mut known.row, scanned);
             }

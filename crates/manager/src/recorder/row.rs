@@ -53,11 +53,17 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
     let most = guest.found.memory.0;
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(sample)), Some(_)) => put_memory(&mut row, sample, most),
-        (Some(MemorySample::Balloon(stats)), _) => {
-            put_balloon(&mut row, stats, guest.memory.actual.0)
-        }
+        (Some(MemorySample::Balloon(stats)), _) => put_balloon(&mut row, stats),
         // The last sample of a daemon that has gone is not recorded again.
         _ => {}
+    }
+    put_working_set(&mut row);
+    if let Some(held) = guest.memory.held {
+        row.extend([
+            (G::Private, Some(held.private.0)),
+            (G::Together, Some(held.shared.0)),
+            (G::Hypervisor, Some(held.own.size.0)),
+        ]);
     }
     if let Some(blocks) = guest.blocks {
         row.extend([
@@ -76,11 +82,20 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
     row
 }
 
+/// Its working set: what it could not do without, by one rule whoever told the numbers. A balloon
+/// does not tell what of the cache is in use, and then it is not known.
+pub(super) fn put_working_set(row: &mut Row<G>) {
+    let [actual, available, active] =
+        [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));
+    let used = actual.zip(available).map(|(actual, available)| actual.saturating_sub(available));
+    // More than it has: some of the cache that is in use is not even available.
+    row.set(G::OwnWorkingSet, used.zip(active).map(|(used, active)| used.saturating_add(active)));
+}
+
 /// Its memory, as its daemon reported it.
 pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
     let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
     let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
-    let working = sample.anon_kib.zip(sample.active_file_kib).map(|(a, b)| a.saturating_add(b));
     row.extend([
         (G::OwnTime, sample.uptime_ms.checked_mul(NS_PER_MS)),
         (G::OwnTotal, size(sample.total_kib)),
@@ -101,12 +116,11 @@ pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
         (G::OwnMajorFaults, sample.major_faults),
         (G::OwnPsiSome, ns(sample.psi_some_us)),
         (G::OwnPsiFull, ns(sample.psi_full_us)),
-        (G::OwnWorkingSet, size(working)),
     ]);
 }
 
 /// Its balloon's statistics, once as they are and once under the daemon's fields.
-pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats, actual: u64) {
+pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
     let [total, free, available, cached, swap_in, swap_out] =
         [stats.total, stats.free, stats.available, stats.caches, stats.swap_in, stats.swap_out]
             .map(|size| size.map(|size| size.0));
@@ -128,7 +142,6 @@ pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats, actual: u64) {
         (G::OwnSwapIn, pages(swap_in)),
         (G::OwnSwapOut, pages(swap_out)),
         (G::OwnMajorFaults, stats.major_faults),
-        (G::OwnWorkingSet, own_available.map(|available| actual.saturating_sub(available))),
     ]);
 }
 

@@ -21,10 +21,28 @@ fn what_a_guest_reports_is_capped_at_what_it_can_have() {
     assert_eq!(row.get(GuestField::OwnPsiSome), None);
     assert_eq!(row.get(GuestField::OwnPsiFull), Some(7000));
     assert_eq!(row.get(GuestField::OwnStalls), None);
-    assert_eq!(row.get(GuestField::OwnWorkingSet), None);
-    let sample = wire::Memory { anon_kib: Some(7), active_file_kib: Some(3), ..sample };
-    row::put_memory(&mut row, &sample, 1 << 30);
-    assert_eq!(row.get(GuestField::OwnWorkingSet), Some(10_240));
+}
+
+#[test]
+fn the_working_set_is_one_measure_whoever_told_the_numbers() {
+    let mut by_balloon = Row::default();
+    by_balloon.set(GuestField::Actual, Some(Bytes::mib(96).0));
+    let mut by_daemon = by_balloon.clone();
+    let stats = BalloonStats { available: Some(Bytes::mib(60)), ..BalloonStats::default() };
+    row::put_balloon(&mut by_balloon, &stats);
+    let available_kib = Some(60 << 10);
+    let sample = wire::Memory { available_kib, anon_kib: Some(7), ..wire::Memory::default() };
+    row::put_memory(&mut by_daemon, &sample, 1 << 30);
+    let working = |row: &mut Row<GuestField>| {
+        row::put_working_set(row);
+        row.get(GuestField::OwnWorkingSet)
+    };
+    let both = [working(&mut by_balloon), working(&mut by_daemon)];
+    assert_eq!(both, [None, None], "nobody has told what cache is in use");
+    for row in [&mut by_balloon, &mut by_daemon] {
+        row.set(GuestField::OwnActiveFile, Some(Bytes::mib(5).0));
+        assert_eq!(working(row), Some(Bytes::mib(41).0));
+    }
 }
 
 #[test]
@@ -59,13 +77,12 @@ fn a_balloons_statistics_are_recorded_as_they_are_and_as_the_daemons() {
         ..BalloonStats::default()
     };
     let mut row = Row::default();
-    row::put_balloon(&mut row, &stats, Bytes::mib(96).0);
+    row::put_balloon(&mut row, &stats);
     let expected = [
         (GuestField::OwnFree, Bytes::mib(10).0),
         (GuestField::OwnAvailable, Bytes::mib(10).0),
         (GuestField::OwnCached, Bytes::mib(20).0),
         (GuestField::OwnSwapIn, 3),
-        (GuestField::OwnWorkingSet, Bytes::mib(86).0),
         (GuestField::BalloonTime, 1_700_000_000_000_000_000),
         (GuestField::BalloonTotal, Bytes::mib(90).0),
         (GuestField::BalloonFree, Bytes::mib(10).0),

@@ -127,9 +127,9 @@ crate::field::fields! {
         OwnGrows = "own_grows", Count, Counter, "daemon, status", "times its rules gave up memory";
         OwnShrinks = "own_shrinks", Count, Counter, "daemon, status",
             "times its rules took memory back";
-        OwnWorkingSet = "own_working_set_bytes", Bytes, Gauge, "daemon or balloon",
-            "its working set: anonymous memory and active cache, by its daemon; without one, what \
-             it has less what its balloon's statistics call available";
+        OwnWorkingSet = "own_working_set_bytes", Bytes, Gauge, "daemon, balloon",
+            "its working set: what it has less what is available in it, and active cache; earlier \
+             recordings have anonymous memory and active cache, or no cache without a daemon";
         Images = "image_bytes", Bytes, Gauge, "PID/fd, stat",
             "what the image files that it has open take on the disk";
         ImagesCached = "image_cached_bytes", Bytes, Gauge, "cachestat",
@@ -226,5 +226,13 @@ crate::field::fields! {
         OwnInterruptTime = "own_interrupt_ticks", Ticks, Counter, "daemon, stat",
             "ticks that its CPUs were in interrupts";
         OwnTasks = "own_tasks", Count, Gauge, "daemon, loadavg", "its tasks";
+        Private = "private_bytes", Bytes, Gauge, "PID/statm",
+            "what its process has in the host's memory for itself";
+        Together = "together_bytes", Bytes, Gauge, "PID/statm",
+            "what its process has there that others may have as well: a template, programs";
+        Hypervisor = "hypervisor_bytes", Bytes, Gauge, "PID/smaps, PID/statm",
+            "what of the private part is its hypervisor's own, and no memory of the guest";
+        Compressed = "compressed_bytes", Bytes, Gauge, "PID/status VmSwap, zram mm_stat, meminfo",
+            "what of the host's memory its swapped part takes: as all that is swapped, on average";
     }
 }

@@ -90,7 +90,8 @@ crate::field::fields! {
             "CPU time of kswapd";
         OwnRun = "own_run_ns", Nanoseconds, Counter, "the manager's clock",
             "CPU time of the manager and monitor";
-        OwnResident = "own_resident_bytes", Bytes, Gauge, "the manager's statm", "its memory";
+        OwnResident = "own_resident_bytes", Bytes, Gauge, "the manager's statm",
+            "what it has for itself";
         SetPoint = "set_point_bytes", Bytes, Gauge, "manager",
             "the free memory that the host is to have";
         Guests = "guests", Count, Gauge, "manager", "guests that are there";
@@ -118,5 +119,7 @@ crate::field::fields! {
             "what of them is in the cache, each counted once";
         CpuLists = "cpu_lists_bytes", Bytes, Gauge, "zoneinfo count",
             "free memory in the lists of single CPUs, which MemFree leaves out";
+        Together = "together_bytes", Bytes, Gauge, "PID/statm of guests",
+            "what guests have together, each template and the hypervisor's program once";
     }
 }

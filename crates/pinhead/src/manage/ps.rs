@@ -1,16 +1,20 @@
 //! Guests and their manager in a table.
 
 use base::{Column, Table, left, plain, right};
-use manager::control::{GuestRow, HostRow, KsmRow, Ps, Status};
+use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
 use policy::ksm::Phase;
 use std::fmt::Write as _;
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 14] = [
     left("GUEST").width(16),
     left("STATE").gap(1).width(9),
     right("HAS").gap(1).least(7),
     right("OF").gap(1).least(7),
     right("IN HOST").gap(1).least(7),
+    right("VMM").gap(1).least(4),
+    right("SHARED").gap(1).least(6),
+    right("SWAPPED").gap(1).least(7),
+    right("COMPR").gap(1).least(5),
     right("AVAIL").gap(1).least(7),
     right("NEEDS").gap(1).least(6),
     right("CPU%").gap(1).least(6),
@@ -27,6 +31,7 @@ pub fn table(answer: &Ps) -> String {
         out.push_str("no guest was found yet\n");
     }
     host(&mut out, &answer.host);
+    owners(&mut out, &answer.host.owners);
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
         let _ = writeln!(out, "page reporting: {} MiB came back without a balloon", reported >> 20);
@@ -35,7 +40,7 @@ pub fn table(answer: &Ps) -> String {
     out
 }
 
-fn row(guest: &GuestRow) -> [String; 10] {
+fn row(guest: &GuestRow) -> [String; 14] {
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
     [
@@ -44,12 +49,39 @@ fn row(guest: &GuestRow) -> [String; 10] {
         mib(guest.actual_bytes),
         mib(Some(guest.memory_bytes)),
         mib(guest.resident_bytes),
+        own(guest),
+        mib(guest.shared_bytes),
+        mib(guest.swapped_bytes),
+        mib(guest.compressed_bytes),
         mib(guest.available_bytes),
         mib(guest.need_bytes),
         percent(guest.cpu_percent),
         percent(guest.psi_permille.map(|psi| psi / 10.0)),
         reason.cloned().unwrap_or_default(),
     ]
+}
+
+/// What its hypervisor has for itself; `~` where that is estimated.
+fn own(guest: &GuestRow) -> String {
+    let size = mib(guest.own_bytes);
+    if guest.own_measured || guest.own_bytes.is_none() { size } else { format!("~{size}") }
+}
+
+/// Who has what of the host's memory: every byte once.
+fn owners(out: &mut String, host: &OwnersRow) {
+    let Some(used) = host.used_bytes else { return };
+    let _ = writeln!(
+        out,
+        "used: {} MiB = guests {} + their hypervisors {} + shared by them {} + compressed {} + \
+         pinhead {} + others {}",
+        used >> 20,
+        host.guests_bytes >> 20,
+        host.hypervisors_bytes >> 20,
+        host.shared_bytes >> 20,
+        mib(host.compressed_bytes),
+        mib(host.manager_bytes),
+        mib(host.other_bytes)
+    );
 }
 
 fn host(out: &mut String, host: &HostRow) {

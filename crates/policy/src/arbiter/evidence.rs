@@ -28,7 +28,7 @@ impl Evidence {
         let held = sample
             .resident
             .zip(sample.swapped)
-            .map(|(one, other)| one.plus(sample.shared).plus(other));
+            .map(|(one, other)| one.plus(sample.beside).plus(other));
         let most = held.map(|held| held.plus(held).plus(SLACK));
         let in_use = memory
             .map_or(Bytes::ZERO, |m| m.actual.less(m.free.or(m.available).unwrap_or(Bytes::ZERO)));
@@ -62,7 +62,8 @@ mod tests {
             limits: Limits { min: Bytes::ZERO, max, shares: 100, mode: Mode::Managed },
             actual: None,
             resident: resident.map(Bytes::mib),
-            shared: Bytes::ZERO,
+            doubtful: Bytes::ZERO,
+            beside: Bytes::ZERO,
             swapped: swapped.into().map(Bytes::mib),
             runs,
             memory: None,
@@ -95,7 +96,7 @@ mod tests {
         assert!(is_believed(Some(10), None, Some(true)), "it may all be swapped out");
         let memory =
             Memory { actual: Bytes::mib(1100), free: Some(Bytes::mib(100)), ..Memory::default() };
-        let clone = GuestSample { shared: Bytes::mib(458), ..sample(Some(10), 0, Some(true)) };
+        let clone = GuestSample { beside: Bytes::mib(458), ..sample(Some(10), 0, Some(true)) };
         assert!(!Evidence::of(&clone, Some(&memory)).contradicts, "it has its template's as well");
         assert!(is_believed(None, 0, None), "what cannot be seen contradicts nothing");
         assert_eq!(

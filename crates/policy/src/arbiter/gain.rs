@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A balloon takes free memory first, and what is loose in it as it comes; then caches. What is
-//! resident is more than the guest: its hypervisor is in it too, and a balloon may give the host
-//! nothing at all. So what really came is learnt from each move, and forgotten in time.
+//! resident may be more than the guest, where its hypervisor's own part can only be estimated, and
+//! a balloon may give the host nothing at all. So what really came is learnt from each move, and
+//! forgotten in time.
 
 use counters::Bytes;
 
@@ -20,10 +21,8 @@ const NOTHING_PERMILLE: u64 = 100;
 const FORGET_MS: u64 = 600_000;
 /// and after twice as long each time that nothing came again, up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
-/// No hypervisor has so much for itself,
+/// No more than this of a hypervisor's own part is taken for its guest's memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
-/// and it has this much as long as nothing was learnt.
-const OWN_GUESS: Bytes = Bytes::mib(64);
 
 /// What the host got of one kind of memory of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,11 +187,12 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Of a guest with `actual`, of which so much is free by its own word.
+    /// Of a guest with `actual`, of which so much is free by its own word. What of `resident` is
+    /// doubtful is not hoped for, as long as nothing was learnt.
     pub fn of(
         actual: Bytes,
         free: Option<Bytes>,
-        resident: Option<Bytes>,
+        (resident, doubtful): (Option<Bytes>, Bytes),
         learnt: &Yield,
         now_ms: u64,
     ) -> Holding {
@@ -211,7 +211,7 @@ impl Holding {
         // hypervisor's own part can have been taken for the guest's.
         let is_gone = resident <= actual;
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
-        let hoped = resident.less(OWN_GUESS).less(kept).min(loose);
+        let hoped = resident.less(doubtful).less(kept).min(loose);
         let (rate, mut rest) = (learnt.loose.rate(resident, now_ms), Rate::default());
         let (comes, is_new) = match learnt.loose.is_known(now_ms) {
             true => (rate.of(loose), rate.permille == 0),
@@ -228,7 +228,7 @@ impl Holding {
         Holding { comes, is_new, hoped, rest, ..plain }
     }
 
-    /// What was resident, its hypervisor's part with it.
+    /// What was resident.
     pub fn resident(&self) -> Option<Bytes> {
         self.resident
     }

@@ -60,6 +60,9 @@ pub struct GuestHistory {
     pub(super) balloon: BalloonTracker,
     pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
+    /// What of it was not free when it was last asked while it did not shrink: on its way down its
+    /// balloon and its free memory are not of the same moment.
+    pub(super) kept: Option<Bytes>,
     evidence: Evidence,
     strained_ms: Option<u64>,
     need_passes: u32,
@@ -142,6 +145,9 @@ impl GuestHistory {
             if is_new {
                 self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent);
                 self.memory = Some(memory);
+                if self.kept.is_none() || !self.balloon.is_shrinking() {
+                    self.kept = memory.free.map(|free| memory.actual.less(free));
+                }
             }
         }
         if let Some(view) = self.view.as_mut() {
@@ -180,7 +186,7 @@ impl GuestHistory {
 
     /// It started again: nothing that was known of its inside holds.
     pub fn forget(&mut self) {
-        (self.memory, self.view, self.strained_ms) = (None, None, None);
+        (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
         (self.promise, self.moved, self.movement) = (None, None, None);
         self.balloon.forget();
     }

@@ -117,9 +117,11 @@ pub struct GuestSample {
     pub actual: Option<Bytes>,
     /// What of it is in the host's memory, and nobody else's.
     pub resident: Option<Bytes>,
-    /// What others have as well of what it has there: its template, programs. To take that from it
-    /// gives the host nothing.
-    pub shared: Bytes,
+    /// What of that may be its hypervisor's own, which could not be told apart but by an estimate.
+    pub doubtful: Bytes,
+    /// What its process has there beside that: what others have as well (its template, programs),
+    /// and the hypervisor's own part. A balloon takes none of it.
+    pub beside: Bytes,
     /// What of it is in the host's swap.
     pub swapped: Option<Bytes>,
     /// Whether its virtual CPUs have run of late; `None` where that cannot be seen.

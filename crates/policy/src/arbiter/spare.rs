@@ -20,9 +20,9 @@ pub enum Reclaim {
 impl GuestHistory {
     /// What of it is in the host's memory. What it had free is less by what it gave since then.
     pub fn holding(&self, sample: &GuestSample, actual: Bytes, now_ms: u64) -> Holding {
-        let kept = self.memory.and_then(|memory| Some(memory.actual.less(memory.free?)));
-        let free = kept.map(|kept| actual.less(kept));
-        Holding::of(actual, free, sample.resident, &self.balloon.yields, now_ms)
+        let free = self.kept.map(|kept| actual.less(kept));
+        let resident = (sample.resident, sample.doubtful);
+        Holding::of(actual, free, resident, &self.balloon.yields, now_ms)
     }
 
     /// It has something to spare, and by what was learnt of it the host would get none of that.

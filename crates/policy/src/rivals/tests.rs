@@ -22,7 +22,8 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
         },
         actual: Some(actual),
         resident: Some(actual),
-        shared: Bytes::ZERO,
+        doubtful: Bytes::ZERO,
+        beside: Bytes::ZERO,
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {

@@ -31,7 +31,8 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
         limits: Limits { min: GIB, max: gib(8), shares: 1000, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
-        shared: Bytes::ZERO,
+        doubtful: Bytes::ZERO,
+        beside: Bytes::ZERO,
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {

@@ -26,7 +26,8 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         limits: Limits { min: Bytes::mib(64), max, shares: 100, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
-        shared: Bytes::ZERO,
+        doubtful: Bytes::ZERO,
+        beside: Bytes::ZERO,
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {

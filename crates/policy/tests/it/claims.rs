@@ -40,7 +40,8 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
         limits: Limits { min: GIB, max: gib(8), shares: 100, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
-        shared: Bytes::ZERO,
+        doubtful: Bytes::ZERO,
+        beside: Bytes::ZERO,
         swapped: Some(Bytes::ZERO),
         runs: Some(true),
         memory: Some(Memory {

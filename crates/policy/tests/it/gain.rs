@@ -44,6 +44,30 @@ fn cache_behind_free_memory_that_was_never_touched_is_had_in_one_step() {
 }
 
 #[test]
+fn what_is_free_is_not_learnt_of_a_guest_on_its_way_down() {
+    let mut arbiter = Arbiter::new();
+    let (resident, lack) = (gib(3), Bytes::mib(700));
+    let set_point = crate::arbiter::config().set_point;
+    let one = with(gib(8), GIB, resident, 1000);
+    let first = pass(&mut arbiter, set_point.less(lack), &[one], 1000);
+    let to = command(&first, 1).expect("free memory that was touched");
+    assert!((gib(3)..gib(5)).contains(&to), "{} MiB", to.as_mib());
+    // Its balloon has taken more than the host has heard of: 800 MiB look as if they were in use.
+    let unheard = Bytes::mib(800);
+    let mut sample = with(gib(6), GIB, resident, 2000);
+    if let Some(memory) = &mut sample.memory {
+        memory.free = memory.free.map(|free| free.less(unheard));
+        memory.available = memory.available.map(|available| available.less(unheard));
+    }
+    pass(&mut arbiter, set_point, &[sample], 2000);
+    let arrived = GuestSample { actual: Some(to), resident: Some(resident.less(lack)), ..sample };
+    let second = pass(&mut arbiter, set_point.less(Bytes::mib(1300)), &[arrived], 2100);
+    let next = command(&second, 1).expect("what is left of it");
+    // All that is free by what it had free at rest, and not 300 MiB less.
+    assert!(next <= gib(2).plus(Bytes::mib(64)), "{} MiB", next.as_mib());
+}
+
+#[test]
 fn free_memory_that_gave_nothing_does_not_keep_cache_from_being_asked_for() {
     let mut arbiter = Arbiter::new();
     // Hypervisors have 200 MiB for themselves, which look like free memory that was touched.

@@ -28,12 +28,13 @@ pub(super) const GUEST1: Definition = Definition {
         Scope::Guest,
         "cpu_ms_per_min",
         columns![
-            cpu_ms_per_min cpu_percent virtual_ms_per_min t_v_ratio resident_mib working_set_mib
-            locked_mib actual_mib target_mib minimum_mib low_mib
+            cpu_ms_per_min cpu_percent virtual_ms_per_min t_v_ratio resident_mib private_mib
+            together_mib hypervisor_mib swapped_mib compressed_mib working_set_mib locked_mib
+            actual_mib target_mib minimum_mib low_mib
         ],
         &[
             lines("CPU time of guests", columns![cpu_ms_per_min virtual_ms_per_min]),
-            lines("Memory of guests", columns![resident_mib working_set_mib actual_mib]),
+            lines("Memory of guests", columns![private_mib working_set_mib actual_mib]),
             bars("CPU time by guest", columns![cpu_ms_per_min]),
         ],
     )],

@@ -78,15 +78,16 @@ pub(super) const STORE1: Definition = Definition {
         Scope::Host,
         "total_mib",
         columns![
-            guests_mib manager_mib processes_mib cache_mib shared_mib buffers_mib slab_mib
-            tables_mib kernel_mib zswap_mib zram_mib huge_mib free_mib lists_mib other_mib
+            guests_mib hypervisors_mib together_mib manager_mib processes_mib cache_mib shared_mib
+            buffers_mib slab_mib tables_mib kernel_mib zswap_mib zram_mib huge_mib free_mib
+            lists_mib other_mib
             total_mib
         ],
         &[stack(
             "Memory of the host",
             columns![
-                guests_mib processes_mib cache_mib shared_mib slab_mib zram_mib other_mib lists_mib
-                free_mib
+                guests_mib hypervisors_mib together_mib processes_mib cache_mib shared_mib slab_mib
+                zram_mib other_mib lists_mib free_mib
             ],
         )],
     )],

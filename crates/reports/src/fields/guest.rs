@@ -6,11 +6,14 @@ use crate::number::over;
 use crate::shares::State;
 use model::{GuestField as G, HostField as H};
 
-/// What of its memory a guest uses, in bytes. Recordings from before it was recorded have what
-/// its daemon's part of it is made from.
+/// What of its memory a guest could not do without, in bytes: what it has less what is available
+/// in it, and the cache that is in use. It is made from what every recording has, so that it is one
+/// and the same in all of them; a balloon does not tell what cache is in use, and then it is not
+/// known.
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
-    let parts = || Some(facts.g(G::OwnAnonymous)? + facts.g(G::OwnActiveFile)?);
-    facts.g(G::OwnWorkingSet).or_else(parts)
+    let actual = facts.g(G::Actual)?;
+    let used = (actual - facts.g(G::OwnAvailable)?).max(0.0);
+    Some(used + facts.g(G::OwnActiveFile)?)
 }
 
 fn emulation_ns(facts: &Facts<'_>) -> Option<f64> {
@@ -42,12 +45,21 @@ derived! {
             "its share of all the host's CPUs", "run time of all its threads over CPUs and time",
             |f| over(f.cpu_ns()? * 100.0, f.h(H::Cpus)? * f.guest.covered_ms as f64 * 1e6);
         "resident_mib", "Resid|MiB", Mib 0, [guest Resident],
-            "its process's memory, with the hypervisor's own", "mean";
+            "its process's memory, with the hypervisor's own and what it shares", "mean";
+        "private_mib", "Priv|MiB", Mib 0, [guest Private],
+            "what its process has for itself in the host's memory", "mean";
+        "together_mib", "Shared|MiB", Mib 0, [guest Together],
+            "what it has there together with others: of a template, of programs", "mean";
+        "hypervisor_mib", "VMM|MiB", Mib 0, [guest Hypervisor],
+            "what of the private part is its hypervisor's own",
+            "measured, or estimated where its mappings may not be read; mean";
+        "compressed_mib", "Compr|MiB", Mib 0, [guest Compressed],
+            "what of the host's memory its swapped part takes",
+            "as all that is swapped, on average; mean";
         "working_set_mib", "WSS|MiB", Mib 0,
-            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile],
-            "working set: what its daemon tells; without one, what its balloon's statistics leave",
-            "anonymous memory and active cache; without a daemon, what it has less what is \
-             available in it; mean",
+            [guest Actual, guest OwnAvailable, guest OwnActiveFile],
+            "working set: memory in use, and cache that is in use",
+            "what it has less what is available in it, and active cache; mean",
             |f| Some(working_set(f)? / MIB);
         "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean";
         "actual_mib", "Has|MiB", Mib 0, [guest Actual], "the memory that its balloon leaves it",

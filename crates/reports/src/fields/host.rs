@@ -91,7 +91,7 @@ derived! {
             "memory that could not be handed out", "total less available, over total",
             |f| over((f.h(H::Total)? - f.h(H::Available)?) * 100.0, f.h(H::Total)?);
         "load_ratio", "Stor|load", Ratio 2,
-            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, host Total],
+            [guest Actual, guest OwnAvailable, guest OwnActiveFile, host Total],
             "working sets of guests over the host's memory",
             "sum of the working sets that are known, over total",
             |f| over(super::guest::working_set(f)?, f.h(H::Total)?);
@@ -117,19 +117,34 @@ derived! {
             "memory that could be handed out without swapping", "mean";
         "set_point_mib", "Want|MiB", Mib 0, [host SetPoint],
             "the free memory that the manager keeps", "mean";
-        "guests_mib", "Guests|MiB", Mib 0, [host Anonymous, guest Resident, host KsmSharing],
-            "memory of guests", "resident, less what KSM saved, at most what is anonymous",
-            |f| part(f, |s| s.guests);
+        "guests_mib", "Guests|MiB", Mib 0,
+            [guest Private, guest Hypervisor, guest Resident, host Anonymous, host KsmSharing],
+            "memory of guests, each for itself",
+            "private, less the hypervisors' and what KSM saved; in old recordings resident",
+            |f| part(f, |s| s.guests.own);
+        "hypervisors_mib", "VMMs|MiB", Mib 0, [guest Hypervisor],
+            "what hypervisors have for themselves beside their guests' memory",
+            "measured, or estimated where their mappings may not be read", |f| {
+                f.g(G::Hypervisor)?;
+                part(f, |s| s.guests.hypervisors)
+            };
+        "together_mib", "Shared|once MiB", Mib 0, [host Together],
+            "what guests have together: templates, and the hypervisor's program",
+            "the most that a guest has of each, a part of the cache of files", |f| {
+                f.h(H::Together)?;
+                part(f, |s| s.guests.together)
+            };
         "manager_mib", "pinhead|MiB", Mib 0, [host OwnResident],
-            "memory of the manager and monitor", "resident", |f| {
+            "memory of the manager and monitor", "what they have for themselves", |f| {
                 f.h(H::OwnResident)?;
                 part(f, |s| s.manager)
             };
         "processes_mib", "Others|MiB", Mib 0, [host Anonymous],
-            "anonymous memory of everything else", "anonymous, less guests and manager",
+            "anonymous memory of everything else",
+            "anonymous, less guests, hypervisors and manager",
             |f| part(f, |s| s.processes);
-        "cache_mib", "Cache|MiB", Mib 0, [host Cached, host Shared], "cache of files",
-            "cached less shared", |f| {
+        "cache_mib", "Cache|MiB", Mib 0, [host Cached, host Shared, host Together],
+            "cache of files", "cached less shared memory and what guests have together", |f| {
                 f.h(H::Cached)?;
                 part(f, |s| s.cache)
             };

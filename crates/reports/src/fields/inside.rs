@@ -61,7 +61,7 @@ derived! {
         "own_oom_kills", "OOM|kills", Count 0, [guest OwnOomKills],
             "processes that it killed because memory ran out", "in the time";
         "tight_ratio", "WSS|of has", Ratio 2,
-            [guest OwnWorkingSet, guest OwnAnonymous, guest OwnActiveFile, guest Actual],
+            [guest OwnAvailable, guest OwnActiveFile, guest Actual],
             "its working set over the memory that it has",
             "its working set over what its balloon leaves it",
             |f| over(super::guest::working_set(f)?, f.g(G::Actual)?);

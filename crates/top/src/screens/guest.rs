@@ -135,7 +135,7 @@ fn waits(guest: &Seen<'_>) -> [String; 2] {
     .map(|line| fields(guest, line))
 }
 
-fn memory(guest: &Seen<'_>) -> [String; 2] {
+fn memory(guest: &Seen<'_>) -> [String; 3] {
     let row = guest.row;
     let bytes = |bytes| size_of(bytes);
     let known = |bytes| size_of(guest.known(bytes));
@@ -148,7 +148,7 @@ fn memory(guest: &Seen<'_>) -> [String; 2] {
             known(row.min_bytes),
             known(row.max_bytes),
             guest.known(u64::from(row.shares)).map_or("-".to_owned(), |n| n.to_string()),
-            bytes(row.resident_bytes),
+            bytes(row.private_bytes.or(row.resident_bytes)),
         ),
         format!(
             "         available {}   needs {}   swapped {}   KSM {}   reported {}   faults {}",
@@ -158,6 +158,14 @@ fn memory(guest: &Seen<'_>) -> [String; 2] {
             fields(guest, "{merged_mib}"),
             known(row.reported_bytes),
             fields(guest, "{host_faults_per_s} /s"),
+        ),
+        format!(
+            "IN HOST  its own {}   its hypervisor's {}{}   shared {}   compressed {}",
+            bytes(row.resident_bytes),
+            bytes(row.own_bytes),
+            if row.own_measured || row.own_bytes.is_none() { "" } else { " (estimated)" },
+            bytes(row.shared_bytes),
+            bytes(row.compressed_bytes),
         ),
     ]
 }

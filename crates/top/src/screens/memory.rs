@@ -8,8 +8,10 @@ use reports::{Scope, shown};
 const BAR: usize = 14;
 
 /// What memory is used for; together it is all of it.
-const PARTS: [(&str, &str); 14] = [
+const PARTS: [(&str, &str); 16] = [
     ("guests", "guests_mib"),
+    ("VMMs", "hypervisors_mib"),
+    ("together", "together_mib"),
     ("pinhead", "manager_mib"),
     ("processes", "processes_mib"),
     ("cache", "cache_mib"),

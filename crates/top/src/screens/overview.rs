@@ -102,6 +102,6 @@ fn inhabitants(sample: &Sample) -> String {
         rows.len() - running - asleep,
         size_of(has),
         size_of(of),
-        size(sample.all_guests("resident_mib")),
+        size(sample.all_guests("private_mib").or(sample.all_guests("resident_mib"))),
     )
 }

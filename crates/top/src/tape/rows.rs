@@ -53,7 +53,14 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
         actual_bytes: over.get(G::Actual),
         target_bytes: over.get(G::Target),
         min_bytes: over.get(G::Minimum).unwrap_or_default(),
-        resident_bytes: over.get(G::Resident),
+        resident_bytes: over
+            .get(G::Private)
+            .zip(over.get(G::Hypervisor))
+            .map(|(a, b)| a - b.min(a)),
+        private_bytes: over.get(G::Private).or(over.get(G::Resident)),
+        shared_bytes: over.get(G::Together),
+        own_bytes: over.get(G::Hypervisor),
+        compressed_bytes: over.get(G::Compressed),
         swapped_bytes: over.get(G::Swapped),
         available_bytes: over.get(G::OwnAvailable),
         reported_bytes: over.get(G::Reported).unwrap_or_default(),

@@ -83,9 +83,11 @@ fn rests_and_asynchronous_io_are_parts_of_the_halted_time() {
 #[test]
 fn the_working_set_is_what_is_known_of_it() {
     check("working_set_mib", &[], None);
-    let parts = [(G::OwnAnonymous, 30 * MIB), (G::OwnActiveFile, 10 * MIB)];
-    check("working_set_mib", &parts, Some(40.0));
-    let row = [&parts[..], &[(G::OwnWorkingSet, 50 * MIB), (G::Actual, 100 * MIB)]].concat();
+    let parts = [(G::Actual, 100 * MIB), (G::OwnAvailable, 60 * MIB)];
+    check("working_set_mib", &parts, None);
+    // What earlier recordings called so was another measure with a daemon than without one.
+    let old = [(G::OwnWorkingSet, 3 * MIB), (G::OwnAnonymous, 2 * MIB)];
+    let row = [&parts[..], &old, &[(G::OwnActiveFile, 10 * MIB)]].concat();
     check("working_set_mib", &row, Some(50.0));
     check("tight_ratio", &row, Some(0.5));
     let load = value(Scope::Host, "load_ratio", &row, &[(H::Total, 200 * MIB)]);
@@ -170,4 +172,36 @@ fn watermarks_are_of_all_zones() {
         let value = value(Scope::Host, id, &[], &[(field, 3 * MIB)]);
         assert_eq!(value, Some(3.0), "{id} is in {} bytes", facts::MIB);
     }
+}
+
+#[test]
+fn what_clones_share_is_counted_once_and_the_manager_has_its_part() {
+    // A hundred clones with 29 MiB for themselves, and a resident set of 74 each.
+    let guest =
+        [(G::Resident, 7_400 * MIB), (G::Private, 2_900 * MIB), (G::Hypervisor, 1_100 * MIB)];
+    let host = [
+        (H::Total, 24_000 * MIB),
+        (H::Free, 19_000 * MIB),
+        (H::Anonymous, 3_400 * MIB),
+        (H::Cached, 1_000 * MIB),
+        (H::Shared, 10 * MIB),
+        (H::OwnResident, 20 * MIB),
+        (H::Together, 80 * MIB),
+    ];
+    let of = |guest: &[(G, u64)], id| value(Scope::Host, id, guest, &host);
+    for (id, mib) in [
+        ("guests_mib", 1_800.0),
+        ("hypervisors_mib", 1_100.0),
+        ("together_mib", 80.0),
+        ("manager_mib", 20.0),
+        ("processes_mib", 480.0),
+        ("cache_mib", 910.0),
+        ("other_mib", 600.0),
+    ] {
+        assert_eq!(of(&guest, id), Some(mib), "{id}");
+    }
+    // A recording from before has resident sets only: the manager keeps what is known of it.
+    let old = &guest[..1];
+    assert_eq!(of(old, "manager_mib"), Some(20.0));
+    assert_eq!((of(old, "hypervisors_mib"), of(old, "processes_mib")), (None, Some(0.0)));
 }
