@@ -165,7 +165,8 @@ impl PageOuts {
         GuestSample {
             key: guest.key(),
             asleep_ms: since_ms.map(|since| now.ms.saturating_sub(*since)),
-            held: guest.memory.resident(),
+            // The hypervisor's own part too: all of it goes to swap alike.
+            held: guest.memory.held.map(|held| held.private),
             is_in_need: attention.moves || attention.strained || guest.demand.is_urgent,
             is_excepted: !is_there
                 || guest.found.process.is_none()
