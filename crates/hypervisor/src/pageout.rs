@@ -27,8 +27,8 @@ const SLICE: usize = 8 << 20;
 const STRETCHES_MAX: usize = 512;
 /// Mappings that are smaller hold nothing worth a turn.
 const LEAST: usize = 64 << 10;
-/// The largest guests have some TiB; more is no process of a guest.
-const SLICES_MAX: usize = 1 << 20;
+/// Two TiB of addresses; more is no process of a guest.
+const SLICES_MAX: usize = 1 << 18;
 /// Files behind shared mappings that have no other place than memory.
 const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
 
@@ -68,15 +68,17 @@ impl PageOut {
         let path = format!("proc/{}/maps", process.pid);
         let maps = Kept::open(&Path::new("/").join(path));
         // It is this process that both are of: its number was not another's in between.
-        match process.is_alive() && maps.is_open() {
-            true => Ok(PageOut { process: pidfd, maps }),
-            false => Err(PageOutError::Gone),
+        match (process.is_alive(), maps.is_open()) {
+            (true, true) => Ok(PageOut { process: pidfd, maps }),
+            (true, false) => Err(refused("its mappings may not be read")),
+            (false, _) => Err(PageOutError::Gone),
         }
     }
 
     /// All memory that is the process's own, in slices.
-    pub fn slices(&self, buffer: &mut Buffer) -> Vec<Slice> {
-        self.maps.whole(buffer).map_or_else(Vec::new, slices)
+    pub fn slices(&self, buffer: &mut Buffer) -> Result<Vec<Slice>, PageOutError> {
+        let text = self.maps.whole(buffer);
+        text.map(slices).ok_or_else(|| refused("its list of mappings is too long"))
     }
 
     /// Hands a slice to the kernel's reclaim. What of it the kernel leaves alone (locked, of huge
@@ -104,6 +106,10 @@ impl Slice {
     pub fn size(&self) -> Bytes {
         Bytes(self.0.iter().map(|stretch| stretch.length as u64).sum())
     }
+}
+
+fn refused(why: &str) -> PageOutError {
+    PageOutError::Refused(io::Error::other(why))
 }
 
 fn error(failure: io::Error) -> PageOutError {

@@ -4,7 +4,9 @@ use crate::config::Settings;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
 use policy::arbiter::HostSample;
 use procfs::parse::numbers;
+use procfs::parse::swaps::swap_areas;
 use procfs::{Buffer, Kept, Reader, Root};
+use std::path::Path;
 
 /// What is read of the host once a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -84,7 +86,7 @@ impl MachineReader {
         let [total, available, swap_in, swap_out] = self.row.map(|value| value as u64);
         let [swap, swap_free] = numbers_of(&mut self.swap).unwrap_or_default();
         if std::mem::replace(&mut self.swap_kib, swap) != swap {
-            self.zram = zram(&self.root);
+            self.zram = zram_swaps(&self.root.join(""), &mut self.buffer);
         }
         let own = self.own.once(&mut self.buffer).and_then(numbers);
         let [_, resident, shared] = own.unwrap_or_default();
@@ -110,10 +112,15 @@ fn numbers_of<const N: usize>(reader: &mut Option<Reader>) -> Option<[u64; N]> {
     Some(row.map(|value| value as u64))
 }
 
-/// The devices of compressed swap that are there now.
-fn zram(root: &Root) -> Vec<Kept> {
-    let at = |number| Kept::open(&root.join(&format!("sys/block/zram{number}/mm_stat")));
-    (0..ZRAM_MAX).map(at).filter(Kept::is_open).collect()
+/// The counts of the devices of compressed memory that are swap now. Others have file systems.
+pub(crate) fn zram_swaps(root: &Path, buffer: &mut Buffer) -> Vec<Kept> {
+    let swaps = Kept::open(&root.join("proc/swaps"));
+    let Some(text) = swaps.whole(buffer) else { return Vec::new() };
+    let device = |name: &str| -> Option<Kept> {
+        let zram = name.strip_prefix("/dev/").filter(|name| name.starts_with("zram"))?;
+        Some(Kept::open(&root.join("sys/block").join(zram).join("mm_stat")))
+    };
+    swap_areas(text).take(SWAPS_MAX).filter_map(|area| device(&area.name)).collect()
 }
 
 impl Machine {
@@ -122,7 +129,7 @@ impl Machine {
         let taken = u128::from(swapped.0) * u128::from(self.compressed.0);
         match u128::from(self.swapped.0) {
             0 => (swapped == Bytes::ZERO).then_some(Bytes::ZERO),
-            all => u64::try_from(taken / all).ok().map(Bytes),
+            all => u64::try_from(taken / all).ok().map(|taken| Bytes(taken).min(swapped)),
         }
     }
 
@@ -143,8 +150,8 @@ impl Machine {
     }
 }
 
-/// Compressed devices that are looked at.
-const ZRAM_MAX: usize = 8;
+/// The kernel has at most 32 swap areas.
+const SWAPS_MAX: usize = 32;
 /// Pages a second that a host writes to swap before it counts as short of memory: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages a second that it reads from swap while something waits for memory.

@@ -42,6 +42,9 @@ pub struct Own {
 
 /// What a QEMU has for itself, about, where that cannot be measured: 25 to 40 MiB with emulation.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
+/// Of larger guests it is a small part, and a walk over their pages takes long: a millisecond for
+/// 100 MiB, where they are small pages.
+const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
 
 impl Own {
     /// Of a process with so much: small guests run under small hypervisors.
@@ -83,6 +86,8 @@ pub struct Outside {
     is_trusted: bool,
     /// Where the guest's memory is, as far as that may be read.
     ram: Option<RamMapping>,
+    /// The hypervisor's own part is worth the walk.
+    is_measured: bool,
     apart: Apart,
     /// The hypervisor's own part of what the process has for itself, measured, and when.
     own: Option<(Bytes, u64)>,
@@ -94,11 +99,13 @@ pub struct Outside {
 impl Outside {
     /// Watches a process; nothing is seen of one that is not known or not there. Of a user who is
     /// not trusted only what is seen counts: any process may have memory of which the swapped part
-    /// cannot be seen. The guest was started with so much memory.
+    /// cannot be seen. Nor are its mappings read: who reads them waits for a lock that the process
+    /// may hold. The guest was started with so much memory.
     pub fn new(process: Option<ProcessId>, memory: Bytes, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
-        let ram = view.as_ref().and_then(|view| view.find_ram(memory));
-        let mut outside = Outside { view, is_trusted, ram, ..Outside::default() };
+        let ram = view.as_ref().filter(|_| is_trusted).and_then(|view| view.find_ram(memory));
+        let is_measured = memory <= MEASURED_MAX;
+        let mut outside = Outside { view, is_trusted, ram, is_measured, ..Outside::default() };
         outside.look_at_swap();
         outside
     }
@@ -118,10 +125,10 @@ impl Outside {
 
     /// Since when its own part is known; `None` where that is not, and could be.
     pub fn own_since(&self) -> Option<u64> {
-        match (&self.ram, self.own) {
+        match self.ram {
+            Some(_) if self.is_measured => self.own.map(|(_, at_ms)| at_ms),
             // What cannot be found is not looked for again.
-            (None, _) => Some(u64::MAX),
-            (Some(_), own) => own.map(|(_, at_ms)| at_ms),
+            _ => Some(u64::MAX),
         }
     }
 
@@ -131,8 +138,11 @@ impl Outside {
         let all = view.held().map(|held| owned(held, Some(ram), &self.apart).private);
         match all.zip(view.ram_held(ram)) {
             Some((all, of_guest)) => self.own = Some((all.less(of_guest.private), now_ms)),
-            // It may not be read, and will not be by asking again.
-            None => self.ram = self.ram.filter(|_| self.own.is_some()),
+            None => match &mut self.own {
+                Some((_, at_ms)) => *at_ms = now_ms,
+                // It may not be read, and will not be by asking again.
+                None => self.ram = None,
+            },
         }
     }
 
@@ -237,6 +247,10 @@ mod tests {
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private && room[1] == 1, "{held:?}");
+        // Of who is not trusted no mapping is read.
+        let mut strangers = Outside::new(ProcessId::of(std::process::id()), memory, false);
+        strangers.measure_own(7);
+        assert!(!strangers.held().unwrap().own.is_measured && strangers.own_since().is_some());
         // Nothing is that large here: it stays an estimate, and is not looked for again.
         let mut other = Outside::new(ProcessId::of(std::process::id()), Bytes(1 << 50), true);
         other.measure_own(7);

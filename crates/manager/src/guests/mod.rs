@@ -25,8 +25,8 @@ use wire::Pressure;
 
 /// What a hypervisor has for itself is measured so often, while its guest runs.
 const OWN_MS: u64 = 60_000;
-/// So many new guests are looked at in a turn: each takes a few milliseconds.
-const NEW_A_TURN: usize = 8;
+/// New guests with so much memory together are looked at in a turn, and one at least.
+const NEW_A_TURN: Bytes = Bytes::mib(1024);
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
 
@@ -255,7 +255,14 @@ impl Guests {
         let (new, known): (Vec<_>, Vec<_>) =
             still.map(|(_, guest)| guest).partition(|guest| guest.outside.own_since().is_none());
         if !new.is_empty() {
-            new.into_iter().take(NEW_A_TURN).for_each(|guest| guest.outside.measure_own(now.ms));
+            let mut left = NEW_A_TURN;
+            for guest in new {
+                guest.outside.measure_own(now.ms);
+                left = left.less(guest.found.memory);
+                if left == Bytes::ZERO {
+                    break;
+                }
+            }
             return;
         }
         let due = |guest: &&mut ManagedGuest| {

@@ -1,13 +1,10 @@
 //! What of the host page-out goes by: its swap, what compressed swap holds, and its pressure.
 
+use crate::machine::zram_swaps;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
 use policy::pageout::HostSample;
-use procfs::parse::swaps::swap_areas;
-use procfs::{Buffer, Kept, Reader, Root, parse};
+use procfs::{Buffer, Reader, Root, parse};
 use std::path::{Path, PathBuf};
-
-/// The kernel has at most 32 swap areas.
-const SWAPS_MAX: usize = 32;
 
 /// Compressed memory that is swap: all its devices together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,14 +20,8 @@ pub(crate) struct Compressed {
 impl Compressed {
     /// All that is swap below this root; `None` where none of it is compressed.
     pub(crate) fn read(root: &Path, buffer: &mut Buffer) -> Option<Compressed> {
-        let swaps = Kept::open(&root.join("proc/swaps"));
-        let areas: Vec<String> = swap_areas(swaps.whole(buffer)?)
-            .take(SWAPS_MAX)
-            .filter_map(|area| area.name.strip_prefix("/dev/zram").map(|n| format!("zram{n}")))
-            .collect();
         let mut all = None;
-        for zram in areas {
-            let file = Kept::open(&root.join("sys/block").join(zram).join("mm_stat"));
+        for file in zram_swaps(root, buffer) {
             let counts = file.once(buffer).and_then(parse::numbers);
             let Some([stored, takes, used, limit]) = counts else { continue };
             let all: &mut Compressed = all.get_or_insert_default();

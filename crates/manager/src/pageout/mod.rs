@@ -31,6 +31,9 @@ use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
 /// Virtual CPUs that used less of one CPU hardly run, in percent: timers, and a daemon's look.
 const IDLE_PERCENT: f64 = 2.0;
 
+/// After so many passes without a slice the kernel hangs: on a disk, or in the guest's process.
+const STALLED_PASSES: u32 = 30;
+
 /// What happens to the owner of page-out.
 #[derive(Debug)]
 pub(crate) enum PageOutEvent {
@@ -57,15 +60,22 @@ pub(crate) struct PageOuts {
     /// What was told, each once.
     told: BTreeSet<String>,
     ledger: Ledger,
-    /// Something was taken since this was asked last.
-    has_worked: bool,
+    /// Slices that had been taken when it was asked last,
+    slices: u64,
+    /// and how often in a row there were no more of them while a guest was taken.
+    stalled: u32,
 }
 
 impl PageOuts {
-    /// Whether page-out has written to the host's swap since the last time: what the host swaps
-    /// then is no sign that it is short of memory.
-    pub(crate) fn take_worked(&mut self) -> bool {
-        std::mem::take(&mut self.has_worked) || self.policy.taking().is_some()
+    /// Whether page-out has written to the host's swap since the last time, by the slices that its
+    /// thread has taken so far: what the host swaps then is no sign that it is short of memory.
+    pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
+        let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
+        self.stalled = match has_worked || self.policy.taking().is_none() {
+            true => 0,
+            false => self.stalled.saturating_add(1),
+        };
+        has_worked
     }
 
     pub(crate) fn step(&mut self, world: &World<'_>, event: PageOutEvent, now: Now) -> Vec<Effect> {
@@ -77,9 +87,11 @@ impl PageOuts {
             PageOutEvent::Tick => self.tick(world, now),
             PageOutEvent::Reported(report) => self.reported(world, *report, now),
             PageOutEvent::Rebooted(guest) => {
-                self.policy.forget(Key(guest.0));
+                let key = Key(guest.0);
+                let is_taken = self.policy.taking() == Some(key);
+                self.policy.forget(key);
                 self.refused.remove(&guest);
-                Vec::new()
+                if is_taken { vec![Effect::CutPageOut] } else { Vec::new() }
             }
         }
     }
@@ -110,19 +122,29 @@ impl PageOuts {
     }
 
     fn tick(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
-        if self.why_off(world).is_some() {
+        let (is_off, taking) = (self.why_off(world).is_some(), self.policy.taking());
+        if is_off && taking.is_none() {
             return Vec::new();
         }
         self.watch_idle(world, now);
         let guests: Vec<GuestSample> =
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
-        let wakes = |key: &Key| {
+        // What would keep it from being begun ends it: the guest wakes, swap fills up.
+        let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
-            guest.is_none_or(|guest| guest.asleep_ms.is_none() || guest.is_in_need)
+            let may = |guest: &GuestSample| {
+                guest.asleep_ms.is_some() && !guest.is_in_need && !guest.is_excepted
+            };
+            !guest.is_some_and(may)
         };
-        if self.policy.taking().as_ref().is_some_and(wakes) {
+        // Its own faults are pressure, too: that only keeps the next one from being begun.
+        let is_full = matches!(self.policy.lever(), Lever::NoSwap | Lever::SwapFull);
+        if taking.as_ref().is_some_and(|key| is_off || is_full || is_over(key)) {
             effects.push(Effect::CutPageOut);
+        }
+        if is_off {
+            return effects;
         }
         let config = config(&world.settings.page_out);
         for order in self.policy.step(&config, &self.host, &guests, now.ms) {
@@ -131,7 +153,6 @@ impl PageOuts {
             let Some(process) = guest.found.process else { continue };
             let task = match order {
                 Order::Take(_) => {
-                    self.has_worked = true;
                     effects.push(Effect::Guests(GuestEvent::PageOutBegins(guest.id)));
                     Task::Take
                 }
@@ -187,7 +208,6 @@ impl PageOuts {
         let mut effects = Vec::new();
         match result {
             JobResult::Taken { taken, cpu_us } => {
-                self.has_worked = true;
                 effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
                 let findings = self.policy.taken(key, &taken, now.ms);
                 self.ledger.taken(id, &taken, cpu_us, now.wall_ms);
@@ -202,7 +222,7 @@ impl PageOuts {
             }
             JobResult::Gone => {
                 effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
-                self.policy.forget(key);
+                self.policy.failed(key, now.ms);
             }
             JobResult::Refused(why) => {
                 effects.push(Effect::Guests(GuestEvent::PageOutEnded(id)));
@@ -257,6 +277,7 @@ impl PageOuts {
         let off = self.why_off(world);
         let state = match &off {
             Some(_) => "off".to_owned(),
+            None if self.stalled >= STALLED_PASSES => "hangs".to_owned(),
             None if self.policy.lever() == Lever::Ready => "on".to_owned(),
             None => format!("rests: {}", self.policy.lever()),
         };

@@ -16,11 +16,14 @@ use policy::pageout::{Held, HostSample, Taken, has_failed};
 use procfs::Buffer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 
 /// Jobs that wait: a look at each of many guests, and a taking.
 const QUEUE: usize = 4096;
+
+/// After so many slices it is looked at how well they are compressed: that reads files.
+const RATED_SLICES: u64 = 4;
 
 /// What is to be done about a guest's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub(crate) enum JobResult {
     Taken { taken: Box<Taken>, cpu_us: u64 },
     /// It holds this.
     Seen(Held),
-    /// Its process has ended, or could not be looked at.
+    /// Its process has ended, or the job could not be done now.
     Gone,
     /// The kernel refuses.
     Refused(String),
@@ -62,16 +65,23 @@ pub(crate) enum JobResult {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The taking is to be ended.
-    cut: AtomicBool,
+    /// How many jobs were given.
+    sent: AtomicU64,
+    /// A taking among the first so many is to be ended.
+    cut: AtomicU64,
+    /// Slices that were taken.
+    slices: AtomicU64,
     /// CPU time that the thread has used, in microseconds.
     cpu_us: AtomicU64,
 }
 
+/// A job with its number, from 1 on.
+type Numbered = (u64, Job);
+
 /// The lever's thread. It ends with this value, after the slice that it is at.
 #[derive(Debug, Default)]
 pub struct PageOutWorker {
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<SyncSender<Numbered>>,
     reports: Option<Receiver<Report>>,
     shared: Arc<Shared>,
     host: Option<HostReader>,
@@ -108,7 +118,8 @@ impl PageOutWorker {
 
     /// None, and why.
     pub fn none(why: &str) -> PageOutWorker {
-        PageOutWorker { off: Some(why.to_owned()), ..PageOutWorker::default() }
+        let (jobs, reports, host, shared) = (None, None, None, Arc::default());
+        PageOutWorker { jobs, reports, host, shared, off: Some(why.to_owned()) }
     }
 
     /// Why there is none.
@@ -126,17 +137,20 @@ impl PageOutWorker {
         self.shared.cpu_us.load(Ordering::Relaxed)
     }
 
-    /// Gives it a job. False if it cannot take it.
-    pub(crate) fn send(&self, job: Job) -> bool {
-        if job.task == Task::Take {
-            self.shared.cut.store(false, Ordering::Relaxed);
-        }
-        self.jobs.as_ref().is_some_and(|jobs| jobs.try_send(job).is_ok())
+    /// Slices that were taken so far: while a guest is taken and this stays, the kernel hangs.
+    pub(crate) fn slices(&self) -> u64 {
+        self.shared.slices.load(Ordering::Relaxed)
     }
 
-    /// Ends the taking that is going on, after its slice.
+    /// Gives it a job. False if it cannot take it.
+    pub(crate) fn send(&self, job: Job) -> bool {
+        let number = self.shared.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        self.jobs.as_ref().is_some_and(|jobs| jobs.try_send((number, job)).is_ok())
+    }
+
+    /// Ends the takings that were asked for, after the slice that is at hand.
     pub(crate) fn cut(&self) {
-        self.shared.cut.store(true, Ordering::Relaxed);
+        self.shared.cut.store(self.shared.sent.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// What has come since the last time.
@@ -157,6 +171,12 @@ impl PageOutWorker {
     }
 }
 
+impl Drop for PageOutWorker {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
 /// The thread.
 struct Work {
     root: PathBuf,
@@ -166,11 +186,11 @@ struct Work {
 }
 
 impl Work {
-    fn run(&mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
-        while let Ok(job) = jobs.recv() {
+    fn run(&mut self, jobs: &Receiver<Numbered>, reports: &Sender<Report>) {
+        while let Ok((number, job)) = jobs.recv() {
             let Job { guest, process, task } = job;
             let result = match task {
-                Task::Take => self.take(process),
+                Task::Take => self.take(process, number),
                 Task::Look => held(process).map_or(JobResult::Gone, JobResult::Seen),
             };
             self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
@@ -180,11 +200,17 @@ impl Work {
         }
     }
 
-    fn take(&mut self, process: ProcessId) -> JobResult {
+    fn take(&mut self, process: ProcessId, number: u64) -> JobResult {
         let (start_us, start_cpu_us) = (self.clock.us(), thread_cpu_us());
-        let Some(before) = held(process) else { return JobResult::Gone };
+        let before = match held(process) {
+            Some(before) => before,
+            None if process.is_alive() => {
+                return JobResult::Refused("what it holds cannot be read".to_owned());
+            }
+            None => return JobResult::Gone,
+        };
         let stored_before = Compressed::read(&self.root, &mut self.buffer);
-        let is_cut = match self.hand_over(process, stored_before) {
+        let is_cut = match self.hand_over(process, number, stored_before) {
             Ok(is_cut) => is_cut,
             Err(PageOutError::Gone) => return JobResult::Gone,
             Err(PageOutError::Refused(error)) => return JobResult::Refused(error.to_string()),
@@ -201,14 +227,20 @@ impl Work {
     fn hand_over(
         &mut self,
         process: ProcessId,
+        number: u64,
         before: Option<Compressed>,
     ) -> Result<bool, PageOutError> {
         let memory = PageOut::open(process)?;
-        for slice in memory.slices(&mut self.buffer) {
-            if self.shared.cut.load(Ordering::Relaxed) {
+        for (slice, count) in memory.slices(&mut self.buffer)?.iter().zip(1_u64..) {
+            if self.shared.cut.load(Ordering::Relaxed) >= number {
                 return Ok(true);
             }
-            memory.take(&slice)?;
+            memory.take(slice)?;
+            self.shared.slices.fetch_add(1, Ordering::Relaxed);
+            if !count.is_multiple_of(RATED_SLICES) {
+                continue;
+            }
+            self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
             let so_far = self.stored_since(before);
             if so_far.is_some_and(|(stored, takes)| has_failed(stored, takes)) {
                 return Ok(true);

@@ -366,7 +366,7 @@ impl Manager {
     fn read_host(&mut self, now: Now) {
         let read = self.devices.reader.read();
         self.notices.extend(self.host.observe(read, now.ms));
-        if self.page_outs.take_worked() {
+        if self.page_outs.take_worked(self.devices.page_out.slices()) {
             // What goes to swap at our own wish is no sign that the host is short.
             self.host.rates.swap_out_s = None;
         }

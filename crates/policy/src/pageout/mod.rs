@@ -212,6 +212,19 @@ struct Memory {
     /// What came back since the last taking, beyond its first minute.
     promoted: Bytes,
     times: u32,
+    /// How often in a row its taking was ended early, and until when it is left alone for that.
+    cuts: u32,
+    rest_until_ms: u64,
+}
+
+impl Memory {
+    /// It was taken in part, or not at all: it is left alone for longer each time.
+    fn rest(&mut self, after_ms: u64, now_ms: u64) {
+        let doublings = self.cuts.min(DOUBLINGS_MAX);
+        self.phase = Phase::Fresh;
+        self.cuts = self.cuts.saturating_add(1);
+        self.rest_until_ms = now_ms.saturating_add(after_ms.saturating_mul(1 << doublings));
+    }
 }
 
 /// The lever: what is remembered from step to step.
@@ -221,6 +234,7 @@ pub struct PageOut {
     lever: Lever,
     next_ms: u64,
     pause: u64,
+    after_ms: u64,
 }
 
 impl PageOut {
@@ -245,6 +259,7 @@ impl PageOut {
         self.guests.retain(|key, _| guests.iter().any(|guest| guest.key == *key));
         self.lever = lever(config, host);
         self.pause = if host.is_short { 1 } else { PAUSE };
+        self.after_ms = config.after_ms;
         let mut orders = self.looks(now_ms);
         let is_busy = self.guests.values().any(|guest| guest.phase == Phase::Taking);
         if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms {
@@ -305,6 +320,9 @@ impl PageOut {
         if guest.is_in_need {
             return Standing::InNeed;
         }
+        if now_ms < memory.rest_until_ms {
+            return Standing::Resting;
+        }
         let expected = self.expected(guest);
         if memory.phase == Phase::Out {
             let least = GAIN_MIN.max(Bytes(memory.gained.0 / 8));
@@ -335,7 +353,7 @@ impl PageOut {
             memory.phase = Phase::Incompressible;
             found.push(Finding::Incompressible { ratio_permille });
         } else if taken.is_cut {
-            memory.phase = Phase::Fresh;
+            memory.rest(self.after_ms, now_ms);
         } else if gained < GAIN_MIN.min(Bytes(taken.before.own.0 / 2)) {
             memory.phase = Phase::Barren;
             found.push(Finding::Barren(gained));
@@ -344,8 +362,17 @@ impl PageOut {
             memory.gained = gained;
             memory.promoted = Bytes::ZERO;
             memory.times = memory.times.saturating_add(1);
+            memory.cuts = 0;
         }
         found
+    }
+
+    /// An order was not carried out. What was only to be looked at is looked at again in time.
+    pub fn failed(&mut self, guest: Key, now_ms: u64) {
+        let memory = self.guests.get_mut(&guest);
+        if let Some(memory) = memory.filter(|memory| memory.phase == Phase::Taking) {
+            memory.rest(self.after_ms, now_ms);
+        }
     }
 
     /// What a guest holds, at a look.
@@ -371,7 +398,7 @@ impl PageOut {
         }
     }
 
-    /// A guest has started from scratch, or an order about it was lost.
+    /// A guest has started from scratch.
     pub fn forget(&mut self, guest: Key) {
         self.guests.remove(&guest);
     }

@@ -212,11 +212,23 @@ fn memory_that_cannot_be_taken_is_tried_once() {
 }
 
 #[test]
-fn a_taking_that_was_cut_is_tried_again_when_the_guest_sleeps() {
-    let mut lever = PageOut::default();
-    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
-    lever.taken(Key(1), &Taken { is_cut: true, ..taken(30, 28, 9) }, 0);
-    assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 1000), [Order::Take(Key(1))]);
+fn a_taking_that_was_cut_is_tried_again_after_a_rest_that_doubles() {
+    let (mut lever, mut now_ms) = (PageOut::default(), 0);
+    for rest_ms in [30_000, 60_000, 120_000] {
+        assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms), [Order::Take(Key(1))]);
+        // Ended early, or not begun: that is the same.
+        match rest_ms {
+            60_000 => lever.failed(Key(1), now_ms),
+            _ => _ = lever.taken(Key(1), &Taken { is_cut: true, ..taken(30, 28, 9) }, now_ms),
+        }
+        now_ms += rest_ms;
+        assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms - 1), []);
+    }
+    lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms);
+    lever.taken(Key(1), &taken(30, 28, 9), now_ms);
+    lever.failed(Key(1), now_ms);
+    let look = lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms + LOOK_MS);
+    assert_eq!(look, [Order::Look(Key(1))], "a look that was lost changes nothing");
 }
 
 #[test]
