@@ -124,6 +124,17 @@ impl Outcome {
         found.collect()
     }
 
+    /// The same of repetitions in which nothing failed: a claim rests on no others.
+    fn sound_values(&self, case: &str, phase: &str, measure: &str) -> Vec<(u32, f64)> {
+        let is_sound = |repetition: u32| {
+            let run = self.run(case, repetition);
+            run.is_some_and(|run| run.phases.iter().all(|phase| phase.failed.is_none()))
+        };
+        let mut found = self.values(case, phase, measure);
+        found.retain(|(repetition, _)| is_sound(*repetition));
+        found
+    }
+
     /// A measure of a case over its repetitions, from the smallest to the largest.
     pub fn spread(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
         Spread::of(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
@@ -131,7 +142,8 @@ impl Outcome {
 
     /// The same with the 95 % interval of its median.
     pub fn interval(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
-        Spread::interval(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
+        let found = self.sound_values(case, phase, measure);
+        Spread::interval(found.into_iter().map(|(_, value)| value))
     }
 
     /// The middle of it.
@@ -142,12 +154,12 @@ impl Outcome {
     /// A measure of a case against the same one of another case, repetition by repetition, with
     /// its 95 % interval: what makes a whole repetition slow is in both.
     pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
-        let base = self.values(base, phase, measure);
+        let base = self.sound_values(base, phase, measure);
         let ratio = |(repetition, value): (u32, f64)| {
             let (_, base) = base.iter().find(|(found, _)| *found == repetition)?;
             (*base > 0.0).then_some(value / base)
         };
-        Spread::interval(self.values(case, phase, measure).into_iter().filter_map(ratio))
+        Spread::interval(self.sound_values(case, phase, measure).into_iter().filter_map(ratio))
     }
 
     /// The run of a case in a repetition.

@@ -116,6 +116,10 @@ fn one(
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
         })?;
+        // An unmanaged farm's figures are not those of this case.
+        if manager.is_none() {
+            return Ok(());
+        }
     } else if case.ksm {
         run.phase(phase::SETTLE, |measures| {
             settle(&site, pace).note(measures);

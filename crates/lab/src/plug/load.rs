@@ -141,9 +141,15 @@ pub(super) fn measured(
 ) -> Result<(), Error> {
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
-    let from = Reading::of(site.guests(), false);
+    // What serves them is the guests' and the manager's.
+    let reading = || -> Result<Reading, Error> {
+        let mut reading = Reading::of(site.guests(), false);
+        reading.cpu_s += manager.map_or(Ok(0.0), Manager::cpu_s)?;
+        Ok(reading)
+    };
+    let from = reading()?;
     let is_over = AtomicBool::new(false);
-    let (driven, samples) = std::thread::scope(|scope| {
+    let (driven, to, samples) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let mut samples = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
@@ -153,15 +159,18 @@ pub(super) fn measured(
             samples
         });
         let driven = jobs::load(measures, targets.to_vec(), open(rate), duration);
+        // Before the sampler has ended its pause: guests idle meanwhile.
+        let to = reading();
         is_over.store(true, Ordering::Relaxed);
-        (driven, sampler.join().unwrap_or_default())
+        (driven, to, sampler.join().unwrap_or_default())
     });
-    let to = Reading::of(site.guests(), false);
+    let to = to?;
     note_usage(measures, &from, &to);
     let answered = driven?.all.answered as f64;
     let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
     measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));
-    note_memory(measures, &samples, duration.as_secs_f64());
+    // A farm that is not done in time pays for the rest, too.
+    note_memory(measures, &samples, to.at_s - from.at_s);
     Ok(())
 }
 
@@ -169,7 +178,7 @@ pub(super) fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) 
     let usage = Usage { from, to };
     measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
     let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
-    measures.note("steal", "%", steal.unwrap_or(0.0) * 100.0);
+    measures.note("steal", "%", steal.map(|part| part * 100.0));
     // With what others of this machine took: a reader sees whether it was left in peace.
     let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
     measures.note("host busy", "%", busy.map(|part| part * 100.0));

@@ -73,7 +73,10 @@ fn run(
         Ok(()) if !is_over.load(Ordering::Relaxed) => ControlFlow::Continue(()),
         Ok(()) | Err(_) => ControlFlow::Break(()),
     };
-    Ok(load::run(&plan, &mut watch)?)
+    let outcome = load::run(&plan, &mut watch)?;
+    // What was cut short by a signal is no figure.
+    crate::stop::check_stop()?;
+    Ok(outcome)
 }
 
 /// Runs a job in guests at once, in a directory of theirs, and gives the seconds of each round.

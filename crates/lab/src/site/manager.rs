@@ -90,6 +90,18 @@ impl Manager {
         Ok(left as f64 / ps.guests.len().max(1) as f64 / 1_048_576.0)
     }
 
+    /// CPU time that it has used so far, with that of its page-out, in seconds.
+    pub fn cpu_s(&self) -> Result<f64, Error> {
+        match ask(&self.socket, &Ask::Levers, ANSWER)? {
+            Answer::Levers(levers) => {
+                let page_out = levers.levers.iter().find(|lever| lever.name == "page-out");
+                let page_out_us = page_out.and_then(|lever| lever.cost_us).unwrap_or(0);
+                Ok((levers.manager_cpu_us + page_out_us) as f64 / 1e6)
+            }
+            _ => Err(Error::Failed("The manager answers something else".into())),
+        }
+    }
+
     /// The guests as it sees them.
     pub fn ps(&self) -> Result<Ps, Error> {
         match ask(&self.socket, &Ask::Ps, ANSWER)? {

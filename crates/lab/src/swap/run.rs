@@ -5,7 +5,7 @@ use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Guest, Site, jobs};
 use crate::{Bench, Error, Measures, bench};
-use load::{Job, Pattern, Target};
+use load::{Failure, Job, Pattern, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -110,7 +110,9 @@ fn respond(
     let all = &outcome.all;
     let asked = all.answered + all.failed_all();
     if asked > 0 {
-        let slow = all.at_least(TRIVIAL_US) + all.failed_all();
+        // A timeout has its latency; other failures have none.
+        let others = all.failed_all() - all.failed(Failure::Timeout);
+        let slow = all.at_least(TRIVIAL_US) + others;
         let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;
         measures.note("under 0.2 s", "%", trivial);
     }

@@ -63,6 +63,11 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     let [(path, Ok(read))] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(read.values("plain", "squeeze", "guests"), [(1, 3.0)]);
     assert_eq!(read.values("plain", "squeeze", "nothing"), []);
+    // No claim rests on a case that came apart, whichever of its phases failed.
+    assert_eq!(read.values("plain", "wipe", "p99"), [(1, 0.5)]);
+    assert!(read.spread("plain", "wipe", "p99").is_some());
+    assert_eq!(read.interval("plain", "wipe", "p99"), None);
+    assert_eq!(read.ratio("plain", "plain", "wipe", "p99"), None);
     assert_eq!(read.failures(), ["plain, repetition 1, squeeze: the host went away"]);
     assert_eq!(read.runs.len(), 1, "the phases of a case are in one run");
     assert!(path.with_extension("html").is_file());
