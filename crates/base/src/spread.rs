@@ -9,6 +9,8 @@ const RESAMPLES_MIN: usize = 200;
 const DRAWN_MAX: usize = 200_000;
 /// The resampling is always the same, so that a result is always shown the same.
 const SEED: u64 = 95;
+/// Of fewer values than this the range is the interval.
+const FEW: usize = 10;
 
 /// Several measurements of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,12 +42,16 @@ impl Spread {
     }
 
     /// The median with its 95 % interval, by bootstrap: the medians of resamples, without the
-    /// lowest and the highest 2.5 %. Of a few values it is too narrow: see [`Spread::ENOUGH`].
+    /// lowest and the highest 2.5 %. Of a few values that is too narrow, and the whole range holds
+    /// the true median in 96.9 of 100 cases of six: see [`Spread::ENOUGH`].
     pub fn interval(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         // Their order must not matter.
         values.sort_by(f64::total_cmp);
         let all = Spread::of(values.iter().copied())?;
+        if all.count < FEW {
+            return Some(all);
+        }
         let mut rng = Rng::new(SEED);
         let resamples = (DRAWN_MAX / all.count).clamp(RESAMPLES_MIN, RESAMPLES_MAX);
         let resample = |_| {

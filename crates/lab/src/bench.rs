@@ -118,6 +118,19 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// Takes out all runs of rounds that were begun and not ended: where farms start anew, one half
+    /// of such a round would be of other farms than the other.
+    pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
+        for round in 1..=rounds {
+            if cases.iter().all(|name| self.is_finished(name, round)) {
+                continue;
+            }
+            for name in cases {
+                self.discard(name, round);
+            }
+        }
+    }
+
     /// Whether nothing of these rounds is left to do.
     pub fn is_done(&self, rounds: u32, cases: &[&str]) -> bool {
         (1..=rounds).all(|round| cases.iter().all(|name| self.is_finished(name, round)))

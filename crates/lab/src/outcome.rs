@@ -29,6 +29,9 @@ pub struct Outcome {
     pub command: String,
     /// The commit of the sources, where it is known.
     pub commit: Option<String>,
+    /// What tells this build of the program from others: of a commit there may be many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// When it began, in UTC as RFC 3339 has it.
     pub started: String,
     /// How long it has taken so far.

@@ -29,6 +29,9 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
             shown(&fresh.commit)
         )));
     }
+    if outcome.program != fresh.program {
+        return Err(refused("it was begun with another build of the program".into()));
+    }
     let kept = outcome.runs.iter().filter(|run| run.finished).count();
     let started = &fresh.started;
     outcome.notes.push(format!("Resumed at {started} with {kept} runs that were finished."));

@@ -63,6 +63,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let first = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
+    bench.discard_open_rounds(repetitions, &chosen);
     bench.discard(FARMS, 1);
     let hand = start(&mut bench.case(FARMS, 1), &text("hand", false, first, only))?;
     let managed = start(&mut bench.case(FARMS, 1), &text("managed", true, first + 16, only))?;

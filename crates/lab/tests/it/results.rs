@@ -14,6 +14,7 @@ pub(crate) fn outcome() -> Outcome {
         quick: false,
         command: "pinhead experiment none".into(),
         commit: Some("abc".into()),
+        program: None,
         started: "2026-11-21T12:00:00Z".into(),
         seconds: 0.0,
         machine: Machine { processor: "<P/390>".into(), cpus: 1, ..Machine::default() },

@@ -106,6 +106,8 @@ fn a_torn_file_and_what_was_measured_elsewhere_are_not_gone_on_with() {
     let refused = |fresh: Outcome| resumed(&dir, &fresh).unwrap_err().to_string();
     let name = path.display().to_string();
 
+    let error = refused(Outcome { program: Some("0123".into()), ..outcome() });
+    assert!(error.contains("another build of the program"), "{error}");
     let error = refused(Outcome { commit: Some("def".into()), ..outcome() });
     assert!(error.starts_with(&format!("{name} cannot be gone on with: ")), "{error}");
     assert!(error.contains("begun with the program of commit abc, and this one is of def"));
@@ -143,5 +145,22 @@ fn figures_of_other_settings_are_not_mixed() {
     bench.setting("guests", 6).unwrap();
     let error = bench.setting("guests", 2).unwrap_err().to_string();
     assert!(error.starts_with("The result was begun with 6 for \"guests\", and now it is 2"));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_round_that_was_begun_on_other_farms_is_begun_anew() {
+    let dir = directory("open");
+    rounds(&dir, outcome(), &["a", "b"], 4).1.unwrap_err();
+    let kept = resumed(&dir, &outcome()).unwrap().expect("a result");
+    let mut progress = |_: &str| {};
+    let mut bench = Bench::new(asked(dir.clone()), kept, &mut progress);
+    let runs = |bench: &Bench<'_>| -> Vec<String> {
+        let runs = &bench.outcome().runs;
+        runs.iter().map(|run| format!("{} {}", run.case, run.repetition)).collect()
+    };
+    assert_eq!(runs(&bench), ["a 1", "b 1", "a 2"]);
+    bench.discard_open_rounds(2, &["a", "b"]);
+    assert_eq!(runs(&bench), ["a 1", "b 1"]);
     std::fs::remove_dir_all(dir).unwrap();
 }

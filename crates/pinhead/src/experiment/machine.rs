@@ -3,6 +3,7 @@
 use crate::report::processor;
 use lab::outcome::Machine;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::process::{Command, Stdio};
 
 /// The machine. What cannot be had is left empty.
@@ -29,6 +30,13 @@ pub fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.arg("-C").arg(program.parent()?).args(["describe", "--always", "--dirty", "--abbrev=12"]);
     output(&mut git)
+}
+
+/// What tells this build of the program from others: a hash of its bytes.
+pub fn program() -> Option<String> {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&fs::read("/proc/self/exe").ok()?);
+    Some(format!("{:016x}", hasher.finish()))
 }
 
 fn output(command: &mut Command) -> Option<String> {

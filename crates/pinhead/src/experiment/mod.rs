@@ -143,6 +143,7 @@ fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
         quick: args.quick,
         command: std::env::args().collect::<Vec<_>>().join(" "),
         commit: machine::commit(),
+        program: machine::program(),
         started: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         seconds: 0.0,
         machine: machine::machine(),

@@ -4,16 +4,20 @@
 //! Every 10 s what the host has too much or too little, `0.8 total − used`, is divided among the
 //! guests so that what each has above its minimum goes by its shares, at most 100 MiB a guest;
 //! 10 MiB either way are left. A guest is roomy if it has more free than a quarter of its minimum:
-//! roomy ones give first, the others get first; then all.
+//! roomy ones give, the others get; all, where those cannot. One that has more than its part may
+//! have to give where others get.
 
 use super::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;
 use counters::Bytes;
+use std::cmp::Ordering;
 
 const DECIDE_MS: u64 = 10_000;
 const USED_GOAL_PERMILLE: u64 = 800;
 const CHANGE_MAX: i64 = 100 << 20;
 const DEAD_BAND: i64 = 10 << 20;
+/// So often is what is left divided again.
+const ROUNDS_MAX: usize = 100;
 
 /// pvestatd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,34 +43,32 @@ fn size(sample: &GuestSample, actual: Bytes) -> Size {
 fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
     let mut rest = change;
     let mut open: Vec<usize> = list.to_vec();
-    while rest != 0 && !open.is_empty() {
+    for _ in 0..ROUNDS_MAX {
         let shares: i64 = open.iter().map(|i| sizes[*i].shares).sum();
         let above: i64 = open.iter().map(|i| sizes[*i].now - sizes[*i].min).sum();
-        let pool = above + rest;
-        let mut moved = 0;
-        let mut next = Vec::new();
-        for index in &open {
-            let one = &mut sizes[*index];
-            let fair =
-                one.min + (i128::from(pool) * i128::from(one.shares) / i128::from(shares)) as i64;
-            let low = one.min.max(one.before - CHANGE_MAX);
-            let high = one.max.min(one.before + CHANGE_MAX).max(low);
-            let mut to = fair.clamp(low, high);
-            // Nobody is moved against the direction of the whole.
-            to = if change > 0 { to.max(one.now) } else { to.min(one.now) };
-            let left = rest - moved;
-            let step = if change > 0 { (to - one.now).min(left) } else { (to - one.now).max(left) };
-            one.now += step;
-            moved += step;
-            if one.now != low && one.now != high {
-                next.push(*index);
-            }
-        }
-        if moved == 0 {
+        if rest == 0 || shares == 0 {
             break;
         }
+        let (mut moved, mut has_moved) = (0, false);
+        open.retain(|index| {
+            let one = &mut sizes[*index];
+            let part = i128::from(above + rest) * i128::from(one.shares) / i128::from(shares);
+            let fair = (one.min + part as i64).min(one.max).max(one.min);
+            let to = match fair.cmp(&one.before) {
+                Ordering::Greater if change > 0 => fair.min(one.before + CHANGE_MAX),
+                Ordering::Less => fair.max(one.before - CHANGE_MAX),
+                // It has its part.
+                _ => return false,
+            };
+            has_moved |= to != one.now;
+            moved += to - one.now;
+            one.now = to;
+            true
+        });
         rest -= moved;
-        open = next;
+        if !has_moved {
+            break;
+        }
     }
     rest
 }
@@ -89,9 +91,12 @@ impl Proxmox {
             free > sample.limits.min.permille(250)
         };
         let (with, without): (Vec<usize>, Vec<usize>) = (0..sizes.len()).partition(roomy);
-        let [first, second] = if goal > 0 { [without, with] } else { [with, without] };
+        let first = if goal > 0 { without } else { with };
         let rest = spread(&mut sizes, &first, goal);
-        spread(&mut sizes, &second, rest);
+        if rest.abs() >= goal.abs() {
+            let all: Vec<usize> = (0..sizes.len()).collect();
+            spread(&mut sizes, &all, rest);
+        }
         let moved = known.iter().zip(&sizes).filter(|(_, one)| one.now != one.before);
         let order = |((sample, _), one): (&(&GuestSample, Bytes), &Size)| Order {
             key: sample.key,

@@ -92,13 +92,19 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
 #[test]
 fn proxmox_divides_what_the_host_lacks_by_100_mib_a_guest() {
     let samples = [guest(1, 4000, 3000, 0), guest(2, 4000, 0, 0)];
-    // 60 MiB lack: the roomy one gives them. 1000 lack: each gives its 100, the starved one too.
+    // 60 MiB lack: the roomy one gives them. 1000 lack: it gives its 100, and the starved one is
+    // left alone as long as another gives anything.
     let mut proxmox = Rival::Proxmox(Proxmox::default());
     assert_eq!(pass(&mut proxmox, 10, &host(12_740), &samples), [3940]);
-    assert_eq!(pass(&mut proxmox, 20, &host(11_800), &samples), [3900, 3900]);
+    assert_eq!(pass(&mut proxmox, 20, &host(11_800), &samples), [3900]);
     assert!(pass(&mut proxmox, 25, &host(11_800), &samples).is_empty(), "too soon");
     assert!(pass(&mut proxmox, 30, &host(12_805), &samples).is_empty(), "the dead band");
     assert_eq!(pass(&mut proxmox, 40, &host(12_860), &samples), [4060]);
+    // Nobody is roomy: all give. And who has more than its part gives though the host has enough.
+    let starved = [guest(1, 4000, 0, 0), guest(2, 4000, 0, 0)];
+    assert_eq!(pass(&mut proxmox, 50, &host(11_800), &starved), [3900, 3900]);
+    let uneven = [guest(1, 4000, 0, 0), guest(2, 2000, 0, 0)];
+    assert_eq!(pass(&mut proxmox, 60, &host(12_860), &uneven), [3900, 2100]);
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn a_guests_bounds_hold_and_what_the_operator_fixed_stays() {
     let mut proxmox = Rival::Proxmox(Proxmox::default());
     let mut pinned = guest(2, 4000, 3000, 0);
     pinned.limits.mode = Mode::Pinned(Bytes::mib(4000));
-    let samples = [guest(1, 1040, 0, 0), pinned];
+    let samples = [guest(1, 1040, 600, 0), pinned];
     assert_eq!(pass(&mut proxmox, 10, &host(0), &samples), [1000]);
     // MOM has no floor of its own, and qemus' controller a lower one.
     for kind in [Kind::Mom, Kind::Pi] {
