@@ -96,7 +96,7 @@ impl Ksm {
             self.written.push((name.clone(), text.clone()));
         }
         let (saved, written) = (self.saved.clone(), self.written.clone());
-        record.replace_last(Undo::Ksm { saved, written })?;
+        record.renew(Undo::Ksm { saved, written })?;
         for (name, text) in new {
             let path = self.files.dir().join(&name);
             self.files

@@ -10,6 +10,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -112,6 +113,16 @@ impl Record {
     pub(super) fn replace_last(&mut self, step: Undo) -> Result<(), Error> {
         self.steps.pop();
         self.add(step)
+    }
+
+    /// Writes down what has become of the one of this kind: others may have come after it.
+    pub(super) fn renew(&mut self, step: Undo) -> Result<(), Error> {
+        let is_it = |old: &&mut Undo| discriminant(*old) == discriminant(&step);
+        match self.steps.iter_mut().rfind(is_it) {
+            Some(old) => *old = step,
+            None => self.steps.push(step),
+        }
+        self.save()
     }
 
     fn save(&self) -> Result<(), Error> {

@@ -303,6 +303,21 @@ fn what_is_somebody_elses_by_now_is_left_alone() {
 }
 
 #[test]
+fn cgroups_of_guests_that_came_after_ksm_go_too() {
+    let tree = Tree::new("ksm-guests");
+    tree.file("sys/fs/cgroup/pids/cgroup.procs", "");
+    let made = || tree.count(&tree.calls.path("sys/fs/cgroup/pids")) - 1;
+    let mut tiers = tree.open(&all()).unwrap();
+    tiers.separate_guests();
+    assert_eq!(made(), 1);
+    tiers.turn(2, 0);
+    assert_eq!(tree.ksm()[3], "1");
+    assert_eq!(tiers.close(), [""; 0]);
+    assert_eq!((made(), tree.ksm()[3].as_str()), (0, "0"));
+    tree.assert_untouched();
+}
+
+#[test]
 fn ksm_that_runs_already_stays_as_it_is() {
     let tree = Tree::new("ksm");
     tree.file(&format!("{KSM_DIR}/run"), "1\n");
