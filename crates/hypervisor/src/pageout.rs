@@ -25,8 +25,6 @@ use crate::sys::{self, Stretch};
 const SLICE: usize = 8 << 20;
 /// Stretches in one slice; the kernel takes 1,024.
 const STRETCHES_MAX: usize = 512;
-/// Mappings that are smaller hold nothing worth a turn.
-const LEAST: usize = 64 << 10;
 /// Two TiB of addresses; more is no process of a guest.
 const SLICES_MAX: usize = 1 << 18;
 /// Files behind shared mappings that have no other place than memory.
@@ -141,43 +139,78 @@ fn after(stretches: &[Stretch], mut done: usize) -> &[Stretch] {
 fn slices(text: &[u8]) -> Vec<Slice> {
     let mut slices = vec![Slice::default()];
     let mut room = SLICE;
-    for mapping in text.split(|byte| *byte == b'\n').filter_map(own) {
-        let Stretch { mut start, mut length } = mapping;
-        while length > 0 && slices.len() <= SLICES_MAX {
-            let part = length.min(room);
-            if let Some(slice) = slices.last_mut() {
-                slice.0.push(Stretch { start, length: part });
-                room -= part;
-                if room == 0 || slice.0.len() >= STRETCHES_MAX {
-                    slices.push(Slice::default());
-                    room = SLICE;
-                }
-            }
-            (start, length) = (start + part, length - part);
+    let mut before = None;
+    for mapping in text.split(|byte| *byte == b'\n').filter_map(Mapping::read) {
+        let relocated = before.replace(mapping).filter(|before| before.is_relocated(&mapping));
+        for Mapping { start, end, .. } in relocated.into_iter().chain(mapping.own()) {
+            pack(&mut slices, &mut room, start, end);
         }
     }
     slices.retain(|slice| !slice.0.is_empty());
     slices
 }
 
-/// The addresses of a line, if what is there is memory of the process's own: writable, and private
-/// or of a file that is nowhere but in memory.
-fn own(line: &[u8]) -> Option<Stretch> {
-    let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    let (range, rights) = (words.next()?, words.next()?);
-    let file = words.nth(3).unwrap_or_default();
-    let is_memory = MEMORY_FILES.iter().any(|begin| file.starts_with(begin));
-    let is_device = file.starts_with(b"/dev/") && !is_memory;
-    let is_own = match rights {
-        [_, b'w', _, b'p', ..] => !is_device,
-        [_, b'w', _, b's', ..] => is_memory,
-        _ => false,
-    };
-    let at = range.iter().position(|byte| *byte == b'-')?;
-    let number = |digits: &[u8]| usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-    let (start, end) = (number(range.get(..at)?)?, number(range.get(at + 1..)?)?);
-    let length = end.checked_sub(start)?;
-    (is_own && length >= LEAST).then_some(Stretch { start, length })
+fn pack(slices: &mut Vec<Slice>, room: &mut usize, mut start: usize, end: usize) {
+    while start < end && slices.len() <= SLICES_MAX {
+        let length = (end - start).min(*room);
+        if let Some(slice) = slices.last_mut() {
+            slice.0.push(Stretch { start, length });
+            *room -= length;
+            if *room == 0 || slice.0.len() >= STRETCHES_MAX {
+                slices.push(Slice::default());
+                *room = SLICE;
+            }
+        }
+        start += length;
+    }
+}
+
+/// A line of /proc/PID/maps.
+#[derive(Clone, Copy)]
+struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    rights: &'a [u8],
+    file: &'a [u8],
+}
+
+impl<'a> Mapping<'a> {
+    fn read(line: &'a [u8]) -> Option<Mapping<'a>> {
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let (range, rights) = (words.next()?, words.next()?);
+        let file = words.nth(3).unwrap_or_default();
+        let at = range.iter().position(|byte| *byte == b'-')?;
+        let number =
+            |digits: &[u8]| usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let (start, end) = (number(range.get(..at)?)?, number(range.get(at + 1..)?)?);
+        (start <= end).then_some(Mapping { start, end, rights, file })
+    }
+
+    /// This, if what is there is memory of the process's own: writable, and private or of a file
+    /// that is nowhere but in memory.
+    fn own(self) -> Option<Mapping<'a>> {
+        let is_memory = MEMORY_FILES.iter().any(|begin| self.file.starts_with(begin));
+        let is_device = self.file.starts_with(b"/dev/") && !is_memory;
+        let is_own = match self.rights {
+            [_, b'w', _, b'p', ..] => !is_device,
+            [_, b'w', _, b's', ..] => is_memory,
+            _ => false,
+        };
+        is_own.then_some(self)
+    }
+
+    /// Whether this is what the dynamic linker wrote to and then made read-only (RELRO): it ends
+    /// where the data of the same file begins. Each process has its own copy, in QEMU with its
+    /// libraries more than 3 MiB of it.
+    fn is_relocated(&self, next: &Mapping<'_>) -> bool {
+        let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
+        let is_file = self.file.starts_with(b"/") && !self.file.starts_with(b"/dev/");
+        matches!(self.rights, b"r--p")
+            && is_data
+            && is_file
+            && self.end == next.start
+            && self.file == next.file
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +221,8 @@ mod tests {
     /// a device, and what the kernel put there.
     const MAPS: &str = "\
 55d0e0000000-55d0e0800000 r-xp 00000000 fe:00 1234                       /usr/bin/qemu (deleted)
+55d0e0a00000-55d0e0e00000 r--p 00800000 fe:00 1234                       /usr/bin/qemu (deleted)
+55d0e0f00000-55d0e1000000 r--p 00900000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e1000000-55d0e1020000 rw-p 00a00000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e2000000-55d0e2001000 rw-p 00000000 00:00 0                          [heap]
 7f0000000000-7f0001800000 rw-p 00000000 fe:00 77                         /var/cache/a template
@@ -205,11 +240,13 @@ not a line
         let found = slices(MAPS.as_bytes());
         assert!(found.iter().all(|slice| slice.size().0 <= SLICE as u64));
         let all: u64 = found.iter().map(|slice| slice.size().0).sum();
-        let expected = 0x20000 + 0x180_0000 + 0x10_0000 + 0x10000;
-        assert_eq!(all, expected, "program's data, template, memfd, and what has no name");
+        let expected = 0x10_0000 + 0x20000 + 0x1000 + 0x180_0000 + 0x10_0000 + 0x10000;
+        assert_eq!(all, expected, "what was relocated, data, heap, template, memfd, no name");
         let has = |start: usize| found.iter().any(|slice| slice.0.iter().any(|s| s.start == start));
         assert!(has(0x7f00_0000_0000) && has(0x7f00_1000_0000) && has(0x7f00_4000_0000));
+        assert!(has(0x55d0_e0f0_0000), "what was relocated is the process's own");
         assert!(!has(0x55d0_e000_0000), "code is the file's");
+        assert!(!has(0x55d0_e0a0_0000), "constants are the file's");
         assert!(!has(0x7f00_2000_0000), "a file on a disk is not memory");
         assert!(!has(0x7f00_3000_0000), "a device is not memory");
         assert!(slices(b"").is_empty());
