@@ -10,24 +10,36 @@ mod view;
 pub use run::run;
 pub use view::view;
 
+use crate::site::RIVALS;
+use policy::rivals::Kind;
+
 /// How memory gets from one guest to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub name: &'static str,
-    pub balloon: bool,
+    /// Whose rules move memory by the balloon; `None` where nobody does.
+    pub rules: Option<Kind>,
     pub reporting: bool,
     /// Whether the manager also pages out who sleeps.
     pub page_out: bool,
 }
 
-/// The ways: the study's, and page-out beside both of them.
-pub(crate) const WAYS: &[Way] = &[
-    Way { name: "nothing", balloon: false, reporting: false, page_out: false },
-    Way { name: "balloon", balloon: true, reporting: false, page_out: false },
-    Way { name: "page reporting", balloon: false, reporting: true, page_out: false },
-    Way { name: "both", balloon: true, reporting: true, page_out: false },
-    Way { name: "both, page-out", balloon: true, reporting: true, page_out: true },
-];
+const NOTHING: Way = Way { name: "nothing", rules: None, reporting: false, page_out: false };
+const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
+const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };
+const BOTH: Way = Way { name: "both", reporting: true, ..BALLOON };
+/// Ours: all levers that there are.
+const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
+
+/// The ways that are run when none is named: six rounds of them fit into an hour.
+const USUAL: [Way; 4] = [NOTHING, REPORTING, BOTH, OURS];
+
+/// All ways: the study's, page-out beside both of them, and other managers' rules.
+pub(crate) fn ways() -> Vec<Way> {
+    let rival = |rules: &Kind| Way { name: rules.name(), rules: Some(*rules), ..NOTHING };
+    let ours = [NOTHING, BALLOON, REPORTING, BOTH, OURS];
+    ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
+}
 
 /// A case: what is run, and the way.
 pub(crate) fn case(what: &str, way: &str) -> String {

@@ -1,6 +1,6 @@
 //! The phases, carried out.
 
-use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
+use super::{CLAIM, CLAIMS, OLTP, USUAL, Way, case, phase, ways};
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, Measures, bench};
@@ -39,10 +39,13 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     bench.setting("guests", guests)?;
     bench.setting("transactions, s", seconds)?;
-    let named = |what| WAYS.iter().map(move |way| (case(what, way.name), what, way));
+    let all = ways();
+    let named = |what| all.iter().map(move |way| (case(what, way.name), what, way));
     let cases: Vec<(String, &str, &Way)> = named(CLAIM).chain(named(OLTP)).collect();
     let names: Vec<&str> = cases.iter().map(|(name, ..)| name.as_str()).collect();
-    let names = bench.choose(&names, &names)?;
+    let is_usual = |way: &Way| USUAL.contains(way);
+    let usual = cases.iter().filter(|(.., way)| is_usual(way)).map(|(name, ..)| name.as_str());
+    let names = bench.choose(&names, &usual.collect::<Vec<_>>())?;
     let needs_page_out =
         |name: &str| cases.iter().any(|(case, _, way)| case == name && way.page_out);
     let is_impossible = |name: &str| needs_page_out(name) && !has_page_out();
@@ -68,10 +71,9 @@ fn start(
         Reading::of(site.guests(), false).note(measures);
     })?;
     let Some(site) = site else { return Ok(None) };
-    if !way.balloon {
-        return Ok(Some((site, None)));
-    }
+    let Some(rules) = way.rules else { return Ok(Some((site, None))) };
     let settings = Settings {
+        rules,
         budget_mib: limit_mib,
         set_point_mib: limit_mib / 10,
         leaves_ksm: true,

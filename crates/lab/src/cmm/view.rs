@@ -1,13 +1,12 @@
 //! A result, next to what the study found.
 
-use super::{CLAIM, CLAIMS, OLTP, WAYS, Way, case, phase};
+use super::{BOTH, CLAIM, CLAIMS, NOTHING, OLTP, OURS, Way, case, phase, ways};
 use crate::view::{Chart, Table, View, cell, figure, percent};
 use crate::{Finding, Outcome, published};
 use base::Spread;
 
 const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
-    claims memory after the others have touched all of theirs and freed it: four ways to move \
-    memory. After a study of CMM1 and CMM2 (Kammerer, 2009).";
+    claims memory after the others have touched all of theirs and freed it: ways to move memory. After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
 /// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
@@ -21,26 +20,39 @@ pub fn view(outcome: &Outcome) -> View {
 
 /// A measure of a way against that of doing nothing.
 fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) -> Option<Spread> {
-    outcome.ratio(&case(what, way), &case(what, WAYS[0].name), phase, name)
+    outcome.ratio(&case(what, way), &case(what, NOTHING.name), phase, name)
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let both = WAYS[3].name;
     let large = CLAIMS[2].0;
-    vec![
-        Finding::at_least(
-            "OLTP with both against nothing (>= 1.4x, published: 1.5x)",
-            against(outcome, OLTP, both, phase::LOAD, "transactions"),
-            1.4,
-            "x",
-        ),
-        Finding::at_most(
-            "a large claim with both against nothing (<= 1x, published: both are the best choice)",
-            against(outcome, CLAIM, both, large, "claim"),
-            1.0,
-            "x",
-        ),
-    ]
+    let of = |way: &Way, told: &str| {
+        [
+            Finding::at_least(
+                &format!("OLTP with {told} against nothing (>= 1.4x, published: 1.5x)"),
+                against(outcome, OLTP, way.name, phase::LOAD, "transactions"),
+                1.4,
+                "x",
+            ),
+            Finding::at_most(
+                &format!(
+                    "a large claim with {told} against nothing (<= 1x, published: both are the \
+                     best choice)"
+                ),
+                against(outcome, CLAIM, way.name, large, "claim"),
+                1.0,
+                "x",
+            ),
+        ]
+    };
+    [of(&BOTH, "both"), of(&OURS, "both and page-out")].concat()
+}
+
+/// The ways that were run.
+fn ran(outcome: &Outcome) -> Vec<Way> {
+    let ran = outcome.cases();
+    let is_there =
+        |way: &Way| [CLAIM, OLTP].iter().any(|what| ran.contains(&&*case(what, way.name)));
+    ways().into_iter().filter(is_there).collect()
 }
 
 fn oltp(outcome: &Outcome) -> Table {
@@ -61,7 +73,7 @@ fn oltp(outcome: &Outcome) -> Table {
     };
     let heads =
         ["Way", "transactions, 1/s", "of nothing", "pages in/s", "pages out/s", "a guest has, MiB"];
-    let rows = WAYS.iter().map(row).collect();
+    let rows = ran(outcome).iter().map(row).collect();
     Table::new("Databases, memory twice overcommitted", &heads, rows, "")
 }
 
@@ -80,7 +92,7 @@ fn claims(outcome: &Outcome) -> Table {
     let mut heads = vec!["Way"];
     heads.extend(sizes.iter().flat_map(|size| [size, "pages out"]));
     let title = "A claim, after the others have touched all of their memory";
-    Table::new(title, &heads, WAYS.iter().map(row).collect(), "")
+    Table::new(title, &heads, ran(outcome).iter().map(row).collect(), "")
 }
 
 fn published() -> Table {
@@ -95,8 +107,8 @@ fn published() -> Table {
 
 fn charts(outcome: &Outcome) -> Vec<Chart> {
     let chart = |title: &str, what: &str, series: &[(&str, (&str, &str))]| {
-        let ways = WAYS.iter().map(|way| way.name);
-        Chart::new(title, ways, series, |way, (phase, measure)| {
+        let ways = ran(outcome);
+        Chart::new(title, ways.iter().map(|way| way.name), series, |way, (phase, measure)| {
             outcome.interval(&case(what, way), phase, measure)
         })
     };

@@ -11,6 +11,8 @@ mod view;
 pub use run::run;
 pub use view::view;
 
+use policy::rivals::Kind;
+
 /// One way to run the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
@@ -22,8 +24,8 @@ pub(crate) struct Case {
     ksm: bool,
     /// Whether all of them are limited, and to what.
     limit: Option<Limit>,
-    /// Whether the manager moves their memory.
-    manager: bool,
+    /// By whose rules a manager moves their memory; `None` where there is none.
+    rules: Option<Kind>,
     /// Whether it also pages out who sleeps, to compressed memory of the host.
     pages_out: bool,
     /// Whether each has swap on compressed memory of its own.
@@ -54,7 +56,7 @@ const PLAIN: Case = Case {
     guests_max: u32::MAX,
     ksm: false,
     limit: None,
-    manager: false,
+    rules: None,
     pages_out: false,
     guest_swap: false,
     single: false,
@@ -65,19 +67,24 @@ pub(crate) const CASES: &[Case] = &[
     Case { single: true, ..PLAIN },
     Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },
     Case { name: SHARED, ksm: true, ..PLAIN },
-    Case { name: PAGED, ksm: true, manager: true, pages_out: true, ..PLAIN },
+    Case { name: PAGED, ksm: true, rules: Some(Kind::Pinhead), pages_out: true, ..PLAIN },
     Case { name: SQUEEZED, limit: Some(Limit::EachMib(17)), ..MANAGED },
     Case { name: LIMITED, ..MANAGED },
-    Case { name: "limited", manager: false, ..MANAGED },
+    Case { name: "limited", rules: None, ..MANAGED },
     Case { name: "limited, not shared", ksm: false, ..MANAGED },
     Case { name: "limited, managed, guests swap", guest_swap: true, ..MANAGED },
+    Case { name: "limited, mom", rules: Some(Kind::Mom), ..MANAGED },
+    Case { name: "limited, proxmox", rules: Some(Kind::Proxmox), ..MANAGED },
+    Case { name: "limited, pi", rules: Some(Kind::Pi), ..MANAGED },
+    Case { name: "limited, senpai", rules: Some(Kind::Senpai), ..MANAGED },
 ];
 
 /// Those that the claims are about: six rounds of them fit into an hour. The others are run when
 /// they are named.
 pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 
-const MANAGED: Case = Case { ksm: true, limit: Some(Limit::Quarter), manager: true, ..PLAIN };
+const MANAGED: Case =
+    Case { ksm: true, limit: Some(Limit::Quarter), rules: Some(Kind::Pinhead), ..PLAIN };
 
 /// What a guest has of the host's memory that is nobody else's, and that with what is compressed.
 pub(crate) const PRIVATE: &str = "private a guest";

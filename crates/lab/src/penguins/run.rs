@@ -5,6 +5,7 @@ use crate::site::held::Held;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
 use crate::{Bench, Error, bench, clock};
+use policy::rivals::Kind;
 use std::time::Duration;
 
 /// A hundred servers are to answer within half a minute; what takes longer is measured too.
@@ -106,8 +107,8 @@ fn one(
     })?;
     let Some(site) = started else { return Ok(()) };
     let mut manager = None;
-    if case.manager {
-        let settings = settings(case, count, limit_mib, pace);
+    if let Some(rules) = case.rules {
+        let settings = settings(case, rules, count, limit_mib, pace);
         manager = run.manage(phase::SETTLE, &site, &settings, |manager, measures| {
             if case.pages_out {
                 wait(pace.paged);
@@ -215,13 +216,14 @@ fn settle(site: &Site, pace: Pace) -> Reading {
     }
 }
 
-fn settings(case: &Case, count: u32, limit_mib: u64, pace: Pace) -> Settings {
+fn settings(case: &Case, rules: Kind, count: u32, limit_mib: u64, pace: Pace) -> Settings {
     // Without a limit there is room for all of them, with their QEMUs' own.
     let budget_mib = match case.limit {
         Some(_) => limit_mib.max(64),
         None => u64::from(count) * (MEMORY_MIB + 64),
     };
     Settings {
+        rules,
         budget_mib,
         set_point_mib: (budget_mib / 5).max(16),
         leaves_ksm: case.ksm,

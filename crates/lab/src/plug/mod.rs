@@ -15,6 +15,9 @@ mod view;
 pub use run::run;
 pub use view::view;
 
+use crate::site::RIVALS;
+use policy::rivals::Kind;
+
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: CPUs by the rules that serve best here, and memory from the manager. Without
@@ -69,12 +72,24 @@ pub(crate) const SETS: &[Set] = &[
 /// Every page goes through all three servers.
 pub(crate) const PAGE: &str = "/app";
 
+/// The rules for CPUs where a manager moves memory.
+const RULES: &str = "cpu-loadavg";
+
 /// The cases, in the order in which they are run: the baseline, the published configurations,
-/// and ours.
+/// ours, and other managers' rules in place of ours.
 pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
     let mut cases: Vec<_> =
         crate::published::PLUG.iter().map(|row| (row.name, row.preset)).collect();
     cases.push((ALL, None));
-    cases.push((OURS, Some("cpu-loadavg")));
+    cases.push((OURS, Some(RULES)));
+    cases.extend(RIVALS.map(|rules| (rules.name(), Some(RULES))));
     cases
+}
+
+/// By whose rules a manager moves memory in a case; `None` where there is none.
+pub(crate) fn rules_of(case: &str) -> Option<Kind> {
+    match case {
+        OURS => Some(Kind::Pinhead),
+        _ => RIVALS.into_iter().find(|rules| rules.name() == case),
+    }
 }

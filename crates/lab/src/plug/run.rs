@@ -2,11 +2,12 @@
 
 use super::farms::{hand_cpus, hand_mib, text};
 use super::load::{Shape, calibrate, measured, note_usage, order, size_mib};
-use super::{CALIBRATION, DYNAMIC, FARMS, HAND, OURS, SETS, STEAL, Set, USUAL, cases, phase};
+use super::{CALIBRATION, DYNAMIC, FARMS, HAND, SETS, STEAL, Set, USUAL, cases, phase, rules_of};
 use crate::site::meter::Reading;
 use crate::site::{Manager, Settings, Site, jobs, wait};
 use crate::{Bench, Error, bench};
 use load::Job;
+use policy::rivals::Kind;
 use std::time::Duration;
 
 /// Eight guests with Debian on two emulated cores.
@@ -117,12 +118,12 @@ fn one(
     if run.name() != HAND && !give_rules(run, site, preset)? {
         return Ok(());
     }
-    let manager = match run.name() {
-        OURS => match manage(run, site, pace)? {
+    let manager = match rules_of(run.name()) {
+        Some(rules) => match manage(run, site, rules, pace)? {
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
-        _ => None,
+        None => None,
     };
     let targets = order(site, sets, run.seed());
     run.phase(phase::LOAD, |measures| {
@@ -166,11 +167,13 @@ fn give_rules(
 fn manage(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
+    rules: Kind,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
     // As much as sizing by hand takes, with what each QEMU has of its own.
     let budget_mib = u64::from(pace.hand_mib) + 64 * site.guests().len() as u64;
     let settings = Settings {
+        rules,
         budget_mib,
         set_point_mib: budget_mib / 10,
         leaves_ksm: true,
@@ -194,7 +197,7 @@ fn dynamic(
     if !give_rules(run, site, Some("cpu-loadavg"))? {
         return Ok(());
     }
-    let Some(manager) = manage(run, site, pace)? else { return Ok(()) };
+    let Some(manager) = manage(run, site, Kind::Pinhead, pace)? else { return Ok(()) };
     let seed = run.seed();
     let (one, other) = sets.split_at(sets.len().div_ceil(2));
     let clients = |sets: &[Set]| sets.iter().map(|set| set.clients).sum::<usize>() as f64;

@@ -4,6 +4,7 @@ use super::child::Child;
 use super::{LOOK, Site, Tools, wait};
 use crate::Error;
 use manager::control::{Answer, Ask, Ps, ask};
+use policy::rivals::Kind;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,8 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// The settings of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// Whose rules move memory.
+    pub rules: Kind,
     /// What the guests may use together, in MiB: a machine with more memory plays a host that is
     /// full.
     pub budget_mib: u64,
@@ -27,6 +30,10 @@ pub struct Settings {
     /// leaves it where it is.
     pub page_out_after: Option<Duration>,
 }
+
+/// Other managers, whose rules a case may be run with in place of ours. Page reporting alone and
+/// nothing at all take no manager.
+pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai];
 
 /// Why a case cannot be run that pages guests out, if it cannot.
 pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
@@ -113,12 +120,13 @@ impl Manager {
 
 fn text(settings: &Settings, sockets: &Path, dir: &Path, socket: &Path) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
-    let Settings { budget_mib, set_point_mib, leaves_ksm, page_out_after } = settings;
+    let Settings { rules, budget_mib, set_point_mib, leaves_ksm, page_out_after } = settings;
     let page_out = if has_page_out() { page_out(*page_out_after) } else { String::new() };
     let ksm = if *leaves_ksm { "[ksm]\nmode = \"leave\"\n" } else { "" };
     format!(
         "[host]\nbudget = \"{budget_mib} MiB\"\nset_point = \"{set_point_mib} MiB\"\n\
          hysteresis = \"{} MiB\"\nreserve = \"{} MiB\"\n\
+         [policy]\nkind = \"{rules}\"\n\
          [sources]\nqmp = [{}]\nlibvirt = []\n[journal]\npath = {}\n\
          [control]\nsocket = {}\n[monitor]\nrecord = false\n{ksm}{page_out}",
         set_point_mib / 4,
@@ -136,12 +144,18 @@ mod tests {
     #[test]
     fn the_settings_are_such_as_the_manager_reads() {
         for page_out_after in [None, Some(Duration::from_secs(10))] {
-            let settings =
-                Settings { budget_mib: 900, set_point_mib: 90, leaves_ksm: true, page_out_after };
+            let settings = Settings {
+                rules: Kind::Proxmox,
+                budget_mib: 900,
+                set_point_mib: 90,
+                leaves_ksm: true,
+                page_out_after,
+            };
             let path = Path::new("/run/x");
             let text = text(&settings, path, path, &path.join("host.sock"));
             let read = manager::config::parse(&text, &manager::config::Place::default());
-            assert!(read.is_ok(), "{text}: {read:?}");
+            let read = read.map(|read| read.policy.kind);
+            assert_eq!(read.ok(), Some(Kind::Proxmox), "{text}");
             assert_eq!(text.contains("sleepers"), has_page_out() && page_out_after.is_some());
         }
     }

@@ -12,6 +12,9 @@ mod view;
 pub use run::run;
 pub use view::view;
 
+use crate::site::RIVALS;
+use policy::rivals::Kind;
+
 /// A guest that runs the tar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
@@ -21,17 +24,33 @@ pub(crate) struct Case {
     pub memory_mib: u32,
     /// Its swap on compressed memory of its own; 0 is none.
     pub swap_mib: u32,
+    /// By whose rules a manager moves memory; `None` where there is none, as in the study.
+    pub rules: Option<Kind>,
 }
 
-/// The three cases of the study.
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "large guest", memory_mib: 384, swap_mib: 0 },
-    Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100 },
-    Case { name: "small guest, no such swap", memory_mib: 96, swap_mib: 0 },
-];
+pub(crate) const LARGE: Case =
+    Case { name: "large guest", memory_mib: 384, swap_mib: 0, rules: None };
+pub(crate) const SMALL: Case =
+    Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100, rules: None };
+/// Nobody has to size the guest where a manager takes its cache.
+pub(crate) const MANAGED: Case =
+    Case { name: "large guest, pinhead", rules: Some(Kind::Pinhead), ..LARGE };
+/// The study's three, and ours: run when none is named.
+pub(crate) const USUAL: [Case; 4] =
+    [LARGE, SMALL, Case { name: "small guest, no such swap", swap_mib: 0, ..SMALL }, MANAGED];
+
+/// All cases: other managers' rules are run when they are named.
+pub(crate) fn cases() -> Vec<Case> {
+    let names =
+        ["large guest, mom", "large guest, proxmox", "large guest, pi", "large guest, senpai"];
+    let rivals = names.iter().zip(RIVALS);
+    let rivals = rivals.map(|(name, rules)| Case { name, rules: Some(rules), ..LARGE });
+    USUAL.into_iter().chain(rivals).collect()
+}
 
 /// The phases.
 pub(crate) mod phase {
+    pub const MANAGE: &str = "manager";
     pub const ALONE: &str = "without the tar";
     pub const TAR: &str = "the tar runs";
 }

@@ -1,11 +1,12 @@
 //! The phases, carried out.
 
-use super::{CASES, Case, phase};
+use super::{Case, USUAL, cases, phase};
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Guest, Site, jobs};
+use crate::site::{Guest, Settings, Site, jobs};
 use crate::{Bench, Error, Measures, bench};
 use load::{Failure, Job, Pattern, Target};
+use policy::rivals::Kind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 16;
 const LIMIT_MIB: u32 = 136;
+/// A guest that has hardly run for so long sleeps: the manager's default.
+const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 /// Files of the tar: as they are, in the archive, and out of it, they are three times as large.
 const FILE_KIB: u32 = 256;
 /// See the same of the wipe.
@@ -40,10 +43,11 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("rounds", rounds)?;
     bench.setting("reads of a round", reads)?;
     let job = Job::Tar { files, kib: FILE_KIB, rounds, reads };
-    let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-    let names = bench.choose(&names, &names)?;
+    let cases = cases();
+    let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    let names = bench.choose(&names, &USUAL.map(|case| case.name))?;
     bench.rounds(repetitions, &names, |run| {
-        let case = CASES.iter().find(|case| case.name == run.name());
+        let case = cases.iter().find(|case| case.name == run.name());
         case.map_or(Ok(()), |case| one(run, case, others, &job, seconds))
     })
 }
@@ -56,12 +60,34 @@ fn one(
     seconds: Duration,
 ) -> Result<(), Error> {
     let Some(site) = run.start(&farm(case, others), UP_MAX, |_, _| {})? else { return Ok(()) };
+    let manager = match case.rules {
+        Some(rules) => {
+            let settings = settings(rules, u64::from(limit_mib(others)));
+            let manager = run.manage(phase::MANAGE, &site, &settings, |_, _| Ok(()))?;
+            if manager.is_none() {
+                return Ok(());
+            }
+            manager
+        }
+        None => None,
+    };
     let targets = site.targets("web", 80, "/");
     run.phase(phase::ALONE, |measures| {
         respond(measures, &targets, seconds, &AtomicBool::new(false))
     })?;
     run.phase(phase::TAR, |measures| tar(measures, &site, &targets, job))?;
+    drop(manager);
     Ok(())
+}
+
+fn settings(rules: Kind, limit_mib: u64) -> Settings {
+    Settings {
+        rules,
+        budget_mib: limit_mib,
+        set_point_mib: limit_mib / 10,
+        leaves_ksm: true,
+        page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
+    }
 }
 
 /// The others' response for as long as the tar runs, and how its guest is.
@@ -143,6 +169,7 @@ fn farm(case: &Case, others: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{LARGE, SMALL};
     use super::*;
 
     #[test]
@@ -151,9 +178,9 @@ mod tests {
         assert!(limit_mib(others) < 250);
         // Source, archive and copy.
         let cache_mib = 3 * files * FILE_KIB / 1024;
-        assert!(cache_mib < CASES[0].memory_mib, "the large guest keeps all of them");
+        assert!(cache_mib < LARGE.memory_mib, "the large guest keeps all of them");
         assert!(cache_mib > limit_mib(others) - others * OTHER_USES_MIB, "the host cannot");
-        assert!(cache_mib > CASES[1].memory_mib, "the small one does not");
-        assert!(farm(&CASES[0], others).contains("memory = \"232 MiB\"\nzram"));
+        assert!(cache_mib > SMALL.memory_mib, "the small one does not");
+        assert!(farm(&LARGE, others).contains("memory = \"232 MiB\"\nzram"));
     }
 }

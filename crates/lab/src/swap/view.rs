@@ -1,6 +1,6 @@
 //! A result, next to the study's table.
 
-use super::{CASES, phase};
+use super::{LARGE, MANAGED, SMALL, cases, phase};
 use crate::view::{Chart, Table, View, cell, figure};
 use crate::{Finding, Outcome, published};
 
@@ -20,20 +20,28 @@ pub fn view(outcome: &Outcome) -> View {
 }
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let ratio = outcome.ratio(CASES[1].name, CASES[0].name, phase::TAR, "average");
-    vec![Finding::at_most(
-        "others' average response beside the small guest that swaps to memory, against beside the \
-         large one (<= 0.5x, published: 0.33)",
-        ratio,
-        0.5,
-        "x",
-    )]
+    let ratio = |name| outcome.ratio(name, LARGE.name, phase::TAR, "average");
+    vec![
+        Finding::at_most(
+            "others' average response beside the small guest that swaps to memory, against beside \
+             the large one (<= 0.5x, published: 0.33)",
+            ratio(SMALL.name),
+            0.5,
+            "x",
+        ),
+        Finding::at_most(
+            "the same beside the large guest with our manager (<= 0.5x)",
+            ratio(MANAGED.name),
+            0.5,
+            "x",
+        ),
+    ]
 }
 
 fn comparison(outcome: &Outcome) -> Table {
     let ran = outcome.cases();
     let mut rows = Vec::new();
-    for (case, theirs) in CASES.iter().zip(published::SWAP) {
+    for (at, case) in cases().iter().enumerate() {
         if !ran.contains(&case.name) {
             continue;
         }
@@ -51,6 +59,7 @@ fn comparison(outcome: &Outcome) -> Table {
         let cells = measures
             .map(|measure| cell(outcome.median(case.name, phase::TAR, measure).map(figure)));
         rows.push(std::iter::once(case.name.to_owned()).chain(cells).collect());
+        let Some(theirs) = published::SWAP.get(at) else { continue };
         let (page, cpu, wait, io) = theirs.states;
         rows.push(vec![
             "  published".to_owned(),
@@ -89,7 +98,7 @@ fn comparison(outcome: &Outcome) -> Table {
 
 fn chart(outcome: &Outcome) -> Chart {
     let ran = outcome.cases();
-    let cases = CASES.iter().map(|case| case.name).filter(|name| ran.contains(name));
+    let cases = cases().into_iter().map(|case| case.name).filter(|name| ran.contains(name));
     let series = [("without the tar", phase::ALONE), ("while it runs", phase::TAR)];
     Chart::new("Average response of the others, s", cases, &series, |case, phase| {
         outcome.interval(case, phase, "average")
