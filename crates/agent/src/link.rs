@@ -1,9 +1,7 @@
 //! A daemon and the port to it: what [`Agent`] answers and asks, sent.
 
-use std::os::fd::BorrowedFd;
-
 use counters::Bytes;
-use reactor::PollFlags;
+use reactor::{Connection, PollFlags};
 use wire::{Dropped, File, Identity, ToGuest};
 
 use crate::agent::{Agent, DaemonEvent};
@@ -61,9 +59,9 @@ impl AgentLink {
 
     /// What to wait for, while the port is open. One without a budget is not waited for at all:
     /// if its other end is closed, that would be reported again and again until it may be read.
-    pub fn fd(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+    pub fn connection(&self) -> Option<(&Connection, PollFlags)> {
         let port = self.port.as_ref()?;
-        Some((port.as_fd(), port.flags())).filter(|(_, flags)| !flags.is_empty())
+        Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())
     }
 
     /// Gives the port its budget, and up what the daemon is late with.
@@ -178,13 +176,13 @@ mod tests {
         for turn in 0.. {
             while guest.write(&[0x9D; 4096]).is_ok() {}
             link.turn(PollFlags::IN, 0);
-            if link.fd().is_none() {
+            if link.connection().is_none() {
                 break;
             }
             assert!(turn < 1_000, "its budget has no end");
         }
         drop(guest);
-        assert!(link.fd().is_none());
+        assert!(link.connection().is_none());
         for now_ms in (250..60_000).step_by(250) {
             link.tick(now_ms);
             link.turn(PollFlags::IN | PollFlags::HUP, now_ms);

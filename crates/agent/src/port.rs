@@ -1,11 +1,10 @@
 //! The host's end of a daemon's port: bounded in both directions.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use reactor::{Budget, PollFlags, connect, read_some, write_some};
+use reactor::{Budget, Connection, PollFlags, connect, read_some, write_some};
 use wire::{Decoder, Dropped, ToGuest, ToHost};
 
 /// Bytes a second that a guest may send; a status is 150, and comes once a second.
@@ -27,7 +26,7 @@ const TURN: usize = 8 * 1024;
 /// A port and what is on its way through it.
 #[derive(Debug)]
 pub struct Port {
-    stream: UnixStream,
+    stream: Connection,
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
@@ -44,7 +43,7 @@ impl Port {
     pub fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
         stream.set_nonblocking(true)?;
         Ok(Port {
-            stream,
+            stream: stream.into(),
             decoder: Decoder::new(),
             out: Vec::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
@@ -66,8 +65,8 @@ impl Port {
     }
 
     /// What to wait on.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    pub fn connection(&self) -> &Connection {
+        &self.stream
     }
 
     /// What to wait for: a guest without a budget is not read, and whatever it
@@ -98,7 +97,7 @@ impl Port {
         if room == 0 {
             return Ok(());
         }
-        let count = read_some(&mut self.stream, &mut buffer[..room])?;
+        let count = read_some(&*self.stream, &mut buffer[..room])?;
         // A read that finds nothing is not the guest's doing.
         if count > 0 {
             self.spend(READ_COST.max(count as u64));
@@ -139,7 +138,7 @@ impl Port {
 
     /// Hands over what waits for the guest, as much as it takes.
     pub fn flush(&mut self) -> io::Result<()> {
-        let sent = write_some(&mut self.stream, &self.out)?;
+        let sent = write_some(&*self.stream, &self.out)?;
         self.out.drain(..sent);
         Ok(())
     }

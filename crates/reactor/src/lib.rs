@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   owners ─► PollSet::add(key, descriptor) ─► wait ─► Ready ─► of(owner) ─► events by key
+//!   Connection, told once ─► Watcher ─┘
 //!   listening socket ─► Acceptor: some clients a turn, a pause when descriptors run out
 //!   unix socket ─► connect ─► Budget: so much a second, so much at once
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
@@ -20,6 +21,7 @@ mod peer;
 mod poll;
 mod reply;
 mod sys;
+mod watch;
 
 pub use accept::{ACCEPTS_A_TURN, Accepted, Acceptor, accept};
 pub use budget::Budget;
@@ -28,6 +30,7 @@ pub use lines::{Lines, Outbox, Received};
 pub use peer::{Peer, is_own_user, peer, peer_pidfd};
 pub use poll::{Event, Lookup, PollSet, Ready};
 pub use reply::Reply;
+pub use watch::{Connection, Watcher};
 
 pub use rustix::event::PollFlags;
 

@@ -1,9 +1,11 @@
 //! The poll set: each descriptor is added under a key, and what is ready is told by keys.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::watch::{Connection, Watched, Watcher};
 
 /// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,17 @@ pub struct Event {
 #[derive(Debug, Default)]
 pub struct PollSet<'a> {
     owner: u64,
-    fds: Vec<PollFd<'a>>,
-    /// The owner and the key of each descriptor.
-    tokens: Vec<(u64, u64)>,
+    all: Vec<Entry<'a>>,
+}
+
+#[derive(Debug)]
+struct Entry<'a> {
+    fd: BorrowedFd<'a>,
+    flags: PollFlags,
+    owner: u64,
+    key: u64,
+    /// Of a connection.
+    number: Option<u64>,
 }
 
 impl<'a> PollSet<'a> {
@@ -40,41 +50,79 @@ impl<'a> PollSet<'a> {
 
     /// Adds a descriptor of the current owner. Errors and hang-ups are reported for any flags.
     pub fn add(&mut self, key: u64, fd: BorrowedFd<'a>, flags: PollFlags) {
-        self.fds.push(PollFd::from_borrowed_fd(fd, flags));
-        self.tokens.push((self.owner, key));
+        self.all.push(Entry { fd, flags, owner: self.owner, key, number: None });
+    }
+
+    /// The same of a connection that stays for long.
+    pub fn connection(&mut self, key: u64, one: &'a Connection, flags: PollFlags) {
+        let (fd, number) = (one.as_fd(), Some(one.number()));
+        self.all.push(Entry { fd, flags, owner: self.owner, key, number });
     }
 
     /// How many descriptors there are.
     pub fn len(&self) -> usize {
-        self.fds.len()
+        self.all.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.fds.is_empty()
+        self.all.is_empty()
     }
 
     /// Waits until a descriptor is ready, or for so long. A signal ends the wait early, with
     /// nothing ready.
-    pub fn wait(mut self, wait_ms: u64) -> io::Result<Ready> {
+    pub fn wait(self, wait_ms: u64) -> io::Result<Ready> {
+        self.wait_for(None, wait_ms)
+    }
+
+    /// The same; what the watcher was told of connections before is not told to the kernel again.
+    pub fn wait_with(self, watcher: &mut Watcher, wait_ms: u64) -> io::Result<Ready> {
+        let watched = |one: &Entry<'a>| {
+            let Entry { fd, flags, number, .. } = *one;
+            number.map(|number| Watched { fd, number, flags })
+        };
+        let watched: Vec<Watched<'_>> = self.all.iter().filter_map(watched).collect();
+        if watcher.watch(&watched).is_none() {
+            return self.wait(wait_ms);
+        }
+        self.wait_for(Some(watcher), wait_ms)
+    }
+
+    /// Connections are those of the watcher, if there is one.
+    fn wait_for(self, watcher: Option<&mut Watcher>, wait_ms: u64) -> io::Result<Ready> {
         let timeout = Timespec {
             tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
             tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
         };
-        let count = match poll(&mut self.fds, Some(&timeout)) {
-            Ok(count) => count,
+        let is_polled = |one: &&Entry<'_>| watcher.is_none() || one.number.is_none();
+        let polled = self.all.iter().filter(is_polled);
+        let mut fds: Vec<PollFd<'_>> =
+            polled.map(|one| PollFd::from_borrowed_fd(one.fd, one.flags)).collect();
+        let epoll = watcher.as_deref().and_then(Watcher::fd);
+        fds.extend(epoll.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
             Err(error) => return Err(error.into()),
-        };
-        let mut events = Vec::with_capacity(count);
-        let all = self.fds.iter().map(PollFd::revents).zip(self.tokens);
-        events.extend(
-            all.filter(|(flags, _)| !flags.is_empty()).map(|(flags, (owner, key))| Event {
-                owner,
-                key,
-                flags,
-            }),
-        );
+        }
+        let flags: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        let has_spoken = epoll.is_some() && flags.last().is_some_and(|flags| !flags.is_empty());
+        let is_watched = watcher.is_some();
+        let spoken = watcher.filter(|_| has_spoken).map(Watcher::ready).unwrap_or_default();
+        let mut polled = flags.into_iter();
+        let mut events = Vec::new();
+        for Entry { owner, key, number, .. } in self.all {
+            let flags = match number.filter(|_| is_watched) {
+                Some(number) => {
+                    let found = spoken.iter().find(|(spoken, _)| *spoken == number);
+                    found.map_or(PollFlags::empty(), |(_, flags)| *flags)
+                }
+                None => polled.next().unwrap_or(PollFlags::empty()),
+            };
+            if !flags.is_empty() {
+                events.push(Event { owner, key, flags });
+            }
+        }
         Ok(Ready { events })
     }
 }

@@ -1,4 +1,4 @@
-//! The reports: one table of derived fields, sixteen reports made of them, four formats.
+//! The reports: one table of derived fields, seventeen reports made of them, four formats.
 //!
 //! ```text
 //!   Interval (raw fields) ─► gather (guests, classes, hosts over time) ─┐

@@ -378,6 +378,12 @@ fn host(chance: &mut Chance, guests: usize, cpu_ns: u64, resident: u64, covered_
         (H::ImageBytes, 2000 * MIB),
         (H::ImagesCached, 700 * MIB),
         (H::OthersRun, others),
+        (H::Ballooned, 900 * MIB),
+        (H::PageOuts, 1),
+        (H::PagedOut, 28 * MIB),
+        (H::PagedOutStored, 9 * MIB),
+        (H::CameBack, 3 * MIB),
+        (H::PageOutRun, 41_000_000),
         (H::KernelRun, ksm),
         (H::CpuLists, 24 * MIB),
     ])

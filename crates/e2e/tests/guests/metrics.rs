@@ -251,9 +251,9 @@ fn pushed_is_read_back(kind: Kind) {
 }
 
 /// All reports.
-const REPORTS: [&str; 16] = [
-    "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "PAGE", "CACHE",
-    "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
+const REPORTS: [&str; 17] = [
+    "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
+    "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
 
 /// A time as `pinhead report` takes it.

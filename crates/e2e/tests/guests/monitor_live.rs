@@ -13,9 +13,9 @@ use std::process::Command;
 use std::time::Duration;
 
 /// All reports.
-const REPORTS: [&str; 16] = [
-    "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "PAGE", "CACHE",
-    "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
+const REPORTS: [&str; 17] = [
+    "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
+    "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
 /// Processes are recorded from two reports, which lie in two minutes.
 const APART: Duration = Duration::from_secs(61);

@@ -208,8 +208,8 @@ impl Fleet {
             .for_each(|(key, fd)| set.add(key, fd.0, fd.1));
         set.owner(owner::PORTS);
         for (member, key) in members() {
-            if let Some((fd, flags)) = member.link.fd() {
-                set.add(key, fd, flags);
+            if let Some((connection, flags)) = member.link.connection() {
+                set.connection(key, connection, flags);
             }
         }
         set.owner(owner::DYING);

@@ -1,8 +1,6 @@
 //! One connection to a QEMU's monitor: bytes, budget, and which answer is whose.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use counters::Bytes;
@@ -10,7 +8,7 @@ use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
 use rustix::event::PollFlags;
 
 use crate::{Owner, ProcessId, peer};
-use reactor::{Budget, read_some, write_some};
+use reactor::{Budget, Connection, read_some, write_some};
 
 /// Bytes a second that a QEMU may send. Its events come at most once a second a kind, and are
 /// some 200 bytes each; our own questions make it send more, but seldom.
@@ -85,7 +83,7 @@ struct Open {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    stream: UnixStream,
+    stream: Connection,
     client: Client,
     budget: Budget,
     open: Vec<Open>,
@@ -97,7 +95,7 @@ impl Link {
     /// Connects to the socket of a user.
     pub(super) fn connect(path: &Path, owner: Owner, now_ms: u64) -> io::Result<Link> {
         Ok(Link {
-            stream: crate::owner::connect(path, owner)?,
+            stream: crate::owner::connect(path, owner)?.into(),
             client: Client::new(),
             budget: Budget::new(BYTES_A_SECOND, BURST, now_ms),
             open: Vec::new(),
@@ -111,8 +109,8 @@ impl Link {
         peer::of(&self.stream, owner, root)
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    pub(super) fn connection(&self) -> &Connection {
+        &self.stream
     }
 
     /// What to wait for. A QEMU without a budget is not listened to.
@@ -156,7 +154,7 @@ impl Link {
 
     /// Hands over what waits to be sent, as much as the socket takes.
     pub(super) fn send(&mut self) -> Result<(), String> {
-        let sent = write_some(&mut self.stream, self.client.output());
+        let sent = write_some(&*self.stream, self.client.output());
         self.client.advance(sent.map_err(|error| failed(&error))?);
         Ok(())
     }
@@ -168,7 +166,7 @@ impl Link {
         if room == 0 {
             return Ok(());
         }
-        let count = read_some(&mut self.stream, &mut buffer[..room]);
+        let count = read_some(&*self.stream, &mut buffer[..room]);
         let count = count.map_err(|error| failed(&error))?;
         if count == 0 {
             return Ok(());

@@ -202,7 +202,7 @@ impl Hypervisor for QmpSource {
     fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for place in self.places.values() {
             if let Some(link) = place.link() {
-                set.add(place.key, link.as_fd(), link.flags());
+                set.connection(place.key, link.connection(), link.flags());
             }
         }
     }

@@ -6,7 +6,8 @@ use crate::{Finding, Outcome, published};
 use base::Spread;
 
 const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
-    claims memory after the others have touched all of theirs and freed it: ways to move memory. After a study of CMM1 and CMM2 (Kammerer, 2009).";
+    claims memory after the others have touched all of theirs and freed it: ways to move memory. \
+    After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
 /// All that is shown.
 pub fn view(outcome: &Outcome) -> View {

@@ -131,8 +131,8 @@ impl Guests {
     /// Adds the ports of daemons to what is waited for.
     pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for guest in self.iter() {
-            if let Some((fd, flags)) = guest.daemon.link.fd() {
-                set.add(guest.id.0, fd, flags);
+            if let Some((connection, flags)) = guest.daemon.link.connection() {
+                set.connection(guest.id.0, connection, flags);
             }
         }
     }

@@ -5,6 +5,7 @@ use base::duration;
 use counters::Bytes;
 use hypervisor::Id;
 use model::quantity::{self, short};
+use model::{HostField, Row};
 use policy::pageout::Taken;
 use std::collections::BTreeMap;
 
@@ -70,6 +71,16 @@ impl Ledger {
     /// Guests that were paged out and are there.
     pub(super) fn guests(&self) -> u64 {
         self.accounts.len() as u64
+    }
+
+    /// The sums, for what is recorded.
+    pub(super) fn record(&self, row: &mut Row<HostField>) {
+        row.extend([
+            (HostField::PageOuts, Some(self.times)),
+            (HostField::PagedOut, Some(self.gained.0)),
+            (HostField::PagedOutStored, Some(self.takes.0)),
+            (HostField::CameBack, Some(self.came_back.0)),
+        ]);
     }
 
     /// The sums.

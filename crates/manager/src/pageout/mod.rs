@@ -23,6 +23,7 @@ use crate::guest::ManagedGuest;
 use crate::world::World;
 use hypervisor::{Id, RunState};
 use ledger::Ledger;
+use model::{HostField, Row};
 use policy::arbiter::{Key, Mode};
 use policy::pageout::{Config, Finding, GuestSample, HostSample, Lever, Order, PageOut, Taken};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,6 +271,12 @@ impl PageOuts {
             Finding::Barren(gained) => (LEFT_ALONE, ledger::barren(gained)),
         };
         Some(Effect::note(kind, text, Some(guest.who())))
+    }
+
+    /// What it gained and cost so far, for what is recorded.
+    pub(crate) fn record(&self, row: &mut Row<HostField>, cpu_us: u64) {
+        self.ledger.record(row);
+        row.set(HostField::PageOutRun, Some(cpu_us.saturating_mul(1000)));
     }
 
     /// The lever as a whole.

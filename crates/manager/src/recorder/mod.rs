@@ -9,6 +9,7 @@ use crate::guest::ManagedGuest;
 use crate::scan::{self, Scans};
 use crate::world::World;
 use collect::ManagerView;
+use counters::Bytes;
 use hypervisor::{Id, RunState};
 use model::{GuestField, HostField, Row};
 use std::collections::BTreeMap;
@@ -24,14 +25,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Once a second: with what daemons have reported of their processes, the CPU time that
-    /// the manager has used, and the moments that the monitor had to leave out.
+    /// Once a second: with what daemons have reported of their processes, and what is known of the
+    /// manager itself.
     pub(crate) fn step(
         &mut self,
         world: &World<'_>,
         scans: &Scans,
-        own_run_ns: u64,
-        missed: u64,
+        mut host: Row<HostField>,
         now: Now,
     ) -> Vec<Effect> {
         self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
@@ -47,11 +47,10 @@ impl Recorder {
                 effects.push(Effect::AskBlocks(guest.id));
             }
         }
-        let mut host = Row::default();
-        host.set(HostField::OwnRun, Some(own_run_ns));
+        let ballooned = world.guests.iter().filter_map(|guest| guest.memory.gained_by_balloon());
+        host.set(HostField::Ballooned, Some(ballooned.fold(Bytes::ZERO, Bytes::plus).0));
         host.set(HostField::SetPoint, Some(world.plan.set_point.0));
         host.set(HostField::Together, Some(world.owners().shared.0));
-        host.set(HostField::MissedMoments, Some(missed));
         effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
         effects
     }

@@ -62,6 +62,7 @@ impl Manager {
             page_outs: PageOuts::default(),
             recorder: Recorder::default(),
             timers: Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false },
+            watcher: reactor::Watcher::default(),
             notices: trouble.into_iter().collect(),
         };
         let now = manager.now();

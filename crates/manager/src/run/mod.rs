@@ -37,8 +37,9 @@ use crate::sources::Sources;
 use crate::world::World;
 use counters::Bytes;
 use hypervisor::{Event, Id};
+use model::{HostField, Row};
 use policy::ksm;
-use reactor::{PollFlags, PollSet, Ready};
+use reactor::{PollFlags, PollSet, Ready, Watcher};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,7 @@ pub struct Manager {
     page_outs: PageOuts,
     recorder: Recorder,
     timers: Timers,
+    watcher: Watcher,
     /// Messages for the terminal or the log, each once.
     notices: Vec<String>,
 }
@@ -160,7 +162,7 @@ impl Manager {
         Now { ms: self.run.clock.ms(), wall_ms: self.run.clock.wall_ms() }
     }
 
-    fn wait(&self, signals: &Signals<'_>) -> Result<Ready, Error> {
+    fn wait(&mut self, signals: &Signals<'_>) -> Result<Ready, Error> {
         let Devices { sources, attachments, control, scrape, .. } = &self.devices;
         let mut set = PollSet::new();
         set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
@@ -178,7 +180,7 @@ impl Manager {
             true => 0,
             false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(TICK_MS),
         };
-        set.wait(wait_ms).map_err(|source| Error::Poll { source })
+        set.wait_with(&mut self.watcher, wait_ms).map_err(|source| Error::Poll { source })
     }
 
     fn receive(&mut self, ready: &Ready, now: Now) {
@@ -345,8 +347,11 @@ impl Manager {
 
     fn step_recorder(&mut self, missed: u64, now: Now) {
         let world = world!(self);
-        let own_run_ns = self.run.clock.cpu_ns();
-        let effects = self.recorder.step(&world, &self.scans, own_run_ns, missed, now);
+        let mut host = Row::default();
+        host.set(HostField::OwnRun, Some(self.run.clock.cpu_ns()));
+        host.set(HostField::MissedMoments, Some(missed));
+        self.page_outs.record(&mut host, self.devices.page_out.cpu_us());
+        let effects = self.recorder.step(&world, &self.scans, host, now);
         self.perform(effects, now);
     }
 

@@ -121,5 +121,16 @@ crate::field::fields! {
             "free memory in the lists of single CPUs, which MemFree leaves out";
         Together = "together_bytes", Bytes, Gauge, "PID/statm of guests",
             "what guests have together, each template and the hypervisor's program once";
+        Ballooned = "ballooned_bytes", Bytes, Gauge, "manager",
+            "memory that the host has because of balloons";
+        PageOuts = "page_outs", Count, Counter, "manager", "times that a guest was paged out";
+        PagedOut = "paged_out_bytes", Bytes, Counter, "PID/smaps_rollup",
+            "what left the host's memory by that";
+        PagedOutStored = "paged_out_stored_bytes", Bytes, Counter, "zram mm_stat",
+            "what compressed memory grew by as it did";
+        CameBack = "came_back_bytes", Bytes, Counter, "PID/smaps_rollup",
+            "what came back of it";
+        PageOutRun = "page_out_run_ns", Nanoseconds, Counter, "the manager's clock",
+            "CPU time of page-out, a part of the manager's";
     }
 }

@@ -1,4 +1,4 @@
-//! `pinhead report`: the sixteen reports, from this host's recordings or from an engine that
+//! `pinhead report`: the seventeen reports, from this host's recordings or from an engine that
 //! holds a fleet's.
 //!
 //! ```text

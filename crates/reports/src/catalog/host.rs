@@ -119,6 +119,27 @@ pub(super) const STORE2: Definition = Definition {
     left_out: "",
 };
 
+pub(super) const LEVERS: Definition = Definition {
+    name: "LEVERS",
+    title: "What each lever on guests' memory gained, and what it cost",
+    heritage: &[],
+    parts: &[part(
+        "host",
+        "The host",
+        Scope::Host,
+        "paged_out_mib",
+        columns![
+            page_reported_mib ballooned_mib page_outs paged_out_mib paged_out_stored_mib
+            came_back_mib page_out_ms_per_min ksm_saved_mib ksm_ms_per_min
+        ],
+        &[
+            lines("Memory that went and came back", columns![paged_out_mib came_back_mib]),
+            lines("What there is of it", columns![ballooned_mib ksm_saved_mib]),
+        ],
+    )],
+    left_out: "",
+};
+
 pub(super) const PAGE: Definition = Definition {
     name: "PAGE",
     title: "Tiers of memory below RAM",

@@ -18,6 +18,7 @@ pub static REPORTS: &[Definition] = &[
     guest::QUEUE,
     host::STORE1,
     host::STORE2,
+    host::LEVERS,
     host::PAGE,
     host::CACHE,
     guest::VDISK,
@@ -63,8 +64,8 @@ mod tests {
     use crate::fields::field;
 
     #[test]
-    fn there_are_sixteen_and_all_their_columns_exist() {
-        assert_eq!(REPORTS.len(), 16);
+    fn there_are_seventeen_and_all_their_columns_exist() {
+        assert_eq!(REPORTS.len(), 17);
         for report in REPORTS {
             for part in report.parts {
                 let known = |id: &str| field(part.scope, id).unwrap_or_else(|| panic!("{id}"));

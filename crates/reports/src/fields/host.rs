@@ -205,6 +205,20 @@ derived! {
             "how many share a page that KSM keeps", "pages saved over pages kept, and one",
             |f| Some(over(f.h(H::KsmSharing)?, f.h(H::KsmShared)?)? + 1.0);
         "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute";
+        "page_reported_mib", "Reported|MiB", Mib 0, [guest Reported],
+            "free memory that guests gave back by themselves", "in the time";
+        "ballooned_mib", "Balloon|MiB", Mib 0, [host Ballooned],
+            "memory that the host has because of balloons", "mean";
+        "page_outs", "Paged|out", Count 0, [host PageOuts],
+            "times that a guest's memory was handed to the host's reclaim", "in the time";
+        "paged_out_mib", "Paged|out MiB", Mib 0, [host PagedOut],
+            "what left the host's memory by that", "in the time";
+        "paged_out_stored_mib", "in swap|MiB", Mib 0, [host PagedOutStored],
+            "what compressed swap grew by as it did", "in the time; 0 where none is compressed";
+        "came_back_mib", "Came|back MiB", Mib 0, [host CameBack],
+            "what came back of it, as guests touched it", "in the time";
+        "page_out_ms_per_min", "Page-out|ms/min", MsPerMin 1, [host PageOutRun],
+            "CPU time of that, a part of the manager's", "a minute";
         "oom_kills", "OOM|kills", Count 0, [host OomKills],
             "processes killed because memory ran out", "in the time";
         "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
