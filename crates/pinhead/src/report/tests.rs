@@ -86,7 +86,7 @@ fn only_some_guests() {
 #[test]
 fn all_reports_are_listed() {
     let listed = list();
-    assert_eq!(listed.lines().count(), 16);
+    assert_eq!(listed.lines().count(), 17);
     assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
 }
 
