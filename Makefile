@@ -72,7 +72,7 @@ soak: build ## boot 1,300 guests, some at a time, and count those that hang
 
 docs: setup-build ## renew the documents and lists that are made from the code
 	PINHEAD_WRITE_DOCS=1 cargo test --locked --quiet -p pinhead -p metrics -p reports -p lab -p sim \
-		--bins --test it
+		--lib --test it
 
 lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check

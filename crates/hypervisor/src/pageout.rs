@@ -171,6 +171,9 @@ struct Mapping<'a> {
     start: usize,
     end: usize,
     rights: &'a [u8],
+    offset: usize,
+    device: &'a [u8],
+    inode: &'a [u8],
     file: &'a [u8],
 }
 
@@ -178,12 +181,14 @@ impl<'a> Mapping<'a> {
     fn read(line: &'a [u8]) -> Option<Mapping<'a>> {
         let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let (range, rights) = (words.next()?, words.next()?);
-        let file = words.nth(3).unwrap_or_default();
+        let (offset, device, inode) = (words.next()?, words.next()?, words.next()?);
+        let file = words.next().unwrap_or_default();
         let at = range.iter().position(|byte| *byte == b'-')?;
         let number =
             |digits: &[u8]| usize::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
         let (start, end) = (number(range.get(..at)?)?, number(range.get(at + 1..)?)?);
-        (start <= end).then_some(Mapping { start, end, rights, file })
+        let offset = number(offset)?;
+        (start <= end).then_some(Mapping { start, end, rights, offset, device, inode, file })
     }
 
     /// This, if what is there is memory of the process's own: writable, and private or of a file
@@ -199,8 +204,8 @@ impl<'a> Mapping<'a> {
         is_own.then_some(self)
     }
 
-    /// Whether this is what the dynamic linker wrote to and then made read-only (RELRO): it ends
-    /// where the data of the same file begins. Each process has its own copy, in QEMU with its
+    /// Whether this is what the dynamic linker wrote to and then made read-only (RELRO): a part of
+    /// the program's data, which goes on behind it in memory and in the file. Each process has its own copy, in QEMU with its
     /// libraries more than 3 MiB of it.
     fn is_relocated(&self, next: &Mapping<'_>) -> bool {
         let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
@@ -209,7 +214,8 @@ impl<'a> Mapping<'a> {
             && is_data
             && is_file
             && self.end == next.start
-            && self.file == next.file
+            && (self.device, self.inode) == (next.device, next.inode)
+            && self.offset.checked_add(self.end - self.start) == Some(next.offset)
     }
 }
 
@@ -224,6 +230,8 @@ mod tests {
 55d0e0a00000-55d0e0e00000 r--p 00800000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e0f00000-55d0e1000000 r--p 00900000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e1000000-55d0e1020000 rw-p 00a00000 fe:00 1234                       /usr/bin/qemu (deleted)
+55d0e1800000-55d0e1900000 r--p 00600000 fe:00 1235                       /usr/lib/without relro
+55d0e1900000-55d0e1901000 rw-p 00600000 fe:00 1235                       /usr/lib/without relro
 55d0e2000000-55d0e2001000 rw-p 00000000 00:00 0                          [heap]
 7f0000000000-7f0001800000 rw-p 00000000 fe:00 77                         /var/cache/a template
 7f0010000000-7f0010100000 rw-s 00000000 00:01 9                          /memfd:ram (deleted)
@@ -240,13 +248,14 @@ not a line
         let found = slices(MAPS.as_bytes());
         assert!(found.iter().all(|slice| slice.size().0 <= SLICE as u64));
         let all: u64 = found.iter().map(|slice| slice.size().0).sum();
-        let expected = 0x10_0000 + 0x20000 + 0x1000 + 0x180_0000 + 0x10_0000 + 0x10000;
+        let expected = 0x10_0000 + 0x20000 + 2 * 0x1000 + 0x180_0000 + 0x10_0000 + 0x10000;
         assert_eq!(all, expected, "what was relocated, data, heap, template, memfd, no name");
         let has = |start: usize| found.iter().any(|slice| slice.0.iter().any(|s| s.start == start));
         assert!(has(0x7f00_0000_0000) && has(0x7f00_1000_0000) && has(0x7f00_4000_0000));
         assert!(has(0x55d0_e0f0_0000), "what was relocated is the process's own");
         assert!(!has(0x55d0_e000_0000), "code is the file's");
         assert!(!has(0x55d0_e0a0_0000), "constants are the file's");
+        assert!(!has(0x55d0_e180_0000), "also where data begins behind them");
         assert!(!has(0x7f00_2000_0000), "a file on a disk is not memory");
         assert!(!has(0x7f00_3000_0000), "a device is not memory");
         assert!(slices(b"").is_empty());

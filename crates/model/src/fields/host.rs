@@ -124,12 +124,12 @@ crate::field::fields! {
         Ballooned = "ballooned_bytes", Bytes, Gauge, "manager",
             "memory that the host has because of balloons";
         PageOuts = "page_outs", Count, Counter, "manager", "times that a guest was paged out";
-        PagedOut = "paged_out_bytes", Bytes, Counter, "PID/smaps_rollup",
+        PagedOut = "paged_out_bytes", Bytes, Counter, "PID/status",
             "what left the host's memory by that";
         PagedOutStored = "paged_out_stored_bytes", Bytes, Counter, "zram mm_stat",
             "what compressed memory grew by as it did";
-        CameBack = "came_back_bytes", Bytes, Counter, "PID/smaps_rollup",
-            "what came back of it";
+        CameBack = "came_back_bytes", Bytes, Counter, "PID/status",
+            "what was seen to come back of it";
         PageOutRun = "page_out_run_ns", Nanoseconds, Counter, "the manager's clock",
             "CPU time of page-out, a part of the manager's";
     }

@@ -216,7 +216,7 @@ derived! {
         "paged_out_stored_mib", "in swap|MiB", Mib 0, [host PagedOutStored],
             "what compressed swap grew by as it did", "in the time; 0 where none is compressed";
         "came_back_mib", "Came|back MiB", Mib 0, [host CameBack],
-            "what came back of it, as guests touched it", "in the time";
+            "what was seen to come back of it, as guests touched it", "in the time";
         "page_out_ms_per_min", "Page-out|ms/min", MsPerMin 1, [host PageOutRun],
             "CPU time of that, a part of the manager's", "a minute";
         "oom_kills", "OOM|kills", Count 0, [host OomKills],
