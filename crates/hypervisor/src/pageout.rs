@@ -205,8 +205,8 @@ impl<'a> Mapping<'a> {
     }
 
     /// Whether this is what the dynamic linker wrote to and then made read-only (RELRO): a part of
-    /// the program's data, which goes on behind it in memory and in the file. Each process has its own copy, in QEMU with its
-    /// libraries more than 3 MiB of it.
+    /// the program's data, which goes on behind it in memory and in the file. Each process has its
+    /// own copy, in QEMU with its libraries more than 3 MiB of it.
     fn is_relocated(&self, next: &Mapping<'_>) -> bool {
         let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
         let is_file = self.file.starts_with(b"/") && !self.file.starts_with(b"/dev/");
