@@ -82,14 +82,14 @@ impl<'a> PollSet<'a> {
             number.map(|number| Watched { fd, number, flags })
         };
         let watched: Vec<Watched<'_>> = self.all.iter().filter_map(watched).collect();
-        if watcher.watch(&watched).is_none() {
+        if !watcher.watch(&watched) {
             return self.wait(wait_ms);
         }
         self.wait_for(Some(watcher), wait_ms)
     }
 
     /// Connections are those of the watcher, if there is one.
-    fn wait_for(self, watcher: Option<&mut Watcher>, wait_ms: u64) -> io::Result<Ready> {
+    fn wait_for(self, watcher: Option<&Watcher>, wait_ms: u64) -> io::Result<Ready> {
         let timeout = Timespec {
             tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
             tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
@@ -98,7 +98,7 @@ impl<'a> PollSet<'a> {
         let polled = self.all.iter().filter(is_polled);
         let mut fds: Vec<PollFd<'_>> =
             polled.map(|one| PollFd::from_borrowed_fd(one.fd, one.flags)).collect();
-        let epoll = watcher.as_deref().and_then(Watcher::fd);
+        let epoll = watcher.and_then(Watcher::fd);
         fds.extend(epoll.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) => {}
@@ -114,8 +114,8 @@ impl<'a> PollSet<'a> {
         for Entry { owner, key, number, .. } in self.all {
             let flags = match number.filter(|_| is_watched) {
                 Some(number) => {
-                    let found = spoken.iter().find(|(spoken, _)| *spoken == number);
-                    found.map_or(PollFlags::empty(), |(_, flags)| *flags)
+                    let found = spoken.binary_search_by_key(&number, |(spoken, _)| *spoken);
+                    found.ok().and_then(|at| spoken.get(at)).map_or(PollFlags::empty(), |one| one.1)
                 }
                 None => polled.next().unwrap_or(PollFlags::empty()),
             };

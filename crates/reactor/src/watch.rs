@@ -79,10 +79,10 @@ impl Watcher {
         self.epoll.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Tells the kernel what has changed. [`fd`](Watcher::fd), unless these have to be polled.
-    pub(crate) fn watch(&mut self, all: &[Watched<'_>]) -> Option<BorrowedFd<'_>> {
+    /// Tells the kernel what has changed. False if it cannot be told, and these have to be polled.
+    pub(crate) fn watch(&mut self, all: &[Watched<'_>]) -> bool {
         if self.has_failed {
-            return None;
+            return false;
         }
         let is_known =
             |(one, known): (&Watched<'_>, &(u64, PollFlags))| (one.number, one.flags) == *known;
@@ -90,7 +90,7 @@ impl Watcher {
         if (self.epoll.is_none() || !is_same) && self.tell(all).is_err() {
             (self.epoll, self.has_failed) = (None, true);
         }
-        self.fd()
+        !self.has_failed
     }
 
     /// Tells it, in a new set if one of those that it knows is waited for no more: whether that one
@@ -120,14 +120,14 @@ impl Watcher {
         Ok(())
     }
 
-    /// What is ready now, by number.
-    pub(crate) fn ready(&mut self) -> Vec<(u64, PollFlags)> {
+    /// What is ready now, in the order of the numbers.
+    pub(crate) fn ready(&self) -> Vec<(u64, PollFlags)> {
         let mut events = Vec::with_capacity(self.known.len().max(1));
         if let Some(epoll) = &self.epoll {
             // A signal, at most: the next wait finds the same.
             let _ = epoll::wait(epoll, spare_capacity(&mut events), Some(&Timespec::default()));
         }
-        let ready: Vec<(u64, PollFlags)> = events
+        let mut ready: Vec<(u64, PollFlags)> = events
             .iter()
             .map(|event| {
                 // The kernel packs it.
@@ -136,11 +136,7 @@ impl Watcher {
                 (data.u64(), PollFlags::from_bits_retain(bits))
             })
             .collect();
-        let is_known = |number| self.known.iter().any(|(known, _)| *known == number);
-        if !ready.iter().all(|(number, _)| is_known(*number)) {
-            // A stream was closed that somebody else has open as well: a new set does not have it.
-            (self.epoll, self.known) = (None, Vec::new());
-        }
+        ready.sort_unstable_by_key(|(number, _)| *number);
         ready
     }
 }
@@ -193,6 +189,7 @@ mod tests {
         assert_eq!(ready(&mut watcher, &[(1, &one, none), (2, &other, output)]), [2]);
         to_one.write_all(b"x").unwrap();
         assert_eq!(ready(&mut watcher, &[(2, &other, input)]), [], "one is not waited for");
+        assert_eq!(watcher.ready(), [], "and ends no wait");
         assert_eq!(ready(&mut watcher, &[(2, &other, input), (1, &one, input)]), [1]);
         drop(to_other);
         assert_eq!(ready(&mut watcher, &[(1, &one, none), (2, &other, none)]), [2], "a hang-up");
@@ -201,7 +198,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_used_again_is_another_connection() {
         let mut watcher = Watcher::default();
-        let (first, _to_first) = pair();
+        let (first, mut to_first) = pair();
         let number = first.as_fd();
         let number = std::os::fd::AsRawFd::as_raw_fd(&number);
         assert_eq!(ready(&mut watcher, &[(1, &first, PollFlags::IN)]), []);
@@ -212,8 +209,10 @@ mod tests {
         let again = Connection::from(rustix::io::dup(&*second).map(UnixStream::from).unwrap());
         let is_same = std::os::fd::AsRawFd::as_raw_fd(&*again) == number;
         assert!(is_same, "the lowest number that is free");
+        to_first.write_all(b"x").unwrap();
         to_second.write_all(b"x").unwrap();
         assert_eq!(ready(&mut watcher, &[(1, &again, PollFlags::IN)]), [1]);
+        assert_eq!(watcher.ready(), [(again.number(), PollFlags::IN)], "the first is let go of");
         drop((copy, second));
     }
 }

@@ -12,7 +12,6 @@ mod view;
 pub use run::run;
 pub use view::view;
 
-use crate::site::RIVALS;
 use policy::rivals::Kind;
 
 /// A guest that runs the tar.
@@ -41,9 +40,12 @@ pub(crate) const USUAL: [Case; 4] =
 
 /// All cases: other managers' rules are run when they are named.
 pub(crate) fn cases() -> Vec<Case> {
-    let names =
-        ["large guest, mom", "large guest, proxmox", "large guest, pi", "large guest, senpai"];
-    let rivals = names.iter().zip(RIVALS);
+    let rivals = [
+        ("large guest, mom", Kind::Mom),
+        ("large guest, proxmox", Kind::Proxmox),
+        ("large guest, pi", Kind::Pi),
+        ("large guest, senpai", Kind::Senpai),
+    ];
     let rivals = rivals.map(|(name, rules)| Case { name, rules: Some(rules), ..LARGE });
     USUAL.into_iter().chain(rivals).collect()
 }
