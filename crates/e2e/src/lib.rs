@@ -359,6 +359,18 @@ impl Guest<'_> {
         self.host.until(self.index, what, limit, |seen| seen.status.as_ref().is_some_and(&so))
     }
 
+    /// Waits until the daemon's word is so, for at most so many of its looks. A look has a
+    /// beat of the guest's own: how long it takes on a busy host says nothing of the rules.
+    pub fn until_looked(&self, what: &str, looks: u32, so: impl Fn(&Status) -> bool) -> u32 {
+        let sequence = || self.seen().status.map_or(0, |s| s.sequence);
+        let first = sequence();
+        self.until(what, PATIENCE, |s| so(s) || s.sequence.saturating_sub(first) > looks);
+        let last = self.seen().status.unwrap_or_default();
+        let took = last.sequence.saturating_sub(first);
+        assert!(took <= looks, "not within {looks} looks: {what}: {last:#?}");
+        took
+    }
+
     /// How the guest is now.
     pub fn seen(&self) -> Seen {
         self.host.seen(self.index)
