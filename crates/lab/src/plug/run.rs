@@ -1,7 +1,7 @@
 //! The phases, carried out.
 
 use super::farms::{hand_cpus, hand_mib, text};
-use super::load::{Shape, calibrate, measured, note_usage, order, size_mib};
+use super::load::{HELD, Shape, calibrate, measured, note_usage, order, size_mib};
 use super::{CALIBRATION, DYNAMIC, FARMS, HAND, SETS, STEAL, Set, USUAL, cases, phase, rules_of};
 use crate::site::meter::Reading;
 use crate::site::{Manager, Settings, Site, jobs, wait};
@@ -71,9 +71,13 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let (Some(hand), Some(managed)) = (hand, managed) else { return Ok(()) };
     let cpus = bench.outcome().machine.cpus.min(hand_cpus(only));
     bench.rounds(1, &[CALIBRATION], |run| calibrate(run, &hand, &sets, cpus, pace.shape))?;
-    let found = bench.outcome().values(CALIBRATION, phase::FOUND, "rate");
-    let Some((_, rate)) = found.last().copied() else { return Ok(()) };
-    let (hand, managed) = (Driven { site: &hand, rate }, Driven { site: &managed, rate });
+    let found = |measure| {
+        let values = bench.outcome().values(CALIBRATION, phase::FOUND, measure);
+        values.last().map(|(_, value)| *value)
+    };
+    let (Some(rate), Some(held_mib)) = (found("rate"), found(HELD)) else { return Ok(()) };
+    let driven = |site| Driven { site, rate, held_mib };
+    let (hand, managed) = (driven(&hand), driven(&managed));
     bench.rounds(repetitions, &chosen, |run| match run.name() {
         HAND => one(run, None, hand, &sets, pace),
         DYNAMIC => dynamic(run, managed, &sets, pace),
@@ -96,11 +100,13 @@ fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
     Ok(chosen)
 }
 
-/// A farm, and how many requests a second it gets.
+/// A farm, how many requests a second it gets, and what of the host's memory the guests have then
+/// that are sized by hand.
 #[derive(Clone, Copy)]
 struct Driven<'a> {
     site: &'a Site,
     rate: f64,
+    held_mib: f64,
 }
 
 fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Error> {
@@ -111,15 +117,16 @@ fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Erro
 fn one(
     run: &mut bench::Case<'_, '_>,
     preset: Option<&str>,
-    Driven { site, rate }: Driven<'_>,
+    driven: Driven<'_>,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
+    let Driven { site, rate, .. } = driven;
     if run.name() != HAND && !give_rules(run, site, preset)? {
         return Ok(());
     }
     let manager = match rules_of(run.name()) {
-        Some(rules) => match manage(run, site, rules, pace)? {
+        Some(rules) => match manage(run, driven, rules, pace)? {
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
@@ -166,12 +173,13 @@ fn give_rules(
 
 fn manage(
     run: &mut bench::Case<'_, '_>,
-    site: &Site,
+    Driven { site, held_mib, .. }: Driven<'_>,
     rules: Kind,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
-    // As much as sizing by hand takes, with what each QEMU has of its own.
-    let budget_mib = u64::from(pace.hand_mib) + 64 * site.guests().len() as u64;
+    // As much as sizing by hand takes, with what each QEMU has of its own: more would not be asked
+    // back, and memory would be compared where nobody moves it.
+    let budget_mib = held_mib as u64;
     let settings = Settings {
         rules,
         budget_mib,
@@ -190,14 +198,15 @@ fn manage(
 /// it gets of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
-    Driven { site, rate }: Driven<'_>,
+    driven: Driven<'_>,
     sets: &[Set],
     pace: Pace,
 ) -> Result<(), Error> {
+    let Driven { site, rate, .. } = driven;
     if !give_rules(run, site, Some("cpu-loadavg"))? {
         return Ok(());
     }
-    let Some(manager) = manage(run, site, Kind::Pinhead, pace)? else { return Ok(()) };
+    let Some(manager) = manage(run, driven, Kind::Pinhead, pace)? else { return Ok(()) };
     let seed = run.seed();
     let (one, other) = sets.split_at(sets.len().div_ceil(2));
     let clients = |sets: &[Set]| sets.iter().map(|set| set.clients).sum::<usize>() as f64;

@@ -15,6 +15,9 @@ use std::fs;
 pub struct Held {
     /// In the host's memory, and mapped by nobody else.
     pub private_mib: f64,
+    /// What they map that others map too, their programs most of all: that of the guest with the
+    /// most of it, since it is there once for all.
+    pub shared_mib: f64,
     /// What of them lies in swap, as large as it was.
     pub swapped_mib: f64,
     /// What that takes of the host's memory where it lies compressed. Where nothing does, swap is
@@ -35,9 +38,15 @@ impl Held {
         Some(held)
     }
 
+    /// All of it that the host's memory has.
+    pub fn all_mib(&self) -> f64 {
+        self.private_mib + self.shared_mib + self.compressed_mib
+    }
+
     fn add(&mut self, rollup: &[u8]) -> Option<()> {
         let mib = |name| Some(value_of(rollup, name)? as f64 / 1024.0);
         self.private_mib += mib("Private_Clean")? + mib("Private_Dirty")?;
+        self.shared_mib = self.shared_mib.max(mib("Shared_Clean")? + mib("Shared_Dirty")?);
         self.swapped_mib += mib("Swap")?;
         Some(())
     }
@@ -57,11 +66,14 @@ mod tests {
 
     #[test]
     fn private_memory_is_what_nobody_else_maps_and_swap_counts_as_it_is_compressed() {
-        let text = b"Rss: 204800 kB\nPss: 100000 kB\nShared_Clean: 61440 kB\nPrivate_Clean: 2048 \
-                     kB\nPrivate_Dirty: 141312 kB\nSwap: 30720 kB\n";
+        let text = b"Rss: 204800 kB\nPss: 100000 kB\nShared_Clean: 61440 kB\nShared_Dirty: 0 kB\n\
+                     Private_Clean: 2048 kB\nPrivate_Dirty: 141312 kB\nSwap: 30720 kB\n";
         let mut held = Held::default();
         assert_eq!(held.add(text), Some(()));
         assert_eq!((held.private_mib, held.swapped_mib), (140.0, 30.0));
+        assert_eq!(held.add(text), Some(()));
+        assert_eq!((held.private_mib, held.shared_mib), (280.0, 60.0), "shared is there once");
+        assert_eq!(held.all_mib(), 340.0);
         assert_eq!(held.add(b"Rss: 1 kB\n"), None, "missing is not 0");
         let host = Reading { zram_mib: 10.0, zram_holds_mib: 40.0, ..Reading::default() };
         assert_eq!((ratio(&host), ratio(&Reading::default())), (0.25, 1.0));
