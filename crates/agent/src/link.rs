@@ -1,5 +1,7 @@
 //! A daemon and the port to it: what [`Agent`] answers and asks, sent.
 
+use std::time::Duration;
+
 use counters::Bytes;
 use reactor::{Connection, PollFlags};
 use wire::{Dropped, File, Identity, ToGuest};
@@ -142,6 +144,11 @@ impl AgentLink {
     pub fn grant(&mut self, sequence: u32, keeps: Bytes, reason: String) {
         let grant = self.agent.grant(sequence, keeps, reason);
         self.send_if(grant);
+    }
+
+    /// Sends the time of day, since 1970, to a guest that was stopped.
+    pub fn clock(&mut self, time: Duration) {
+        self.send(&ToGuest::Clock(time));
     }
 
     /// Sends a clone its identity, once.

@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     ("proc_pressure", proc_files::pressure),
     ("proc_stat", proc_files::stat),
     ("proc_task_stat", proc_files::task_stat),
+    ("proc_tcp", proc_files::tcp),
     ("proc_vmstat", proc_files::vmstat),
     ("qcow2", images::qcow2),
     ("qmp", qmp::qmp),

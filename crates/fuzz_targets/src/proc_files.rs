@@ -62,6 +62,13 @@ pub(crate) fn schedstat(data: &[u8]) {
     assert_eq!(fields, [Ok(found.run_ns), Ok(found.delay_ns), Ok(found.dispatches)]);
 }
 
+/// /proc/net/tcp: a line by itself says what it says among others.
+pub(crate) fn tcp(data: &[u8]) {
+    let all: Vec<_> = procfs::parse::tcp::parse(data).collect();
+    let each = procfs::parse::lines(data).flat_map(procfs::parse::tcp::parse);
+    assert!(all.iter().copied().eq(each));
+}
+
 /// /proc/PID/stat: fields asked for together are those asked for one by one.
 pub(crate) fn task_stat(data: &[u8]) {
     use StatField::{Flags, GuestTicks, Parent, ResidentPages, StartTicks};

@@ -5,7 +5,7 @@ use crate::args::{
 };
 use crate::cache::CacheArgs;
 use crate::experiment::ExperimentArgs;
-use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs};
+use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::idle::IdleArgs;
 use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
@@ -40,6 +40,10 @@ pub enum Command {
     Exec(ExecArgs),
     /// Print what a guest's console has said
     Logs(LogsArgs),
+    /// Stop guests of a farm that nobody needs now, and page out their memory
+    Park(ParkArgs),
+    /// Let guests run that are parked
+    Wake(ParkArgs),
     /// Run a farm for a command that waits for its start
     #[command(hide = true)]
     FarmService(ServiceArgs),

@@ -28,6 +28,8 @@ fn main() -> ExitCode {
         Command::Down(args) => farm_cmds::down(&args).and_then(|text| print(&text)),
         Command::Console(args) => farm_cmds::console(&args).and_then(|text| print(&text)),
         Command::Exec(args) => return farm_cmds::exec(&args),
+        Command::Park(args) => farm_cmds::park(&args).and_then(|text| print(&text)),
+        Command::Wake(args) => farm_cmds::wake(&args).and_then(|text| print(&text)),
         Command::Load(args) => run_load(&args),
         Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),

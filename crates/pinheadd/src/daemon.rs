@@ -23,10 +23,13 @@ use counters::Pages;
 use plug::{CmmPool, UndoRecord, boot_id};
 use procfs::Root;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 use wire::{Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
+/// A clock that is as exact as this is left alone, in seconds.
+const CLOCK_BEHIND_S: f64 = 0.1;
 /// Times in a second that a host gets a report that memory is short: enough for it to see how long
 /// that lasts, and nothing beside what a guest that waits for memory does anyway.
 const NEEDS_A_SECOND: usize = 5;
@@ -291,6 +294,18 @@ impl Daemon {
                 }
             }
             ToGuest::Identify(identity) => self.become_this_guest(&identity),
+            ToGuest::Clock(time) => self.set_clock(time),
+        }
+    }
+
+    /// A guest whose virtual CPUs were stopped does not know for how long. Its clock is only set
+    /// forwards: a message that has waited is of the past.
+    fn set_clock(&mut self, time: Duration) {
+        if time.as_secs_f64() - self.clock.epoch_s() < CLOCK_BEHIND_S {
+            return;
+        }
+        if let Err(error) = sys::set_clock(time) {
+            self.log.error(format_args!("Cannot set the clock: {error}"));
         }
     }
 

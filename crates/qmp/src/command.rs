@@ -53,6 +53,8 @@ pub enum Command {
     SystemPowerdown,
     /// `stop`: stops the virtual CPUs.
     Stop,
+    /// `cont`: lets the virtual CPUs run again.
+    Continue,
     /// `migrate-set-parameters` of `max-bandwidth`: how fast a state may be written.
     SetMigrateBandwidth {
         /// Bytes a second.
@@ -126,6 +128,7 @@ impl Command {
             Command::QueryStatus => ("query-status", null),
             Command::SystemPowerdown => ("system_powerdown", null),
             Command::Stop => ("stop", null),
+            Command::Continue => ("cont", null),
             Command::SetMigrateBandwidth { bytes_a_second } => {
                 ("migrate-set-parameters", json!({ "max-bandwidth": bytes_a_second }))
             }

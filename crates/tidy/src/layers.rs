@@ -71,7 +71,8 @@ pub const CRATES: &[Crate] = &[
     row("load", Some(""), "hdrhistogram httparse rustix serde_json"),
     // lz4_flex for a kernel that is compressed in its image.
     row("images", Some(""), "lz4_flex rustix"),
-    row("vm", Some("images qmp wire"), "libc rustix"),
+    // procfs for the sockets of forwarded ports.
+    row("vm", Some("images procfs qmp wire"), "libc rustix"),
     row(
         "farm",
         Some("agent counters hypervisor images policy procfs qmp reactor settings vm wire"),

@@ -17,7 +17,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, pidfd_open, setrlimit,
+};
 
 use crate::{Deadline, Error, sys};
 
@@ -135,6 +137,16 @@ impl Process {
                 Err(Error::QemuExited { guest: guest.to_owned(), status, stderr: self.stderr() })
             }
         }
+    }
+
+    /// Stops all of its threads, until [`go_on`](Self::go_on). It can still be killed.
+    pub fn pause(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
+    }
+
+    /// Lets its threads run again.
+    pub fn go_on(&self) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
     /// Kills it without waiting for its end; see [`Process::wait`].

@@ -1,6 +1,8 @@
 //! The table of all messages: its rows make the two enums, their kinds on the wire and the list
 //! in `docs/protocol.md`.
 
+use std::time::Duration;
+
 use crate::body::{Body, Reader, Writer};
 use crate::identity::Identity;
 use crate::memory::Memory;
@@ -99,7 +101,7 @@ messages! {
 
 messages! {
     /// What a host says to a guest's daemon. Kinds begin at 65, so that a number says which way
-    /// it goes. 70 was never given to a message: no daemon knows it, and the next one may have it.
+    /// it goes.
     ToGuest from "host" {
         65 Welcome(welcome: Welcome)
             "the guest's memory in pages, whether requests are granted, whether the host \
@@ -108,6 +110,8 @@ messages! {
         67 Look "empty: the virtual CPUs have run",
         68 Capture(capture: Capture) "number, file",
         69 Sample(sample: Sample) "number, not 0: how is your memory now?",
+        70 Clock(time: Duration)
+            "time since 1970 (seconds, ns): the guest was stopped, and its clock with it",
         71 Scan(scan: Scan)
             "number, not 0, and how many tasks to tell of at most: who runs in you?",
         72 Identify(identity: Identity)

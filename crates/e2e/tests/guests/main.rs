@@ -21,6 +21,7 @@ mod monitor_agree;
 mod monitor_live;
 mod neighbours;
 mod owners;
+mod parked;
 mod qemu_rights;
 mod restore;
 mod signals;

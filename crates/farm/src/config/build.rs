@@ -11,6 +11,8 @@ use super::types::{Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, Port, Probe, So
 
 /// Classes in a file: more than anyone can keep apart.
 const CLASSES_MAX: usize = 100;
+/// A guest's CPUs are looked at each second: what sleeps is known after some.
+const PARK_MS_MIN: u64 = 5_000;
 /// A guest's name is also its host name; the number needs some of its room.
 const NAME_MAX: usize = 50;
 
@@ -128,6 +130,18 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             "copy",
             "a copy of no template",
             "leave it out, or say `template = true`",
+        ),
+        (
+            class.park_ms.is_some_and(|ms| ms < PARK_MS_MIN),
+            "park",
+            "parked sooner than it can be seen to sleep",
+            "5s at least",
+        ),
+        (
+            class.park_at_most_ms.is_some_and(|ms| ms < PARK_MS_MIN),
+            "park_at_most",
+            "woken as soon as it is parked",
+            "5s at least",
         ),
         (
             class.template && !class.daemon,

@@ -25,6 +25,8 @@ memory_min = "32 MiB"
 rules = "default"
 ports = [{ guest = 80, host = 18000 }, { guest = 22, host = 19000, probe = "none" }]
 swap = "zram:64 MiB"
+park = "5min"
+park_at_most = "1h"
 command = "echo hello > /tmp/x"
 [[class]]
 name = "old"
@@ -42,6 +44,8 @@ args = ["a=1"]
     let web = &farm.classes[0];
     assert_eq!((web.memory_mib, web.memory_min_mib, web.zram_mib), (96, Some(32), 64));
     assert_eq!((web.cpus, web.shares, web.arch), (1, 100, Arch::X86_64));
+    assert_eq!((web.park_ms, web.park_at_most_ms), (Some(300_000), Some(3_600_000)));
+    assert!(!web.park_with_connections && farm.classes[1].park_ms.is_none());
     assert_eq!(web.source(), Source::Builtin(Builtin::Web));
     assert_eq!((web.ports[0].probe, web.ports[1].probe), (Probe::Http, Probe::None));
     assert_eq!((web.guest_name(7), web.host_port(&web.ports[0], 7)), ("web7".into(), 18006));

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 use images::Arch;
-use settings::{Section, Table, checked, list, number, one_of, path, size, tables, truth, words};
+use settings::{
+    Section, Table, checked, list, number, one_of, path, size, tables, time, truth, words,
+};
 
 use super::kinds::{mib, swap};
 use super::links::LINKS_HELP;
@@ -102,6 +104,12 @@ settings::table! {
         zram_mib("swap"): u64 = swap, else "none";
         /// what the application of debian-app and debian-combo keeps
         heap_mib("heap"): Option<u64> = mib, else "16 MiB";
+        /// a guest that sleeps for so long is stopped, and its memory paged out
+        park_ms("park"): Option<u64> = time, else "never";
+        /// a guest that is parked is woken after so long, whatever comes
+        park_at_most_ms("park_at_most"): Option<u64> = time, else "never";
+        /// whether a guest is parked while clients are connected; what they send wakes it
+        park_with_connections: bool = truth, "false";
         /// more words for the guest's kernel
         args: Vec<String> = checked(
             list,

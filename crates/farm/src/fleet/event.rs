@@ -17,6 +17,10 @@ pub enum Event {
         /// What happened.
         note: String,
     },
+    /// The guest of this place is parked, and its memory is paged out.
+    Parked(usize),
+    /// The guest of this place was parked, and runs.
+    Woken(usize),
     /// The guest of this place has ended; its state says how.
     Ended(usize),
     /// A captured file is complete, or will never be.

@@ -14,14 +14,12 @@ use super::dying::{Dying, Next};
 use super::event::Event;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
+use super::park::{ParkNews, ParkWish, Parking};
 use super::state::{State, Tally};
 use super::usage::CpuMeter;
-use super::watch::BootWatch;
+use super::watch::{BootWatch, is_mute};
 use crate::links::Switch;
 use crate::tiers::{GuestLimits, Tier};
-
-/// A kernel on a KVM that works has written to its console by then, if only that it is up.
-const KVM_SILENCE_MS: u64 = 20_000;
 
 /// A guest that has not taken its name by then is not this guest, and must not stay.
 const NAMING_PATIENCE_MS: u64 = 60_000;
@@ -92,6 +90,25 @@ impl Member {
         &self.state
     }
 
+    /// One word for how it is: parked, waking, or that of its state.
+    pub fn word(&self) -> &'static str {
+        self.parking().and_then(Parking::word).unwrap_or(self.state.word())
+    }
+
+    /// Whether it is parked, and no memory of it is still to be paged out.
+    pub fn is_parked(&self) -> bool {
+        self.parking().is_some_and(|parking| parking.is_stopped() && !parking.has_rest())
+    }
+
+    pub(super) fn parking(&self) -> Option<&Parking> {
+        Some(&self.running.as_ref()?.parking)
+    }
+
+    /// Whether there is memory of it to be paged out.
+    pub(super) fn has_rest(&self) -> bool {
+        self.parking().is_some_and(Parking::has_rest)
+    }
+
     /// The process of its QEMU.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.process.id())
@@ -120,7 +137,7 @@ impl Member {
 
     /// What its virtual CPUs cost in the last second.
     pub fn usage(&self) -> Option<Usage> {
-        self.cpu.usage
+        self.cpu.usage.filter(|_| !self.is_parked())
     }
 
     /// The last words of its console. They come from the guest: escape them.
@@ -337,7 +354,9 @@ impl Member {
                 let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
                 self.cpu.watch(pid, &tids, now_ms);
             }
-        } else if self.refuses_state(ticket, &outcome) {
+        } else if self.refuses_state(ticket, &outcome)
+            || self.park_answered((ticket, &outcome), now_ms)
+        {
         } else if let Ok(Reply::Status(state)) = &outcome {
             if state.running {
                 self.send_identity();
@@ -347,10 +366,76 @@ impl Member {
         }
     }
 
+    /// Begins to park it. The error says why that cannot be now.
+    pub(super) fn park(&mut self) -> Result<(), String> {
+        let is_up = matches!(self.state, State::Up | State::Unmanaged | State::Managed);
+        match &mut self.running {
+            Some(running) if is_up && self.link.agent().is_named() => {
+                running.park(&self.config.spec, self.config.park)?;
+                self.flush_qmp();
+                Ok(())
+            }
+            _ => Err(format!("it is {}", self.state.word())),
+        }
+    }
+
+    /// Lets it run, if it is parked.
+    pub(super) fn wake(&mut self) {
+        let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
+        match woken {
+            Ok(()) => self.flush_qmp(),
+            Err(reason) => self.end(reason),
+        }
+    }
+
+    /// Whether this was QEMU's answer to stop or to go on.
+    fn park_answered(
+        &mut self,
+        answer: (Ticket, &Result<Reply, qmp::Failure>),
+        now_ms: u64,
+    ) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let how = (&self.config.spec, self.config.park);
+        match running.park_answered(answer, how, now_ms) {
+            None => return false,
+            Some(Ok(ParkNews::Nothing)) => {}
+            Some(Ok(ParkNews::Parked)) => self.events.push(Event::Parked(self.place)),
+            Some(Ok(ParkNews::Woken)) => {
+                // It has counted no time.
+                self.link.clock(images::time_of_day());
+                self.events.push(Event::Woken(self.place));
+            }
+            Some(Err(reason)) => self.end(reason),
+        }
+        true
+    }
+
+    /// Pages out a slice of what is left of it.
+    pub(super) fn page_out(&mut self) {
+        if self.running.as_mut().is_some_and(|running| running.parking.page_out()) {
+            self.events.push(Event::Parked(self.place));
+        }
+    }
+
+    fn tick_parking(&mut self, now_ms: u64) {
+        let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
+        let Some(running) = &mut self.running else { return };
+        match running.parking.tick(cpu_percent, self.config.park, now_ms) {
+            ParkWish::Nothing => {}
+            // What is in the way now may have gone when it is tried again.
+            ParkWish::Park => drop(self.park()),
+            ParkWish::Wake => self.wake(),
+        }
+    }
+
     /// What has to be looked at again and again, four times a second.
     pub(super) fn tick(&mut self, now_ms: u64) {
         self.bury(now_ms);
         if self.dying.is_some() {
+            return;
+        }
+        self.tick_parking(now_ms);
+        if self.parking().is_some_and(Parking::is_stopped) {
             return;
         }
         let waited_ms = now_ms.saturating_sub(self.watch.started_ms);
@@ -394,23 +479,5 @@ impl Member {
             self.disconnect();
             self.watch.begin(&self.config.spec, running, self.console.kept());
         }
-    }
-}
-
-/// Whether a guest runs on a KVM that is there and does not work, as on some nested hosts.
-fn is_mute(accel: Accel, console_bytes: usize, waited_ms: u64) -> bool {
-    accel == Accel::Kvm && console_bytes == 0 && waited_ms >= KVM_SILENCE_MS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_guest_on_kvm_that_says_nothing_is_started_again() {
-        assert!(is_mute(Accel::Kvm, 0, KVM_SILENCE_MS));
-        assert!(!is_mute(Accel::Kvm, 0, KVM_SILENCE_MS - 1));
-        assert!(!is_mute(Accel::Kvm, 1, u64::MAX));
-        assert!(!is_mute(Accel::Emulation(WhyEmulation::KvmSilent), 0, u64::MAX));
     }
 }

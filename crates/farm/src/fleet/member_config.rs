@@ -3,6 +3,7 @@
 use vm::GuestSpec;
 
 use super::grant::Floor;
+use super::park::ParkRule;
 
 /// How a guest joins a fleet.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct MemberConfig {
     pub floor: Floor,
     /// Whether a daemon will report that it is up.
     pub daemon: Daemon,
+    /// When it is parked.
+    pub park: ParkRule,
 }
 
 /// Whether a guest has the daemon.

@@ -20,6 +20,7 @@ mod member_config;
 mod monitor;
 mod naming;
 mod open;
+mod park;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -33,6 +34,7 @@ pub use hypervisor::Usage;
 pub use loads::{Load, load_script};
 pub use member::Member;
 pub use member_config::{Daemon, MemberConfig};
+pub use park::ParkRule;
 pub use state::{State, Tally};
 
 use std::io::Write;
@@ -48,6 +50,9 @@ use crate::tiers::Tier;
 /// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
 /// with the daemon's own second it bounds how late a load is noticed.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
+
+/// So long a turn may page out guests that are parked, in milliseconds.
+const PAGE_OUT_MS: u64 = 5;
 
 /// A set of guests that run together. Dropping it ends them.
 #[derive(Debug)]
@@ -65,14 +70,20 @@ pub mod owner {
     pub(super) const MONITORS: u64 = 1;
     pub(super) const PORTS: u64 = 2;
     pub(super) const DYING: u64 = 3;
+    pub(super) const PARKED: u64 = 4;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 4;
+    pub const OTHERS: u64 = 5;
 }
 
 impl Fleet {
     /// Guests that are started as the turns go on, `boots_max` at a time.
     pub fn new(specs: Vec<GuestSpec>, floor: Floor, boots_max: usize) -> Fleet {
-        let config = |spec| MemberConfig { spec, floor, daemon: Daemon::Expected };
+        let config = |spec| MemberConfig {
+            spec,
+            floor,
+            daemon: Daemon::Expected,
+            park: ParkRule::default(),
+        };
         Fleet::of(specs.into_iter().map(config).collect(), boots_max)
     }
 
@@ -110,9 +121,22 @@ impl Fleet {
         }
     }
 
+    /// Parks a guest: an event says when it is. The error says why it cannot be now.
+    pub fn park(&mut self, guest: usize) -> Result<(), String> {
+        self.members.get_mut(guest).map_or(Ok(()), Member::park)
+    }
+
+    /// Lets a guest run that is parked. True if an event will say when it does.
+    pub fn wake(&mut self, guest: usize) -> bool {
+        let Some(member) = self.members.get_mut(guest) else { return false };
+        member.wake();
+        member.parking().is_some_and(|parking| !parking.is_awake())
+    }
+
     /// Leaves the guests' ports and balloons to a host manager, which finds them in the
-    /// directory of their sockets. Their life stays ours.
+    /// directory of their sockets. Their life stays ours. It is to find them awake.
     pub fn yield_to_other_manager(&mut self) {
+        self.members.iter_mut().for_each(Member::wake);
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
@@ -125,6 +149,7 @@ impl Fleet {
     /// Writes to a guest's console, as its keyboard does. Says how many bytes it took: a guest
     /// that does not read is not waited for.
     pub fn type_console(&mut self, guest: usize, bytes: &[u8]) -> usize {
+        self.wake(guest);
         let member = self.members.get_mut(guest);
         let Some(running) = member.and_then(|member| member.running.as_mut()) else { return 0 };
         running.console.write(bytes).unwrap_or(0)
@@ -161,9 +186,17 @@ impl Fleet {
         let mut events = Vec::new();
         self.start_waiting(&mut events);
         let now = self.clock.ms();
-        let wait_ms = until_ms.min(self.next_tick_ms).saturating_sub(now);
+        let is_busy = self.members.iter().any(Member::has_rest);
+        let wait_ms = match is_busy {
+            true => 0,
+            false => until_ms.min(self.next_tick_ms).saturating_sub(now),
+        };
         let ready = self.wait(others, wait_ms)?;
         let now = self.clock.ms();
+        for event in ready.of(owner::PARKED) {
+            self.members[event.key as usize].wake();
+        }
+        self.page_out(now);
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();
         }
@@ -182,6 +215,16 @@ impl Fleet {
         }
         self.members.iter_mut().for_each(|member| events.append(&mut member.events));
         Ok((ready, events))
+    }
+
+    /// Pages out what is left of guests that are parked, as much as nobody notices.
+    fn page_out(&mut self, now_ms: u64) {
+        while let Some(member) = self.members.iter_mut().find(|one| one.has_rest()) {
+            member.page_out();
+            if self.clock.ms().saturating_sub(now_ms) >= PAGE_OUT_MS {
+                return;
+            }
+        }
     }
 
     fn start_waiting(&mut self, events: &mut Vec<Event>) {
@@ -212,6 +255,8 @@ impl Fleet {
                 set.connection(key, connection, flags);
             }
         }
+        set.owner(owner::PARKED);
+        running().for_each(|(key, one)| one.parking.fds(key, &mut set));
         set.owner(owner::DYING);
         members()
             .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))

@@ -9,6 +9,7 @@ use reactor::{Budget, PollFlags, read_some};
 use vm::{GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
+use super::park::Parking;
 
 /// What a guest may write to its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
@@ -31,6 +32,8 @@ pub(super) struct RunningGuest {
     pub(super) go_on: Option<GoOn>,
     /// The commands that QEMU got for that.
     pub(super) going_on: Vec<Ticket>,
+    /// Whether it is parked.
+    pub(super) parking: Parking,
     /// Their files go with them.
     _sockets: Vec<SocketFile>,
 }
@@ -48,6 +51,7 @@ impl RunningGuest {
             uuid: guest.uuid,
             go_on: guest.go_on,
             going_on: Vec::new(),
+            parking: Parking::default(),
             _sockets: guest.sockets,
         };
         Ok((running, guest.port))

@@ -13,7 +13,8 @@ pub(crate) fn config(name: &str) -> MemberConfig {
         first_process: FirstProcess::Ours,
     };
     let spec = GuestSpec::new(name, image, Accel::Emulation(WhyEmulation::Asked));
-    MemberConfig { spec, floor: Floor::default(), daemon: Daemon::Missing }
+    let daemon = Daemon::Missing;
+    MemberConfig { spec, floor: Floor::default(), daemon, park: ParkRule::default() }
 }
 
 /// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.

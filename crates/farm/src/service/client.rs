@@ -22,7 +22,8 @@ pub fn ask(socket: &Path, question: &Value) -> Result<(UnixStream, Value), Error
     ask_within(socket, question, PATIENCE)
 }
 
-fn ask_within(
+/// The same; the answer may take so long.
+pub fn ask_within(
     socket: &Path,
     question: &Value,
     patience: Duration,

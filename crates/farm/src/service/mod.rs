@@ -5,6 +5,7 @@
 //!                                            ─► capture       answered when the guest has
 //!                                            ─► console       the stream is the guest's terminal
 //!                                            ─► exec          the stream is the command's output
+//!                                            ─► park, wake    answered when the guest is
 //!                                            ─► manage        the stream is a manager's lease
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
@@ -15,6 +16,7 @@
 mod captures;
 mod client;
 mod consoles;
+mod parking;
 mod peer;
 mod protocol;
 mod ready;
@@ -24,7 +26,7 @@ mod shells;
 mod tests;
 
 pub use captures::POOL;
-pub use client::{answer, ask, exec, ps, run, table};
+pub use client::{answer, ask, ask_within, exec, ps, run, table};
 pub use protocol::{FarmTable, GuestRow, Question, question};
 pub use ready::{ReadyState, ServedPort};
 
@@ -42,6 +44,7 @@ use crate::Password;
 use crate::fleet::{Event, Fleet, Member, State};
 use captures::Captures;
 use consoles::Consoles;
+use parking::Parkings;
 use ready::Readiness;
 use replies::{Replies, line};
 use shells::Shells;
@@ -108,6 +111,7 @@ pub struct Service {
     consoles: Consoles,
     shells: Shells,
     captures: Captures,
+    parkings: Parkings,
     readiness: Readiness,
     replies: Replies,
     /// The host manager that has the guests' ports and balloons as long as this is open.
@@ -136,6 +140,7 @@ impl Service {
             consoles: Consoles::default(),
             shells: Shells::new(occupants.len()),
             captures: Captures::default(),
+            parkings: Parkings::default(),
             readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
             occupants,
             replies: Replies::default(),
@@ -178,7 +183,12 @@ impl Service {
                         self.set_up(*guest, fleet);
                     }
                 }
+                Event::Parked(guest) => {
+                    self.parkings.is_parked(*guest, fleet, &mut self.replies);
+                }
+                Event::Woken(guest) => self.parkings.runs(*guest, fleet, &mut self.replies),
                 Event::Ended(guest) => {
+                    self.parkings.has_ended(*guest, fleet, &mut self.replies);
                     self.readiness.has_ended(*guest);
                     self.shells.has_ended(*guest);
                     self.captures.has_ended(*guest);
@@ -231,6 +241,7 @@ impl Service {
         self.consoles = Consoles::default();
         self.shells.drop_clients();
         self.captures = Captures::default();
+        self.parkings = Parkings::default();
     }
 
     /// Takes the guests' ports and balloons back, and hangs up on everybody: it is turned no more.
@@ -318,6 +329,7 @@ impl Service {
             }
             Question::Console(name) => {
                 let guest = place(fleet, &name)?;
+                fleet.wake(guest);
                 let from = fleet.members()[guest].console_end();
                 let answer = line(&json!({ "console": name }));
                 self.consoles.attach(guest, clone()?, from, answer)?;
@@ -329,11 +341,25 @@ impl Service {
                     ReadyState::Ended => return Err(format!("Guest {name} does not run")),
                     ReadyState::Asked | ReadyState::Ready => {}
                 }
+                fleet.wake(guest);
                 let answer = line(&json!({ "exec": name }));
                 self.shells.run(guest, command, Some((clone()?, answer)), fleet);
             }
             Question::Capture(name) => {
-                self.captures.begin(place(fleet, &name)?, clone()?, fleet)?;
+                let guest = place(fleet, &name)?;
+                fleet.wake(guest);
+                self.captures.begin(guest, clone()?, fleet)?;
+            }
+            Question::Park(name) => {
+                let guest = place(fleet, &name)?;
+                self.parkings.park(guest, clone()?, fleet, &mut self.replies)?;
+            }
+            Question::Wake(name) => {
+                let guest = place(fleet, &name)?;
+                if self.readiness.state(guest) == ReadyState::Ended {
+                    return Err(format!("Guest {name} does not run"));
+                }
+                self.parkings.wake(guest, clone()?, fleet, &mut self.replies);
             }
             Question::Manage if self.manager.is_some() => {
                 return Err("Another host manager has these guests".to_owned());
@@ -363,7 +389,7 @@ impl Service {
                 name: spec.name.clone(),
                 class: occupant.class.clone(),
                 pid: member.pid(),
-                state: member.state().word().to_owned(),
+                state: member.word().to_owned(),
                 ready: self.readiness.state(guest) == ReadyState::Ready,
                 reason: match member.state() {
                     State::Ended(reason) => Some(reason.clone()),

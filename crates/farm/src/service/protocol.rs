@@ -28,6 +28,10 @@ pub enum Question {
     },
     /// The files that a guest's rules look at.
     Capture(String),
+    /// A guest is to be parked; the answer comes when it is.
+    Park(String),
+    /// A guest is to run; the answer comes when it does.
+    Wake(String),
     /// All guests, for a host manager.
     Manage,
     /// The farm's end.
@@ -36,7 +40,7 @@ pub enum Question {
 
 const HELP: &str = "Ask {\"ps\": true}, {\"logs\": GUEST}, {\"console\": GUEST}, \
                     {\"exec\": GUEST, \"command\": LINE}, {\"capture\": GUEST}, \
-                    {\"manage\": true} or {\"down\": true}";
+                    {\"park\": GUEST}, {\"wake\": GUEST}, {\"manage\": true} or {\"down\": true}";
 
 /// Reads a question.
 pub fn question(line: &str) -> Result<Question, String> {
@@ -60,6 +64,12 @@ pub fn question(line: &str) -> Result<Question, String> {
     }
     if let Some(guest) = text("capture") {
         return Ok(Question::Capture(guest));
+    }
+    if let Some(guest) = text("park") {
+        return Ok(Question::Park(guest));
+    }
+    if let Some(guest) = text("wake") {
+        return Ok(Question::Wake(guest));
     }
     match (text("exec"), text("command")) {
         (Some(_), Some(command)) if command.contains(['\n', '\r', '\0']) => {
@@ -134,6 +144,8 @@ mod tests {
         assert_eq!(question("{\"manage\": true}"), Ok(Question::Manage));
         assert_eq!(question("{\"logs\": \"a1\"}"), Ok(Question::Logs("a1".into())));
         assert_eq!(question("{\"capture\": \"g1\"}"), Ok(Question::Capture("g1".into())));
+        assert_eq!(question("{\"park\": \"g1\"}"), Ok(Question::Park("g1".into())));
+        assert_eq!(question("{\"wake\": \"g1\"}"), Ok(Question::Wake("g1".into())));
         let exec = question("{\"exec\": \"a1\", \"command\": \"ls\"}");
         assert_eq!(exec, Ok(Question::Exec { guest: "a1".into(), command: "ls".into() }));
         for wrong in [

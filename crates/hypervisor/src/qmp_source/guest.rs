@@ -222,7 +222,7 @@ impl QmpGuest {
     pub(super) fn tick(&mut self, link: &mut Link, now_ms: u64, events: &mut Vec<Event>) {
         self.question.due(now_ms);
         self.make_calls(link, now_ms);
-        if !self.is_silent && link.waits_since_ms().is_some_and(|ms| now_ms >= ms + SILENT_MS) {
+        if self.silent_ms(link).is_some_and(|ms| now_ms >= ms) {
             self.is_silent = true;
             events.push(Event::Answers(self.id, false));
         }
@@ -234,8 +234,14 @@ impl QmpGuest {
             return 0;
         }
         let stats = self.question.next_ms().unwrap_or(u64::MAX);
-        let silent = link.waits_since_ms().filter(|_| !self.is_silent);
-        stats.min(silent.map_or(u64::MAX, |ms| ms + SILENT_MS))
+        stats.min(self.silent_ms(link).unwrap_or(u64::MAX))
+    }
+
+    /// When it is to be told that it does not answer. The QEMU of a guest that is parked answers
+    /// nobody, and that is no fault of its.
+    fn silent_ms(&self, link: &Link) -> Option<u64> {
+        let may_be_silent = !self.is_silent && self.run != RunState::Paused;
+        link.waits_since_ms().filter(|_| may_be_silent).map(|ms| ms + SILENT_MS)
     }
 
     /// Reports what has changed in this turn.

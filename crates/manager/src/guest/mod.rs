@@ -21,6 +21,7 @@ use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A guest has slept soundly that was not asked for so long; it is looked at every other tick.
 const SOUND_MS: u64 = 5_000;
@@ -106,6 +107,17 @@ impl ManagedGuest {
     /// often as that user likes.
     pub fn may_note(&mut self, now_ms: u64) -> bool {
         self.part.is_none() || self.identity.is_worth_a_note(now_ms)
+    }
+
+    /// It is in this state. While it was stopped it has counted no time, and its daemon is told
+    /// what time it is.
+    pub fn is_in(&mut self, state: RunState, wall_ms: i64) {
+        let before = std::mem::replace(&mut self.state, state);
+        if (before, state) == (RunState::Paused, RunState::Running)
+            && let Ok(ms) = u64::try_from(wall_ms)
+        {
+            self.daemon.link.clock(Duration::from_millis(ms));
+        }
     }
 
     /// Four times a second: its daemon, and what its virtual CPUs did.

@@ -286,7 +286,7 @@ impl Guests {
         match event {
             Event::Found(id, found) => return self.found(source, id, found, by, now),
             Event::Rebooted(id) => return self.rebooted(id, now),
-            Event::State(id, state) => self.with(id, |guest| guest.state = state),
+            Event::State(id, state) => self.with(id, |guest| guest.is_in(state, now.wall_ms)),
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),

@@ -1,4 +1,4 @@
-//! What can be done with a farm that runs: `down`, `ps`, `console`, `exec`, `logs`.
+//! What can be done with a farm that runs: `down`, `ps`, `console`, `exec`, `logs`, `park`, `wake`.
 //!
 //! Each command finds the farm by its directory, asks at its socket and shows the answer.
 
@@ -6,11 +6,13 @@ mod console;
 mod down;
 pub mod filter;
 mod find;
+mod park;
 mod ps;
 
 pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, any_guest};
+pub use park::{park, wake};
 pub use ps::{ps, shown};
 
 use crate::Error;
@@ -67,6 +69,14 @@ pub struct ExecArgs {
 pub struct LogsArgs {
     /// A guest, or FARM/GUEST, the farm by its name or its process id
     pub guest: String,
+}
+
+/// `pinhead park` and `pinhead wake`
+#[derive(Debug, Args)]
+pub struct ParkArgs {
+    /// Guests, each as GUEST or FARM/GUEST, the farm by its name or its process id
+    #[arg(required = true)]
+    pub guests: Vec<String>,
 }
 
 /// The control socket of the farm of a name, or of the only one.

@@ -26,6 +26,6 @@ fn guest(member: &Member) -> Value {
         "pool_pages_max": tally.pool_pages_max,
         "pool_grows": tally.grows,
         "pool_shrinks": tally.shrinks,
-        "state": member.state().word(),
+        "state": member.word(),
     })
 }

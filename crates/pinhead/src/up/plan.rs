@@ -6,7 +6,7 @@ use crate::cache::warning;
 use crate::{Error, check, rulesfile};
 use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, Source};
-use farm::fleet::{Daemon, Floor, MemberConfig};
+use farm::fleet::{Daemon, Floor, MemberConfig, ParkRule};
 use farm::links::Link;
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
@@ -122,7 +122,8 @@ impl Maker<'_> {
         plan.has_clones |= state.is_some();
         for (mut spec, number) in specs.into_iter().zip(1..) {
             spec.restore.clone_from(&state);
-            plan.members.push(MemberConfig { spec, floor: floor(class), daemon: daemon(class) });
+            let (floor, daemon, park) = (floor(class), daemon(class), park(class));
+            plan.members.push(MemberConfig { spec, floor, daemon, park });
             let served = |port: &farm::config::Port| ServedPort {
                 guest: port.guest,
                 host: class.host_port(port, number),
@@ -277,6 +278,14 @@ fn floor(class: &Class) -> Floor {
     match class.memory_min_mib {
         Some(mib) => Floor { mib, percent: 0 },
         None => Floor::default(),
+    }
+}
+
+fn park(class: &Class) -> ParkRule {
+    ParkRule {
+        after_ms: class.park_ms,
+        at_most_ms: class.park_at_most_ms,
+        with_connections: class.park_with_connections,
     }
 }
 

@@ -194,7 +194,11 @@ impl Running {
                 match event {
                     Event::Captured { .. } => {}
                     Event::Hung { note, .. } => self.notes.push(note),
-                    Event::Up(_) | Event::Reset(_) | Event::Ended(_) => self.screen.next_ms = 0,
+                    Event::Up(_)
+                    | Event::Reset(_)
+                    | Event::Parked(_)
+                    | Event::Woken(_)
+                    | Event::Ended(_) => self.screen.next_ms = 0,
                 }
             }
             self.guarded(Part::Tiers, Running::turn_tiers);

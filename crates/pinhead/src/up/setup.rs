@@ -6,7 +6,7 @@ use crate::args::{ArchArg, UpArgs, UpFormat};
 use crate::cache::warning;
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
-use farm::fleet::{Daemon, Floor, Load, MemberConfig, load_script};
+use farm::fleet::{Daemon, Floor, Load, MemberConfig, ParkRule, load_script};
 use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
@@ -49,7 +49,12 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         ctl: false,
         ..GuestSpec::new(format!("g{number}"), image.clone(), accel)
     };
-    let config = |spec| MemberConfig { spec, floor: Floor::default(), daemon: Daemon::Expected };
+    let config = |spec| MemberConfig {
+        spec,
+        floor: Floor::default(),
+        daemon: Daemon::Expected,
+        park: ParkRule::default(),
+    };
     let members: Vec<MemberConfig> =
         (1..=args.guests).zip(images.iter().cycle()).map(spec).map(config).collect();
     show(&format!(

@@ -48,7 +48,7 @@ fn row(member: &Member) -> [String; 8] {
     };
     [
         spec.name.clone(),
-        member.state().word().to_owned(),
+        member.word().to_owned(),
         cpus,
         format!("{}M", spec.memory_mib),
         pool,

@@ -11,6 +11,7 @@ pub mod stat;
 pub mod swaps;
 pub mod table;
 pub mod task;
+pub mod tcp;
 
 /// Bytes that do not read as the kernel writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

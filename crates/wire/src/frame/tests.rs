@@ -144,6 +144,7 @@ fn from_host() -> Vec<ToGuest> {
         ToGuest::Look,
         ToGuest::Capture(Capture { sequence: 9, file: File::Vmstat }),
         ToGuest::Sample(Sample { sequence: 5 }),
+        ToGuest::Clock(std::time::Duration::from_millis(1_800_000_000_001)),
         ToGuest::Scan(Scan { sequence: 6, top: 20 }),
         ToGuest::Identify(Identity {
             name: "g7".into(),

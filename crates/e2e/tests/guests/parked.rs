@@ -1,0 +1,111 @@
+//! Guests of a farm that nobody needs are parked, and the first who wants one wakes it.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use e2e::farms::{Farm, text};
+use e2e::manager::wait_until;
+use e2e::{PATIENCE, share};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, SystemTime};
+use vm::wait_for_exit;
+
+const PORT: u16 = 27_280;
+const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
+                       memory = \"96 MiB\"\npark = \"5s\"\n\
+                       ports = [{ guest = 80, host = 27280 }]\n";
+/// So long a parked guest is watched. Its clock would be late by that if nobody set it.
+const WATCHED: Duration = Duration::from_secs(6);
+const CLOCK_S: u64 = 2;
+const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
+
+fn states(farm: &Farm) -> Vec<String> {
+    let table = farm.table();
+    let guests = table["guests"].as_array().unwrap().iter();
+    guests.map(|guest| guest["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
+    let found = wait_until(PATIENCE, || so(&states(farm)));
+    assert!(found.is_some(), "never {what}: {:?}", states(farm));
+}
+
+/// How often the threads of a process were given a CPU.
+fn dispatches(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |task: fs::DirEntry| fs::read(task.path().join("schedstat")).unwrap();
+    tasks.map(|task| procfs::parse::schedstat::parse(&of(task.unwrap())).unwrap().dispatches).sum()
+}
+
+fn connect(guest: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", PORT + guest - 1)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn page(mut client: TcpStream) -> String {
+    client.write_all(REQUEST).unwrap();
+    let mut page = Vec::new();
+    client.read_to_end(&mut page).unwrap();
+    text(&page)
+}
+
+#[test]
+fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
+    let farm = Farm::new("parked", CLASSES, share(2));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    until(&farm, "parked", |states| states == ["parked", "parked"]);
+
+    let (_, qemus) = farm.processes();
+    let before: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
+    assert!(!wait_for_exit(qemus[0], WATCHED).unwrap());
+    let after: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
+    assert_eq!(before, after, "a parked guest gets no CPU");
+
+    // Two at once, before the guest has answered the first.
+    let clients = [connect(1), connect(1)];
+    for client in clients {
+        let page = page(client);
+        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    }
+    until(&farm, "the second still sleeps", |states| {
+        states[1] == "parked" && states[0] != "parked"
+    });
+
+    // The guest has its clock back, and nothing to complain about.
+    let web1 = farm.guest("web1");
+    let clock: u64 = farm.succeed(&["exec", &web1, "--", "date", "+%s"]).trim().parse().unwrap();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!(clock.abs_diff(now) <= CLOCK_S, "its clock says {clock}, the host's {now}");
+    let log = farm.succeed(&["exec", &web1, "--", "dmesg"]).to_lowercase();
+    let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
+    assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
+}
+
+#[test]
+fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
+    let classes = CLASSES.replace("park = \"5s\"\n", "").replace("27280", "27290");
+    let farm = Farm::new("park", &classes, share(2));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
+
+    let client = TcpStream::connect("127.0.0.1:27290").unwrap();
+    let refused = farm.run(&["park", &web1]);
+    assert!(text(&refused.stderr).contains("clients are connected"), "{refused:?}");
+    drop(client);
+    let parked = || farm.run(&["park", &web1]).status.success();
+    assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
+    assert_eq!(states(&farm), ["parked", "up"]);
+
+    assert!(farm.succeed(&["park", &web1, &web2]).contains("web2: parked after "));
+    assert!(farm.succeed(&["wake", &web2]).starts_with("web2: awake after "));
+    assert_eq!(states(&farm), ["parked", "up"]);
+    assert_eq!(farm.succeed(&["exec", &web1, "--", "hostname"]).trim(), "web1");
+    assert_eq!(states(&farm), ["up", "up"]);
+
+    farm.succeed(&["park", &web1, &web2]);
+    let (_, qemus) = farm.processes();
+    farm.succeed(&["down", &farm.name]);
+    e2e::farms::are_gone(&qemus);
+}

@@ -1,0 +1,97 @@
+//! Clients who wait until a guest is parked, or runs.
+
+use std::os::unix::net::UnixStream;
+
+use serde_json::json;
+
+use super::CLIENTS_MAX;
+use super::replies::Replies;
+use crate::fleet::Fleet;
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Parkings(Vec<Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    guest: usize,
+    /// Parked, or else awake.
+    wants_parked: bool,
+    client: UnixStream,
+}
+
+impl Parkings {
+    /// Parks a guest for a client. The error is why that cannot be.
+    pub(super) fn park(
+        &mut self,
+        guest: usize,
+        client: UnixStream,
+        fleet: &mut Fleet,
+        replies: &mut Replies,
+    ) -> Result<(), String> {
+        let name = fleet.members()[guest].spec().name.clone();
+        fleet.park(guest).map_err(|why| format!("Guest {name} cannot be parked: {why}"))?;
+        match fleet.members()[guest].is_parked() {
+            true => replies.send_line(client, &json!({ "parked": name })),
+            false => self.wait(guest, true, client),
+        }
+        Ok(())
+    }
+
+    /// Lets a guest run for a client.
+    pub(super) fn wake(
+        &mut self,
+        guest: usize,
+        client: UnixStream,
+        fleet: &mut Fleet,
+        replies: &mut Replies,
+    ) {
+        match fleet.wake(guest) {
+            true => self.wait(guest, false, client),
+            false => {
+                let name = &fleet.members()[guest].spec().name;
+                replies.send_line(client, &json!({ "awake": name }));
+            }
+        }
+    }
+
+    fn wait(&mut self, guest: usize, wants_parked: bool, client: UnixStream) {
+        // Of too many, the one that has waited longest is hung up on.
+        if self.0.len() >= CLIENTS_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(Waiting { guest, wants_parked, client });
+    }
+
+    /// A guest is parked, and its memory is paged out.
+    pub(super) fn is_parked(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
+        self.answer(guest, true, fleet, replies);
+    }
+
+    /// A guest was parked, and runs: also one whose client has come too late.
+    pub(super) fn runs(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
+        self.answer(guest, false, fleet, replies);
+    }
+
+    /// A guest has ended.
+    pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
+        let name = &fleet.members()[guest].spec().name;
+        for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
+            let why = format!("Guest {name} has ended");
+            replies.send_line(waiting.client, &json!({ "error": why }));
+        }
+    }
+
+    fn answer(&mut self, guest: usize, is_parked: bool, fleet: &Fleet, replies: &mut Replies) {
+        let name = &fleet.members()[guest].spec().name;
+        for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
+            let answer = match (waiting.wants_parked, is_parked) {
+                (true, true) => json!({ "parked": name }),
+                (false, false) => json!({ "awake": name }),
+                (true, false) => json!({ "error": format!("Guest {name} was woken meanwhile") }),
+                (false, true) => json!({ "error": format!("Guest {name} was parked again") }),
+            };
+            replies.send_line(waiting.client, &answer);
+        }
+    }
+}

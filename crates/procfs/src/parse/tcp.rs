@@ -1,0 +1,82 @@
+//! /proc/net/tcp: the sockets of IPv4.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::{lines, number, words};
+
+/// How a socket is; from include/net/tcp_states.h, as far as anybody asks here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpState {
+    /// Both ends have the connection.
+    Established,
+    /// It takes connections.
+    Listen,
+    /// What is neither: on its way, or on its way out.
+    Passing,
+}
+
+/// A socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSocket {
+    /// Its own address and port.
+    pub local: SocketAddrV4,
+    /// How it is.
+    pub state: TcpState,
+    /// The number that its descriptors have in /proc/PID/fd; 0 of a connection that nobody has
+    /// accepted yet.
+    pub inode: u64,
+}
+
+/// All sockets. The heading, and what is no socket, is passed over.
+pub fn parse(text: &[u8]) -> impl Iterator<Item = TcpSocket> {
+    lines(text).filter_map(socket)
+}
+
+fn socket(line: &[u8]) -> Option<TcpSocket> {
+    let mut words = words(line).skip(1);
+    let local = words.next()?;
+    let state = match words.nth(1)? {
+        b"01" => TcpState::Established,
+        b"0A" => TcpState::Listen,
+        _ => TcpState::Passing,
+    };
+    // Behind it are queues, a timer, tries, the user and a time-out.
+    let inode = number(words.nth(5)?)?;
+    let at = local.iter().position(|byte| *byte == b':')?;
+    let (address, port) = (hex(&local[..at], 8)?, hex(&local[at + 1..], 4)?);
+    // The kernel prints the four bytes as the number that they are in its memory.
+    let local = SocketAddrV4::new(Ipv4Addr::from(address.to_ne_bytes()), u16::try_from(port).ok()?);
+    Some(TcpSocket { local, state, inode })
+}
+
+fn hex(digits: &[u8], length: usize) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let is_hex = digits.len() == length && digits.iter().all(u8::is_ascii_hexdigit);
+    is_hex.then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_read_and_what_is_none_is_passed_over() {
+        let address = u32::from_ne_bytes([127, 0, 0, 1]);
+        let text = format!(
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  \
+             timeout inode\n   0: {address:08X}:4650 00000000:0000 0A 00000000:00000000 \
+             00:00000000 00000000     0        0 4711 1 0000000000000000 100 0 0 10 0\n   1: \
+             {address:08X}:4650 {address:08X}:D8A4 01 00000000:00000000 00:00000000 00000000     \
+             0        0 0 1\n   2: {address:08X}:4651 {address:08X}:D8A5 06 0:0 0:0 0 0 0 7\n\
+             3: 0:1 0:0 0A\nnonsense\n"
+        );
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let found: Vec<TcpSocket> = parse(text.as_bytes()).collect();
+        let expected = [
+            TcpSocket { local: at(18_000), state: TcpState::Listen, inode: 4711 },
+            TcpSocket { local: at(18_000), state: TcpState::Established, inode: 0 },
+            TcpSocket { local: at(18_001), state: TcpState::Passing, inode: 7 },
+        ];
+        assert_eq!(found, expected);
+    }
+}

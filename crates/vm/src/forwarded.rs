@@ -1,0 +1,136 @@
+//! The forwarded ports of a guest, seen from outside its QEMU.
+//!
+//! A QEMU that is stopped accepts nothing, but its listening sockets stay open: the kernel takes
+//! connections for it, and what is sent through them, until it goes on. Duplicates of these sockets
+//! tell us that somebody waits. Nothing stands between a client and an awake guest.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use procfs::parse::tcp::{self, TcpSocket, TcpState};
+use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
+
+use crate::Process;
+
+const SOCKETS: &str = "/proc/net/tcp";
+
+/// Duplicates of a QEMU's sockets at its guest's forwarded ports: those that listen, and those of
+/// its clients.
+#[derive(Debug, Default)]
+pub struct PortSockets {
+    ours: Vec<OwnedFd>,
+    connections: usize,
+}
+
+impl PortSockets {
+    /// Of these ports of the host's loopback. Each of them must be listened at.
+    pub fn of(qemu: &Process, ports: &[u16]) -> io::Result<PortSockets> {
+        if ports.is_empty() {
+            return Ok(PortSockets::default());
+        }
+        let process = qemu.descriptor()?;
+        let at_ports = at(&fs::read(SOCKETS)?, ports)?;
+        let mut ours = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{}/fd", qemu.id()))? {
+            let entry = entry?;
+            // One that was closed meanwhile is none of them.
+            let Ok(target) = fs::read_link(entry.path()) else { continue };
+            let target = target.to_str().unwrap_or_default();
+            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
+            let inode = inode.and_then(|inode| inode.parse::<u64>().ok());
+            let Some(found) = at_ports.iter().find(|one| Some(one.inode) == inode) else {
+                continue;
+            };
+            if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                ours.push((found.state, pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?));
+            }
+        }
+        if ours.iter().filter(|(state, _)| *state == TcpState::Listen).count() < ports.len() {
+            return Err(io::Error::other("another process listens at them"));
+        }
+        let clients = at_ports.iter().filter(|one| one.state == TcpState::Established);
+        Ok(PortSockets {
+            connections: clients.count(),
+            ours: ours.into_iter().map(|(_, socket)| socket).collect(),
+        })
+    }
+
+    /// What is readable when a client waits.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ours.iter().map(AsFd::as_fd)
+    }
+
+    /// How many clients are connected, whether or not QEMU has accepted them.
+    pub fn connections(&self) -> usize {
+        self.connections
+    }
+}
+
+/// The sockets at these ports that listen or are connected; the error is a port without one that
+/// listens.
+fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
+    let is_ours = |one: &TcpSocket| {
+        one.state != TcpState::Passing
+            && one.local.ip().is_loopback()
+            && ports.contains(&one.local.port())
+    };
+    let all: Vec<TcpSocket> = tcp::parse(text).filter(is_ours).collect();
+    let listens =
+        |port: u16| all.iter().any(|one| one.state == TcpState::Listen && one.local.port() == port);
+    match ports.iter().find(|port| !listens(**port)) {
+        Some(port) => Err(io::Error::other(format!("nobody listens at port {port}"))),
+        None => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::process::Command;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_ready(sockets: &PortSockets, wait: Duration) -> bool {
+        let mut set: Vec<_> =
+            sockets.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        poll(&mut set, Some(&Timespec::try_from(wait).unwrap())).unwrap() > 0
+    }
+
+    /// A process that has inherited a listening socket, and takes no connection.
+    fn listening() -> (Process, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        (Process::start(command, vec![OwnedFd::from(listener)]).unwrap(), port)
+    }
+
+    #[test]
+    fn who_connects_to_a_process_that_is_stopped_is_seen_and_not_lost() {
+        let (process, port) = listening();
+        process.pause().unwrap();
+        let sockets = PortSockets::of(&process, &[port]).unwrap();
+        assert!(!is_ready(&sockets, Duration::ZERO));
+        assert_eq!(sockets.connections(), 0);
+        let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        assert!(is_ready(&sockets, Duration::from_secs(60)));
+        assert_eq!(PortSockets::of(&process, &[port]).unwrap().connections(), 1);
+        process.go_on().unwrap();
+    }
+
+    #[test]
+    fn a_port_of_nobody_or_of_another_is_said_so() {
+        let (process, _) = listening();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
+        assert_eq!(error, "another process listens at them");
+        drop(listener);
+        let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
+        assert_eq!(error, format!("nobody listens at port {port}"));
+        assert_eq!(PortSockets::of(&process, &[]).unwrap().fds().count(), 0);
+    }
+}
