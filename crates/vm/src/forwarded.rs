@@ -9,17 +9,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use procfs::parse::tcp::{self, TcpSocket, TcpState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
-use crate::Process;
+use crate::{Process, sys};
 
 const SOCKETS: &str = "/proc/net/tcp";
+/// Clients of one port that may wait until their guest is awake; the kernel's own default.
+const WAITING_MAX: i32 = 4096;
+/// A guest has read, and answered, what a client sent so long ago.
+const QUIET_MS: u32 = 2_000;
 
 /// Duplicates of a QEMU's sockets at its guest's forwarded ports: those that listen, and those of
 /// its clients.
 #[derive(Debug, Default)]
 pub struct PortSockets {
-    ours: Vec<OwnedFd>,
+    listeners: Vec<OwnedFd>,
+    clients: Vec<OwnedFd>,
     connections: usize,
 }
 
@@ -46,19 +52,42 @@ impl PortSockets {
                 ours.push((found.state, pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?));
             }
         }
-        if ours.iter().filter(|(state, _)| *state == TcpState::Listen).count() < ports.len() {
+        let of = |ours: &mut Vec<(TcpState, OwnedFd)>, wanted: TcpState| -> Vec<OwnedFd> {
+            ours.extract_if(.., |(state, _)| *state == wanted).map(|(_, socket)| socket).collect()
+        };
+        let listeners = of(&mut ours, TcpState::Listen);
+        if listeners.len() < ports.len() {
             return Err(io::Error::other("another process listens at them"));
         }
-        let clients = at_ports.iter().filter(|one| one.state == TcpState::Established);
-        Ok(PortSockets {
-            connections: clients.count(),
-            ours: ours.into_iter().map(|(_, socket)| socket).collect(),
-        })
+        for socket in &listeners {
+            // QEMU has room for one client who waits; a guest that sleeps has more of them.
+            rustix::net::listen(socket, WAITING_MAX)?;
+        }
+        let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();
+        // Of a client who sends no more there is always something to be read, the end: the rest is
+        // not waited for.
+        let clients = of(&mut ours, TcpState::Established);
+        Ok(PortSockets { listeners, clients, connections })
     }
 
     /// What is readable when a client waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ours.iter().map(AsFd::as_fd)
+        self.listeners.iter().chain(&self.clients).map(AsFd::as_fd)
+    }
+
+    /// Whether all clients can be left alone: nobody has sent anything for so long that the guest
+    /// may still be about to answer, and all have taken what they were sent.
+    pub fn are_quiet(&self) -> io::Result<bool> {
+        for client in &self.clients {
+            let mut writable = [PollFd::new(client, PollFlags::OUT)];
+            if sys::silent_ms(client.as_fd())? < QUIET_MS
+                || poll(&mut writable, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0
+            {
+                return Ok(false);
+            }
+        }
+        // A client who sends no more waits for the last answer.
+        Ok(self.connections == self.clients.len())
     }
 
     /// How many clients are connected, whether or not QEMU has accepted them.
@@ -87,11 +116,10 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
     use std::time::Duration;
-
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn is_ready(sockets: &PortSockets, wait: Duration) -> bool {
         let mut set: Vec<_> =
@@ -102,6 +130,7 @@ mod tests {
     /// A process that has inherited a listening socket, and takes no connection.
     fn listening() -> (Process, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 1).unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut command = Command::new("sleep");
         command.arg("1000");
@@ -118,7 +147,31 @@ mod tests {
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(is_ready(&sockets, Duration::from_secs(60)));
         assert_eq!(PortSockets::of(&process, &[port]).unwrap().connections(), 1);
+        // More of them than the process has made room for, and one that sends no more.
+        let more: Vec<_> =
+            (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        more[0].shutdown(std::net::Shutdown::Write).unwrap();
+        let all = || PortSockets::of(&process, &[port]).unwrap().connections();
+        assert_eq!(all(), 9);
+        assert!(!PortSockets::of(&process, &[port]).unwrap().are_quiet().unwrap(), "not accepted");
         process.go_on().unwrap();
+    }
+
+    #[test]
+    fn a_client_is_quiet_when_it_has_sent_nothing_for_a_while() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let sockets =
+            PortSockets { clients: vec![accepted.into()], connections: 1, ..Default::default() };
+        assert!(!sockets.are_quiet().unwrap(), "it has just come");
+        // Waits for an end that does not come.
+        let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(2_500));
+        assert!(sockets.are_quiet().unwrap());
+        (&client).write_all(b"x").unwrap();
+        assert!(!sockets.are_quiet().unwrap());
+        let half = PortSockets { connections: 1, ..PortSockets::default() };
+        assert!(!half.are_quiet().unwrap(), "one that sends no more waits for an answer");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -38,6 +38,8 @@ pub struct Guest {
     pub link: Option<NetLink>,
     /// The sockets that others may connect to.
     pub sockets: Vec<SocketFile>,
+    /// Where others connect to the second monitor: readable while one of them waits.
+    pub others: Option<UnixListener>,
     /// The UUID that its QEMU was given, of this start alone.
     pub uuid: [u8; 16],
     /// What it waits for, if it goes on from a state.
@@ -150,6 +152,8 @@ impl GuestSpec {
             }
         }
         let (others, file) = others.unzip();
+        let seen = others.as_ref().map(UnixListener::try_clone).transpose();
+        let seen = seen.map_err(|source| Error::Channel { channel: "qmp", source })?;
         let sockets = file.into_iter().chain(port.file).collect();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
@@ -174,6 +178,7 @@ impl GuestSpec {
             ctl,
             link,
             sockets,
+            others: seen,
             uuid,
             go_on,
         })

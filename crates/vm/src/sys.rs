@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -219,6 +219,23 @@ const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// From linux/prctl.h, since Linux 6.4.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
 
+/// How long ago a TCP connection got something from its other end, in milliseconds.
+pub(crate) fn silent_ms(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // From linux/tcp.h: eight bytes, then numbers of four; the twelfth is tcpi_last_data_recv.
+    const LAST_RECEIVED: usize = 2 + 11;
+    let mut info = [0_u32; 64];
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most as many bytes as there are, and how many it has written.
+    let done = unsafe {
+        let (to, size) = (info.as_mut_ptr().cast(), &raw mut length);
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, size)
+    };
+    match done {
+        0 => Ok(info[LAST_RECEIVED]),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The processor's time stamp counter; `None` on a processor without one.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn ticks() -> Option<u64> {
@@ -235,7 +252,6 @@ pub(crate) fn ticks() -> Option<u64> {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::os::fd::AsRawFd;
     use std::process::Stdio;
 
     use crate::{Accel, GuestSpec, Scratch, WhyEmulation};

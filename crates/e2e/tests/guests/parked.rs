@@ -5,6 +5,7 @@
 use e2e::farms::{Farm, text};
 use e2e::manager::wait_until;
 use e2e::{PATIENCE, share};
+use procfs::parse::task::TaskStat;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,6 +39,12 @@ fn dispatches(pid: u32) -> u64 {
     tasks.map(|task| procfs::parse::schedstat::parse(&of(task.unwrap())).unwrap().dispatches).sum()
 }
 
+fn is_stopped(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |task: fs::DirEntry| fs::read(task.path().join("stat")).unwrap();
+    tasks.map(|task| of(task.unwrap())).all(|text| TaskStat::parse(&text).unwrap().state == b'T')
+}
+
 fn connect(guest: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", PORT + guest - 1)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -58,13 +65,16 @@ fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
     until(&farm, "parked", |states| states == ["parked", "parked"]);
 
     let (_, qemus) = farm.processes();
+    // Each thread gets a CPU once more, to stop.
+    let stopped = || qemus.iter().all(|pid| is_stopped(*pid));
+    assert!(wait_until(PATIENCE, stopped).is_some(), "a thread of a parked guest goes on");
     let before: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
     assert!(!wait_for_exit(qemus[0], WATCHED).unwrap());
     let after: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
     assert_eq!(before, after, "a parked guest gets no CPU");
 
-    // Two at once, before the guest has answered the first.
-    let clients = [connect(1), connect(1)];
+    // Several at once, before the guest has answered the first.
+    let clients = [(); 6].map(|()| connect(1));
     for client in clients {
         let page = page(client);
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
@@ -103,8 +113,13 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
     assert_eq!(states(&farm), ["parked", "up"]);
     assert_eq!(farm.succeed(&["exec", &web1, "--", "hostname"]).trim(), "web1");
     assert_eq!(states(&farm), ["up", "up"]);
+    let mut exec = farm.command(&["exec", &web1, "--", "sleep", "1000"]).spawn().unwrap();
+    let refused = || text(&farm.run(&["park", &web1]).stderr).contains("a command runs in it");
+    assert!(wait_until(PATIENCE, refused).is_some(), "a guest in use is parked");
+    exec.kill().unwrap();
+    exec.wait().unwrap();
 
-    farm.succeed(&["park", &web1, &web2]);
+    farm.succeed(&["park", &web2]);
     let (_, qemus) = farm.processes();
     farm.succeed(&["down", &farm.name]);
     e2e::farms::are_gone(&qemus);

@@ -135,6 +135,8 @@ impl Member {
         {
             self.link.open(port);
             self.link.welcome();
+            // It may have been parked when nobody could tell it.
+            self.link.clock(images::time_of_day());
         }
     }
 }

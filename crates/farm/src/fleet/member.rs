@@ -403,6 +403,9 @@ impl Member {
             Some(Ok(ParkNews::Woken)) => {
                 // It has counted no time.
                 self.link.clock(images::time_of_day());
+                if self.managed {
+                    self.leave_to_manager();
+                }
                 self.events.push(Event::Woken(self.place));
             }
             Some(Err(reason)) => self.end(reason),
@@ -417,15 +420,24 @@ impl Member {
         }
     }
 
-    fn tick_parking(&mut self, now_ms: u64) {
+    /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
+    /// if it was tried to park it.
+    pub(super) fn tick_parking(&mut self, now_ms: u64, may_park: bool) -> bool {
         let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
-        let Some(running) = &mut self.running else { return };
-        match running.parking.tick(cpu_percent, self.config.park, now_ms) {
+        let Some(running) = &mut self.running else { return false };
+        let wish = running.parking.tick(cpu_percent, self.config.park, may_park, now_ms);
+        match wish {
             ParkWish::Nothing => {}
             // What is in the way now may have gone when it is tried again.
             ParkWish::Park => drop(self.park()),
             ParkWish::Wake => self.wake(),
         }
+        wish == ParkWish::Park
+    }
+
+    /// Why the host did not take its memory when it was parked, if that was so.
+    pub fn kept_because(&self) -> Option<&str> {
+        self.parking()?.refused()
     }
 
     /// What has to be looked at again and again, four times a second.
@@ -434,7 +446,6 @@ impl Member {
         if self.dying.is_some() {
             return;
         }
-        self.tick_parking(now_ms);
         if self.parking().is_some_and(Parking::is_stopped) {
             return;
         }

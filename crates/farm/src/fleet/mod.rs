@@ -51,6 +51,10 @@ use crate::tiers::Tier;
 /// with the daemon's own second it bounds how late a load is noticed.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
+/// Guests that may be parked in one tick: for each of them the kernel lists all connections of the
+/// host.
+const PARKS_A_TICK: usize = 4;
+
 /// So long a turn may page out guests that are parked, in milliseconds.
 const PAGE_OUT_MS: u64 = 5;
 
@@ -133,6 +137,16 @@ impl Fleet {
         member.parking().is_some_and(|parking| !parking.is_awake())
     }
 
+    /// Somebody uses a guest, whatever its virtual CPUs do: it runs, and is not parked without
+    /// being asked.
+    pub fn keep_awake(&mut self, guest: usize) {
+        let Some(member) = self.members.get_mut(guest) else { return };
+        if let Some(running) = &mut member.running {
+            running.parking.is_used = true;
+        }
+        member.wake();
+    }
+
     /// Leaves the guests' ports and balloons to a host manager, which finds them in the
     /// directory of their sockets. Their life stays ours. It is to find them awake.
     pub fn yield_to_other_manager(&mut self) {
@@ -140,8 +154,10 @@ impl Fleet {
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
-    /// Takes ports and balloons back from a host manager that has ended.
+    /// Takes ports and balloons back from a host manager that has ended. Who sleeps is to get
+    /// what that one has taken, too.
     pub fn take_back(&mut self) {
+        self.members.iter_mut().for_each(Member::wake);
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
     }
@@ -212,6 +228,10 @@ impl Fleet {
         if now >= self.next_tick_ms {
             self.next_tick_ms = now + TICK_MS;
             self.members.iter_mut().for_each(|member| member.tick(now));
+            let mut left = PARKS_A_TICK;
+            for member in &mut self.members {
+                left -= usize::from(member.tick_parking(now, left > 0));
+            }
         }
         self.members.iter_mut().for_each(|member| events.append(&mut member.events));
         Ok((ready, events))
@@ -256,7 +276,7 @@ impl Fleet {
             }
         }
         set.owner(owner::PARKED);
-        running().for_each(|(key, one)| one.parking.fds(key, &mut set));
+        running().for_each(|(key, one)| one.wanted_fds(key, &mut set));
         set.owner(owner::DYING);
         members()
             .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))

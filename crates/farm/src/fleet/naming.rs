@@ -10,6 +10,7 @@ use qmp::{Reply, Ticket};
 
 use super::member::Member;
 use super::open::RunningGuest;
+use super::park::Parking;
 use super::state::State;
 
 impl Member {
@@ -71,7 +72,8 @@ impl Member {
     /// Its port is the manager's from now on. A clone is up when it is itself: its console is
     /// silent about that.
     pub(super) fn leave_to_manager(&mut self) {
-        if self.running.is_none() || !self.is_named() {
+        // One that was parked is told the time when it runs, and lent then.
+        if !self.parking().is_some_and(Parking::is_awake) || !self.is_named() {
             return;
         }
         self.link.close();

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use qmp::Ticket;
 use reactor::{Budget, PollFlags, read_some};
@@ -34,6 +34,8 @@ pub(super) struct RunningGuest {
     pub(super) going_on: Vec<Ticket>,
     /// Whether it is parked.
     pub(super) parking: Parking,
+    /// Where others connect to its second monitor.
+    pub(super) others: Option<UnixListener>,
     /// Their files go with them.
     _sockets: Vec<SocketFile>,
 }
@@ -52,6 +54,7 @@ impl RunningGuest {
             go_on: guest.go_on,
             going_on: Vec::new(),
             parking: Parking::default(),
+            others: guest.others,
             _sockets: guest.sockets,
         };
         Ok((running, guest.port))

@@ -11,9 +11,10 @@
 //! kernel takes connections and bytes for it, and duplicates of these sockets tell us of them.
 
 use std::fmt::Display;
+use std::os::fd::AsFd;
 use std::vec::IntoIter;
 
-use hypervisor::{PageOut, ProcessId, Slice};
+use hypervisor::{PageOut, PageOutError, ProcessId, Slice};
 use procfs::Buffer;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
@@ -42,8 +43,12 @@ pub struct ParkRule {
 pub(super) struct Parking {
     stage: Stage,
     asleep_since_ms: Option<u64>,
+    /// Somebody has used it since the last tick.
+    pub(super) is_used: bool,
     /// It is not tried before.
     retry_ms: u64,
+    /// Why the host did not take its memory when it was parked last.
+    refused: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -85,13 +90,6 @@ impl Parking {
         }
     }
 
-    /// What becomes ready when somebody wants the guest.
-    pub(super) fn fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
-        if let Stage::Parked { sockets, .. } = &self.stage {
-            sockets.fds().for_each(|fd| set.add(key, fd, PollFlags::IN));
-        }
-    }
-
     /// Whether it runs, and nobody has asked that it stops.
     pub(super) fn is_awake(&self) -> bool {
         matches!(self.stage, Stage::Awake)
@@ -121,6 +119,15 @@ pub(super) enum ParkNews {
 }
 
 impl RunningGuest {
+    /// What becomes ready when somebody wants a guest that is parked: a client of its ports, or a
+    /// manager.
+    pub(super) fn wanted_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
+        if let Stage::Parked { sockets, .. } = &self.parking.stage {
+            let managers = self.others.iter().map(AsFd::as_fd);
+            sockets.fds().chain(managers).for_each(|fd| set.add(key, fd, PollFlags::IN));
+        }
+    }
+
     /// Begins to park it, unless it is parked. The error says why that cannot be now.
     pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), String> {
         match self.parking.stage {
@@ -147,12 +154,16 @@ impl RunningGuest {
             count @ 1.. if !rule.with_connections => {
                 Err(format!("clients are connected to its ports ({count})"))
             }
+            1.. if !sockets.are_quiet().is_ok_and(|are_quiet| are_quiet) => {
+                Err("a client has just sent something, or waits for something".to_owned())
+            }
             _ => Ok(sockets),
         }
     }
 
     /// Lets it run, if it is parked or about to be. The error says why it never will.
     pub(super) fn wake(&mut self) -> Result<(), String> {
+        self.parking.asleep_since_ms = None;
         match &mut self.parking.stage {
             Stage::Awake | Stage::Waking { .. } => {}
             Stage::Stopping { is_wanted, .. } => *is_wanted = true,
@@ -162,7 +173,6 @@ impl RunningGuest {
                 let asked = self.qmp.ask(Command::Continue);
                 let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
                 self.parking.stage = Stage::Waking { asked };
-                self.parking.asleep_since_ms = None;
             }
         }
         Ok(())
@@ -184,7 +194,7 @@ impl RunningGuest {
             (Stage::Stopping { asked, .. }, Err(_)) if *asked == ticket => {
                 self.parking.stage = Stage::Awake;
                 self.parking.retry_ms = now_ms + RETRY_MS;
-                Ok(ParkNews::Nothing)
+                Ok(ParkNews::Woken)
             }
             (Stage::Waking { asked }, Ok(_)) if *asked == ticket => {
                 self.parking.stage = Stage::Awake;
@@ -210,7 +220,9 @@ impl RunningGuest {
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
-        let rest = is_kept.then(|| Rest::of(&self.process)).flatten();
+        let rest = is_kept.then(|| Rest::of(&self.process)).transpose();
+        self.parking.refused = rest.as_ref().err().cloned();
+        let rest = rest.unwrap_or_default();
         let has_rest = rest.is_some();
         self.parking.stage = Stage::Parked { sockets, since_ms: now_ms, rest };
         if is_kept {
@@ -226,12 +238,18 @@ impl Parking {
     pub(super) fn page_out(&mut self) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
         let Some(Rest { process, slices }) = rest else { return false };
-        let taken = slices.next().map(|slice| process.take(&slice));
-        let is_over = !matches!(taken, Some(Ok(())));
-        if is_over {
-            *rest = None;
+        match slices.next().map(|slice| process.take(&slice)) {
+            Some(Ok(())) => return false,
+            Some(Err(PageOutError::Refused(error))) => self.refused = Some(error.to_string()),
+            Some(Err(PageOutError::Gone)) | None => {}
         }
-        is_over
+        *rest = None;
+        true
+    }
+
+    /// Why the host did not take its memory, if that was so.
+    pub(super) fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// What time asks for: a guest uses so much of a CPU, in percent, if that is known.
@@ -239,12 +257,14 @@ impl Parking {
         &mut self,
         cpu_percent: Option<f64>,
         rule: ParkRule,
+        may_park: bool,
         now_ms: u64,
     ) -> ParkWish {
-        match &self.stage {
+        match self.stage {
             Stage::Awake => {
-                let is_asleep = cpu_percent.is_some_and(|percent| percent < ASLEEP_PERCENT);
-                match self.is_due(is_asleep, rule, now_ms) {
+                let is_asleep = cpu_percent.is_some_and(|percent| percent < ASLEEP_PERCENT)
+                    && !std::mem::take(&mut self.is_used);
+                match self.is_due(is_asleep, rule, now_ms) && may_park {
                     true => {
                         self.retry_ms = now_ms + RETRY_MS;
                         ParkWish::Park
@@ -253,7 +273,7 @@ impl Parking {
                 }
             }
             Stage::Parked { since_ms, .. } => {
-                let parked_ms = now_ms.saturating_sub(*since_ms);
+                let parked_ms = now_ms.saturating_sub(since_ms);
                 match rule.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms) {
                     true => ParkWish::Wake,
                     false => ParkWish::Nothing,
@@ -275,11 +295,17 @@ pub(super) enum ParkWish {
 }
 
 impl Rest {
-    /// All memory of a QEMU's own; none where the kernel does not take it.
-    fn of(qemu: &Process) -> Option<Rest> {
-        let process = PageOut::open(ProcessId::of(qemu.id())?).ok()?;
-        let slices = process.slices(&mut Buffer::default()).ok()?.into_iter();
-        Some(Rest { process, slices })
+    /// All memory of a QEMU's own. The error is why the kernel does not take it.
+    fn of(qemu: &Process) -> Result<Rest, String> {
+        let gone = || "its QEMU is gone".to_owned();
+        let words = |error| match error {
+            PageOutError::Refused(error) => error.to_string(),
+            PageOutError::Gone => gone(),
+        };
+        let process = ProcessId::of(qemu.id()).ok_or_else(gone)?;
+        let process = PageOut::open(process).map_err(words)?;
+        let slices = process.slices(&mut Buffer::default()).map_err(words)?.into_iter();
+        Ok(Rest { process, slices })
     }
 }
 
@@ -291,7 +317,8 @@ mod tests {
     fn who_sleeps_long_enough_is_parked_and_a_load_begins_anew() {
         let rule = ParkRule { after_ms: Some(5_000), ..ParkRule::default() };
         let mut parking = Parking::default();
-        let mut wishes = |percent, now_ms| parking.tick(percent, rule, now_ms) == ParkWish::Park;
+        let mut wishes =
+            |percent, now_ms| parking.tick(percent, rule, true, now_ms) == ParkWish::Park;
         assert!(!wishes(Some(0.1), 1_000));
         assert!(!wishes(Some(0.1), 5_999));
         assert!(wishes(Some(0.1), 6_000));
@@ -301,9 +328,19 @@ mod tests {
         assert!(!wishes(Some(0.1), 31_000), "counted from here");
         assert!(!wishes(None, 36_000), "what is not known is not sleep");
         assert!(!wishes(Some(0.1), 37_000));
-        assert!(wishes(Some(0.1), 42_000));
+        let waits = parking.tick(Some(0.1), rule, false, 42_000);
+        assert_eq!(waits, ParkWish::Nothing, "others are before it");
+        assert_eq!(parking.tick(Some(0.1), rule, true, 42_000), ParkWish::Park);
+        parking.is_used = true;
+        assert_eq!(
+            parking.tick(Some(0.1), rule, true, 60_000),
+            ParkWish::Nothing,
+            "a command runs"
+        );
+        assert_eq!(parking.tick(Some(0.1), rule, true, 61_000), ParkWish::Nothing);
+        assert_eq!(parking.tick(Some(0.1), rule, true, 66_000), ParkWish::Park);
         let never = ParkRule::default();
-        assert_eq!(parking.tick(Some(0.0), never, u64::MAX), ParkWish::Nothing);
+        assert_eq!(parking.tick(Some(0.0), never, true, u64::MAX), ParkWish::Nothing);
     }
 
     #[test]
@@ -311,8 +348,8 @@ mod tests {
         let stage = Stage::Parked { sockets: PortSockets::default(), since_ms: 1_000, rest: None };
         let mut parking = Parking { stage, ..Parking::default() };
         let rule = ParkRule { at_most_ms: Some(5_000), ..ParkRule::default() };
-        assert_eq!(parking.tick(None, rule, 5_999), ParkWish::Nothing);
-        assert_eq!(parking.tick(None, rule, 6_000), ParkWish::Wake);
-        assert_eq!(parking.tick(None, ParkRule::default(), 6_000), ParkWish::Nothing);
+        assert_eq!(parking.tick(None, rule, true, 5_999), ParkWish::Nothing);
+        assert_eq!(parking.tick(None, rule, true, 6_000), ParkWish::Wake);
+        assert_eq!(parking.tick(None, ParkRule::default(), true, 6_000), ParkWish::Nothing);
     }
 }

@@ -30,6 +30,7 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
         console: next(),
         ctl: None,
         sockets: Vec::new(),
+        others: None,
         uuid: [0; 16],
         go_on: None,
         link: None,

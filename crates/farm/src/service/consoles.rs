@@ -51,6 +51,11 @@ impl Consoles {
         Ok(())
     }
 
+    /// The guests to which terminals are attached.
+    pub(super) fn attached(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|attached| attached.guest)
+    }
+
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for (key, attached) in (0..).zip(&self.0) {
             set.add(key, attached.stream.as_fd(), PollFlags::IN);

@@ -212,6 +212,10 @@ impl Service {
         for guest in self.shells.turn(ready.of(owner::SHELLS), fleet, &mut self.replies) {
             self.readiness.is_up(guest, now);
         }
+        let used = self.shells.busy().chain(self.consoles.attached());
+        for guest in used.chain(self.readiness.asked()) {
+            fleet.keep_awake(guest);
+        }
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
             if let Some(command) = &self.occupants[guest].command {
                 self.shells.run_aside(guest, command, fleet);
@@ -352,6 +356,13 @@ impl Service {
             }
             Question::Park(name) => {
                 let guest = place(fleet, &name)?;
+                let refused = |why| Err(format!("Guest {name} cannot be parked: {why}"));
+                if self.shells.busy().any(|busy| busy == guest) {
+                    return refused("a command runs in it");
+                }
+                if self.consoles.attached().any(|attached| attached == guest) {
+                    return refused("a terminal is attached to it");
+                }
                 self.parkings.park(guest, clone()?, fleet, &mut self.replies)?;
             }
             Question::Wake(name) => {

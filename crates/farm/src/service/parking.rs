@@ -2,11 +2,11 @@
 
 use std::os::unix::net::UnixStream;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::CLIENTS_MAX;
 use super::replies::Replies;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, State};
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Parkings {
         let name = fleet.members()[guest].spec().name.clone();
         fleet.park(guest).map_err(|why| format!("Guest {name} cannot be parked: {why}"))?;
         match fleet.members()[guest].is_parked() {
-            true => replies.send_line(client, &json!({ "parked": name })),
+            true => replies.send_line(client, &parked(guest, fleet)),
             false => self.wait(guest, true, client),
         }
         Ok(())
@@ -49,8 +49,13 @@ impl Parkings {
         match fleet.wake(guest) {
             true => self.wait(guest, false, client),
             false => {
-                let name = &fleet.members()[guest].spec().name;
-                replies.send_line(client, &json!({ "awake": name }));
+                let member = &fleet.members()[guest];
+                let name = &member.spec().name;
+                let answer = match member.state() {
+                    State::Up | State::Unmanaged | State::Managed => json!({ "awake": name }),
+                    state => json!({ "error": format!("Guest {name} is {}", state.word()) }),
+                };
+                replies.send_line(client, &answer);
             }
         }
     }
@@ -86,7 +91,7 @@ impl Parkings {
         let name = &fleet.members()[guest].spec().name;
         for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
             let answer = match (waiting.wants_parked, is_parked) {
-                (true, true) => json!({ "parked": name }),
+                (true, true) => parked(guest, fleet),
                 (false, false) => json!({ "awake": name }),
                 (true, false) => json!({ "error": format!("Guest {name} was woken meanwhile") }),
                 (false, true) => json!({ "error": format!("Guest {name} was parked again") }),
@@ -94,4 +99,10 @@ impl Parkings {
             replies.send_line(waiting.client, &answer);
         }
     }
+}
+
+/// A guest is parked; and why its memory stays where it is, if that is so.
+fn parked(guest: usize, fleet: &Fleet) -> Value {
+    let member = &fleet.members()[guest];
+    json!({ "parked": member.spec().name, "kept": member.kept_because() })
 }

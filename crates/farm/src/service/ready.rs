@@ -88,6 +88,12 @@ impl Readiness {
         self.guests[guest].state
     }
 
+    /// The guests whose services have not answered yet.
+    pub(super) fn asked(&self) -> impl Iterator<Item = usize> {
+        let is_asked = |guest: &Guest| guest.state == ReadyState::Asked;
+        (0..).zip(&self.guests).filter(move |(_, guest)| is_asked(guest)).map(|(place, _)| place)
+    }
+
     pub(super) fn is_up(&mut self, guest: usize, now_ms: u64) {
         let guest = &mut self.guests[guest];
         if guest.state == ReadyState::Starting {

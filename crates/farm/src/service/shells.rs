@@ -88,6 +88,12 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
+    /// The guests in which commands run, or wait for their turn.
+    pub(super) fn busy(&self) -> impl Iterator<Item = usize> {
+        let is_busy = |shell: &Shell| shell.running.is_some() || !shell.waiting.is_empty();
+        (0..).zip(&self.0).filter(move |(_, shell)| is_busy(shell)).map(|(guest, _)| guest)
+    }
+
     /// Runs a line before all that wait; its end is reported by [`turn`](Self::turn).
     pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
         let shell = &mut self.0[guest];

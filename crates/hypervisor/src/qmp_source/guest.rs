@@ -206,6 +206,9 @@ impl QmpGuest {
             }
             "STOP" | "RESUME" | "SUSPEND" | "SUSPEND_DISK" | "WAKEUP" | "SHUTDOWN"
             | "GUEST_PANICKED" => {
+                if name == "RESUME" {
+                    link.wait_anew(now_ms);
+                }
                 if name == "SHUTDOWN" {
                     let reason = data.get("reason").and_then(Value::as_str);
                     self.last_words = reason.map(|reason| cut(reason).to_owned());

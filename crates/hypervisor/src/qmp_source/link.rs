@@ -152,6 +152,11 @@ impl Link {
         self.open.iter().map(|open| open.asked_ms).min()
     }
 
+    /// Counts from now how long answers are waited for: a QEMU that was stopped has not hung.
+    pub(super) fn wait_anew(&mut self, now_ms: u64) {
+        self.open.iter_mut().for_each(|open| open.asked_ms = now_ms);
+    }
+
     /// Hands over what waits to be sent, as much as the socket takes.
     pub(super) fn send(&mut self) -> Result<(), String> {
         let sent = write_some(&*self.stream, self.client.output());

@@ -177,13 +177,13 @@ fn manage(
     rules: Kind,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
-    // As much as sizing by hand takes, with what each QEMU has of its own: more would not be asked
-    // back, and memory would be compared where nobody moves it.
-    let budget_mib = held_mib as u64;
+    // Guests are to use as much as those that are sized by hand, with what each QEMU has of its
+    // own: with more nothing would be asked back. What is held free is nobody's, and comes on top.
+    let set_point_mib = held_mib as u64 / 10;
     let settings = Settings {
         rules,
-        budget_mib,
-        set_point_mib: budget_mib / 10,
+        budget_mib: held_mib as u64 + set_point_mib,
+        set_point_mib,
         leaves_ksm: true,
         page_out_after: None,
     };

@@ -3,7 +3,7 @@
 use super::{ParkArgs, find};
 use crate::Error;
 use farm::service;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use vm::Clock;
 
@@ -27,8 +27,13 @@ fn each(args: &ParkArgs, question: &str, done: &str) -> Result<String, Error> {
     let mut text = String::new();
     for at in found {
         let clock = Clock::new();
-        service::ask_within(&at.socket, &json!({ question: at.guest }), PATIENCE)?;
-        text.push_str(&format!("{}: {done} after {} ms\n", at.guest, clock.ms()));
+        let question = json!({ question: at.guest });
+        let (_, answer) = service::ask_within(&at.socket, &question, PATIENCE)?;
+        let kept = match answer.get("kept").and_then(Value::as_str) {
+            Some(why) => format!(", its memory stays: {}", base::plain(why, 200)),
+            None => String::new(),
+        };
+        text.push_str(&format!("{}: {done} after {} ms{kept}\n", at.guest, clock.ms()));
     }
     Ok(text)
 }

@@ -9,6 +9,8 @@ use super::{lines, number, words};
 pub enum TcpState {
     /// Both ends have the connection.
     Established,
+    /// The other end sends no more, and may still be waiting for an answer.
+    HalfClosed,
     /// It takes connections.
     Listen,
     /// What is neither: on its way, or on its way out.
@@ -37,6 +39,7 @@ fn socket(line: &[u8]) -> Option<TcpSocket> {
     let local = words.next()?;
     let state = match words.nth(1)? {
         b"01" => TcpState::Established,
+        b"08" => TcpState::HalfClosed,
         b"0A" => TcpState::Listen,
         _ => TcpState::Passing,
     };
