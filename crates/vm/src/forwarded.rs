@@ -37,25 +37,27 @@ impl PortSockets {
         }
         let process = qemu.descriptor()?;
         let at_ports = at(&fs::read(SOCKETS)?, ports)?;
-        let mut ours = Vec::new();
+        let (mut listeners, mut clients) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(format!("/proc/{}/fd", qemu.id()))? {
             let entry = entry?;
             // One that was closed meanwhile is none of them.
             let Ok(target) = fs::read_link(entry.path()) else { continue };
-            let target = target.to_str().unwrap_or_default();
-            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']'));
-            let inode = inode.and_then(|inode| inode.parse::<u64>().ok());
+            let inode = target.to_str().and_then(|target| target.strip_prefix("socket:["));
+            let inode = inode.and_then(|rest| rest.strip_suffix(']')?.parse::<u64>().ok());
             let Some(found) = at_ports.iter().find(|one| Some(one.inode) == inode) else {
                 continue;
             };
+            // Of a client who sends no more there is always something to be read, the end: it is
+            // not waited for.
+            let ours = match found.state {
+                TcpState::Listen => &mut listeners,
+                TcpState::Established => &mut clients,
+                TcpState::HalfClosed | TcpState::Passing => continue,
+            };
             if let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                ours.push((found.state, pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?));
+                ours.push(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?);
             }
         }
-        let of = |ours: &mut Vec<(TcpState, OwnedFd)>, wanted: TcpState| -> Vec<OwnedFd> {
-            ours.extract_if(.., |(state, _)| *state == wanted).map(|(_, socket)| socket).collect()
-        };
-        let listeners = of(&mut ours, TcpState::Listen);
         if listeners.len() < ports.len() {
             return Err(io::Error::other("another process listens at them"));
         }
@@ -64,9 +66,6 @@ impl PortSockets {
             rustix::net::listen(socket, WAITING_MAX)?;
         }
         let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();
-        // Of a client who sends no more there is always something to be read, the end: the rest is
-        // not waited for.
-        let clients = of(&mut ours, TcpState::Established);
         Ok(PortSockets { listeners, clients, connections })
     }
 
@@ -81,7 +80,7 @@ impl PortSockets {
         for client in &self.clients {
             let mut writable = [PollFd::new(client, PollFlags::OUT)];
             if sys::silent_ms(client.as_fd())? < QUIET_MS
-                || poll(&mut writable, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? == 0
+                || poll(&mut writable, Some(&Timespec::default()))? == 0
             {
                 return Ok(false);
             }
@@ -117,7 +116,7 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::process::Command;
     use std::time::Duration;
 
@@ -148,8 +147,9 @@ mod tests {
         assert!(is_ready(&sockets, Duration::from_secs(60)));
         assert_eq!(PortSockets::of(&process, &[port]).unwrap().connections(), 1);
         // More of them than the process has made room for, and one that sends no more.
-        let more: Vec<_> =
-            (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
+        let more: Vec<_> = (0..8).map(connect).collect();
         more[0].shutdown(std::net::Shutdown::Write).unwrap();
         let all = || PortSockets::of(&process, &[port]).unwrap().connections();
         assert_eq!(all(), 9);
@@ -165,9 +165,12 @@ mod tests {
         let sockets =
             PortSockets { clients: vec![accepted.into()], connections: 1, ..Default::default() };
         assert!(!sockets.are_quiet().unwrap(), "it has just come");
-        // Waits for an end that does not come.
-        let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(2_500));
-        assert!(sockets.are_quiet().unwrap());
+        let deadline = crate::Deadline::after(Duration::from_secs(60));
+        while !sockets.are_quiet().unwrap() {
+            assert!(deadline.remaining().is_some(), "it has sent nothing for long");
+            // Waits for an end that does not come, instead of sleeping.
+            let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(100));
+        }
         (&client).write_all(b"x").unwrap();
         assert!(!sockets.are_quiet().unwrap());
         let half = PortSockets { connections: 1, ..PortSockets::default() };

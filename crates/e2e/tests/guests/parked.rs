@@ -9,6 +9,7 @@ use procfs::parse::task::TaskStat;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime};
 use vm::wait_for_exit;
 
@@ -119,8 +120,31 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
     exec.kill().unwrap();
     exec.wait().unwrap();
 
+    // A manager that starts connects to the second monitor, and a QEMU that is stopped does not
+    // greet it.
+    farm.succeed(&["park", &web2]);
+    let (service, _) = farm.processes();
+    let monitor = UnixStream::connect(farm.run_dir(service).join("web2.qmp")).unwrap();
+    until(&farm, "a manager wakes it", |states| states[1] == "up");
+    drop(monitor);
+
     farm.succeed(&["park", &web2]);
     let (_, qemus) = farm.processes();
     farm.succeed(&["down", &farm.name]);
     e2e::farms::are_gone(&qemus);
+}
+
+#[test]
+fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_than_it_may() {
+    let options = "park = \"5s\"\npark_at_most = \"20s\"\npark_with_connections = true\n";
+    let classes = CLASSES.replace("park = \"5s\"\n", options).replace("27280", "27300");
+    let farm = Farm::new("silent", &classes.replace("count = 2", "count = 1"), share(1));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let client = TcpStream::connect("127.0.0.1:27300").unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    until(&farm, "parked beside a client", |states| states == ["parked"]);
+    until(&farm, "woken by the clock", |states| states != ["parked"]);
+    until(&farm, "parked again", |states| states == ["parked"]);
+    let page = page(client);
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }

@@ -117,6 +117,8 @@ fn values_that_cannot_be_are_refused() {
         ("copy = true", "a copy of no template"),
         ("template = true\ndaemon = false", "makes them themselves"),
         ("cpus = 65", "1 to 64"),
+        ("park = '1s'", "5s at least"),
+        ("park = '5min'\npark_at_most = '1s'", "woken as soon as"),
     ] {
         let found = class_faults(keys);
         assert!(found.iter().any(|fault| fault.contains(word)), "{keys}: {found:?}");

@@ -368,9 +368,8 @@ impl Member {
 
     /// Begins to park it. The error says why that cannot be now.
     pub(super) fn park(&mut self) -> Result<(), String> {
-        let is_up = matches!(self.state, State::Up | State::Unmanaged | State::Managed);
         match &mut self.running {
-            Some(running) if is_up && self.link.agent().is_named() => {
+            Some(running) if self.state.is_up() && self.link.agent().is_named() => {
                 running.park(&self.config.spec, self.config.park)?;
                 self.flush_qmp();
                 Ok(())

@@ -20,6 +20,11 @@ pub enum State {
 }
 
 impl State {
+    /// Whether it runs and has booted.
+    pub fn is_up(&self) -> bool {
+        matches!(self, State::Up | State::Unmanaged | State::Managed)
+    }
+
     /// One word for it.
     pub fn word(&self) -> &'static str {
         match self {

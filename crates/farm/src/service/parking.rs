@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::CLIENTS_MAX;
 use super::replies::Replies;
-use crate::fleet::{Fleet, State};
+use crate::fleet::Fleet;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Parkings {
                 let member = &fleet.members()[guest];
                 let name = &member.spec().name;
                 let answer = match member.state() {
-                    State::Up | State::Unmanaged | State::Managed => json!({ "awake": name }),
+                    state if state.is_up() => json!({ "awake": name }),
                     state => json!({ "error": format!("Guest {name} is {}", state.word()) }),
                 };
                 replies.send_line(client, &answer);

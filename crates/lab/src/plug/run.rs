@@ -25,8 +25,6 @@ struct Pace {
     shape: Shape,
     rest: Duration,
     units: u32,
-    /// What the guests that are sized by hand have.
-    hand_mib: u32,
 }
 
 const fn seconds(count: u64) -> Duration {
@@ -49,17 +47,16 @@ const FULL: Shape = Shape {
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
-    let hand_mib = hand_mib(only);
     let pace = match quick {
-        true => Pace { shape: QUICK, rest: seconds(3), units: 4, hand_mib },
-        false => Pace { shape: FULL, rest: seconds(12), units: 40, hand_mib },
+        true => Pace { shape: QUICK, rest: seconds(3), units: 4 },
+        false => Pace { shape: FULL, rest: seconds(12), units: 40 },
     };
     let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     let sets: Vec<Set> =
         SETS.iter().filter(|set| only.is_empty() || only.contains(&set.class)).copied().collect();
     let chosen = chosen(bench)?;
     bench.setting("requests", pace.shape.requests)?;
-    bench.setting("hand-sized memory of all, MiB", pace.hand_mib)?;
+    bench.setting("hand-sized memory of all, MiB", hand_mib(only))?;
     if bench.is_done(repetitions, &chosen) {
         return Ok(());
     }

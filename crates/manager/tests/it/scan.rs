@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use hypervisor::{Fake, Found, IdSource};
+use hypervisor::{Fake, Found, Id, IdSource, RunState};
 use manager::config::Place;
 use manager::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
 use manager::ksm::Ksm;
@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 use store::Writer;
 use wire::{Decoder, Hello, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals};
 
@@ -27,6 +28,8 @@ struct Scene {
     daemon: UnixStream,
     decoder: Decoder<ToGuest>,
     client: BufReader<UnixStream>,
+    fake: Fake,
+    guest: Id,
 }
 
 impl Scene {
@@ -45,7 +48,7 @@ impl Scene {
         let fake = Fake::new("fake", IdSource::new());
         let port = dir.join("g1.port");
         let listener = UnixListener::bind(&port).unwrap();
-        fake.add(Found { port: Some(port), ..Fake::found("g1", Bytes::mib(512)) });
+        let guest = fake.add(Found { port: Some(port), ..Fake::found("g1", Bytes::mib(512)) });
         fake.add(Fake::found("mute", Bytes::mib(512)));
         let manager = Manager::new(Parts {
             clock: Clock::by_hand(Rc::clone(&hand)),
@@ -54,7 +57,7 @@ impl Scene {
             config_path: None,
             loaded,
             users: manager::Users::default(),
-            sources: vec![Box::new(fake)],
+            sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
             control: Server::open(&dir.join("host.sock"), None).unwrap(),
@@ -75,6 +78,8 @@ impl Scene {
             daemon: UnixStream::pair().unwrap().0,
             decoder: Decoder::new(),
             client: BufReader::new(client),
+            fake,
+            guest,
         };
         scene.run(1_000);
         (scene.daemon, _) = listener.accept().unwrap();
@@ -108,12 +113,17 @@ impl Scene {
 
     /// The questions that the daemon has been asked since it was looked last.
     fn asked(&mut self) -> Vec<Scan> {
+        let all = self.heard().into_iter();
+        all.filter_map(|m| if let ToGuest::Scan(scan) = m { Some(scan) } else { None }).collect()
+    }
+
+    /// All that the daemon was told since it was looked last.
+    fn heard(&mut self) -> Vec<ToGuest> {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.daemon.read(&mut bytes) {
             self.decoder.feed(&bytes[..count]);
         }
-        let all = std::iter::from_fn(|| self.decoder.next());
-        all.filter_map(|m| if let ToGuest::Scan(scan) = m { Some(scan) } else { None }).collect()
+        std::iter::from_fn(|| self.decoder.next()).collect()
     }
 
     fn ask(&mut self, id: u64, guest: &str) {
@@ -204,4 +214,23 @@ fn a_daemon_that_does_not_answer_is_waited_for_and_then_reported() {
     assert!(answer.unwrap_err().contains("has not answered for 5000 ms"));
     scene.part(sequence, 0, 7, true);
     assert_eq!(scene.answer(), None, "too late for anyone");
+}
+
+#[test]
+fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
+    let mut scene = Scene::new("clock");
+    let clocks = |scene: &mut Scene| {
+        let heard = scene.heard().into_iter();
+        heard.filter_map(|m| if let ToGuest::Clock(time) = m { Some(time) } else { None }).collect()
+    };
+    for state in [RunState::Migrating, RunState::Running, RunState::Paused] {
+        scene.fake.set_state(scene.guest, state);
+        scene.run(1_000);
+    }
+    let told: Vec<Duration> = clocks(&mut scene);
+    assert_eq!(told, [], "its clock goes");
+    scene.fake.set_state(scene.guest, RunState::Running);
+    scene.run(1_000);
+    let told: Vec<Duration> = clocks(&mut scene);
+    assert_eq!(told.len(), 1, "{told:?}");
 }

@@ -71,7 +71,7 @@ mod tests {
              00:00000000 00000000     0        0 4711 1 0000000000000000 100 0 0 10 0\n   1: \
              {address:08X}:4650 {address:08X}:D8A4 01 00000000:00000000 00:00000000 00000000     \
              0        0 0 1\n   2: {address:08X}:4651 {address:08X}:D8A5 06 0:0 0:0 0 0 0 7\n\
-             3: 0:1 0:0 0A\nnonsense\n"
+             3: {address:08X}:4650 {address:08X}:D8A6 08 0:0 0:0 0 0 0 8\n4: 0:1 0:0 0A\nnonsense\n"
         );
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let found: Vec<TcpSocket> = parse(text.as_bytes()).collect();
@@ -79,6 +79,7 @@ mod tests {
             TcpSocket { local: at(18_000), state: TcpState::Listen, inode: 4711 },
             TcpSocket { local: at(18_000), state: TcpState::Established, inode: 0 },
             TcpSocket { local: at(18_001), state: TcpState::Passing, inode: 7 },
+            TcpSocket { local: at(18_000), state: TcpState::HalfClosed, inode: 8 },
         ];
         assert_eq!(found, expected);
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::qemu::MIB;
 use super::*;
+use crate::RunState;
 
 /// Checks that the only event is a trouble with this text in it.
 fn trouble(world: &mut World, words: &str) {
@@ -85,6 +86,26 @@ fn a_qemu_that_hangs_is_reported_and_so_is_its_return() {
     assert_eq!(world.take_events().first(), Some(&Event::Answers(id, true)));
     assert_eq!(qemu.targets, [400 * MIB, 300 * MIB], "only the newest has waited");
     assert_eq!(qemu.interval_s, 0);
+}
+
+#[test]
+fn the_qemu_of_a_guest_that_is_parked_is_not_reported_for_its_silence() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    qemu.event("STOP", &json!({}));
+    world.turn(1);
+    assert_eq!(world.take_events(), [Event::State(id, RunState::Paused)]);
+    qemu.is_stopped = true;
+    world.source.ask_actual(id, world.now_ms);
+    world.turn(60_000);
+    assert_eq!(world.take_events(), []);
+    // What it was asked before it went to sleep is not late when it goes on.
+    qemu.event("RESUME", &json!({}));
+    world.turn(1);
+    world.turn(4_000);
+    assert_eq!(world.take_events(), [Event::State(id, RunState::Running)]);
+    world.turn(1_000);
+    assert_eq!(world.take_events(), [Event::Answers(id, false)], "now it hangs");
 }
 
 #[test]
