@@ -75,16 +75,21 @@ impl Place {
         assert!(there.is_some(), "the balloon of {name} is not as set");
     }
 
-    /// Writes the settings of a host that is as large as `size` says. KSM belongs to the whole
-    /// machine, on which other tests run too: it is left alone unless `more` is about it.
+    /// Writes the settings of a host that is as large as `size` says. KSM and swap belong to the
+    /// whole machine, which may have swap or not, and on which other tests run too: they are left
+    /// alone unless `more` is about them.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = self.dir.path().display();
-        let ksm = if more.contains("[ksm]") { "" } else { "\n[ksm]\nmode = \"leave\"\n" };
+        let unless = |table: &str, mode: &str| match more.contains(table) {
+            true => String::new(),
+            false => format!("\n{table}\nmode = \"{mode}\"\n"),
+        };
+        let (ksm, page_out) = (unless("[ksm]", "leave"), unless("[pageout]", "off"));
         let text = format!(
             "[host]\nbudget = \"{} MiB\"\nset_point = \"{} MiB\"\nhysteresis = \"{} MiB\"\n\
              reserve = \"{} MiB\"\n\n[sources]\nqmp = [\"{dir}/*.qmp\"]\nlibvirt = []\n\n\
-             [journal]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n{more}{ksm}",
+             [journal]\npath = \"{}\"\n\n[control]\nsocket = \"{}\"\n{more}{ksm}{page_out}",
             size.budget_mib,
             size.set_point_mib,
             size.hysteresis_mib,

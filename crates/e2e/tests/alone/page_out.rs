@@ -4,12 +4,10 @@
 
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, signal, wait_until};
-use e2e::{Guest, Host, PATIENCE, Plan, skipped};
+use e2e::{Guest, Host, PATIENCE, Plan, Zram, skipped};
 use images::Arch;
 use manager::control::{Answer, Ask, LeverRow, Levers, PagedOutRow, ask};
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 /// A page-out, its look a minute later, and what two busy cores make of that.
@@ -23,50 +21,6 @@ const CHANCE: &str = "dd if=/dev/urandom of=/dev/shm/own bs=1M count=165 2> /dev
 const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
 /// The settings of a test in which other programs of the machine may wait for memory as well.
 const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
-
-/// Compressed swap of the host. It is gone with this value.
-struct Zram {
-    number: String,
-}
-
-impl Zram {
-    /// `None` where this machine has none to give.
-    fn new() -> Option<Zram> {
-        let number = fs::read_to_string("/sys/class/zram-control/hot_add").ok()?;
-        let zram = Zram { number: number.trim().to_owned() };
-        fs::write(zram.file("disksize"), "2G").ok()?;
-        let run = |words: &[&str]| {
-            let device = zram.device();
-            let output = Command::new(words[0]).args(&words[1..]).arg(device).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        (run(&["mkswap"]) && run(&["swapon", "-p", "32000"])).then_some(zram)
-    }
-
-    fn device(&self) -> String {
-        format!("/dev/zram{}", self.number)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/sys/block/zram{}/{name}", self.number))
-    }
-
-    /// What is stored, and what that takes of the host's memory, in MiB.
-    fn holds_mib(&self) -> (u64, u64) {
-        let text = fs::read_to_string(self.file("mm_stat")).unwrap();
-        let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().unwrap() >> 20);
-        let stored = numbers.next().unwrap();
-        (stored, numbers.nth(1).unwrap())
-    }
-}
-
-impl Drop for Zram {
-    fn drop(&mut self) {
-        let _ = Command::new("swapoff").arg(self.device()).status();
-        let _ = fs::write(self.file("reset"), "1");
-        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.number);
-    }
-}
 
 /// A line of /proc/PID/status of a guest's process, in MiB.
 fn process_mib(guest: &Guest<'_>, line: &str) -> u64 {
