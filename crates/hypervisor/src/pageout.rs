@@ -100,6 +100,13 @@ impl PageOut {
 }
 
 impl Slice {
+    /// Where its last stretch ends. The slices of a process are in the order of their addresses.
+    pub fn end(&self) -> u64 {
+        self.0
+            .last()
+            .map_or(0, |stretch| (stretch.start as u64).saturating_add(stretch.length as u64))
+    }
+
     /// Its addresses, whether or not there is memory behind all of them.
     pub fn size(&self) -> Bytes {
         Bytes(self.0.iter().map(|stretch| stretch.length as u64).sum())

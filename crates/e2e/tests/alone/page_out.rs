@@ -106,3 +106,48 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     println!("killed at {} MiB in swap", process_mib(&text, "VmSwap:"));
     assert_eq!((text.sh(SUM), chance.sh(SUM)), (text_sum, chance_sum), "nothing is lost");
 }
+
+#[test]
+fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() {
+    let place = Place::new();
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    (plan.cpus, plan.memory_mib, plan.rules) = (1, 384, HOLDING.into());
+    plan.run_dir = Some(place.dir().to_path_buf());
+    let host = Host::start_alone(&[plan]);
+    let Some(_zram) = Zram::new() else {
+        return skipped("this machine gives no zram for swap");
+    };
+    let mut guest = host.guest(0);
+    guest.sh(TEXT);
+    let sum = guest.sh(SUM);
+    guest.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
+    let before_mib = process_mib(&guest, "RssAnon:");
+    host.yield_to_manager();
+
+    // It runs, and the host has room: it is left alone.
+    let size = |free_mib| Size::with_free(&host, 1, free_mib);
+    let manager = Manager::start(&place, &place.settings(&size(512), SETTINGS));
+    manager.knows(1);
+    until(&place, &manager, "g1", "awake");
+    drop(manager);
+
+    // With less than is to be free it gives, and goes on running.
+    let manager = Manager::start(&place, &place.settings(&size(40), SETTINGS));
+    manager.knows(1);
+    let paged_out = || row(&place, "g1").times > 0;
+    let so = wait_until(SOON, paged_out);
+    assert!(so.is_some(), "{:#?}\n{}\n{}", levers(&place), manager.log(), manager.journal_text());
+    let found = row(&place, "g1");
+    assert!(found.gained_bytes.unwrap() >> 20 >= FILLED_MIB, "{found:?}");
+    let after_mib = process_mib(&guest, "RssAnon:");
+    println!("{before_mib} MiB of a busy guest became {after_mib}: {found:?}");
+    assert!(after_mib < before_mib / 2, "{before_mib} MiB, then {after_mib}");
+    let is_told = || {
+        let mut events = manager.events().into_iter();
+        events.any(|event| event.kind == "page-out" && event.text.contains("the host is short"))
+    };
+    assert!(wait_until(PATIENCE, is_told).is_some(), "{:?}", manager.events());
+    assert_eq!(guest.sh("kill -0 $(cat /run/busy) && echo it runs").trim(), "it runs");
+    assert_eq!(guest.sh(SUM), sum);
+    assert_eq!(guest.oom_kills(), 0);
+}

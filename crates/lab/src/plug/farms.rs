@@ -39,6 +39,8 @@ const ROLES: &[Role] = &[
 /// CPUs and memory of each managed guest: more than any of them needs.
 const MANAGED_CPUS: u32 = 4;
 const MANAGED_MIB: u32 = 512;
+/// Compressed memory of the host, for what managed guests do not touch.
+const ZRAM_MIB: u32 = 2048;
 
 /// Memory that these guests have when they are sized by hand, in MiB.
 pub(super) fn hand_mib(only: &[&str]) -> u32 {
@@ -59,6 +61,9 @@ fn wanted<'a>(only: &'a [&str]) -> impl Iterator<Item = (u32, &'static Role)> + 
 /// The farm's file. Only these classes, or all of them if there are none.
 pub(super) fn text(name: &str, is_managed: bool, first_port: u32, only: &[&str]) -> String {
     let mut out = format!("name = \"{name}\"\n");
+    if is_managed {
+        out.push_str(&format!("[limits]\nzram = \"{ZRAM_MIB} MiB\"\n"));
+    }
     for (place, Role { class, kind, cpus, memory_mib, asks }) in wanted(only) {
         let (cpus, memory_mib) = match is_managed {
             true => (MANAGED_CPUS, MANAGED_MIB),

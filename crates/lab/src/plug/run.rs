@@ -15,6 +15,8 @@ const UP_MAX: Duration = Duration::from_secs(900);
 /// A daemon is replaced in a guest.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
+/// Without load a guest counts as asleep after this: the manager's own default.
+const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 /// Ports of a farm, and from where on; see the same of the wipe.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
@@ -182,7 +184,7 @@ fn manage(
         budget_mib: held_mib as u64 + set_point_mib,
         set_point_mib,
         leaves_ksm: true,
-        page_out_after: None,
+        page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
         // Rules have had as long, from their daemon's start to the load.

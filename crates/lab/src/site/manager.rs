@@ -26,8 +26,8 @@ pub struct Settings {
     pub set_point_mib: u64,
     /// Whether it leaves KSM alone, because the farm's own tiers drive it: two would fight.
     pub leaves_ksm: bool,
-    /// After how long a guest counts as asleep, whose memory then goes to the host's swap; `None`
-    /// leaves it where it is.
+    /// After how long a guest counts as asleep, whose memory then goes to the host's swap, behind
+    /// it that of others while the host is short; `None` leaves all where it is.
     pub page_out_after: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ pub fn has_page_out() -> bool {
 fn page_out(after: Option<Duration>) -> String {
     match after {
         Some(after) => {
-            format!("[pageout]\nmode = \"sleepers\"\nafter = \"{} s\"\n", after.as_secs())
+            format!("[pageout]\nmode = \"all\"\nafter = \"{} s\"\n", after.as_secs())
         }
         None => "[pageout]\nmode = \"off\"\n".to_owned(),
     }
@@ -156,7 +156,7 @@ mod tests {
             let read = manager::config::parse(&text, &manager::config::Place::default());
             let read = read.map(|read| read.policy.kind);
             assert_eq!(read.ok(), Some(Kind::Proxmox), "{text}");
-            assert_eq!(text.contains("sleepers"), has_page_out() && page_out_after.is_some());
+            assert_eq!(text.contains("\"all\""), has_page_out() && page_out_after.is_some());
         }
     }
 }

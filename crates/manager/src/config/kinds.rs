@@ -77,9 +77,10 @@ pub(super) fn ksm_mode(value: &DeValue<'_>) -> Converted<KsmMode> {
 
 pub(super) fn page_out_mode(value: &DeValue<'_>) -> Converted<PageOutMode> {
     match value.as_str() {
+        Some("all") => Ok(PageOutMode::All),
         Some("sleepers") => Ok(PageOutMode::Sleepers),
         Some("off") => Ok(PageOutMode::Off),
-        _ => wrong("no such mode".to_owned(), "write \"sleepers\" or \"off\""),
+        _ => wrong("no such mode".to_owned(), "write \"all\", \"sleepers\" or \"off\""),
     }
 }
 

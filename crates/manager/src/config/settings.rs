@@ -168,7 +168,7 @@ settings::table! {
         pin: Option<Share> = share, else "none";
         /// its guests are not managed
         release: bool = truth, "false";
-        /// whether its guests' memory may go to the host's swap while they sleep
+        /// whether its guests' memory may go to the host's swap
         page_out("pageout"): bool = truth, "true";
     }
 }
@@ -182,11 +182,12 @@ settings::table! {
 }
 
 settings::table! {
-    /// Whether memory of guests that sleep goes to the host's swap.
+    /// Whether memory of guests goes to the host's swap.
     #[derive(Copy)]
     pub struct PageOutSettings in "pageout" {
-        /// `sleepers` takes it of guests that sleep, `off` of none
-        mode: PageOutMode = page_out_mode, "sleepers";
+        /// `sleepers` takes it of guests that sleep, `all` also of those that run while the host
+        /// has less free than it is to have, `off` of none
+        mode: PageOutMode = page_out_mode, "all";
         /// a guest sleeps whose virtual CPUs have hardly run for so long
         after_ms("after"): u64 = checked(
             time,
@@ -331,6 +332,8 @@ pub enum KsmMode {
 /// Whose memory goes to the host's swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutMode {
+    /// That of guests that sleep, and while the host is short of those that run.
+    All,
     /// That of guests that sleep.
     Sleepers,
     /// Nobody's.

@@ -117,14 +117,15 @@ fn size(bytes: Bytes) -> String {
 }
 
 /// A taking.
-pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64) -> String {
+pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> String {
     let takes = match taken.stored {
         Some((_, takes)) => format!(", where compressed memory grew by {}", size(takes)),
         None => String::new(),
     };
     let cut = if taken.is_cut { "; that was ended early" } else { "" };
+    let why = if ran { "the host is short" } else { "it sleeps" };
     format!(
-        "it sleeps: {} of its memory went to the host's swap{takes}, for {} ms of CPU{cut}",
+        "{why}: {} of its memory went to the host's swap{takes}, for {} ms of CPU{cut}",
         size(gained),
         short(cpu_us as f64 / 1000.0)
     )

@@ -1,4 +1,5 @@
-//! The host's own reclaim as a lever: memory of guests that sleep goes to the host's swap.
+//! The host's own reclaim as a lever: memory of guests that sleep, and while the host is short what
+//! others do not touch, goes to the host's swap.
 //!
 //! ```text
 //!   once a second: host ─┐                         ┌─► Job ─► PageOutWorker (a thread)
@@ -132,11 +133,10 @@ impl PageOuts {
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
         // What would keep it from being begun ends it: the guest wakes, swap fills up.
+        let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
-            let may = |guest: &GuestSample| {
-                guest.asleep_ms.is_some() && !guest.is_in_need && !guest.is_excepted
-            };
+            let may = |guest| self.policy.may_go_on(&config, guest, self.host.is_short);
             !guest.is_some_and(may)
         };
         // Its own faults are pressure, too: that only keeps the next one from being begun.
@@ -147,18 +147,18 @@ impl PageOuts {
         if is_off {
             return effects;
         }
-        let config = config(&world.settings.page_out);
         for order in self.policy.step(&config, &self.host, &guests, now.ms) {
-            let (Order::Take(key) | Order::Look(key)) = order;
+            let (Order::Take(key) | Order::TakePart(key, _) | Order::Look(key)) = order;
             let Some(guest) = world.guests.get(Id(key.0)) else { continue };
             let Some(process) = guest.found.process else { continue };
             let task = match order {
-                Order::Take(_) => {
-                    effects.push(Effect::Guests(GuestEvent::PageOutBegins(guest.id)));
-                    Task::Take
-                }
+                Order::Take(_) => Task::Take(None),
+                Order::TakePart(_, part) => Task::Take(Some(part)),
                 Order::Look(_) => Task::Look,
             };
+            if matches!(task, Task::Take(_)) {
+                effects.push(Effect::Guests(GuestEvent::PageOutBegins(guest.id)));
+            }
             effects.push(Effect::PageOut(Job { guest: guest.id, process, task }));
         }
         effects
@@ -250,12 +250,16 @@ impl PageOuts {
         let (kind, text) = match finding {
             Finding::Gained(gained) => {
                 let (taken, cpu_us) = taking?;
-                (PAGE_OUT, ledger::gained(gained, taken, cpu_us))
+                (PAGE_OUT, ledger::gained(gained, taken, cpu_us, self.policy.ran(guest.key())))
             }
             Finding::WorkingSet { size, came_back } => {
                 self.ledger.came_back(guest.id, came_back);
                 let account = self.ledger.get(guest.id)?;
                 (CAME_BACK, ledger::measured(account, size, came_back))
+            }
+            Finding::CameBack(came_back) => {
+                self.ledger.came_back(guest.id, came_back);
+                return None;
             }
             Finding::Promoted(promoted) => {
                 if !self.ledger.promoted(guest.id, promoted) {
@@ -320,5 +324,6 @@ fn config(settings: &PageOutSettings) -> Config {
         swap_max_permille: settings.swap_permille,
         // The policy counts in hundredths of a percent.
         pressure_max: settings.pressure_permille * 10,
+        takes_running: settings.mode == PageOutMode::All,
     }
 }

@@ -12,18 +12,22 @@
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
 use hypervisor::{Id, PageOut, PageOutError, ProcessId, ProcessView};
-use policy::pageout::{Held, HostSample, Taken, has_failed};
+use policy::pageout::{Held, HostSample, Part, Taken, has_failed};
 use procfs::Buffer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::Duration;
 
 /// Jobs that wait: a look at each of many guests, and a taking.
 const QUEUE: usize = 4096;
 
 /// After so many slices it is looked at how well they are compressed: that reads files.
-const RATED_SLICES: u64 = 4;
+const RATED_SLICES: usize = 4;
+/// Between two slices of a guest that runs the thread rests for as long as the first took, and no
+/// longer than this.
+const BREATH: Duration = Duration::from_millis(50);
 
 /// What is to be done about a guest's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +40,8 @@ pub(crate) struct Job {
 /// What.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Its memory is taken.
-    Take,
+    /// Its memory is taken, or a part of it while it runs.
+    Take(Option<Part>),
     /// It is looked at what it holds.
     Look,
 }
@@ -177,6 +181,16 @@ impl Drop for PageOutWorker {
     }
 }
 
+/// How far a taking came.
+enum End {
+    /// All was handed over.
+    Whole,
+    /// It was ended early.
+    Cut,
+    /// One part was, and the next one begins there.
+    Part { next: u64 },
+}
+
 /// The thread.
 struct Work {
     root: PathBuf,
@@ -190,7 +204,7 @@ impl Work {
         while let Ok((number, job)) = jobs.recv() {
             let Job { guest, process, task } = job;
             let result = match task {
-                Task::Take => self.take(process, number),
+                Task::Take(part) => self.take(process, part, number),
                 Task::Look => held(process).map_or(JobResult::Gone, JobResult::Seen),
             };
             self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
@@ -200,7 +214,7 @@ impl Work {
         }
     }
 
-    fn take(&mut self, process: ProcessId, number: u64) -> JobResult {
+    fn take(&mut self, process: ProcessId, part: Option<Part>, number: u64) -> JobResult {
         let (start_us, start_cpu_us) = (self.clock.us(), thread_cpu_us());
         let before = match held(process) {
             Some(before) => before,
@@ -210,43 +224,66 @@ impl Work {
             None => return JobResult::Gone,
         };
         let stored_before = Compressed::read(&self.root, &mut self.buffer);
-        let is_cut = match self.hand_over(process, number, stored_before) {
-            Ok(is_cut) => is_cut,
+        let part = part.map(|part| (part, before));
+        let end = match self.hand_over(process, part, number, stored_before) {
+            Ok(end) => end,
             Err(PageOutError::Gone) => return JobResult::Gone,
             Err(PageOutError::Refused(error)) => return JobResult::Refused(error.to_string()),
         };
         let stored = self.stored_since(stored_before);
         let Some(after) = held(process) else { return JobResult::Gone };
         let took_ms = self.clock.us().saturating_sub(start_us).div_ceil(1000);
-        let taken = Box::new(Taken { before, after, stored, took_ms, is_cut });
+        let (is_cut, next) = match end {
+            End::Whole => (false, None),
+            End::Cut => (true, None),
+            End::Part { next } => (false, Some(next)),
+        };
+        let taken = Box::new(Taken { before, after, stored, took_ms, is_cut, next });
         JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
     }
 
-    /// Hands over slice after slice. True if that was ended early: from outside, or as what was
-    /// stored so far is not compressed.
+    /// Hands over slice after slice. That is ended early from outside, and where what was stored so
+    /// far is not compressed. A part begins where it says, and ends where its guest, which held
+    /// what is said beside it, has so much less.
     fn hand_over(
         &mut self,
         process: ProcessId,
+        part: Option<(Part, Held)>,
         number: u64,
         before: Option<Compressed>,
-    ) -> Result<bool, PageOutError> {
+    ) -> Result<End, PageOutError> {
         let memory = PageOut::open(process)?;
-        for (slice, count) in memory.slices(&mut self.buffer)?.iter().zip(1_u64..) {
+        let mut slices = memory.slices(&mut self.buffer)?;
+        if let Some((part, _)) = part {
+            slices.retain(|slice| slice.end() > part.from);
+        }
+        let last = slices.len();
+        for (slice, count) in slices.iter().zip(1..) {
             if self.shared.cut.load(Ordering::Relaxed) >= number {
-                return Ok(true);
+                return Ok(End::Cut);
             }
+            let start_us = self.clock.us();
             memory.take(slice)?;
             self.shared.slices.fetch_add(1, Ordering::Relaxed);
+            if let Some((part, before)) = part {
+                let now = held(process).ok_or(PageOutError::Gone)?;
+                if before.own.less(now.own) >= part.most && count < last {
+                    return Ok(End::Part { next: slice.end() });
+                }
+                // Whoever runs in there wants a core, and its neighbours do.
+                let took_us = self.clock.us().saturating_sub(start_us);
+                std::thread::sleep(Duration::from_micros(took_us).min(BREATH));
+            }
             if !count.is_multiple_of(RATED_SLICES) {
                 continue;
             }
             self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
             let so_far = self.stored_since(before);
             if so_far.is_some_and(|(stored, takes)| has_failed(stored, takes)) {
-                return Ok(true);
+                return Ok(End::Cut);
             }
         }
-        Ok(false)
+        Ok(End::Whole)
     }
 
     fn stored_since(

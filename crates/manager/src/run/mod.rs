@@ -429,11 +429,14 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// Whether the host has less free than it is to have.
+    /// Whether the host, or the budget, has less free than it is to have.
     fn is_short(&self) -> bool {
-        let plan = self.memory.engine.config;
+        let (plan, world) = (self.memory.engine.config, world!(self));
         let least = plan.set_point.less(plan.hysteresis);
-        self.host.machine().is_some_and(|machine| machine.available < least)
+        self.host.machine().is_some_and(|machine| {
+            let budget = world.settings.budget(machine.total);
+            machine.sample(budget, world.owners().sum(), false, 0).available < least
+        })
     }
 
     /// What a decision about KSM depends on.

@@ -11,10 +11,18 @@
 //! sleeper is taken once. One that wakes later brings memory back, which costs it time: it is left
 //! alone for so long that over the time no more than a small part of its working set a minute
 //! came back. Where the host itself is short, that is worth it sooner.
+//!
+//! While it is, guests that run give what they do not touch, too, behind all that sleep: a part
+//! of such a guest's memory is taken, and the next one only if less than half of that came back.
+
+mod kinds;
+
+pub use kinds::{
+    Config, Finding, GuestSample, Held, HostSample, Lever, Order, Part, Standing, Taken,
+};
 
 use std::collections::BTreeMap;
 
-use base::named;
 use counters::Bytes;
 
 use crate::arbiter::Key;
@@ -26,6 +34,12 @@ pub const LOOK_MS: u64 = 60_000;
 pub const PROMOTION_PERMILLE: u64 = 2;
 /// Memory or compressed memory that must be stored before its ratio means anything.
 pub const RATED_MIN: Bytes = Bytes::mib(4);
+/// What comes back of a part of a guest that runs is looked at so soon: it touches what it needs.
+pub const LOOK_PART_MS: u64 = 15_000;
+/// The least that is taken at once of a guest that runs: to bring all of it back would take a
+/// fraction of a second of its time. Of a larger guest it is so many of its parts.
+pub const PART: Bytes = Bytes::mib(256);
+const PARTS: u64 = 16;
 /// A guest that is larger is tried with so much of it first.
 pub const TRIAL: Bytes = Bytes::mib(32);
 /// What is compressed to less than two thirds is worth its CPU time, in thousandths.
@@ -40,149 +54,6 @@ const DOUBLINGS_MAX: u32 = 6;
 /// One taking is followed by a pause of so many times its length, so that page-out has a quarter
 /// of a core at most; half of one where the host is short.
 const PAUSE: u64 = 3;
-
-/// How it is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// A guest sleeps whose virtual CPUs have hardly run for so long.
-    pub after_ms: u64,
-    /// Swap that is fuller than this is left for those that need it at once, in thousandths.
-    pub swap_max_permille: u64,
-    /// The time in which tasks of the host may wait for memory, in hundredths of a percent.
-    pub pressure_max: u64,
-}
-
-/// The host at one moment. What is not known is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostSample {
-    /// The size of its swap.
-    pub swap_total: Option<Bytes>,
-    /// How full that is, or the compressed memory behind it, in thousandths: the fuller counts.
-    pub swap_full_permille: Option<u64>,
-    /// The higher of the last 10 and 60 s in which some task waited for memory, in hundredths
-    /// of a percent.
-    pub pressure: Option<u64>,
-    /// It has less free than it is to have.
-    pub is_short: bool,
-}
-
-/// A guest at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GuestSample {
-    /// Which.
-    pub key: Key,
-    /// How long its virtual CPUs have hardly run; `None` where that cannot be seen, or they run.
-    pub asleep_ms: Option<u64>,
-    /// What of it is in the host's memory.
-    pub held: Option<Bytes>,
-    /// It waits for memory, or its balloon is on its way.
-    pub is_in_need: bool,
-    /// The settings leave it out, or nothing may be done to it.
-    pub is_excepted: bool,
-}
-
-/// A process's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// What is in the host's memory and no other's.
-    pub own: Bytes,
-    /// What is in its swap, compressed or not.
-    pub swapped: Bytes,
-}
-
-/// What came of a taking.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Before.
-    pub before: Held,
-    /// After.
-    pub after: Held,
-    /// What compressed memory has stored in that time, and what that takes; `None` where swap is
-    /// not compressed.
-    pub stored: Option<(Bytes, Bytes)>,
-    /// How long it took.
-    pub took_ms: u64,
-    /// It was ended early: the guest woke, or needs memory.
-    pub is_cut: bool,
-}
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Hand over all memory of a guest.
-    Take(Key),
-    /// Look at what a guest holds.
-    Look(Key),
-}
-
-/// What was found out about a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// So much of it is no longer in memory.
-    Gained(Bytes),
-    /// So much came back within a minute, and it holds its working set.
-    WorkingSet {
-        /// What it holds.
-        size: Bytes,
-        /// What of that had been taken.
-        came_back: Bytes,
-    },
-    /// So much came back later.
-    Promoted(Bytes),
-    /// Its memory is not compressed enough: it is left alone from now on.
-    Incompressible {
-        /// Stored for each byte that it takes, in thousandths.
-        ratio_permille: u64,
-    },
-    /// Little of it can be taken at all: it is left alone from now on.
-    Barren(Bytes),
-}
-
-named! {
-    /// Whether anything is taken on this host now, and why not.
-    #[derive(Default)]
-    pub enum Lever {
-        /// Nothing is known of the host.
-        #[default]
-        Unknown = "unknown",
-        /// It may be.
-        Ready = "ready",
-        /// There is nowhere to put it.
-        NoSwap = "no-swap",
-        /// Swap is nearly full.
-        SwapFull = "swap-full",
-        /// The host's tasks wait for memory: page-out would add to that.
-        Pressure = "pressure",
-    }
-}
-
-named! {
-    /// How a guest stands.
-    pub enum Standing {
-        /// It runs, or cannot be seen to sleep.
-        Awake = "awake",
-        /// It has not slept long enough.
-        Waiting = "waits",
-        /// It needs memory.
-        InNeed = "in-need",
-        /// The settings or its state leave it out.
-        Excepted = "excepted",
-        /// It holds next to nothing.
-        Small = "small",
-        /// It is next.
-        Ready = "ready",
-        /// It is being taken, or was a moment ago: its working set is measured.
-        Measured = "measured",
-        /// It was taken and has brought little back.
-        Out = "out",
-        /// It has woken and is left alone for a time.
-        Resting = "rests",
-        /// It does not compress.
-        Incompressible = "incompressible",
-        /// Little of it can be taken.
-        Barren = "barren",
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -215,13 +86,16 @@ struct Memory {
     /// How often in a row its taking was ended early, and until when it is left alone for that.
     cuts: u32,
     rest_until_ms: u64,
+    /// Whether it ran when it was taken last, and where the next part of it begins.
+    ran: bool,
+    next: Option<u64>,
 }
 
 impl Memory {
     /// It was taken in part, or not at all: it is left alone for longer each time.
     fn rest(&mut self, after_ms: u64, now_ms: u64) {
         let doublings = self.cuts.min(DOUBLINGS_MAX);
-        self.phase = Phase::Fresh;
+        (self.phase, self.next) = (Phase::Fresh, None);
         self.cuts = self.cuts.saturating_add(1);
         self.rest_until_ms = now_ms.saturating_add(after_ms.saturating_mul(1 << doublings));
     }
@@ -268,18 +142,39 @@ impl PageOut {
         let ready = guests
             .iter()
             .filter(|guest| self.standing(config, guest, host.is_short, now_ms) == Standing::Ready);
-        if let Some(guest) = ready.max_by_key(|guest| (self.expected(guest), guest.key)) {
-            self.guests.entry(guest.key).or_default().phase = Phase::Taking;
-            orders.push(Order::Take(guest.key));
+        let order = |guest: &&GuestSample| (guest.sleeps(config), self.expected(guest), guest.key);
+        if let Some(guest) = ready.max_by_key(order) {
+            let memory = self.guests.entry(guest.key).or_default();
+            (memory.phase, memory.ran) = (Phase::Taking, !guest.sleeps(config));
+            orders.push(if memory.ran {
+                let most = PART.max(Bytes(guest.held.unwrap_or(Bytes::ZERO).0 / PARTS));
+                let from = memory.next.unwrap_or(0);
+                Order::TakePart(guest.key, Part { from, most })
+            } else {
+                memory.next = None;
+                Order::Take(guest.key)
+            });
         }
         orders
+    }
+
+    /// Whether a taking that was begun may go on.
+    pub fn may_go_on(&self, config: &Config, guest: &GuestSample, is_short: bool) -> bool {
+        let ran = self.guests.get(&guest.key).is_some_and(|memory| memory.ran);
+        let is_as_it_was = match ran {
+            true => config.takes_running && is_short,
+            false => guest.asleep_ms.is_some(),
+        };
+        is_as_it_was && !guest.is_in_need && !guest.is_excepted
     }
 
     fn looks(&mut self, now_ms: u64) -> Vec<Order> {
         let mut looks = Vec::new();
         for (key, guest) in &mut self.guests {
             let is_out = matches!(guest.phase, Phase::Settling | Phase::Out);
-            if is_out && now_ms >= guest.looked_ms.saturating_add(LOOK_MS) {
+            let is_part = guest.phase == Phase::Settling && guest.next.is_some();
+            let after_ms = if is_part { LOOK_PART_MS } else { LOOK_MS };
+            if is_out && now_ms >= guest.looked_ms.saturating_add(after_ms) {
                 guest.looked_ms = now_ms;
                 looks.push(Order::Look(*key));
             }
@@ -324,7 +219,7 @@ impl PageOut {
             return Standing::Resting;
         }
         let expected = self.expected(guest);
-        if memory.phase == Phase::Out {
+        if memory.phase == Phase::Out && memory.next.is_none() {
             let least = GAIN_MIN.max(Bytes(memory.gained.0 / 8));
             if expected < least {
                 return Standing::Out;
@@ -334,10 +229,12 @@ impl PageOut {
             }
         }
         match guest.asleep_ms {
+            _ if guest.sleeps(config) || (config.takes_running && is_short) => match expected {
+                little if little < GAIN_MIN => Standing::Small,
+                _ => Standing::Ready,
+            },
             None => Standing::Awake,
-            Some(asleep_ms) if asleep_ms < config.after_ms => Standing::Waiting,
-            Some(_) if expected < GAIN_MIN => Standing::Small,
-            Some(_) => Standing::Ready,
+            Some(_) => Standing::Waiting,
         }
     }
 
@@ -346,22 +243,24 @@ impl PageOut {
         self.next_ms = now_ms.saturating_add(taken.took_ms.saturating_mul(self.pause));
         let Some(memory) = self.guests.get_mut(&guest) else { return Vec::new() };
         let gained = taken.before.own.less(taken.after.own);
+        let goes_on = memory.next.is_some();
         (memory.held, memory.looked_ms, memory.taken_ms) = (taken.after, now_ms, now_ms);
+        memory.next = taken.next;
         let mut found = vec![Finding::Gained(gained)];
         let ratio = ratio_permille(taken);
         if let Some(ratio_permille) = ratio.filter(|ratio| *ratio < RATIO_PERMILLE) {
-            memory.phase = Phase::Incompressible;
+            (memory.phase, memory.next) = (Phase::Incompressible, None);
             found.push(Finding::Incompressible { ratio_permille });
         } else if taken.is_cut {
             memory.rest(self.after_ms, now_ms);
-        } else if gained < GAIN_MIN.min(Bytes(taken.before.own.0 / 2)) {
+        } else if !goes_on && gained < GAIN_MIN.min(Bytes(taken.before.own.0 / 2)) {
             memory.phase = Phase::Barren;
             found.push(Finding::Barren(gained));
         } else {
             memory.phase = Phase::Settling;
             memory.gained = gained;
             memory.promoted = Bytes::ZERO;
-            memory.times = memory.times.saturating_add(1);
+            memory.times = memory.times.saturating_add(u32::from(!goes_on));
             memory.cuts = 0;
         }
         found
@@ -383,11 +282,15 @@ impl PageOut {
         match memory.phase {
             Phase::Settling => {
                 memory.phase = Phase::Out;
-                memory.working_set = Some(held.own);
                 if came_back.0 > memory.gained.0 / 2 {
-                    // It did not sleep: that was no measure, and cost it more than it gave.
-                    memory.promoted = came_back;
+                    // It did not sleep, or it uses that part: that cost it more than it gave, and
+                    // another part would, too.
+                    (memory.promoted, memory.next) = (came_back, None);
                 }
+                if memory.next.is_some() {
+                    return Some(Finding::CameBack(came_back));
+                }
+                memory.working_set = Some(held.own);
                 Some(Finding::WorkingSet { size: held.own, came_back })
             }
             Phase::Out if came_back > Bytes::ZERO => {
@@ -406,6 +309,11 @@ impl PageOut {
     /// How long a guest is left alone after it was taken, by what came back of it so far.
     pub fn rest_ms(&self, config: &Config, guest: Key, is_short: bool) -> u64 {
         self.guests.get(&guest).map_or(0, |memory| rest_ms(config, memory, is_short))
+    }
+
+    /// Whether a guest ran when it was taken last.
+    pub fn ran(&self, guest: Key) -> bool {
+        self.guests.get(&guest).is_some_and(|memory| memory.ran)
     }
 
     /// The guest that is being taken.

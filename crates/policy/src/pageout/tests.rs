@@ -1,6 +1,7 @@
 use super::*;
 
-const CONFIG: Config = Config { after_ms: 30_000, swap_max_permille: 800, pressure_max: 10 };
+const CONFIG: Config =
+    Config { after_ms: 30_000, swap_max_permille: 800, pressure_max: 10, takes_running: false };
 
 fn host() -> HostSample {
     HostSample {
@@ -34,6 +35,7 @@ fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
         stored: Some((Bytes::mib(stored), Bytes::mib(takes))),
         took_ms: 60,
         is_cut: false,
+        next: None,
     }
 }
 
@@ -149,6 +151,7 @@ fn in_the_long_run_no_more_comes_back_than_its_part_of_the_working_set() {
                     let taken = Taken { before, after: held(8, 22), ..Taken::default() };
                     lever.taken(key, &taken, now_ms);
                 }
+                Order::TakePart(..) => panic!("{order:?}"),
             }
         }
     }
@@ -241,4 +244,95 @@ fn one_that_brings_half_of_it_back_within_the_minute_did_not_sleep() {
     // 18 MiB and 10 of 20 MiB: 700 minutes.
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 30), false, at_ms);
     assert_eq!(standing(699 * 60_000), Standing::Resting);
+}
+
+const RUNNING: Config = Config { takes_running: true, ..CONFIG };
+
+fn short() -> HostSample {
+    HostSample { is_short: true, ..host() }
+}
+
+/// A guest that runs and holds so many MiB.
+fn runner(key: u64, held_mib: u64) -> GuestSample {
+    GuestSample { asleep_ms: None, ..sleeper(key, held_mib) }
+}
+
+fn part(from_mib: u64, most_mib: u64) -> Part {
+    Part { from: Bytes::mib(from_mib).0, most: Bytes::mib(most_mib) }
+}
+
+#[test]
+fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
+    let guests = [runner(1, 200), sleeper(2, 20), runner(3, 100)];
+    let mut lever = PageOut::default();
+    assert_eq!(lever.step(&CONFIG, &short(), &guests, 0), [Order::Take(Key(2))]);
+    lever.taken(Key(2), &taken(20, 18, 6), 0);
+    assert_eq!(lever.step(&CONFIG, &short(), &guests, 1000), [], "only sleepers are taken");
+    assert_eq!(lever.step(&RUNNING, &host(), &guests, 1000), [], "nobody is short");
+    let order = Order::TakePart(Key(1), part(0, 256));
+    assert_eq!(lever.step(&RUNNING, &short(), &guests, 1000), [order]);
+    assert!(lever.ran(Key(1)) && !lever.ran(Key(2)));
+    let may = |guest: GuestSample, is_short| lever.may_go_on(&RUNNING, &guest, is_short);
+    assert!(may(runner(1, 200), true) && may(sleeper(1, 200), true));
+    assert!(!may(runner(1, 200), false), "the host is short no longer");
+    assert!(!may(GuestSample { is_in_need: true, ..runner(1, 200) }, true));
+    assert!(!lever.may_go_on(&CONFIG, &runner(1, 200), true), "the settings have changed");
+    assert!(!may(runner(2, 20), true), "a sleeper that has woken was not asked for a part");
+    assert!(may(sleeper(2, 20), false));
+}
+
+#[test]
+fn one_that_runs_and_needs_memory_is_not_taken() {
+    let guests = [
+        GuestSample { is_in_need: true, ..runner(1, 200) },
+        GuestSample { is_excepted: true, ..runner(2, 200) },
+        GuestSample { held: None, ..runner(3, 200) },
+    ];
+    let mut lever = PageOut::default();
+    assert_eq!(lever.step(&RUNNING, &short(), &guests, 0), []);
+}
+
+#[test]
+fn a_large_guest_that_runs_is_taken_in_parts_as_long_as_little_of_each_comes_back() {
+    let mut lever = PageOut::default();
+    let guest = [runner(1, 8192)];
+    let order = Order::TakePart(Key(1), part(0, 512));
+    assert_eq!(lever.step(&RUNNING, &short(), &guest, 0), [order], "a sixteenth");
+    let next = |at_mib: u64| Some(Bytes::mib(at_mib).0);
+    let first = Taken { before: held(8192, 0), after: held(7672, 520), ..taken(8192, 520, 150) };
+    let found = lever.taken(Key(1), &Taken { next: next(700), ..first }, 0);
+    assert_eq!(found, [Finding::Gained(Bytes::mib(520))]);
+    assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS - 1), [], "it is measured");
+    assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS), [Order::Look(Key(1))]);
+    let seen = lever.seen(Key(1), held(7700, 492));
+    assert_eq!(seen, Some(Finding::CameBack(Bytes::mib(28))));
+    assert_eq!(lever.working_set(Key(1)), None, "the rest was not asked");
+    // The next part begins behind the first one; of this one most comes back.
+    let order = Order::TakePart(Key(1), part(700, 512));
+    assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS + 250), [order]);
+    let second = Taken { before: held(7700, 492), after: held(7180, 1012), ..first };
+    lever.taken(Key(1), &Taken { next: next(1400), ..second }, 20_000);
+    lever.step(&RUNNING, &short(), &guest, 20_000 + LOOK_PART_MS);
+    let seen = lever.seen(Key(1), held(7500, 692));
+    let set = Finding::WorkingSet { size: Bytes::mib(7500), came_back: Bytes::mib(320) };
+    assert_eq!(seen, Some(set), "what it holds is in use");
+    let standing = lever.standing(&RUNNING, &guest[0], true, 60_000);
+    assert_eq!(standing, Standing::Out, "no other part is tried");
+}
+
+#[test]
+fn a_last_part_that_gives_nothing_is_an_end_and_no_reason_to_leave_the_guest_alone() {
+    let mut lever = PageOut::default();
+    let guest = [runner(1, 300)];
+    lever.step(&RUNNING, &short(), &guest, 0);
+    let first = Taken { before: held(300, 0), after: held(44, 256), ..taken(300, 256, 70) };
+    lever.taken(Key(1), &Taken { next: Some(1), ..first }, 0);
+    lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS);
+    lever.seen(Key(1), held(50, 250));
+    let guest = [runner(1, 50)];
+    lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS + 250);
+    let last = Taken { before: held(50, 250), after: held(49, 251), ..Taken::default() };
+    let found = lever.taken(Key(1), &last, LOOK_PART_MS + 300);
+    assert_eq!(found, [Finding::Gained(Bytes::mib(1))]);
+    assert_eq!(lever.standing(&RUNNING, &guest[0], true, 20_000), Standing::Measured);
 }
