@@ -13,10 +13,8 @@ pub mod load;
 pub mod manager;
 mod share;
 pub mod terminal;
-mod zram;
 
 pub use share::{Share, alone, share};
-pub use zram::Zram;
 
 use farm::fleet::{Fleet, Floor, State, Tally};
 use images::{Arch, Cache, GuestFile, ImageSpec};

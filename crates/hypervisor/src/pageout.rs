@@ -100,7 +100,8 @@ impl PageOut {
 }
 
 impl Slice {
-    /// Where its last stretch ends. The slices of a process are in the order of their addresses.
+    /// The address at which its last stretch ends. Slices of a process are in the order of their
+    /// addresses.
     pub fn end(&self) -> u64 {
         self.0
             .last()

@@ -37,13 +37,11 @@ fn host_row(view: &View<'_>) -> HostRow {
     let used = owners.sum();
     let all = machine.map(|m| m.total.less(m.available).plus(owners.in_files));
     let known = machine.map(|m| used.plus(m.compressed));
-    // What there is to hand out: within the budget, like all that is decided.
-    let sample = machine.map(|m| m.sample(settings.budget(m.total), used, false, 0));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
     let rates = host.rates;
     HostRow {
         total_bytes: machine.map(|m| m.total.0),
-        available_bytes: sample.map(|sample| sample.available.0),
+        available_bytes: host.available(settings, used).map(|size| size.0),
         owners: OwnersRow {
             used_bytes: all.map(|size| size.0),
             guests_bytes: owners.guests.less(owners.hypervisors).0,

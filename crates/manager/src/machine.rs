@@ -227,6 +227,12 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
+    /// What there is to hand out: within the budget, like all that is decided.
+    pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
+        let machine = self.machine()?;
+        Some(machine.sample(settings.budget(machine.total), used, false, 0).available)
+    }
+
     /// The arbiter's input, if the host was read now.
     pub(crate) fn sample(
         &self,

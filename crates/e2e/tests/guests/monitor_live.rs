@@ -206,8 +206,8 @@ fn every_report_is_made_of_a_manager_that_runs() {
         .into_iter()
         .filter(|((report, column), _)| {
             let is_of = |columns: &[&str]| columns.contains(&column.as_str());
-            let is_of_nothing = is_of(&OF_NOTHING);
-            !is_of_nothing && (*report != "PAGE" || !is_of(&OF_NO_SWAPPING))
+            let is_explained = is_of(&OF_NOTHING) || (*report == "PAGE" && is_of(&OF_NO_SWAPPING));
+            !is_explained
         })
         .filter(|(_, why)| {
             let because = why.as_deref().and_then(|note| note.split_once(": -, because"));

@@ -5,7 +5,8 @@
 //!
 //! Two farms are there at the same time, so that all is measured within one run: one that was
 //! sized by hand, and one whose guests have every CPU and more memory than they need, with rules
-//! to give it back. Between two configurations only the rules change.
+//! to give it back; what those do not touch may go to compressed memory of the host. Between two
+//! configurations only the rules change.
 
 mod farms;
 mod load;

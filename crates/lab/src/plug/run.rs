@@ -4,7 +4,7 @@ use super::farms::{hand_cpus, hand_mib, text};
 use super::load::{HELD, Shape, calibrate, measured, note_usage, order, size_mib};
 use super::{CALIBRATION, DYNAMIC, FARMS, HAND, SETS, STEAL, Set, USUAL, cases, phase, rules_of};
 use crate::site::meter::Reading;
-use crate::site::{Manager, Settings, Site, jobs, wait};
+use crate::site::{ASLEEP_AFTER, Manager, Settings, Site, jobs, wait};
 use crate::{Bench, Error, bench};
 use load::Job;
 use policy::rivals::Kind;
@@ -15,8 +15,6 @@ const UP_MAX: Duration = Duration::from_secs(900);
 /// A daemon is replaced in a guest.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
-/// Without load a guest counts as asleep after this: the manager's own default.
-const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 /// Ports of a farm, and from where on; see the same of the wipe.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;

@@ -35,12 +35,15 @@ pub struct Settings {
 /// nothing at all take no manager.
 pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai];
 
+/// A guest that has hardly run for so long sleeps, if the manager's settings say nothing else.
+pub const ASLEEP_AFTER: Duration = Duration::from_secs(30);
+
 /// Why a case cannot be run that pages guests out, if it cannot.
 pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
 
 /// Whether the manager of this program pages guests out: it knows the settings of it.
 pub fn has_page_out() -> bool {
-    let text = page_out(Some(Duration::from_secs(30)));
+    let text = page_out(Some(ASLEEP_AFTER));
     manager::config::parse(&text, &manager::config::Place::default()).is_ok()
 }
 

@@ -18,7 +18,7 @@ mod manager;
 pub mod meter;
 
 pub use farm::service::GuestRow as Guest;
-pub use manager::{Manager, NO_PAGE_OUT, RIVALS, Settings, has_page_out};
+pub use manager::{ASLEEP_AFTER, Manager, NO_PAGE_OUT, RIVALS, Settings, has_page_out};
 
 use crate::Error;
 use child::Child;

@@ -3,7 +3,7 @@
 use super::{Case, USUAL, cases, phase};
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Guest, Settings, Site, jobs};
+use crate::site::{ASLEEP_AFTER, Guest, Settings, Site, jobs};
 use crate::{Bench, Error, Measures, bench};
 use load::{Failure, Job, Pattern, Target};
 use policy::rivals::Kind;
@@ -22,8 +22,6 @@ const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 16;
 const LIMIT_MIB: u32 = 136;
-/// A guest that has hardly run for so long sleeps: the manager's default.
-const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 /// Files of the tar: as they are, in the archive, and out of it, they are three times as large.
 const FILE_KIB: u32 = 256;
 /// See the same of the wipe.

@@ -101,7 +101,8 @@ fn all_faults_are_reported_with_their_places() {
     let text = "[host]\nset_piont = '10%'\nreserve = '12%'\ninterval = '1ms'\n\n\
                 [polcy]\n[policy]\nidle_tax = 75\nstep = '0%'\n[ksm]\nmode = 'on'\n\
                 [[class]]\nname = 'a'\nmatch = ['a']\nmin = '2 GiB'\nmax = '1 GiB'\n\
-                [[class]]\nname = 'a'\nmatch = []\npin = '1%'\nrelease = true\n[[class]]\n";
+                [[class]]\nname = 'a'\nmatch = []\npin = '1%'\nrelease = true\n[[class]]\n\
+                [pageout]\nmode = 'awake'\n";
     let found = errors(text);
     let expected = [
         "2:1: host: no key `set_piont` is known in [host] (is it `set_point`?)",
@@ -116,6 +117,7 @@ fn all_faults_are_reported_with_their_places() {
         "19:9: class.match: no guest is in this class",
         "20:7: class.pin: a guest that is not managed cannot be pinned",
         "22:1: class: a class needs a name and patterns",
+        "24:8: pageout.mode: no such mode (write \"all\", \"sleepers\" or \"off\")",
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {

@@ -25,9 +25,9 @@ const QUEUE: usize = 4096;
 
 /// After so many slices it is looked at how well they are compressed: that reads files.
 const RATED_SLICES: usize = 4;
-/// Between two slices of a guest that runs the thread rests for as long as the first took, and no
+/// After each slice of a guest that runs the thread rests for as long as the slice took, and no
 /// longer than this.
-const BREATH: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = Duration::from_millis(50);
 
 /// What is to be done about a guest's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,15 +242,15 @@ impl Work {
         JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
     }
 
-    /// Hands over slice after slice. That is ended early from outside, and where what was stored so
-    /// far is not compressed. A part begins where it says, and ends where its guest, which held
-    /// what is said beside it, has so much less.
+    /// Hands over slice after slice. It ends early when it is cut from outside, and when what was
+    /// stored so far is not compressed. A part comes with what the guest held before: it ends when
+    /// the guest holds so much less as the part is to gain at most.
     fn hand_over(
         &mut self,
         process: ProcessId,
         part: Option<(Part, Held)>,
         number: u64,
-        before: Option<Compressed>,
+        stored_before: Option<Compressed>,
     ) -> Result<End, PageOutError> {
         let memory = PageOut::open(process)?;
         let mut slices = memory.slices(&mut self.buffer)?;
@@ -270,15 +270,15 @@ impl Work {
                 if before.own.less(now.own) >= part.most && count < last {
                     return Ok(End::Part { next: slice.end() });
                 }
-                // Whoever runs in there wants a core, and its neighbours do.
+                // The guest goes on meanwhile, and is to find a free core.
                 let took_us = self.clock.us().saturating_sub(start_us);
-                std::thread::sleep(Duration::from_micros(took_us).min(BREATH));
+                std::thread::sleep(Duration::from_micros(took_us).min(REST_MAX));
             }
             if !count.is_multiple_of(RATED_SLICES) {
                 continue;
             }
             self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
-            let so_far = self.stored_since(before);
+            let so_far = self.stored_since(stored_before);
             if so_far.is_some_and(|(stored, takes)| has_failed(stored, takes)) {
                 return Ok(End::Cut);
             }
@@ -298,4 +298,38 @@ impl Work {
 fn held(process: ProcessId) -> Option<Held> {
     let apart = ProcessView::open(process)?.apart()?;
     Some(Held { own: apart.anonymous.plus(apart.shmem), swapped: apart.swapped? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use counters::Bytes;
+
+    /// This process is handed over: without swap nothing of it goes, and with swap it comes back.
+    #[test]
+    fn a_part_ends_when_enough_is_gained_and_the_next_one_begins_behind_it() {
+        if let Err(why) = PageOut::probe() {
+            return base::skipped!("the kernel refuses process_madvise: {why}");
+        }
+        let root = PathBuf::from("/");
+        let (shared, buffer) = (Arc::default(), Buffer::default());
+        let mut work = Work { root, shared, buffer, clock: Clock::start() };
+        let much = vec![1_u8; 64 << 20];
+        let process = ProcessId::of(std::process::id()).unwrap();
+        let before = held(process).unwrap();
+        let mut from = |from: u64, most: Bytes| {
+            let part = Some((Part { from, most }, before));
+            work.hand_over(process, part, 1, None).unwrap()
+        };
+        // Nothing is enough: one slice is a part.
+        let End::Part { next } = from(0, Bytes::ZERO) else { panic!("there is only one slice") };
+        let End::Part { next: behind } = from(next, Bytes::ZERO) else { panic!("only two") };
+        assert!(0 < next && next < behind, "{next:x} {behind:x}");
+        assert!(matches!(from(u64::MAX, Bytes::ZERO), End::Whole), "nothing is behind that");
+        assert!(matches!(from(0, Bytes(u64::MAX)), End::Whole), "so much is never gained");
+        work.shared.cut.store(1, Ordering::Relaxed);
+        let part = Some((Part { from: 0, most: Bytes::ZERO }, before));
+        assert!(matches!(work.hand_over(process, part, 1, None).unwrap(), End::Cut));
+        assert_eq!(much.iter().map(|byte| u64::from(*byte)).sum::<u64>(), 64 << 20);
+    }
 }

@@ -433,10 +433,8 @@ impl Manager {
     fn is_short(&self) -> bool {
         let (plan, world) = (self.memory.engine.config, world!(self));
         let least = plan.set_point.less(plan.hysteresis);
-        self.host.machine().is_some_and(|machine| {
-            let budget = world.settings.budget(machine.total);
-            machine.sample(budget, world.owners().sum(), false, 0).available < least
-        })
+        let available = self.host.available(world.settings, world.owners().sum());
+        available.is_some_and(|available| available < least)
     }
 
     /// What a decision about KSM depends on.

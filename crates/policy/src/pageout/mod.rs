@@ -36,9 +36,9 @@ pub const PROMOTION_PERMILLE: u64 = 2;
 pub const RATED_MIN: Bytes = Bytes::mib(4);
 /// What comes back of a part of a guest that runs is looked at so soon: it touches what it needs.
 pub const LOOK_PART_MS: u64 = 15_000;
-/// The least that is taken at once of a guest that runs: to bring all of it back would take a
-/// fraction of a second of its time. Of a larger guest it is so many of its parts.
+/// So much is taken at once of a guest that runs: one that uses all of it brings back no more.
 pub const PART: Bytes = Bytes::mib(256);
+/// Of a guest for which that is less than one of so many parts, such a part.
 const PARTS: u64 = 16;
 /// A guest that is larger is tried with so much of it first.
 pub const TRIAL: Bytes = Bytes::mib(32);
@@ -228,11 +228,10 @@ impl PageOut {
                 return Standing::Resting;
             }
         }
+        let may_be_taken = guest.sleeps(config) || (config.takes_running && is_short);
         match guest.asleep_ms {
-            _ if guest.sleeps(config) || (config.takes_running && is_short) => match expected {
-                little if little < GAIN_MIN => Standing::Small,
-                _ => Standing::Ready,
-            },
+            _ if may_be_taken && expected < GAIN_MIN => Standing::Small,
+            _ if may_be_taken => Standing::Ready,
             None => Standing::Awake,
             Some(_) => Standing::Waiting,
         }
@@ -249,7 +248,7 @@ impl PageOut {
         let mut found = vec![Finding::Gained(gained)];
         let ratio = ratio_permille(taken);
         if let Some(ratio_permille) = ratio.filter(|ratio| *ratio < RATIO_PERMILLE) {
-            (memory.phase, memory.next) = (Phase::Incompressible, None);
+            memory.phase = Phase::Incompressible;
             found.push(Finding::Incompressible { ratio_permille });
         } else if taken.is_cut {
             memory.rest(self.after_ms, now_ms);

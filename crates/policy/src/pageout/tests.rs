@@ -265,7 +265,7 @@ fn part(from_mib: u64, most_mib: u64) -> Part {
 fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
     let guests = [runner(1, 200), sleeper(2, 20), runner(3, 100)];
     let mut lever = PageOut::default();
-    assert_eq!(lever.step(&CONFIG, &short(), &guests, 0), [Order::Take(Key(2))]);
+    assert_eq!(lever.step(&RUNNING, &short(), &guests, 0), [Order::Take(Key(2))]);
     lever.taken(Key(2), &taken(20, 18, 6), 0);
     assert_eq!(lever.step(&CONFIG, &short(), &guests, 1000), [], "only sleepers are taken");
     assert_eq!(lever.step(&RUNNING, &host(), &guests, 1000), [], "nobody is short");
@@ -335,4 +335,37 @@ fn a_last_part_that_gives_nothing_is_an_end_and_no_reason_to_leave_the_guest_alo
     let found = lever.taken(Key(1), &last, LOOK_PART_MS + 300);
     assert_eq!(found, [Finding::Gained(Bytes::mib(1))]);
     assert_eq!(lever.standing(&RUNNING, &guest[0], true, 20_000), Standing::Measured);
+}
+
+#[test]
+fn the_parts_of_a_guest_are_one_taking_and_one_that_was_cut_begins_in_front() {
+    let mut lever = PageOut::default();
+    let first = Taken { before: held(300, 0), after: held(44, 256), ..taken(300, 256, 70) };
+    let last = Taken { before: held(50, 250), after: held(10, 290), ..taken(50, 40, 10) };
+    lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
+    lever.taken(Key(1), &Taken { next: Some(1), ..first }, 0);
+    lever.step(&RUNNING, &short(), &[runner(1, 44)], LOOK_PART_MS);
+    lever.seen(Key(1), held(50, 250));
+    lever.step(&RUNNING, &short(), &[runner(1, 50)], 20_000);
+    lever.taken(Key(1), &last, 20_000);
+    lever.step(&RUNNING, &short(), &[runner(1, 10)], 20_000 + LOOK_MS);
+    lever.seen(Key(1), held(20, 280));
+    assert_eq!(lever.working_set(Key(1)), Some(Bytes::mib(20)));
+    // Much comes back. It rests from its last part on, and as after a first taking.
+    lever.seen(Key(1), held(290, 10));
+    let standing = |at_ms| lever.standing(&RUNNING, &runner(1, 290), true, at_ms);
+    assert_eq!(standing(49_999), Standing::Resting);
+    assert_eq!(standing(50_000), Standing::Ready);
+
+    // Another guest's second part cannot be taken: it is tried again, from the beginning.
+    let mut lever = PageOut::default();
+    lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
+    lever.taken(Key(1), &Taken { next: Some(1), ..first }, 0);
+    lever.step(&RUNNING, &short(), &[runner(1, 44)], LOOK_PART_MS);
+    lever.seen(Key(1), held(50, 250));
+    lever.step(&RUNNING, &short(), &[runner(1, 50)], 20_000);
+    lever.failed(Key(1), 20_000);
+    assert_eq!(lever.step(&RUNNING, &short(), &[runner(1, 50)], 49_999), []);
+    let order = Order::TakePart(Key(1), part(0, 256));
+    assert_eq!(lever.step(&RUNNING, &short(), &[runner(1, 50)], 50_000), [order]);
 }
