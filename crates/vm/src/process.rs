@@ -242,9 +242,11 @@ mod tests {
         ours.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let starting = thread::spawn(move || {
             let theirs = OwnedFd::from(theirs);
-            // exec, so that no second process of the shell holds the socket.
-            let script = format!("echo up >&{}; exec sleep 1000", theirs.as_raw_fd());
-            Process::start(shell(&script), vec![theirs]).unwrap()
+            // Not a shell, which may take numbers of one digit alone.
+            let script = "open(F, '>&=', shift) or die; syswrite(F, \"up\\n\"); sleep(1000)";
+            let mut command = Command::new("perl");
+            command.args(["-e", script, &theirs.as_raw_fd().to_string()]);
+            Process::start(command, vec![theirs]).unwrap()
         });
         let process = starting.join().unwrap();
         let mut words = [0; 3];

@@ -1,6 +1,7 @@
 use super::*;
 use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;
+use std::net::Shutdown;
 use std::process::Command;
 use vm::{Accel, Deadline, Guest, Process, WhyEmulation};
 
@@ -45,8 +46,11 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
 #[test]
 fn finding_15_the_end_of_a_qemu_is_awaited_in_the_poll_and_by_nobody_else() {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
-    // Its connections are closed, and it goes on: as one does that gives much memory back.
-    drop(theirs);
+    // Its connections are closed, and it goes on: as one does that gives much memory back. They
+    // are shut down, not dropped: a process that another test is just starting may hold copies.
+    for end in theirs {
+        end.shutdown(Shutdown::Both).unwrap();
+    }
     fleet.members[0].read_console();
     let member = &fleet.members[0];
     assert_eq!((member.state(), member.pid()), (&State::Up, None), "it was waited for");

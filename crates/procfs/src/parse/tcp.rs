@@ -22,6 +22,8 @@ pub enum TcpState {
 pub struct TcpSocket {
     /// Its own address and port.
     pub local: SocketAddrV4,
+    /// Those of its other end; all zero where it has none.
+    pub remote: SocketAddrV4,
     /// How it is.
     pub state: TcpState,
     /// The number that its descriptors have in /proc/PID/fd; 0 of a connection that nobody has
@@ -29,7 +31,9 @@ pub struct TcpSocket {
     pub inode: u64,
 }
 
-/// All sockets. The heading, and what is no socket, is passed over.
+/// All sockets. The heading, and what is no socket, is passed over. The kernel hands the table
+/// over in pieces of a page, and counts its way to the next one: a socket may be in several of
+/// them where others come meanwhile, or in none where others go.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = TcpSocket> {
     lines(text).filter_map(socket)
 }
@@ -37,7 +41,8 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = TcpSocket> {
 fn socket(line: &[u8]) -> Option<TcpSocket> {
     let mut words = words(line).skip(1);
     let local = words.next()?;
-    let state = match words.nth(1)? {
+    let remote = words.next()?;
+    let state = match words.next()? {
         b"01" => TcpState::Established,
         b"08" => TcpState::HalfClosed,
         b"0A" => TcpState::Listen,
@@ -45,11 +50,14 @@ fn socket(line: &[u8]) -> Option<TcpSocket> {
     };
     // Behind it are queues, a timer, tries, the user and a time-out.
     let inode = number(words.nth(5)?)?;
-    let at = local.iter().position(|byte| *byte == b':')?;
-    let (address, port) = (hex(&local[..at], 8)?, hex(&local[at + 1..], 4)?);
+    Some(TcpSocket { local: end(local)?, remote: end(remote)?, state, inode })
+}
+
+fn end(text: &[u8]) -> Option<SocketAddrV4> {
+    let at = text.iter().position(|byte| *byte == b':')?;
+    let (address, port) = (hex(&text[..at], 8)?, hex(&text[at + 1..], 4)?);
     // The kernel prints the four bytes as the number that they are in its memory.
-    let local = SocketAddrV4::new(Ipv4Addr::from(address.to_ne_bytes()), u16::try_from(port).ok()?);
-    Some(TcpSocket { local, state, inode })
+    Some(SocketAddrV4::new(Ipv4Addr::from(address.to_ne_bytes()), u16::try_from(port).ok()?))
 }
 
 fn hex(digits: &[u8], length: usize) -> Option<u32> {
@@ -74,12 +82,23 @@ mod tests {
              3: {address:08X}:4650 {address:08X}:D8A6 08 0:0 0:0 0 0 0 8\n4: 0:1 0:0 0A\nnonsense\n"
         );
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         let found: Vec<TcpSocket> = parse(text.as_bytes()).collect();
         let expected = [
-            TcpSocket { local: at(18_000), state: TcpState::Listen, inode: 4711 },
-            TcpSocket { local: at(18_000), state: TcpState::Established, inode: 0 },
-            TcpSocket { local: at(18_001), state: TcpState::Passing, inode: 7 },
-            TcpSocket { local: at(18_000), state: TcpState::HalfClosed, inode: 8 },
+            TcpSocket { local: at(18_000), remote: nobody, state: TcpState::Listen, inode: 4711 },
+            TcpSocket {
+                local: at(18_000),
+                remote: at(55_460),
+                state: TcpState::Established,
+                inode: 0,
+            },
+            TcpSocket { local: at(18_001), remote: at(55_461), state: TcpState::Passing, inode: 7 },
+            TcpSocket {
+                local: at(18_000),
+                remote: at(55_462),
+                state: TcpState::HalfClosed,
+                inode: 8,
+            },
         ];
         assert_eq!(found, expected);
     }

@@ -1,6 +1,7 @@
 //! A QEMU as its monitor shows it.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -26,6 +27,12 @@ pub(super) struct Qemu {
     /// Answers nothing, as if it were stopped.
     pub(super) is_stopped: bool,
     pub(super) migration: Option<&'static str>,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 impl Qemu {
@@ -57,8 +64,13 @@ impl Qemu {
         self.stream = Some(stream);
     }
 
+    /// Hangs up. A copy of the connection that a process has which another test is just starting
+    /// does not keep it open.
     pub(super) fn close(&mut self) {
-        self.stream = None;
+        if let Some(stream) = self.stream.take() {
+            // The client may have hung up before.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Whether the client has hung up.
