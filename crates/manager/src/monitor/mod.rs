@@ -191,23 +191,23 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn notify(shared: &Mutex<Shared>, text: String) {
-    let mut shared = lock(shared);
-    if shared.notices.len() < NOTICES_MAX {
-        shared.notices.push_back(text);
+impl Shared {
+    fn notify(&mut self, text: String) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push_back(text);
+        }
     }
 }
 
 /// The thread has ended by a fault of ours: that is told at once, and what it had last is not
-/// shown as if it were of this moment.
+/// shown as if it were of this moment. Who sees the one finds the other.
 fn fail(shared: &Mutex<Shared>) {
     let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
                 served as metrics, until the manager is started again";
-    let mut locked = lock(shared);
-    if locked.failure.is_none() {
-        (locked.failure, locked.live) = (Some(text.to_owned()), None);
-        drop(locked);
-        notify(shared, text.to_owned());
+    let mut shared = lock(shared);
+    if shared.failure.is_none() {
+        (shared.failure, shared.live) = (Some(text.to_owned()), None);
+        shared.notify(text.to_owned());
     }
 }
 
@@ -242,7 +242,7 @@ impl Worker {
         }
         self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
-            notify(&self.shared, news);
+            lock(&self.shared).notify(news);
         }
     }
 
@@ -251,7 +251,7 @@ impl Worker {
         let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
         let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
         if let Some(news) = sink.record(&moment) {
-            notify(&self.shared, news);
+            lock(&self.shared).notify(news);
         }
     }
 
@@ -269,7 +269,7 @@ impl Worker {
             false => self.least.saturating_sub(1),
         };
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.record(&moment)) {
-            notify(&self.shared, news);
+            lock(&self.shared).notify(news);
         }
         self.take_processes(&moment);
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {
