@@ -146,7 +146,7 @@ impl Machine {
             Some(budget) => (budget.min(self.total), self.available.min(budget.less(used))),
             None => (self.total, self.available),
         };
-        HostSample { at_ms, total, available, strained }
+        HostSample { at_ms, total, available, strained, page_out: Bytes::ZERO }
     }
 }
 

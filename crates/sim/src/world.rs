@@ -160,6 +160,7 @@ impl World {
             total: Bytes(self.total_kib << 10),
             available: Bytes(self.available_kib() << 10),
             strained: self.used_kib() > self.total_kib,
+            page_out: Bytes::ZERO,
         };
         let samples: Vec<GuestSample> = self.members.iter_mut().map(|m| m.report(now_ms)).collect();
         let scene = Scene { config: &self.config, now_ms, host, samples: &samples };

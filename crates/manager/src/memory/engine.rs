@@ -223,6 +223,7 @@ mod tests {
                 total: Bytes::mib(10_000),
                 available: Bytes::mib(700),
                 strained: false,
+                page_out: Bytes::ZERO,
             };
             let samples = [guest];
             let host = Some(&host);

@@ -118,6 +118,7 @@ impl Memory {
     fn pass(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let used = world.owners().sum();
         let host = world.host.sample(world.settings, used, now.ms);
+        let host = host.map(|host| HostSample { page_out: world.page_out, ..host });
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if let Some(total) = world.host.machine().map(|machine| machine.total) {

@@ -22,6 +22,7 @@ use crate::control::{LeverRow, PagedOutRow};
 use crate::effect::{Effect, GuestEvent, Now};
 use crate::guest::ManagedGuest;
 use crate::world::World;
+use counters::Bytes;
 use hypervisor::{Id, RunState};
 use ledger::Ledger;
 use model::{HostField, Row};
@@ -55,6 +56,8 @@ pub(crate) struct PageOuts {
     policy: PageOut,
     host: HostSample,
     off: Option<String>,
+    /// What the host would gain soon, if it is short.
+    expected: Bytes,
     /// Since when the virtual CPUs of a guest have hardly run.
     idle_since_ms: BTreeMap<Id, u64>,
     /// Guests that the kernel has refused to touch.
@@ -78,6 +81,11 @@ impl PageOuts {
             false => self.stalled.saturating_add(1),
         };
         has_worked
+    }
+
+    /// What the host would gain soon by this lever, if it is short.
+    pub(crate) fn expected(&self) -> Bytes {
+        self.expected
     }
 
     pub(crate) fn step(&mut self, world: &World<'_>, event: PageOutEvent, now: Now) -> Vec<Effect> {
@@ -119,12 +127,13 @@ impl PageOuts {
         }
         let none = "this host has no swap; with zram or a swap device, memory of guests that \
                     sleep would go there";
-        let no_swap = self.host.swap_total == Some(counters::Bytes::ZERO);
+        let no_swap = self.host.swap_total == Some(Bytes::ZERO);
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
     }
 
     fn tick(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let (is_off, taking) = (self.why_off(world).is_some(), self.policy.taking());
+        self.expected = Bytes::ZERO;
         if is_off && taking.is_none() {
             return Vec::new();
         }
@@ -147,7 +156,11 @@ impl PageOuts {
         if is_off {
             return effects;
         }
-        for order in self.policy.step(&config, &self.host, &guests, now.ms) {
+        let orders = self.policy.step(&config, &self.host, &guests, now.ms);
+        if self.stalled < STALLED_PASSES {
+            self.expected = self.policy.expected_gain(&config, &guests, now.ms);
+        }
+        for order in orders {
             let (Order::Take(key) | Order::TakePart(key, _) | Order::Look(key)) = order;
             let Some(guest) = world.guests.get(Id(key.0)) else { continue };
             let Some(process) = guest.found.process else { continue };

@@ -124,6 +124,7 @@ macro_rules! world {
             acts: !$manager.run.options.dry_run,
             is_leased: $manager.devices.lease.is_kept(),
             ksm_gain: $manager.devices.ksm.gain(),
+            page_out: $manager.page_outs.expected(),
         }
     };
 }
@@ -429,12 +430,10 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// Whether the host, or the budget, has less free than it is to have.
+    /// Whether the host, or the budget, has less free than it is to have: page-out and the balloon
+    /// go by one answer, or one would wait for the other.
     fn is_short(&self) -> bool {
-        let (plan, world) = (self.memory.engine.config, world!(self));
-        let least = plan.set_point.less(plan.hysteresis);
-        let available = self.host.available(world.settings, world.owners().sum());
-        available.is_some_and(|available| available < least)
+        self.host.machine().is_some() && self.memory.engine.arbiter.is_short()
     }
 
     /// What a decision about KSM depends on.

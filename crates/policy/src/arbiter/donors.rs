@@ -34,7 +34,14 @@ pub(super) fn take(
         .lack
         .max(budget.unmet.plus(budget.reserve_lack).less(budget.coming))
         .max(if urgent { budget.lack.plus(budget.unmet).less(budget.coming) } else { Bytes::ZERO });
+    // Page-out finds what nobody touches, and what it takes comes back by itself: what a guest has
+    // cached is left to it first, where nobody waits.
+    let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
     let kinds: &[Reclaim] = match clause {
+        Clause::SetPoint if page_out > Bytes::ZERO => match budget.low {
+            true => &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache],
+            false => &[Reclaim::Free, Reclaim::ColdCache],
+        },
         Clause::Emergency => &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ProcessMemory],
         // What is in use is not dropped for a number that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
@@ -55,9 +62,14 @@ pub(super) fn take(
         if demand < MOVE_MIN {
             break;
         }
-        // Memory in use is pushed out for the reserve alone, not for the set point.
-        let asked =
-            if *kind == Reclaim::ProcessMemory { demand.min(budget.deficit) } else { demand };
+        let asked = match kind {
+            // Memory in use is pushed out for the reserve alone, not for the set point.
+            Reclaim::ProcessMemory => demand.min(budget.deficit),
+            // Half-way to the reserve, cache that nobody used again does not wait for page-out.
+            Reclaim::ColdCache if !budget.low => demand.less(page_out),
+            Reclaim::HotCache => demand.less(page_out),
+            Reclaim::ColdCache | Reclaim::Free => demand,
+        };
         demand = demand.less(given_of(states, &mut given, *kind, asked, urgency, config));
     }
     let mut refused = Vec::new();

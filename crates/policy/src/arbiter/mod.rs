@@ -89,6 +89,11 @@ impl Arbiter {
         self.reservations.0.retain(|r| r.id != id);
     }
 
+    /// Whether the host fell below its set point and has not come back to it.
+    pub fn is_short(&self) -> bool {
+        self.short
+    }
+
     /// What reservations hold.
     pub fn held(&self) -> Bytes {
         self.reservations.held()
@@ -173,6 +178,7 @@ impl Arbiter {
             if let Some(budget) = &budget {
                 inputs.host_coming = Some(budget.coming);
                 inputs.host_promised = Some(budget.promised);
+                inputs.host_page_out = Some(budget.page_out);
             }
             if let Some(orders) = orders {
                 follow::note(orders, key, &mut inputs);
@@ -275,6 +281,7 @@ impl Arbiter {
             free: free.less(config.reserve).less(held),
             divisible: host.available.less(wanted).less(pending),
             coming,
+            page_out: host.page_out,
             promised,
             unmet: Bytes::ZERO,
             relieves: relief > lack,

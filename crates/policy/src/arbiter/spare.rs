@@ -9,6 +9,8 @@ use counters::Bytes;
 /// What a guest gives up, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
+    /// Free memory alone: it costs the guest nothing.
+    Free,
     /// Free memory and cache that nobody used again.
     ColdCache,
     /// Cache that is in use.
@@ -43,6 +45,9 @@ impl GuestHistory {
         let Some(view) = self.view else { return assessment.actual };
         let breath = view.used.plus(assessment.headroom);
         let keep = match kind {
+            Reclaim::Free => {
+                self.kept.map_or(assessment.actual, |kept| kept.plus(assessment.headroom))
+            }
             Reclaim::ColdCache => breath.plus(view.hot),
             Reclaim::HotCache => breath,
             Reclaim::ProcessMemory => {

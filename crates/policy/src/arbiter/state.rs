@@ -49,6 +49,8 @@ pub struct HostBudget {
     /// Free beyond what the host is to keep: with what guests hold, what they share.
     pub divisible: Bytes,
     pub coming: Bytes,
+    /// What page-out is expected to gain.
+    pub page_out: Bytes,
     pub promised: Bytes,
     /// What guests need and free memory does not cover.
     pub unmet: Bytes,

@@ -182,6 +182,21 @@ impl PageOut {
         looks
     }
 
+    /// What the host would gain soon by this lever, if it is short: half of what the guests hold
+    /// that can be taken, beyond what they are known to need. The rest is in use, or what
+    /// compressed memory takes.
+    pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
+        if self.lever != Lever::Ready {
+            return Bytes::ZERO;
+        }
+        let is_to_come = |guest: &&GuestSample| {
+            self.taking() == Some(guest.key)
+                || self.standing(config, guest, true, now_ms) == Standing::Ready
+        };
+        let all: Bytes = guests.iter().filter(is_to_come).map(|guest| self.expected(guest)).sum();
+        Bytes(all.0 / 2)
+    }
+
     /// What there would be to gain: what it holds beyond what it is known to need.
     fn expected(&self, guest: &GuestSample) -> Bytes {
         let Some(memory) = self.guests.get(&guest.key) else {

@@ -369,3 +369,21 @@ fn the_parts_of_a_guest_are_one_taking_and_one_that_was_cut_begins_in_front() {
     let order = Order::TakePart(Key(1), part(0, 256));
     assert_eq!(lever.step(&RUNNING, &short(), &[runner(1, 50)], 50_000), [order]);
 }
+
+#[test]
+fn what_is_expected_is_half_of_what_may_be_taken_and_is_not_known_to_be_needed() {
+    let mut lever = PageOut::default();
+    let guests =
+        [runner(1, 200), sleeper(2, 20), GuestSample { is_in_need: true, ..runner(3, 100) }];
+    let expected = |lever: &PageOut, config| lever.expected_gain(config, &guests, 0).as_mib();
+    assert_eq!(expected(&lever, &RUNNING), 0, "nothing is known of the host's swap");
+    let order = lever.step(&RUNNING, &short(), &guests, 0);
+    assert_eq!(order, [Order::Take(Key(2))]);
+    assert_eq!(expected(&lever, &RUNNING), 110);
+    assert_eq!(expected(&lever, &CONFIG), 10, "of sleepers alone");
+    lever.taken(Key(2), &taken(20, 18, 6), 0);
+    assert_eq!(expected(&lever, &RUNNING), 100, "what was taken is there");
+    let full = HostSample { swap_full_permille: Some(900), ..short() };
+    lever.step(&RUNNING, &full, &guests, 0);
+    assert_eq!(expected(&lever, &RUNNING), 0);
+}

@@ -6,7 +6,13 @@ use crate::arbiter::{Action, Arbiter, Config, Limits, Memory, Usable};
 const TOTAL: Bytes = Bytes::mib(64_000);
 
 fn host(available_mib: u64) -> HostSample {
-    HostSample { at_ms: 0, total: TOTAL, available: Bytes::mib(available_mib), strained: false }
+    HostSample {
+        at_ms: 0,
+        total: TOTAL,
+        available: Bytes::mib(available_mib),
+        strained: false,
+        page_out: Bytes::ZERO,
+    }
 }
 
 /// A guest of at most 8000 MiB, and at least 1000.

@@ -17,7 +17,7 @@ pub fn config() -> Config {
 }
 
 fn host(available: Bytes, at_ms: u64) -> HostSample {
-    HostSample { at_ms, total: gib(64), available, strained: false }
+    HostSample { at_ms, total: gib(64), available, strained: false, page_out: Bytes::ZERO }
 }
 
 /// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, reported just now.

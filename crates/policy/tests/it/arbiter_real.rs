@@ -54,7 +54,8 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
 
 fn pass(arbiter: &mut Arbiter, free_mib: u64, guest: GuestSample, now_ms: u64) -> Pass {
     let (total, available) = (Bytes::mib(1000), Bytes::mib(free_mib));
-    let host = HostSample { at_ms: now_ms, total, available, strained: false };
+    let host =
+        HostSample { at_ms: now_ms, total, available, strained: false, page_out: Bytes::ZERO };
     arbiter.pass(&config(), Some(&host), &[guest], &mut |_, _: &_| RuleVerdicts::default(), now_ms)
 }
 

@@ -19,7 +19,13 @@ fn gib(count: u64) -> Bytes {
 /// A host of 24 GiB with this much free.
 fn pass(arbiter: &mut Arbiter, available: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
     let config = Config::of_host(gib(24));
-    let host = HostSample { at_ms: now_ms, total: gib(24), available, strained: false };
+    let host = HostSample {
+        at_ms: now_ms,
+        total: gib(24),
+        available,
+        strained: false,
+        page_out: Bytes::ZERO,
+    };
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     arbiter.pass(&config, Some(&host), guests, &mut verdicts, now_ms)
 }

@@ -6,4 +6,5 @@ mod claims;
 mod gain;
 mod guest;
 mod movement;
+mod page_out;
 mod patience;

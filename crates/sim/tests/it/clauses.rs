@@ -38,6 +38,7 @@ fn calm() -> Case {
             total: Bytes::mib(65_536),
             available: Bytes::mib(7000),
             strained: false,
+            page_out: Bytes::ZERO,
         }),
         guest: GuestSample {
             key: Key(1),
