@@ -60,9 +60,10 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
         let decisions = manager.decisions(&name).into_iter();
         for one in decisions.filter(|one| one.decision.action == "shrink") {
             let outcomes = one.outcomes.iter().filter_map(|outcome| outcome.host_got_bytes);
-            steps += outcomes.clone().count() as u64;
+            let in_all: Vec<u64> = outcomes.collect();
+            steps += in_all.len() as u64;
             // Steps of one movement are added up.
-            sum += outcomes.last().unwrap_or(0) >> 20;
+            sum += in_all.last().unwrap_or(&0) >> 20;
             lines.push(line(&name, &one));
         }
         if sum < steps {

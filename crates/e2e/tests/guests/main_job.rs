@@ -29,7 +29,8 @@ fn cpus_follow_the_load(arch: Arch) {
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("the daemon sees four CPUs", PATIENCE, |s| s.cpus_present == 4);
-    let down = guest.until_looked("idle: one CPU", 10, |s| s.cpus_online == 1);
+    // For how many looks it still boots, and is not idle, is the host's business.
+    guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
 
     // Each step is of the averages of four looks, and the look in which a CPU comes is
@@ -40,7 +41,7 @@ fn cpus_follow_the_load(arch: Arch) {
 
     guest.sh("kill $(cat /run/busy)");
     let idle = guest.until_looked("idle again: one CPU", 15, |s| s.cpus_online == 1);
-    println!("{}, in looks: down {down}, up {up}, down again {idle}", arch.name());
+    println!("{}, in looks: up {up}, down again {idle}", arch.name());
 }
 
 #[test]
