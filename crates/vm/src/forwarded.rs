@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use procfs::parse::tcp::{self, TcpSocket, TcpState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use crate::{Process, sys};
@@ -79,7 +80,7 @@ impl PortSockets {
     pub fn are_quiet(&self) -> io::Result<bool> {
         for client in &self.clients {
             let mut writable = [PollFd::new(client, PollFlags::OUT)];
-            if sys::silent_ms(client.as_fd())? < QUIET_MS
+            if sys::heard(client.as_fd())?.ago_ms < QUIET_MS
                 || poll(&mut writable, Some(&Timespec::default()))? == 0
             {
                 return Ok(false);
@@ -92,6 +93,34 @@ impl PortSockets {
     /// How many clients are connected, whether or not QEMU has accepted them.
     pub fn connections(&self) -> usize {
         self.connections
+    }
+
+    /// How many of them were accepted so long ago, and have not sent anything yet.
+    pub fn silent(&self, for_ms: u32) -> io::Result<usize> {
+        let mut silent = 0;
+        for client in &self.clients {
+            let heard = sys::heard(client.as_fd())?;
+            silent += usize::from(heard.bytes == 0 && heard.ago_ms >= for_ms);
+        }
+        Ok(silent)
+    }
+
+    /// Whether a client has come, or sent something. Those who have gone are forgotten: nobody
+    /// waits for what the guest would do about it.
+    pub fn are_wanted(&mut self) -> bool {
+        self.clients.retain(|client| !has_gone(client));
+        let mut set: Vec<_> =
+            self.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // What cannot be asked is taken for wanted.
+        poll(&mut set, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+    }
+}
+
+/// Whether a client has closed its end, and everything that it had sent was read.
+fn has_gone(client: &OwnedFd) -> bool {
+    match recv(client, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, count)) => count == 0,
+        Err(error) => error != rustix::io::Errno::AGAIN,
     }
 }
 
@@ -163,22 +192,54 @@ mod tests {
 
     #[test]
     fn a_client_is_quiet_when_it_has_sent_nothing_for_a_while() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, _) = listener.accept().unwrap();
-        let sockets =
-            PortSockets { clients: vec![accepted.into()], connections: 1, ..Default::default() };
+        let (client, sockets) = connected();
         assert!(!sockets.are_quiet().unwrap(), "it has just come");
-        let deadline = crate::Deadline::after(Duration::from_secs(60));
-        while !sockets.are_quiet().unwrap() {
-            assert!(deadline.remaining().is_some(), "it has sent nothing for long");
-            // Waits for an end that does not come, instead of sleeping.
-            let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(100));
-        }
+        until("it has sent nothing for long", || sockets.are_quiet().unwrap());
         (&client).write_all(b"x").unwrap();
         assert!(!sockets.are_quiet().unwrap());
         let half = PortSockets { connections: 1, ..PortSockets::default() };
         assert!(!half.are_quiet().unwrap(), "one that sends no more waits for an answer");
+    }
+
+    /// A client and the two ends of its connection.
+    fn connected() -> (TcpStream, PortSockets) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let clients = vec![accepted.into()];
+        (client, PortSockets { clients, connections: 1, ..PortSockets::default() })
+    }
+
+    fn until(what: &str, mut so: impl FnMut() -> bool) {
+        let deadline = crate::Deadline::after(Duration::from_secs(60));
+        while !so() {
+            assert!(deadline.remaining().is_some(), "{what}");
+            // Waits for an end that does not come, instead of sleeping.
+            let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_client_is_silent_until_it_has_ever_sent_something() {
+        let (client, sockets) = connected();
+        assert_eq!(sockets.silent(60_000).unwrap(), 0, "it has just come");
+        until("it has sent nothing for long", || sockets.silent(50).unwrap() == 1);
+        (&client).write_all(b"x").unwrap();
+        until("what it has sent is there", || sockets.silent(0).unwrap() == 0);
+        assert!(!sockets.are_quiet().unwrap());
+    }
+
+    #[test]
+    fn a_client_that_goes_wants_nothing_unless_it_has_sent_something() {
+        let (client, mut sockets) = connected();
+        assert!(!sockets.are_wanted());
+        client.shutdown(std::net::Shutdown::Both).unwrap();
+        until("it has gone", || !sockets.are_wanted() && sockets.fds().count() == 0);
+        let (client, mut sockets) = connected();
+        (&client).write_all(b"x").unwrap();
+        client.shutdown(std::net::Shutdown::Both).unwrap();
+        until("it has sent something", || sockets.are_wanted());
+        assert_eq!(sockets.fds().count(), 1);
     }
 
     #[test]

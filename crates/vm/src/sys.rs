@@ -219,10 +219,20 @@ const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// From linux/prctl.h, since Linux 6.4.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
 
-/// How long ago a TCP connection got something from its other end, in milliseconds.
-pub(crate) fn silent_ms(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    // From linux/tcp.h: eight bytes, then numbers of four; the twelfth is tcpi_last_data_recv.
+/// What has come from the other end of a TCP connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// How long ago something came last, in milliseconds; if nothing has, how long it exists.
+    pub(crate) ago_ms: u32,
+    pub(crate) bytes: u64,
+}
+
+/// What has come from the other end of a TCP connection.
+pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
+    // From linux/tcp.h, in numbers of four bytes: the first eight bytes are flags. The twelfth
+    // number after them is tcpi_last_data_recv; tcpi_bytes_received has eight bytes.
     const LAST_RECEIVED: usize = 2 + 11;
+    const RECEIVED: usize = 128 / 4;
     let mut info = [0_u32; 64];
     let mut length = size_of_val(&info) as libc::socklen_t;
     // SAFETY: the kernel writes at most as many bytes as there are, and how many it has written.
@@ -230,10 +240,13 @@ pub(crate) fn silent_ms(socket: BorrowedFd<'_>) -> io::Result<u32> {
         let (to, size) = (info.as_mut_ptr().cast(), &raw mut length);
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, size)
     };
-    match done {
-        0 => Ok(info[LAST_RECEIVED]),
-        _ => Err(io::Error::last_os_error()),
+    if done != 0 {
+        return Err(io::Error::last_os_error());
     }
+    let halves = [info[RECEIVED].to_ne_bytes(), info[RECEIVED + 1].to_ne_bytes()];
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(halves.as_flattened());
+    Ok(Heard { ago_ms: info[LAST_RECEIVED], bytes: u64::from_ne_bytes(bytes) })
 }
 
 /// The processor's time stamp counter; `None` on a processor without one.

@@ -20,6 +20,8 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\nte
 /// So long a parked guest is watched. Its clock would be late by that if nobody set it.
 const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
+/// Longer than a client that says nothing keeps a guest awake.
+const STARED_AT: Duration = Duration::from_secs(13);
 const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
 
 fn states(farm: &Farm) -> Vec<String> {
@@ -46,8 +48,8 @@ fn is_stopped(pid: u32) -> bool {
     tasks.map(|task| of(task.unwrap())).all(|text| TaskStat::parse(&text).unwrap().state == b'T')
 }
 
-fn connect(guest: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", PORT + guest - 1)).unwrap();
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
@@ -75,7 +77,7 @@ fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
     assert_eq!(before, after, "a parked guest gets no CPU");
 
     // Several at once, before the guest has answered the first.
-    let clients = [(); 6].map(|()| connect(1));
+    let clients = [(); 6].map(|()| connect(PORT));
     for client in clients {
         let page = page(client);
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
@@ -140,11 +142,40 @@ fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_
     let classes = CLASSES.replace("park = \"5s\"\n", options).replace("27280", "27300");
     let farm = Farm::new("silent", &classes.replace("count = 2", "count = 1"), share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
-    let client = TcpStream::connect("127.0.0.1:27300").unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = connect(27_300);
     until(&farm, "parked beside a client", |states| states == ["parked"]);
     until(&farm, "woken by the clock", |states| states != ["parked"]);
     until(&farm, "parked again", |states| states == ["parked"]);
     let page = page(client);
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+}
+
+#[test]
+fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speaks_for_longer() {
+    let classes = CLASSES.replace("park = \"5s\"\n", "").replace("27280", "27310");
+    let farm = Farm::new("stared", &classes.replace("count = 2", "count = 1"), share(1));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let web1 = farm.guest("web1");
+    farm.succeed(&["park", &web1]);
+    let (silent, gone) = (connect(27_310), connect(27_310));
+    until(&farm, "woken by a client", |states| states == ["up"]);
+    until(&farm, "parked, as nobody says anything", |states| states == ["parked"]);
+
+    // That a client goes is nothing to wake for.
+    let (_, qemus) = farm.processes();
+    assert!(wait_until(PATIENCE, || is_stopped(qemus[0])).is_some(), "it goes on");
+    let before = dispatches(qemus[0]);
+    drop(gone);
+    assert!(!wait_for_exit(qemus[0], Duration::from_secs(2)).unwrap());
+    assert_eq!(dispatches(qemus[0]), before, "woken by one who has gone");
+
+    // What is said at last is answered.
+    let page = page(silent);
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    farm.succeed(&["park", &web1]);
+    let mut client = connect(27_310);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: web1\r\n\r\n").unwrap();
+    assert!(client.read(&mut [0; 64]).unwrap() > 0);
+    assert!(!wait_for_exit(qemus[0], STARED_AT).unwrap());
+    assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
 }

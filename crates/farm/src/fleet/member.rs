@@ -14,7 +14,8 @@ use super::dying::{Dying, Next};
 use super::event::Event;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
-use super::park::{ParkNews, ParkWish, Parking};
+use super::park::{ParkNews, Parking};
+use super::park_clock::ParkWish;
 use super::state::{State, Tally};
 use super::usage::CpuMeter;
 use super::watch::{BootWatch, is_mute};
@@ -427,11 +428,12 @@ impl Member {
         let wish = running.parking.tick(cpu_percent, self.config.park, may_park, now_ms);
         match wish {
             ParkWish::Nothing => {}
+            ParkWish::ParkIfSilent if !running.is_woken_for_nothing(&self.config.spec) => {}
             // What is in the way now may have gone when it is tried again.
-            ParkWish::Park => drop(self.park()),
+            ParkWish::Park | ParkWish::ParkIfSilent => drop(self.park()),
             ParkWish::Wake => self.wake(),
         }
-        wish == ParkWish::Park
+        matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
     }
 
     /// Why the host did not take its memory when it was parked, if that was so.

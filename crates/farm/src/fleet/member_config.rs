@@ -3,7 +3,7 @@
 use vm::GuestSpec;
 
 use super::grant::Floor;
-use super::park::ParkRule;
+use super::park_clock::ParkRule;
 
 /// How a guest joins a fleet.
 #[derive(Clone, Debug)]

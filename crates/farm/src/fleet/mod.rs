@@ -21,10 +21,12 @@ mod monitor;
 mod naming;
 mod open;
 mod park;
+mod park_clock;
 mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod usage;
+mod wanted;
 mod watch;
 
 pub use agent::Captured;
@@ -34,14 +36,18 @@ pub use hypervisor::Usage;
 pub use loads::{Load, load_script};
 pub use member::Member;
 pub use member_config::{Daemon, MemberConfig};
-pub use park::ParkRule;
+pub use park_clock::ParkRule;
 pub use state::{State, Tally};
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::thread;
 
+use open::RunningGuest;
+use park::Parking;
 use reactor::{PollFlags, PollSet, Ready};
 use vm::{Clock, Error, GuestSpec};
+use wanted::Wanted;
 use wire::{Sample, ToGuest};
 
 use crate::links::Switch;
@@ -66,6 +72,8 @@ pub struct Fleet {
     /// How many boot at the same time: more would only make each of them slower.
     boots_max: usize,
     next_tick_ms: u64,
+    /// Who is parked, and is woken for a client in its turn.
+    wanted: Wanted,
 }
 
 /// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
@@ -74,9 +82,10 @@ pub mod owner {
     pub(super) const MONITORS: u64 = 1;
     pub(super) const PORTS: u64 = 2;
     pub(super) const DYING: u64 = 3;
-    pub(super) const PARKED: u64 = 4;
+    pub(super) const CLIENTS: u64 = 4;
+    pub(super) const MANAGERS: u64 = 5;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 5;
+    pub const OTHERS: u64 = 6;
 }
 
 impl Fleet {
@@ -94,7 +103,10 @@ impl Fleet {
     /// The same, for guests that are not alike.
     pub fn of(members: Vec<MemberConfig>, boots_max: usize) -> Fleet {
         let members = (0..).zip(members).map(|(at, config)| Member::new(at, config)).collect();
-        Fleet { members, clock: Clock::new(), boots_max: boots_max.max(1), next_tick_ms: 0 }
+        let clock = Clock::new();
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let wanted = Wanted::new(cpus, clock.ms());
+        Fleet { members, clock, boots_max: boots_max.max(1), next_tick_ms: 0, wanted }
     }
 
     /// The guests, in the order they were given.
@@ -142,7 +154,7 @@ impl Fleet {
     pub fn keep_awake(&mut self, guest: usize) {
         let Some(member) = self.members.get_mut(guest) else { return };
         if let Some(running) = &mut member.running {
-            running.parking.is_used = true;
+            running.parking.clock.is_used = true;
         }
         member.wake();
     }
@@ -207,11 +219,13 @@ impl Fleet {
             true => 0,
             false => until_ms.min(self.next_tick_ms).saturating_sub(now),
         };
+        let wait_ms = self.wanted.wait_ms().map_or(wait_ms, |most_ms| wait_ms.min(most_ms));
         let ready = self.wait(others, wait_ms)?;
         let now = self.clock.ms();
-        for event in ready.of(owner::PARKED) {
+        for event in ready.of(owner::MANAGERS) {
             self.members[event.key as usize].wake();
         }
+        self.wake_for_clients(&ready, now);
         self.page_out(now);
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();
@@ -235,6 +249,27 @@ impl Fleet {
         }
         self.members.iter_mut().for_each(|member| events.append(&mut member.events));
         Ok((ready, events))
+    }
+
+    /// Wakes those who are parked and whose clients have come, as many as may be now.
+    fn wake_for_clients(&mut self, ready: &Ready, now_ms: u64) {
+        for event in ready.of(owner::CLIENTS) {
+            let guest = event.key as usize;
+            if self.members[guest].running.as_mut().is_some_and(RunningGuest::client_came) {
+                self.wanted.add(guest);
+            }
+        }
+        while let Some(guest) = self.wanted.next(now_ms) {
+            // Somebody else may have woken it meanwhile.
+            if !self.members[guest].parking().is_some_and(Parking::is_wanted) {
+                continue;
+            }
+            self.members[guest].wake();
+            self.wanted.woke();
+            if let Some(running) = &mut self.members[guest].running {
+                running.parking.clock.wakes(Some(now_ms));
+            }
+        }
     }
 
     /// Pages out what is left of guests that are parked, as much as nobody notices.
@@ -275,8 +310,10 @@ impl Fleet {
                 set.connection(key, connection, flags);
             }
         }
-        set.owner(owner::PARKED);
-        running().for_each(|(key, one)| one.wanted_fds(key, &mut set));
+        set.owner(owner::CLIENTS);
+        running().for_each(|(key, one)| one.client_fds(key, &mut set));
+        set.owner(owner::MANAGERS);
+        running().for_each(|(key, one)| one.manager_fds(key, &mut set));
         set.owner(owner::DYING);
         members()
             .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))

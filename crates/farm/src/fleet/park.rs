@@ -21,32 +21,13 @@ use reactor::{PollFlags, PollSet};
 use vm::{GuestSpec, PortSockets, Process};
 
 use super::open::RunningGuest;
-
-/// A guest whose virtual CPUs use less, in percent of one of the host's CPUs, is asleep.
-const ASLEEP_PERCENT: f64 = 2.0;
-/// A guest that cannot be parked now is looked at again after so long.
-const RETRY_MS: u64 = 10_000;
-
-/// When a guest is parked without being asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ParkRule {
-    /// It has slept for so long; `None`: never.
-    pub after_ms: Option<u64>,
-    /// It is woken after so long, whatever comes.
-    pub at_most_ms: Option<u64>,
-    /// Also while clients have connections to its ports. What they send wakes it.
-    pub with_connections: bool,
-}
+use super::park_clock::{ParkClock, ParkRule, ParkWish, SILENT_MS};
 
 /// How far a guest is on its way to sleep and back.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     stage: Stage,
-    asleep_since_ms: Option<u64>,
-    /// Somebody has used it since the last tick.
-    pub(super) is_used: bool,
-    /// It is not tried before.
-    retry_ms: u64,
+    pub(super) clock: ParkClock,
     /// Why the host did not take its memory when it was parked last.
     refused: Option<String>,
 }
@@ -58,7 +39,13 @@ enum Stage {
     /// QEMU was asked to stop the virtual CPUs; somebody may have come since who wants them.
     Stopping { asked: Ticket, is_wanted: bool },
     /// QEMU is stopped.
-    Parked { sockets: PortSockets, since_ms: u64, rest: Option<Rest> },
+    Parked {
+        sockets: PortSockets,
+        since_ms: u64,
+        rest: Option<Rest>,
+        /// A client wants it, and it waits for its turn to be woken.
+        is_wanted: bool,
+    },
     /// QEMU was asked to let the virtual CPUs run.
     Waking { asked: Ticket },
 }
@@ -74,6 +61,11 @@ impl Parking {
     /// Whether its QEMU answers nobody.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self.stage, Stage::Parked { .. })
+    }
+
+    /// Whether a client wants it, and it waits for its turn to be woken.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(self.stage, Stage::Parked { is_wanted: true, .. })
     }
 
     /// Whether there is memory to be paged out.
@@ -94,17 +86,6 @@ impl Parking {
     pub(super) fn is_awake(&self) -> bool {
         matches!(self.stage, Stage::Awake)
     }
-
-    /// Whether it is time to park a guest that is asleep now, or is not.
-    fn is_due(&mut self, is_asleep: bool, rule: ParkRule, now_ms: u64) -> bool {
-        if !is_asleep {
-            self.asleep_since_ms = None;
-            return false;
-        }
-        let since_ms = *self.asleep_since_ms.get_or_insert(now_ms);
-        let has_slept = |after_ms| now_ms.saturating_sub(since_ms) >= after_ms;
-        rule.after_ms.is_some_and(has_slept) && now_ms >= self.retry_ms
-    }
 }
 
 /// What came of an answer of QEMU's.
@@ -119,12 +100,17 @@ pub(super) enum ParkNews {
 }
 
 impl RunningGuest {
-    /// What becomes ready when somebody wants a guest that is parked: a client of its ports, or a
-    /// manager.
-    pub(super) fn wanted_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
-        if let Stage::Parked { sockets, .. } = &self.parking.stage {
-            let managers = self.others.iter().map(AsFd::as_fd);
-            sockets.fds().chain(managers).for_each(|fd| set.add(key, fd, PollFlags::IN));
+    /// What becomes ready when a client of its ports may want a guest that is parked.
+    pub(super) fn client_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
+        if let Stage::Parked { sockets, is_wanted: false, .. } = &self.parking.stage {
+            sockets.fds().for_each(|fd| set.add(key, fd, PollFlags::IN));
+        }
+    }
+
+    /// What becomes ready when a manager wants a guest that is parked.
+    pub(super) fn manager_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
+        if self.parking.is_stopped() {
+            self.others.iter().for_each(|fd| set.add(key, fd.as_fd(), PollFlags::IN));
         }
     }
 
@@ -146,24 +132,53 @@ impl RunningGuest {
 
     /// Its QEMU's sockets at its ports, if nobody is there who may not be kept waiting.
     fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, String> {
-        let forwards = spec.net.iter().flat_map(|net| &net.forwards);
-        let ports: Vec<u16> = forwards.map(|forward| forward.host_port).collect();
-        let sockets = PortSockets::of(&self.process, &ports);
-        let sockets = sockets.map_err(|error| format!("its ports cannot be watched: {error}"))?;
-        match sockets.connections() {
-            count @ 1.. if !rule.with_connections => {
+        let sockets = self.sockets_at(spec)?;
+        let silent = sockets.silent(SILENT_MS).unwrap_or_default();
+        match sockets.connections().saturating_sub(silent) {
+            0 => Ok(sockets),
+            count if !rule.with_connections => {
                 Err(format!("clients are connected to its ports ({count})"))
             }
-            1.. if !sockets.are_quiet().is_ok_and(|are_quiet| are_quiet) => {
+            _ if !sockets.are_quiet().is_ok_and(|are_quiet| are_quiet) => {
                 Err("a client has just sent something, or waits for something".to_owned())
             }
             _ => Ok(sockets),
         }
     }
 
+    fn sockets_at(&self, spec: &GuestSpec) -> Result<PortSockets, String> {
+        let forwards = spec.net.iter().flat_map(|net| &net.forwards);
+        let ports: Vec<u16> = forwards.map(|forward| forward.host_port).collect();
+        let sockets = PortSockets::of(&self.process, &ports);
+        sockets.map_err(|error| format!("its ports cannot be watched: {error}"))
+    }
+
+    /// Whether it was woken for clients of whom none has said anything until now.
+    pub(super) fn is_woken_for_nothing(&mut self, spec: &GuestSpec) -> bool {
+        let Ok(sockets) = self.sockets_at(spec) else { return false };
+        let (all, unheard) = (sockets.connections(), sockets.silent(0).unwrap_or_default());
+        if all == 0 || unheard < all {
+            // Who has gone may have got what it came for.
+            self.parking.clock.was_wanted();
+            return false;
+        }
+        sockets.silent(SILENT_MS).is_ok_and(|silent| silent == all)
+    }
+
+    /// A client may want it, or has gone. True if it is to be woken, and was not before.
+    pub(super) fn client_came(&mut self) -> bool {
+        let Stage::Parked { sockets, is_wanted, .. } = &mut self.parking.stage else {
+            return false;
+        };
+        !*is_wanted && {
+            *is_wanted = sockets.are_wanted();
+            *is_wanted
+        }
+    }
+
     /// Lets it run, if it is parked or about to be. The error says why it never will.
     pub(super) fn wake(&mut self) -> Result<(), String> {
-        self.parking.asleep_since_ms = None;
+        self.parking.clock.wakes(None);
         match &mut self.parking.stage {
             Stage::Awake | Stage::Waking { .. } => {}
             Stage::Stopping { is_wanted, .. } => *is_wanted = true,
@@ -193,7 +208,7 @@ impl RunningGuest {
             }
             (Stage::Stopping { asked, .. }, Err(_)) if *asked == ticket => {
                 self.parking.stage = Stage::Awake;
-                self.parking.retry_ms = now_ms + RETRY_MS;
+                self.parking.clock.was_refused(now_ms);
                 Ok(ParkNews::Woken)
             }
             (Stage::Waking { asked }, Ok(_)) if *asked == ticket => {
@@ -224,11 +239,11 @@ impl RunningGuest {
         self.parking.refused = rest.as_ref().err().cloned();
         let rest = rest.unwrap_or_default();
         let has_rest = rest.is_some();
-        self.parking.stage = Stage::Parked { sockets, since_ms: now_ms, rest };
+        self.parking.stage = Stage::Parked { sockets, since_ms: now_ms, rest, is_wanted: false };
         if is_kept {
             return Ok(if has_rest { ParkNews::Nothing } else { ParkNews::Parked });
         }
-        self.parking.retry_ms = now_ms + RETRY_MS;
+        self.parking.clock.was_refused(now_ms);
         self.wake().map(|()| ParkNews::Nothing)
     }
 }
@@ -261,37 +276,11 @@ impl Parking {
         now_ms: u64,
     ) -> ParkWish {
         match self.stage {
-            Stage::Awake => {
-                let is_asleep = cpu_percent.is_some_and(|percent| percent < ASLEEP_PERCENT)
-                    && !std::mem::take(&mut self.is_used);
-                match self.is_due(is_asleep, rule, now_ms) && may_park {
-                    true => {
-                        self.retry_ms = now_ms + RETRY_MS;
-                        ParkWish::Park
-                    }
-                    false => ParkWish::Nothing,
-                }
-            }
-            Stage::Parked { since_ms, .. } => {
-                let parked_ms = now_ms.saturating_sub(since_ms);
-                match rule.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms) {
-                    true => ParkWish::Wake,
-                    false => ParkWish::Nothing,
-                }
-            }
+            Stage::Awake => self.clock.awake(cpu_percent, rule, may_park, now_ms),
+            Stage::Parked { since_ms, .. } => rule.parked(now_ms.saturating_sub(since_ms)),
             Stage::Stopping { .. } | Stage::Waking { .. } => ParkWish::Nothing,
         }
     }
-}
-
-/// What is to be done with a guest, by the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ParkWish {
-    Nothing,
-    /// It has slept for long: it is parked, if that can be now.
-    Park,
-    /// It was parked for long.
-    Wake,
 }
 
 impl Rest {
@@ -306,50 +295,5 @@ impl Rest {
         let process = PageOut::open(process).map_err(words)?;
         let slices = process.slices(&mut Buffer::default()).map_err(words)?.into_iter();
         Ok(Rest { process, slices })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_sleeps_long_enough_is_parked_and_a_load_begins_anew() {
-        let rule = ParkRule { after_ms: Some(5_000), ..ParkRule::default() };
-        let mut parking = Parking::default();
-        let mut wishes =
-            |percent, now_ms| parking.tick(percent, rule, true, now_ms) == ParkWish::Park;
-        assert!(!wishes(Some(0.1), 1_000));
-        assert!(!wishes(Some(0.1), 5_999));
-        assert!(wishes(Some(0.1), 6_000));
-        assert!(!wishes(Some(0.1), 15_999), "it was refused, and is tried later");
-        assert!(wishes(Some(0.1), 16_000));
-        assert!(!wishes(Some(2.0), 30_000));
-        assert!(!wishes(Some(0.1), 31_000), "counted from here");
-        assert!(!wishes(None, 36_000), "what is not known is not sleep");
-        assert!(!wishes(Some(0.1), 37_000));
-        let waits = parking.tick(Some(0.1), rule, false, 42_000);
-        assert_eq!(waits, ParkWish::Nothing, "others are before it");
-        assert_eq!(parking.tick(Some(0.1), rule, true, 42_000), ParkWish::Park);
-        parking.is_used = true;
-        assert_eq!(
-            parking.tick(Some(0.1), rule, true, 60_000),
-            ParkWish::Nothing,
-            "a command runs"
-        );
-        assert_eq!(parking.tick(Some(0.1), rule, true, 61_000), ParkWish::Nothing);
-        assert_eq!(parking.tick(Some(0.1), rule, true, 66_000), ParkWish::Park);
-        let never = ParkRule::default();
-        assert_eq!(parking.tick(Some(0.0), never, true, u64::MAX), ParkWish::Nothing);
-    }
-
-    #[test]
-    fn who_is_parked_is_woken_when_it_was_long_enough() {
-        let stage = Stage::Parked { sockets: PortSockets::default(), since_ms: 1_000, rest: None };
-        let mut parking = Parking { stage, ..Parking::default() };
-        let rule = ParkRule { at_most_ms: Some(5_000), ..ParkRule::default() };
-        assert_eq!(parking.tick(None, rule, true, 5_999), ParkWish::Nothing);
-        assert_eq!(parking.tick(None, rule, true, 6_000), ParkWish::Wake);
-        assert_eq!(parking.tick(None, ParkRule::default(), true, 6_000), ParkWish::Nothing);
     }
 }

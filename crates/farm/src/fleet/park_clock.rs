@@ -1,0 +1,167 @@
+//! When a guest is parked, and when it is woken without being asked.
+
+/// A guest whose virtual CPUs use less, in percent of one of the host's CPUs, is asleep.
+const ASLEEP_PERCENT: f64 = 2.0;
+/// A guest that cannot be parked now is looked at again after so long.
+const RETRY_MS: u64 = 10_000;
+/// Clients who have come and said nothing keep a guest awake for so long.
+pub(super) const SILENT_MS: u32 = 10_000;
+
+/// When a guest is parked without being asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParkRule {
+    /// It has slept for so long; `None`: never.
+    pub after_ms: Option<u64>,
+    /// It is woken after so long, whatever comes.
+    pub at_most_ms: Option<u64>,
+    /// Also while clients have connections to its ports. What they send wakes it.
+    pub with_connections: bool,
+}
+
+/// What is to be done with a guest, by the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParkWish {
+    Nothing,
+    /// It has slept for long: it is parked, if that can be now.
+    Park,
+    /// A client woke it a while ago: it is parked again if none has said anything since.
+    ParkIfSilent,
+    /// It was parked for long.
+    Wake,
+}
+
+/// How long a guest has slept, and for whom it was woken.
+#[derive(Debug, Default)]
+pub(super) struct ParkClock {
+    asleep_since_ms: Option<u64>,
+    /// Somebody has used it since the last tick.
+    pub(super) is_used: bool,
+    /// When a client came who may not have said anything yet, and woke it.
+    woken_for_client_ms: Option<u64>,
+    /// It is not tried before.
+    retry_ms: u64,
+}
+
+impl ParkClock {
+    /// It runs again; at this time for a client.
+    pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
+        self.asleep_since_ms = None;
+        self.woken_for_client_ms = for_client_ms;
+    }
+
+    /// Somebody wanted it: it is parked when it has slept.
+    pub(super) fn was_wanted(&mut self) {
+        self.woken_for_client_ms = None;
+    }
+
+    /// It could not be parked.
+    pub(super) fn was_refused(&mut self, now_ms: u64) {
+        self.retry_ms = now_ms + RETRY_MS;
+    }
+
+    /// What is to be done with a guest that runs, and uses so much of a CPU, if that is known.
+    pub(super) fn awake(
+        &mut self,
+        cpu_percent: Option<f64>,
+        rule: ParkRule,
+        may_park: bool,
+        now_ms: u64,
+    ) -> ParkWish {
+        let is_asleep = cpu_percent.is_some_and(|percent| percent < ASLEEP_PERCENT);
+        if std::mem::take(&mut self.is_used) {
+            self.was_wanted();
+            self.asleep_since_ms = None;
+            return ParkWish::Nothing;
+        }
+        if !is_asleep {
+            self.asleep_since_ms = None;
+            return ParkWish::Nothing;
+        }
+        let since_ms = *self.asleep_since_ms.get_or_insert(now_ms);
+        let has_slept = |after_ms| now_ms.saturating_sub(since_ms) >= after_ms;
+        let was_silent = |came_ms| now_ms.saturating_sub(came_ms) >= u64::from(SILENT_MS);
+        let wish = if rule.after_ms.is_some_and(has_slept) {
+            ParkWish::Park
+        } else if self.woken_for_client_ms.is_some_and(was_silent) {
+            ParkWish::ParkIfSilent
+        } else {
+            return ParkWish::Nothing;
+        };
+        if now_ms < self.retry_ms || !may_park {
+            return ParkWish::Nothing;
+        }
+        self.was_refused(now_ms);
+        wish
+    }
+}
+
+impl ParkRule {
+    /// What is to be done with a guest that has been parked for so long.
+    pub(super) fn parked(&self, parked_ms: u64) -> ParkWish {
+        match self.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms) {
+            true => ParkWish::Wake,
+            false => ParkWish::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: ParkRule =
+        ParkRule { after_ms: Some(5_000), at_most_ms: None, with_connections: false };
+    const NEVER: ParkRule = ParkRule { after_ms: None, ..RULE };
+
+    #[test]
+    fn who_sleeps_long_enough_is_parked_and_a_load_begins_anew() {
+        let mut clock = ParkClock::default();
+        let mut wishes =
+            |percent, now_ms| clock.awake(percent, RULE, true, now_ms) == ParkWish::Park;
+        assert!(!wishes(Some(0.1), 1_000));
+        assert!(!wishes(Some(0.1), 5_999));
+        assert!(wishes(Some(0.1), 6_000));
+        assert!(!wishes(Some(0.1), 15_999), "it was refused, and is tried later");
+        assert!(wishes(Some(0.1), 16_000));
+        assert!(!wishes(Some(2.0), 30_000));
+        assert!(!wishes(Some(0.1), 31_000), "counted from here");
+        assert!(!wishes(None, 36_000), "what is not known is not sleep");
+        assert!(!wishes(Some(0.1), 37_000));
+        let waits = clock.awake(Some(0.1), RULE, false, 42_000);
+        assert_eq!(waits, ParkWish::Nothing, "others are before it");
+        assert_eq!(clock.awake(Some(0.1), RULE, true, 42_000), ParkWish::Park);
+        clock.is_used = true;
+        let used = clock.awake(Some(0.1), RULE, true, 60_000);
+        assert_eq!(used, ParkWish::Nothing, "a command runs");
+        assert_eq!(clock.awake(Some(0.1), RULE, true, 61_000), ParkWish::Nothing);
+        assert_eq!(clock.awake(Some(0.1), RULE, true, 66_000), ParkWish::Park);
+        assert_eq!(clock.awake(Some(0.0), NEVER, true, u64::MAX), ParkWish::Nothing);
+    }
+
+    #[test]
+    fn who_was_woken_for_a_client_is_parked_sooner_until_somebody_wants_it() {
+        let mut clock = ParkClock::default();
+        clock.wakes(Some(1_000));
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 10_999), ParkWish::Nothing);
+        assert_eq!(clock.awake(Some(50.0), NEVER, true, 11_000), ParkWish::Nothing, "it works");
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 11_250), ParkWish::ParkIfSilent);
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 21_000), ParkWish::Nothing, "tried");
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 21_250), ParkWish::ParkIfSilent);
+        clock.was_wanted();
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 60_000), ParkWish::Nothing);
+        clock.wakes(Some(60_000));
+        clock.is_used = true;
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 70_000), ParkWish::Nothing, "a command");
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 90_000), ParkWish::Nothing);
+        clock.wakes(None);
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 190_000), ParkWish::Nothing, "its owner");
+    }
+
+    #[test]
+    fn who_is_parked_is_woken_when_it_was_long_enough() {
+        let rule = ParkRule { at_most_ms: Some(5_000), ..RULE };
+        assert_eq!(rule.parked(4_999), ParkWish::Nothing);
+        assert_eq!(rule.parked(5_000), ParkWish::Wake);
+        assert_eq!(RULE.parked(u64::MAX), ParkWish::Nothing);
+    }
+}
