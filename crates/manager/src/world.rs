@@ -24,7 +24,7 @@ pub(crate) struct World<'a> {
     pub is_leased: bool,
     /// Memory that page sharing saves.
     pub ksm_gain: Option<Bytes>,
-    /// What page-out is expected to gain soon, while the host is short.
+    /// What page-out is expected to gain soon, if the host is short.
     pub page_out: Bytes,
 }
 

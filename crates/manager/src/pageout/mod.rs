@@ -202,7 +202,8 @@ impl PageOuts {
             asleep_ms: since_ms.map(|since| now.ms.saturating_sub(*since)),
             // The hypervisor's own part too: all of it goes to swap alike.
             held: guest.memory.held.map(|held| held.private),
-            is_in_need: attention.moves || attention.strained || guest.demand.is_urgent,
+            is_in_need: attention.strained || guest.demand.is_urgent,
+            is_moving: attention.moves,
             is_excepted: !is_there
                 || guest.found.process.is_none()
                 || guest.limits.mode == Mode::Released

@@ -38,10 +38,12 @@ pub(super) fn take(
     // cached is left to it first, where nobody waits.
     let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
     let kinds: &[Reclaim] = match clause {
-        Clause::SetPoint if page_out > Bytes::ZERO => match budget.low {
-            true => &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache],
-            false => &[Reclaim::Free, Reclaim::ColdCache],
-        },
+        Clause::SetPoint if page_out > Bytes::ZERO && !budget.low => {
+            &[Reclaim::Free, Reclaim::ColdCache]
+        }
+        Clause::SetPoint if page_out > Bytes::ZERO => {
+            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache]
+        }
         Clause::Emergency => &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ProcessMemory],
         // What is in use is not dropped for a number that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
@@ -58,19 +60,26 @@ pub(super) fn take(
         demand = demand.max(Bytes(MOVE_MIN.0 * states.len().min(64) as u64));
     }
     let mut given = vec![Bytes::ZERO; states.len()];
+    let mut freed = Bytes::ZERO;
     for kind in kinds {
         if demand < MOVE_MIN {
             break;
         }
+        // Half of what guests had free is in page-out's expected gain, and comes from them now.
+        let waits = page_out.less(Bytes(freed.0 / 2));
         let asked = match kind {
             // Memory in use is pushed out for the reserve alone, not for the set point.
             Reclaim::ProcessMemory => demand.min(budget.deficit),
             // Half-way to the reserve, cache that nobody used again does not wait for page-out.
-            Reclaim::ColdCache if !budget.low => demand.less(page_out),
-            Reclaim::HotCache => demand.less(page_out),
+            Reclaim::ColdCache if !budget.low => demand.less(waits),
+            Reclaim::HotCache => demand.less(waits),
             Reclaim::ColdCache | Reclaim::Free => demand,
         };
-        demand = demand.less(given_of(states, &mut given, *kind, asked, urgency, config));
+        let gives = given_of(states, &mut given, *kind, asked, urgency, config);
+        if *kind == Reclaim::Free {
+            freed = gives;
+        }
+        demand = demand.less(gives);
     }
     let mut refused = Vec::new();
     for (state, size) in states.iter_mut().zip(given) {

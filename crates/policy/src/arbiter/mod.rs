@@ -19,6 +19,7 @@ mod gain;
 mod grants;
 mod guest;
 mod movement;
+mod patience;
 mod reason;
 mod reserve;
 mod sample;
@@ -42,6 +43,7 @@ use crate::rivals::Orders;
 use counters::Bytes;
 use guest::{GuestHistory, Urgency};
 use movement::Movement;
+use patience::Patience;
 use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
@@ -57,6 +59,7 @@ pub struct Arbiter {
     fall: Bytes,
     /// The host fell below its set point and has not come back to it.
     short: bool,
+    patience: Patience,
 }
 
 impl Arbiter {
@@ -281,7 +284,7 @@ impl Arbiter {
             free: free.less(config.reserve).less(held),
             divisible: host.available.less(wanted).less(pending),
             coming,
-            page_out: host.page_out,
+            page_out: self.patience.wait_for(host.page_out, lack, now_ms),
             promised,
             unmet: Bytes::ZERO,
             relieves: relief > lack,

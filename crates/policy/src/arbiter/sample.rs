@@ -59,7 +59,7 @@ pub struct HostSample {
     pub available: Bytes,
     /// It swaps, or something on it waits for memory, whatever it reports as available.
     pub strained: bool,
-    /// What the host's own reclaim is expected to gain of guests soon, while it is short, and
+    /// What the host's own reclaim is expected to gain of guests soon, if the host is short, and
     /// without anything being asked of them.
     pub page_out: Bytes,
 }

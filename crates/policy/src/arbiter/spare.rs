@@ -46,7 +46,9 @@ impl GuestHistory {
         let breath = view.used.plus(assessment.headroom);
         let keep = match kind {
             Reclaim::Free => {
-                self.kept.map_or(assessment.actual, |kept| kept.plus(assessment.headroom))
+                // What its kernel does not hand out is free, and not available.
+                let kept = self.kept.unwrap_or(assessment.actual);
+                kept.plus(assessment.headroom).max(breath)
             }
             Reclaim::ColdCache => breath.plus(view.hot),
             Reclaim::HotCache => breath,

@@ -41,8 +41,10 @@ pub struct GuestSample {
     pub asleep_ms: Option<u64>,
     /// What of it is in the host's memory.
     pub held: Option<Bytes>,
-    /// It waits for memory, or its balloon is on its way.
+    /// It waits for memory.
     pub is_in_need: bool,
+    /// Its balloon is on its way.
+    pub is_moving: bool,
     /// The settings leave it out, or nothing may be done to it.
     pub is_excepted: bool,
 }

@@ -51,6 +51,8 @@ const GAIN_MIN: Bytes = Bytes::mib(4);
 const REST_MAX_MS: u64 = 48 * 3_600_000;
 /// Where the host is short, the rest of a woken guest doubles so often at most.
 const DOUBLINGS_MAX: u32 = 6;
+/// What begins later than in so long is not waited for.
+const SOON_MS: u64 = 5_000;
 /// One taking is followed by a pause of so many times its length, so that page-out has a quarter
 /// of a core at most; half of one where the host is short.
 const PAUSE: u64 = 3;
@@ -106,8 +108,12 @@ impl Memory {
 pub struct PageOut {
     guests: BTreeMap<Key, Memory>,
     lever: Lever,
-    next_ms: u64,
-    pause: u64,
+    /// What swap has room for.
+    room: Bytes,
+    is_short: bool,
+    /// When the last taking ended, and how long it took.
+    ended_ms: u64,
+    took_ms: u64,
     after_ms: u64,
 }
 
@@ -132,11 +138,11 @@ impl PageOut {
     ) -> Vec<Order> {
         self.guests.retain(|key, _| guests.iter().any(|guest| guest.key == *key));
         self.lever = lever(config, host);
-        self.pause = if host.is_short { 1 } else { PAUSE };
-        self.after_ms = config.after_ms;
+        self.room = room(config, host);
+        (self.is_short, self.after_ms) = (host.is_short, config.after_ms);
         let mut orders = self.looks(now_ms);
         let is_busy = self.guests.values().any(|guest| guest.phase == Phase::Taking);
-        if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms {
+        if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms(host.is_short) {
             return orders;
         }
         let ready = guests
@@ -182,19 +188,36 @@ impl PageOut {
         looks
     }
 
+    /// When the next guest may be taken.
+    fn next_ms(&self, is_short: bool) -> u64 {
+        let pause = if is_short { 1 } else { PAUSE };
+        self.ended_ms.saturating_add(self.took_ms.saturating_mul(pause))
+    }
+
     /// What the host would gain soon by this lever, if it is short: half of what the guests hold
-    /// that can be taken, beyond what they are known to need. The rest is in use, or what
-    /// compressed memory takes.
+    /// that can be taken, beyond what they are known to need, and of what swap has room for. The
+    /// rest is in use, or what compressed memory takes.
     pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
-        if self.lever != Lever::Ready {
+        let taking = self.taking();
+        let is_soon = taking.is_some() || self.next_ms(true) <= now_ms.saturating_add(SOON_MS);
+        if self.lever != Lever::Ready || !is_soon {
             return Bytes::ZERO;
         }
         let is_to_come = |guest: &&GuestSample| {
-            self.taking() == Some(guest.key)
-                || self.standing(config, guest, true, now_ms) == Standing::Ready
+            // Its balloon arrives, and its next part is taken when the last was looked at.
+            let still = GuestSample { is_moving: false, ..**guest };
+            taking == Some(guest.key)
+                || self.is_between_parts(guest)
+                || self.standing(config, &still, true, now_ms) == Standing::Ready
         };
         let all: Bytes = guests.iter().filter(is_to_come).map(|guest| self.expected(guest)).sum();
-        Bytes(all.0 / 2)
+        Bytes(all.min(self.room).0 / 2)
+    }
+
+    fn is_between_parts(&self, guest: &GuestSample) -> bool {
+        let memory = self.guests.get(&guest.key);
+        let is_part = |memory: &Memory| memory.phase == Phase::Settling && memory.next.is_some();
+        memory.is_some_and(is_part) && !guest.is_in_need && !guest.is_excepted
     }
 
     /// What there would be to gain: what it holds beyond what it is known to need.
@@ -227,7 +250,7 @@ impl PageOut {
         if guest.is_excepted {
             return Standing::Excepted;
         }
-        if guest.is_in_need {
+        if guest.is_in_need || guest.is_moving {
             return Standing::InNeed;
         }
         if now_ms < memory.rest_until_ms {
@@ -254,7 +277,7 @@ impl PageOut {
 
     /// What came of an order to take a guest.
     pub fn taken(&mut self, guest: Key, taken: &Taken, now_ms: u64) -> Vec<Finding> {
-        self.next_ms = now_ms.saturating_add(taken.took_ms.saturating_mul(self.pause));
+        (self.ended_ms, self.took_ms) = (now_ms, taken.took_ms);
         let Some(memory) = self.guests.get_mut(&guest) else { return Vec::new() };
         let gained = taken.before.own.less(taken.after.own);
         let goes_on = memory.next.is_some();
@@ -265,6 +288,9 @@ impl PageOut {
         if let Some(ratio_permille) = ratio.filter(|ratio| *ratio < RATIO_PERMILLE) {
             memory.phase = Phase::Incompressible;
             found.push(Finding::Incompressible { ratio_permille });
+        } else if taken.is_cut && memory.ran && !self.is_short {
+            // The host has enough: that is nothing against this guest.
+            (memory.phase, memory.next) = (Phase::Fresh, None);
         } else if taken.is_cut {
             memory.rest(self.after_ms, now_ms);
         } else if !goes_on && gained < GAIN_MIN.min(Bytes(taken.before.own.0 / 2)) {
@@ -360,6 +386,12 @@ fn came_back(before: Held, now: Held) -> Bytes {
         Bytes::ZERO => now.own.less(before.own),
         swapped => swapped.less(now.swapped),
     }
+}
+
+/// What may still go to swap, or to the compressed memory behind it.
+fn room(config: &Config, host: &HostSample) -> Bytes {
+    let left = config.swap_max_permille.saturating_sub(host.swap_full_permille.unwrap_or(1000));
+    host.swap_total.unwrap_or(Bytes::ZERO).permille(left)
 }
 
 fn lever(config: &Config, host: &HostSample) -> Lever {

@@ -19,6 +19,7 @@ fn sleeper(key: u64, held_mib: u64) -> GuestSample {
         asleep_ms: Some(40_000),
         held: Some(Bytes::mib(held_mib)),
         is_in_need: false,
+        is_moving: false,
         is_excepted: false,
     }
 }
@@ -383,7 +384,51 @@ fn what_is_expected_is_half_of_what_may_be_taken_and_is_not_known_to_be_needed()
     assert_eq!(expected(&lever, &CONFIG), 10, "of sleepers alone");
     lever.taken(Key(2), &taken(20, 18, 6), 0);
     assert_eq!(expected(&lever, &RUNNING), 100, "what was taken is there");
+    let moving = guests.map(|guest| GuestSample { is_moving: true, ..guest });
+    assert_eq!(lever.expected_gain(&RUNNING, &moving, 0).as_mib(), 100, "balloons arrive");
+    // 4 GiB of swap, of which 80 % may be used.
+    let nearly = HostSample { swap_full_permille: Some(770), ..short() };
+    lever.step(&RUNNING, &nearly, &guests, 0);
+    assert_eq!(expected(&lever, &RUNNING), 4096 * 30 / 1000 / 2);
     let full = HostSample { swap_full_permille: Some(900), ..short() };
     lever.step(&RUNNING, &full, &guests, 0);
     assert_eq!(expected(&lever, &RUNNING), 0);
+}
+
+#[test]
+fn a_guest_between_two_parts_is_expected_to_give_and_a_long_pause_is_not_soon() {
+    let mut lever = PageOut::default();
+    lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
+    let part = Taken { before: held(300, 0), after: held(44, 256), ..taken(300, 256, 70) };
+    lever.taken(Key(1), &Taken { next: Some(1), ..part }, 0);
+    let expected = |lever: &PageOut, now_ms| {
+        lever.expected_gain(&RUNNING, &[runner(1, 144), runner(2, 60)], now_ms).as_mib()
+    };
+    lever.step(&RUNNING, &short(), &[runner(1, 144)], 100);
+    assert_eq!(expected(&lever, 100), 102);
+    let mut lever = PageOut::default();
+    lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
+    lever.taken(Key(1), &Taken { took_ms: 80_000, next: Some(1), ..part }, 80_000);
+    assert_eq!(expected(&lever, 80_000), 0);
+    assert_eq!(expected(&lever, 155_000), 102);
+}
+
+#[test]
+fn a_pause_is_shorter_from_when_the_host_is_short() {
+    let mut lever = PageOut::default();
+    let guests = [sleeper(1, 30), sleeper(2, 20)];
+    lever.step(&CONFIG, &host(), &guests, 0);
+    lever.taken(Key(1), &Taken { took_ms: 10_000, ..taken(30, 28, 9) }, 10_000);
+    assert_eq!(lever.step(&CONFIG, &host(), &guests, 20_000), []);
+    assert_eq!(lever.step(&CONFIG, &short(), &guests, 20_000), [Order::Take(Key(2))]);
+}
+
+#[test]
+fn a_part_that_ends_as_the_host_has_enough_is_nothing_against_its_guest() {
+    let mut lever = PageOut::default();
+    lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
+    assert_eq!(lever.step(&RUNNING, &host(), &[runner(1, 200)], 250), []);
+    lever.taken(Key(1), &Taken { is_cut: true, ..taken(300, 100, 30) }, 300);
+    let order = Order::TakePart(Key(1), part(0, 256));
+    assert_eq!(lever.step(&RUNNING, &short(), &[runner(1, 200)], 500), [order]);
 }

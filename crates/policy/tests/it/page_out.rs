@@ -15,10 +15,20 @@ fn caching(key: u64, hot: Bytes) -> GuestSample {
 }
 
 fn pass(available_mib: u64, page_out: Bytes, guests: &[GuestSample]) -> Pass {
+    pass_at(&mut Arbiter::new(), available_mib, page_out, guests, 1000)
+}
+
+fn pass_at(
+    arbiter: &mut Arbiter,
+    available_mib: u64,
+    page_out: Bytes,
+    guests: &[GuestSample],
+    at_ms: u64,
+) -> Pass {
     let available = Bytes::mib(available_mib);
-    let host = HostSample { at_ms: 1000, total: gib(64), available, strained: false, page_out };
+    let host = HostSample { at_ms, total: gib(64), available, strained: false, page_out };
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
-    Arbiter::new().pass(&config(), Some(&host), guests, &mut verdicts, 1000)
+    arbiter.pass(&config(), Some(&host), guests, &mut verdicts, at_ms)
 }
 
 #[test]
@@ -63,4 +73,23 @@ fn who_waits_does_not_wait_for_page_out() {
     let decided = pass(reserve - 500, gib(8), &[caching(1, gib(3))]);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Emergency));
     assert!(command(&decided, 1).is_some());
+}
+
+#[test]
+fn what_page_out_does_not_bring_balloons_take_20_s_later() {
+    let mut arbiter = Arbiter::new();
+    let mut first = None;
+    for second in 1..=30 {
+        let mut sample = caching(1, Bytes::ZERO);
+        if let Some(memory) = &mut sample.memory {
+            (memory.at_ms, memory.clock_ms) = (second * 1000, second * 1000);
+        }
+        let pass = pass_at(&mut arbiter, 5000, gib(8), &[sample], second * 1000);
+        first = first.or(command(&pass, 1).map(|_| second));
+        if first.is_some() {
+            assert_eq!(of(&pass, 1).map(|d| d.inputs.host_page_out), Some(Some(Bytes::ZERO)));
+            break;
+        }
+    }
+    assert_eq!(first, Some(21));
 }
