@@ -14,6 +14,7 @@
 
 #![deny(unsafe_code)]
 
+mod ahead;
 mod error;
 mod event;
 #[cfg(feature = "testing")]
@@ -35,6 +36,7 @@ mod sys;
 mod testing;
 mod vcpu;
 
+pub use ahead::InMemory;
 pub use error::Error;
 pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
 #[cfg(feature = "testing")]

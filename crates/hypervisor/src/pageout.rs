@@ -100,6 +100,10 @@ impl PageOut {
 }
 
 impl Slice {
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.0
+    }
+
     /// The address at which its last stretch ends. Slices of a process are in the order of their
     /// addresses.
     pub fn end(&self) -> u64 {

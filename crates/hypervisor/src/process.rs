@@ -63,6 +63,17 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Of this process; `None` if it has ended, or another has its number.
+    pub fn of(process: ProcessId) -> Option<Stat> {
+        let stat = Stat::read(&open(Path::new("/"), process.pid, "stat"))?;
+        (stat.start_ticks == process.start_ticks && !stat.is_dead).then_some(stat)
+    }
+
+    /// Whether a signal has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.state == 'T'
+    }
+
     fn read(file: &Kept) -> Option<Stat> {
         let mut room = [0; TEXT_MAX];
         let stat = TaskStat::parse(file.start(&mut room)?)?;

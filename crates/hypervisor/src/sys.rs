@@ -1,4 +1,4 @@
-//! The one system call that neither the standard library nor rustix has, and nothing else.
+//! The system calls that neither the standard library nor rustix has, and nothing else.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -30,4 +30,26 @@ pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Re
         )
     };
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads a byte of each of these places of another process, so that the kernel brings their pages
+/// back. Gives how many were read before one that is not mapped.
+pub(crate) fn touch(pid: u32, places: &[Stretch]) -> io::Result<usize> {
+    let mut bytes = vec![0_u8; places.len()];
+    let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
+    // only, and its addresses are those of the other process, of which nothing is written. The
+    // kernel writes to as many bytes of ours as there are places.
+    let done = unsafe {
+        let (from, count) = (places.as_ptr().cast(), places.len() as libc::c_ulong);
+        libc::process_vm_readv(pid, &raw const into, 1, from, count, 0)
+    };
+    match usize::try_from(done) {
+        Ok(done) => Ok(done),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EFAULT) => Ok(0),
+            error => Err(error),
+        },
+    }
 }

@@ -108,19 +108,21 @@ impl PortSockets {
     /// Whether a client has come, or sent something. Those who have gone are forgotten: nobody
     /// waits for what the guest would do about it.
     pub fn are_wanted(&mut self) -> bool {
-        self.clients.retain(|client| !has_gone(client));
-        let mut set: Vec<_> =
-            self.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let mut has_spoken = false;
+        self.clients.retain(|client| {
+            match recv(client, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                // Its end, and everything that it had sent was read.
+                Ok((_, 0)) => return false,
+                Ok(_) => has_spoken = true,
+                Err(error) => return error == rustix::io::Errno::AGAIN,
+            }
+            true
+        });
+        let come = self.listeners.iter();
+        let mut come: Vec<_> =
+            come.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
         // What cannot be asked is taken for wanted.
-        poll(&mut set, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
-    }
-}
-
-/// Whether a client has closed its end, and everything that it had sent was read.
-fn has_gone(client: &OwnedFd) -> bool {
-    match recv(client, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((_, count)) => count == 0,
-        Err(error) => error != rustix::io::Errno::AGAIN,
+        has_spoken || poll(&mut come, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
+use e2e::farms::Farm;
 use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan, skipped};
@@ -10,8 +11,12 @@ use farm::config::Limits;
 use farm::tiers::Tiers;
 use images::Arch;
 use manager::control::{Answer, Ask, LeverRow, Levers, PagedOutRow, ask};
+use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
+use vm::wait_for_exit;
 
 /// A page-out, its look a minute later, and what two busy cores make of that.
 const SOON: Duration = Duration::from_secs(240);
@@ -24,6 +29,10 @@ const CHANCE: &str = "dd if=/dev/urandom of=/dev/shm/own bs=1M count=165 2> /dev
 const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
 /// The settings of a test in which other programs of the machine may wait for memory as well.
 const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
+
+/// Of the thousands of pages that a guest needs to answer, so many at least are brought back before
+/// it comes to them.
+const AHEAD_MIN: u64 = 50;
 
 /// Compressed swap of the host, with which a farm's record keeps the book: it is gone with this
 /// value, and after a kill with the next one.
@@ -160,4 +169,42 @@ fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() 
     assert_eq!(guest.sh("kill -0 $(cat /run/busy) && echo it runs").trim(), "it runs");
     assert_eq!(guest.sh(SUM), sum);
     assert_eq!(guest.oom_kills(), 0);
+}
+
+/// Asks a guest's web server for its page.
+fn page(port: u16) -> String {
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    client.read_to_end(&mut page).unwrap();
+    String::from_utf8_lossy(&page).into_owned()
+}
+
+#[test]
+fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
+    let class = "[[class]]\nname = \"web\"\ncount = 1\nimage = \"web\"\ntemplate = true\n\
+                 memory = \"96 MiB\"\nports = [{ guest = 80, host = 27320 }]\n";
+    let farm = Farm::new("ahead", class, e2e::alone());
+    let _zram = match zram() {
+        Ok(zram) => zram,
+        Err(why) => return skipped(&why.to_string()),
+    };
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let (service, qemus) = farm.processes();
+    // Pages that a process brings back are counted as its own faults, whosever they are.
+    let faults = || {
+        let text = fs::read(format!("/proc/{service}/stat")).unwrap();
+        TaskStat::parse(&text).unwrap().numbers([StatField::MajorFaults]).unwrap()[0]
+    };
+    let web1 = farm.guest("web1");
+    farm.succeed(&["park", &web1]);
+    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    let none = faults();
+    // What it needs is seen a second later.
+    assert!(!wait_for_exit(qemus[0], Duration::from_secs(3)).unwrap());
+    farm.succeed(&["park", &web1]);
+    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    let ahead = wait_until(PATIENCE, || faults() >= none + AHEAD_MIN);
+    assert!(ahead.is_some(), "of {none}, {} pages were brought back", faults());
 }

@@ -428,7 +428,7 @@ impl Member {
         let wish = running.parking.tick(cpu_percent, self.config.park, may_park, now_ms);
         match wish {
             ParkWish::Nothing => {}
-            ParkWish::ParkIfSilent if !running.is_woken_for_nothing(&self.config.spec) => {}
+            ParkWish::ParkIfSilent if !running.is_woken_for_nothing(&self.config.spec, now_ms) => {}
             // What is in the way now may have gone when it is tried again.
             ParkWish::Park | ParkWish::ParkIfSilent => drop(self.park()),
             ParkWish::Wake => self.wake(),

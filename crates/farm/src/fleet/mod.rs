@@ -9,6 +9,7 @@
 //! A guest's bytes are read within a budget; a guest that does not read loses what
 //! is sent to it; a guest that ends is a state, not an error.
 
+mod ahead;
 mod balloon;
 mod daemon;
 mod dying;
@@ -43,6 +44,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use ahead::Ahead;
 use open::RunningGuest;
 use park::Parking;
 use reactor::{PollFlags, PollSet, Ready};
@@ -59,7 +61,7 @@ const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
 /// Guests that may be parked in one tick: for each of them the kernel lists all connections of the
 /// host.
-const PARKS_A_TICK: usize = 4;
+const PARKS_A_TICK: usize = 8;
 
 /// So long a turn may page out guests that are parked, in milliseconds.
 const PAGE_OUT_MS: u64 = 5;
@@ -74,6 +76,7 @@ pub struct Fleet {
     next_tick_ms: u64,
     /// Who is parked, and is woken for a client in its turn.
     wanted: Wanted,
+    ahead: Ahead,
 }
 
 /// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
@@ -106,7 +109,8 @@ impl Fleet {
         let clock = Clock::new();
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let wanted = Wanted::new(cpus, clock.ms());
-        Fleet { members, clock, boots_max: boots_max.max(1), next_tick_ms: 0, wanted }
+        let (boots_max, ahead) = (boots_max.max(1), Ahead::default());
+        Fleet { members, clock, boots_max, next_tick_ms: 0, wanted, ahead }
     }
 
     /// The guests, in the order they were given.
@@ -268,6 +272,7 @@ impl Fleet {
             self.wanted.woke();
             if let Some(running) = &mut self.members[guest].running {
                 running.parking.clock.wakes(Some(now_ms));
+                self.ahead.woken(running.process.id());
             }
         }
     }

@@ -154,7 +154,7 @@ impl RunningGuest {
     }
 
     /// Whether it was woken for clients of whom none has said anything until now.
-    pub(super) fn is_woken_for_nothing(&mut self, spec: &GuestSpec) -> bool {
+    pub(super) fn is_woken_for_nothing(&mut self, spec: &GuestSpec, now_ms: u64) -> bool {
         let Ok(sockets) = self.sockets_at(spec) else { return false };
         let (all, unheard) = (sockets.connections(), sockets.silent(0).unwrap_or_default());
         if all == 0 || unheard < all {
@@ -162,7 +162,11 @@ impl RunningGuest {
             self.parking.clock.was_wanted();
             return false;
         }
-        sockets.silent(SILENT_MS).is_ok_and(|silent| silent == all)
+        let is_so = sockets.silent(SILENT_MS).is_ok_and(|silent| silent == all);
+        if !is_so {
+            self.parking.clock.looks_again(now_ms);
+        }
+        is_so
     }
 
     /// A client may want it, or has gone. True if it is to be woken, and was not before.

@@ -4,6 +4,8 @@
 const ASLEEP_PERCENT: f64 = 2.0;
 /// A guest that cannot be parked now is looked at again after so long.
 const RETRY_MS: u64 = 10_000;
+/// A guest whose clients have not been silent for so long is looked at again after so long.
+const LOOK_MS: u64 = 1_000;
 /// Clients who have come and said nothing keep a guest awake for so long.
 pub(super) const SILENT_MS: u32 = 10_000;
 
@@ -57,6 +59,11 @@ impl ParkClock {
     /// It could not be parked.
     pub(super) fn was_refused(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RETRY_MS;
+    }
+
+    /// Its clients have said nothing until now, and not all of them for long enough.
+    pub(super) fn looks_again(&mut self, now_ms: u64) {
+        self.retry_ms = now_ms + LOOK_MS;
     }
 
     /// What is to be done with a guest that runs, and uses so much of a CPU, if that is known.
@@ -147,6 +154,9 @@ mod tests {
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 11_250), ParkWish::ParkIfSilent);
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 21_000), ParkWish::Nothing, "tried");
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 21_250), ParkWish::ParkIfSilent);
+        clock.looks_again(21_250);
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 22_249), ParkWish::Nothing);
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 22_250), ParkWish::ParkIfSilent);
         clock.was_wanted();
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 60_000), ParkWish::Nothing);
         clock.wakes(Some(60_000));

@@ -1,0 +1,114 @@
+//! What guests that were parked need when they wake is brought back ahead of them, by a thread.
+//!
+//! ```text
+//!   a wake ─► a second later: which pages are in memory ─► kept
+//!   the next wakes ─► these pages are brought back while QEMU goes on with what comes first
+//! ```
+//!
+//! It helps one guest at a time: when many wake at once all CPUs are busy anyway.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use hypervisor::{InMemory, PageOutError, ProcessId};
+use vm::Clock;
+
+/// So long after a wake a guest has touched what it needs for it, and what its first client wants.
+const LEARN_MS: u64 = 1_000;
+/// After so many wakes it is learned anew what a guest needs: what was brought back and not needed
+/// is in memory as well.
+const USES: u32 = 16;
+/// How long it waits if nothing is to be done.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// The thread, from the first wake on.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    woken: Option<SyncSender<u32>>,
+}
+
+impl Ahead {
+    /// The process of a guest goes on.
+    pub(super) fn woken(&mut self, pid: u32) {
+        let start = || {
+            let (sender, woken) = sync_channel(1);
+            let work = move || Work::new().run(&woken);
+            let started = thread::Builder::new().name("ahead".into()).spawn(work);
+            // Without it guests bring back what they need themselves.
+            started.ok().map(|_| sender)
+        };
+        if self.woken.is_none() {
+            self.woken = start();
+        }
+        if let Some(woken) = &self.woken {
+            // It has another one to help.
+            let _ = woken.try_send(pid);
+        }
+    }
+}
+
+/// What a guest needs, and how often that was of use.
+#[derive(Debug)]
+struct Needs {
+    pages: InMemory,
+    uses: u32,
+}
+
+#[derive(Debug)]
+struct Work {
+    clock: Clock,
+    known: BTreeMap<ProcessId, Needs>,
+    /// Of whom it is to be learned, and when.
+    due: VecDeque<(u64, ProcessId)>,
+}
+
+impl Work {
+    fn new() -> Work {
+        Work { clock: Clock::new(), known: BTreeMap::new(), due: VecDeque::new() }
+    }
+
+    fn run(mut self, woken: &Receiver<u32>) {
+        loop {
+            let now_ms = self.clock.ms();
+            let wait = self.due.front().map(|(at_ms, _)| at_ms.saturating_sub(now_ms));
+            match woken.recv_timeout(wait.map_or(IDLE, Duration::from_millis)) {
+                Ok(pid) => self.woken(pid),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now_ms = self.clock.ms();
+            if self.due.front().is_some_and(|(at_ms, _)| *at_ms <= now_ms)
+                && let Some((_, process)) = self.due.pop_front()
+            {
+                self.learn(process);
+            }
+        }
+    }
+
+    fn woken(&mut self, pid: u32) {
+        let Some(process) = ProcessId::of(pid) else { return };
+        if let Some(needs) = self.known.get_mut(&process).filter(|needs| needs.uses < USES) {
+            needs.uses += 1;
+            match needs.pages.fetch(process) {
+                Ok(()) => return,
+                Err(PageOutError::Gone | PageOutError::Refused(_)) => {}
+            }
+        }
+        self.known.remove(&process);
+        if !self.due.iter().any(|(_, due)| *due == process) {
+            self.due.push_back((self.clock.ms() + LEARN_MS, process));
+        }
+    }
+
+    fn learn(&mut self, process: ProcessId) {
+        // A guest that was started again has another process.
+        self.known.retain(|other, _| other.pid != process.pid);
+        if let Ok(pages) = InMemory::of(process)
+            && pages != InMemory::default()
+        {
+            self.known.insert(process, Needs { pages, uses: 0 });
+        }
+    }
+}
