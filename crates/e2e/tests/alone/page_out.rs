@@ -95,8 +95,8 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     println!("{before_mib} MiB, then {left_mib}: {:?}", row(&place, "g1"));
     assert!(before_mib > FILLED_MIB && left_mib < before_mib / 2, "{before_mib}, then {left_mib}");
     let found = row(&place, "g1");
-    let gained_mib = found.gained_bytes.unwrap() >> 20;
-    assert!(gained_mib >= FILLED_MIB, "{found:?}");
+    // It may have run for a moment, and been taken in two parts: the row has the last of them.
+    assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
     // The other one was tried once, and not again in the minute in which the first was measured.

@@ -49,6 +49,8 @@ impl ParkClock {
     pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
         self.asleep_since_ms = None;
         self.woken_for_client_ms = for_client_ms;
+        // Who used it before it was parked is no reason to keep it awake.
+        self.is_used &= for_client_ms.is_none();
     }
 
     /// Somebody wanted it: it is parked when it has slept.
@@ -159,6 +161,9 @@ mod tests {
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 22_250), ParkWish::ParkIfSilent);
         clock.was_wanted();
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 60_000), ParkWish::Nothing);
+        clock.is_used = true;
+        clock.wakes(Some(60_000));
+        assert_eq!(clock.awake(Some(0.1), NEVER, true, 70_000), ParkWish::ParkIfSilent, "before");
         clock.wakes(Some(60_000));
         clock.is_used = true;
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 70_000), ParkWish::Nothing, "a command");
