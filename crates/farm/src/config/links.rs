@@ -62,6 +62,12 @@ fn fault(
         let help = "a link leads to another class".to_owned();
         return Some(("to", format!("`{to}` is the class itself"), help));
     }
+    let ends = [&classes[place], target];
+    if let Some(parked) = ends.into_iter().find(|class| class.park_ms.is_some()) {
+        let message = format!("guests of `{}` are to be parked", shown(&parked.name));
+        let help = "leave its `park` or the link out: what a neighbour sends wakes nobody";
+        return Some(("to", message, help.to_owned()));
+    }
     if known.contains(link) {
         let help = "write each link once".to_owned();
         return Some(("port", format!("`{to}` port {} is linked already", link.port), help));
