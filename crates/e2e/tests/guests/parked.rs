@@ -111,8 +111,16 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
     assert_eq!(states(&farm), ["parked", "up"]);
 
+    // As if it had slept for an hour: it counts no time meanwhile.
+    let clock = |command: &str| farm.succeed(&["exec", &web2, "--", "sh", "-c", command]);
+    clock("date -s @$(($(date +%s) - 3600))");
     assert!(farm.succeed(&["park", &web1, &web2]).contains("web2: parked after "));
     assert!(farm.succeed(&["wake", &web2]).starts_with("web2: awake after "));
+    let right = || {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        clock("date +%s").trim().parse::<u64>().unwrap().abs_diff(now) <= CLOCK_S
+    };
+    assert!(wait_until(Duration::from_secs(10), right).is_some(), "its clock is an hour late");
     assert_eq!(states(&farm), ["parked", "up"]);
     assert_eq!(farm.succeed(&["exec", &web1, "--", "hostname"]).trim(), "web1");
     assert_eq!(states(&farm), ["up", "up"]);
@@ -142,10 +150,20 @@ fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_
     let classes = CLASSES.replace("park = \"5s\"\n", options).replace("27280", "27300");
     let farm = Farm::new("silent", &classes.replace("count = 2", "count = 1"), share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
+    // Something that is due by the clock while it is parked, as cron looks for it.
+    let due = "due=$(($(date +%s) + 12)); (while [ $(date +%s) -lt $due ]; do sleep 8; done; \
+               date +%s > /run/done) < /dev/null > /dev/null 2>&1 & echo $due";
+    let exec = |command: &str| {
+        let said = farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", command]);
+        said.trim().parse::<u64>().unwrap()
+    };
+    let due = exec(due);
     let client = connect(27_300);
     until(&farm, "parked beside a client", |states| states == ["parked"]);
     until(&farm, "woken by the clock", |states| states != ["parked"]);
     until(&farm, "parked again", |states| states == ["parked"]);
+    let done = exec("until [ -s /run/done ]; do sleep 1; done; cat /run/done");
+    assert!((due..=due + 60).contains(&done), "due at {due}, done at {done}");
     let page = page(client);
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }

@@ -20,6 +20,8 @@ const LEARN_MS: u64 = 1_000;
 /// After so many wakes it is learned anew what a guest needs: what was brought back and not needed
 /// is in memory as well.
 const USES: u32 = 16;
+/// As many guests as this are known before it is looked who of them has ended.
+const KNOWN_MIN: usize = 64;
 /// How long it waits if nothing is to be done.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -60,13 +62,16 @@ struct Needs {
 struct Work {
     clock: Clock,
     known: BTreeMap<ProcessId, Needs>,
+    /// When it is looked who of them has ended: there are twice as many as were left the last time.
+    sweep_at: usize,
     /// Of whom it is to be learned, and when.
     due: VecDeque<(u64, ProcessId)>,
 }
 
 impl Work {
     fn new() -> Work {
-        Work { clock: Clock::new(), known: BTreeMap::new(), due: VecDeque::new() }
+        let (known, due) = (BTreeMap::new(), VecDeque::new());
+        Work { clock: Clock::new(), known, sweep_at: KNOWN_MIN, due }
     }
 
     fn run(mut self, woken: &Receiver<u32>) {
@@ -103,12 +108,32 @@ impl Work {
     }
 
     fn learn(&mut self, process: ProcessId) {
-        // A guest that was started again has another process.
-        self.known.retain(|other, _| other.pid != process.pid);
+        if self.known.len() >= self.sweep_at {
+            self.known.retain(|known, _| known.is_alive());
+            self.sweep_at = (self.known.len() * 2).max(KNOWN_MIN);
+        }
         if let Ok(pages) = InMemory::of(process)
             && pages != InMemory::default()
         {
             self.known.insert(process, Needs { pages, uses: 0 });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_that_have_ended_are_forgotten() {
+        let us = ProcessId::of(std::process::id()).unwrap();
+        let mut work = Work::new();
+        let ended = |ticks| ProcessId { start_ticks: us.start_ticks + ticks, ..us };
+        let needs = || Needs { pages: InMemory::default(), uses: 0 };
+        work.known.extend((1..=KNOWN_MIN as u64).map(|ticks| (ended(ticks), needs())));
+        work.known.insert(us, needs());
+        work.learn(ended(1));
+        assert_eq!(work.known.keys().collect::<Vec<_>>(), [&us]);
+        assert_eq!(work.sweep_at, KNOWN_MIN);
     }
 }

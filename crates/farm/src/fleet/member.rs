@@ -17,6 +17,7 @@ use super::open::RunningGuest;
 use super::park::{ParkNews, Parking};
 use super::park_clock::ParkWish;
 use super::state::{State, Tally};
+use super::taker::Taker;
 use super::usage::CpuMeter;
 use super::watch::{BootWatch, is_mute};
 use crate::links::Switch;
@@ -91,7 +92,7 @@ impl Member {
         &self.state
     }
 
-    /// One word for how it is: parked, waking, or that of its state.
+    /// One word for how it is: parking, parked, waking, or that of its state.
     pub fn word(&self) -> &'static str {
         self.parking().and_then(Parking::word).unwrap_or(self.state.word())
     }
@@ -413,19 +414,20 @@ impl Member {
         true
     }
 
-    /// Pages out a slice of what is left of it.
-    pub(super) fn page_out(&mut self) {
-        if self.running.as_mut().is_some_and(|running| running.parking.page_out()) {
+    /// Has what is left of it paged out.
+    pub(super) fn page_out(&mut self, taker: &mut Taker) {
+        if self.running.as_mut().is_some_and(|running| running.parking.page_out(taker)) {
             self.events.push(Event::Parked(self.place));
         }
     }
 
     /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
     /// if it was tried to park it.
-    pub(super) fn tick_parking(&mut self, now_ms: u64, may_park: bool) -> bool {
+    pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
         let Some(running) = &mut self.running else { return false };
-        let wish = running.parking.tick(cpu_percent, self.config.park, may_park, now_ms);
+        let rule = if is_short { self.config.park.on_a_short_host() } else { self.config.park };
+        let wish = running.parking.tick(cpu_percent, rule, may_park, now_ms);
         match wish {
             ParkWish::Nothing => {}
             ParkWish::ParkIfSilent if !running.is_woken_for_nothing(&self.config.spec, now_ms) => {}

@@ -23,7 +23,9 @@ mod naming;
 mod open;
 mod park;
 mod park_clock;
+mod room;
 mod state;
+mod taker;
 #[cfg(test)]
 pub(crate) mod tests;
 mod usage;
@@ -48,6 +50,8 @@ use ahead::Ahead;
 use open::RunningGuest;
 use park::Parking;
 use reactor::{PollFlags, PollSet, Ready};
+use room::Room;
+use taker::Taker;
 use vm::{Clock, Error, GuestSpec};
 use wanted::Wanted;
 use wire::{Sample, ToGuest};
@@ -63,9 +67,6 @@ const TICK_MS: u64 = agent::LOOK_MIN_MS;
 /// host.
 const PARKS_A_TICK: usize = 8;
 
-/// So long a turn may page out guests that are parked, in milliseconds.
-const PAGE_OUT_MS: u64 = 5;
-
 /// A set of guests that run together. Dropping it ends them.
 #[derive(Debug)]
 pub struct Fleet {
@@ -77,6 +78,8 @@ pub struct Fleet {
     /// Who is parked, and is woken for a client in its turn.
     wanted: Wanted,
     ahead: Ahead,
+    taker: Taker,
+    room: Room,
 }
 
 /// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
@@ -87,8 +90,9 @@ pub mod owner {
     pub(super) const DYING: u64 = 3;
     pub(super) const CLIENTS: u64 = 4;
     pub(super) const MANAGERS: u64 = 5;
+    pub(super) const TAKER: u64 = 6;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 6;
+    pub const OTHERS: u64 = 7;
 }
 
 impl Fleet {
@@ -109,8 +113,9 @@ impl Fleet {
         let clock = Clock::new();
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let wanted = Wanted::new(cpus, clock.ms());
-        let (boots_max, ahead) = (boots_max.max(1), Ahead::default());
-        Fleet { members, clock, boots_max, next_tick_ms: 0, wanted, ahead }
+        let boots_max = boots_max.max(1);
+        let (ahead, taker, room) = (Ahead::default(), Taker::default(), Room::default());
+        Fleet { members, clock, boots_max, next_tick_ms: 0, wanted, ahead, taker, room }
     }
 
     /// The guests, in the order they were given.
@@ -218,11 +223,7 @@ impl Fleet {
         let mut events = Vec::new();
         self.start_waiting(&mut events);
         let now = self.clock.ms();
-        let is_busy = self.members.iter().any(Member::has_rest);
-        let wait_ms = match is_busy {
-            true => 0,
-            false => until_ms.min(self.next_tick_ms).saturating_sub(now),
-        };
+        let wait_ms = until_ms.min(self.next_tick_ms).saturating_sub(now);
         let wait_ms = self.wanted.wait_ms().map_or(wait_ms, |most_ms| wait_ms.min(most_ms));
         let ready = self.wait(others, wait_ms)?;
         let now = self.clock.ms();
@@ -230,7 +231,9 @@ impl Fleet {
             self.members[event.key as usize].wake();
         }
         self.wake_for_clients(&ready, now);
-        self.page_out(now);
+        if !ready.of(owner::TAKER).is_empty() {
+            self.taker.drain();
+        }
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();
         }
@@ -247,11 +250,15 @@ impl Fleet {
             self.next_tick_ms = now + TICK_MS;
             self.members.iter_mut().for_each(|member| member.tick(now));
             let mut left = PARKS_A_TICK;
+            let is_short = self.room.is_short(now);
             for member in &mut self.members {
-                left -= usize::from(member.tick_parking(now, left > 0));
+                left -= usize::from(member.tick_parking(now, is_short, left > 0));
             }
         }
-        self.members.iter_mut().for_each(|member| events.append(&mut member.events));
+        for member in &mut self.members {
+            member.page_out(&mut self.taker);
+            events.append(&mut member.events);
+        }
         Ok((ready, events))
     }
 
@@ -263,13 +270,13 @@ impl Fleet {
                 self.wanted.add(guest);
             }
         }
-        while let Some(guest) = self.wanted.next(now_ms) {
+        while let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms) {
             // Somebody else may have woken it meanwhile.
             if !self.members[guest].parking().is_some_and(Parking::is_wanted) {
                 continue;
             }
             self.members[guest].wake();
-            self.wanted.woke();
+            self.wanted.woke(now_ms);
             if let Some(running) = &mut self.members[guest].running {
                 running.parking.clock.wakes(Some(now_ms));
                 self.ahead.woken(running.process.id());
@@ -277,20 +284,17 @@ impl Fleet {
         }
     }
 
-    /// Pages out what is left of guests that are parked, as much as nobody notices.
-    fn page_out(&mut self, now_ms: u64) {
-        while let Some(member) = self.members.iter_mut().find(|one| one.has_rest()) {
-            member.page_out();
-            if self.clock.ms().saturating_sub(now_ms) >= PAGE_OUT_MS {
-                return;
-            }
-        }
-    }
-
     fn start_waiting(&mut self, events: &mut Vec<Event>) {
         let now = self.clock.ms();
-        let booting = self.members.iter().filter(|m| m.state == State::Booting).count();
-        let free = self.boots_max.saturating_sub(booting);
+        let count = |is_it: &dyn Fn(&Member) -> bool| {
+            self.members.iter().filter(|member| is_it(member)).count()
+        };
+        let booting = count(&|member| member.state == State::Booting);
+        // Guests that are to be paged out come first, since they have what the next ones need; but
+        // something boots however many they are.
+        let leaving = count(&Member::has_rest);
+        let most = self.boots_max.saturating_sub(leaving).max(1);
+        let free = most.saturating_sub(booting);
         let waiting = self.members.iter_mut().filter(|m| m.state == State::Waiting);
         for member in waiting.take(free) {
             member.start(now);
@@ -319,6 +323,8 @@ impl Fleet {
         running().for_each(|(key, one)| one.client_fds(key, &mut set));
         set.owner(owner::MANAGERS);
         running().for_each(|(key, one)| one.manager_fds(key, &mut set));
+        set.owner(owner::TAKER);
+        self.taker.fd().into_iter().for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::DYING);
         members()
             .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))

@@ -1,10 +1,10 @@
 //! Guests that sleep: their QEMU is stopped and keeps no memory, until somebody wants them.
 //!
 //! ```text
-//!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out, slice by slice ─► parked
-//!           ▲                                                                   │
-//!           └── time of day ◄── QMP cont ◄── SIGCONT ◄── a client, a question, ◄┘
-//!                                                        or it was long enough
+//!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the taker ─► parked
+//!           ▲                                                                │
+//!           └── time of day ◄── QMP cont ◄── SIGCONT ◄── a client, ◄─────────┘
+//!                                        a question, or it was long enough
 //! ```
 //!
 //! Nobody stands between a guest and its clients: QEMU's sockets stay open while it is stopped, the
@@ -12,9 +12,8 @@
 
 use std::fmt::Display;
 use std::os::fd::AsFd;
-use std::vec::IntoIter;
 
-use hypervisor::{PageOut, PageOutError, ProcessId, Slice};
+use hypervisor::{PageOut, PageOutError, ProcessId};
 use procfs::Buffer;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
@@ -22,6 +21,7 @@ use vm::{GuestSpec, PortSockets, Process};
 
 use super::open::RunningGuest;
 use super::park_clock::{ParkClock, ParkRule, ParkWish, SILENT_MS};
+use super::taker::{Taker, Taking};
 
 /// How far a guest is on its way to sleep and back.
 #[derive(Debug, Default)]
@@ -42,19 +42,13 @@ enum Stage {
     Parked {
         sockets: PortSockets,
         since_ms: u64,
-        rest: Option<Rest>,
+        /// What is still to be paged out.
+        rest: Option<Taking>,
         /// A client wants it, and it waits for its turn to be woken.
         is_wanted: bool,
     },
     /// QEMU was asked to let the virtual CPUs run.
     Waking { asked: Ticket },
-}
-
-/// What is still to be paged out.
-#[derive(Debug)]
-struct Rest {
-    process: PageOut,
-    slices: IntoIter<Slice>,
 }
 
 impl Parking {
@@ -77,7 +71,8 @@ impl Parking {
     pub(super) fn word(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Awake | Stage::Stopping { .. } => None,
-            Stage::Parked { .. } => Some("parked"),
+            Stage::Parked { rest: Some(_), .. } => Some("parking"),
+            Stage::Parked { rest: None, .. } => Some("parked"),
             Stage::Waking { .. } => Some("waking"),
         }
     }
@@ -239,7 +234,7 @@ impl RunningGuest {
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
-        let rest = is_kept.then(|| Rest::of(&self.process)).transpose();
+        let rest = is_kept.then(|| all_of(&self.process)).transpose();
         self.parking.refused = rest.as_ref().err().cloned();
         let rest = rest.unwrap_or_default();
         let has_rest = rest.is_some();
@@ -253,15 +248,13 @@ impl RunningGuest {
 }
 
 impl Parking {
-    /// Pages out one slice of a guest that is parked. True if that was the last.
-    pub(super) fn page_out(&mut self) -> bool {
+    /// Has what is left of a guest that is parked paged out. True if that is done now.
+    pub(super) fn page_out(&mut self, taker: &mut Taker) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
-        let Some(Rest { process, slices }) = rest else { return false };
-        match slices.next().map(|slice| process.take(&slice)) {
-            Some(Ok(())) => return false,
-            Some(Err(PageOutError::Refused(error))) => self.refused = Some(error.to_string()),
-            Some(Err(PageOutError::Gone)) | None => {}
-        }
+        let Some(taking) = rest else { return false };
+        taker.take(taking);
+        let Some(refused) = taking.over() else { return false };
+        self.refused.clone_from(refused);
         *rest = None;
         true
     }
@@ -287,17 +280,15 @@ impl Parking {
     }
 }
 
-impl Rest {
-    /// All memory of a QEMU's own. The error is why the kernel does not take it.
-    fn of(qemu: &Process) -> Result<Rest, String> {
-        let gone = || "its QEMU is gone".to_owned();
-        let words = |error| match error {
-            PageOutError::Refused(error) => error.to_string(),
-            PageOutError::Gone => gone(),
-        };
-        let process = ProcessId::of(qemu.id()).ok_or_else(gone)?;
-        let process = PageOut::open(process).map_err(words)?;
-        let slices = process.slices(&mut Buffer::default()).map_err(words)?.into_iter();
-        Ok(Rest { process, slices })
-    }
+/// All memory of a QEMU's own. The error is why the kernel does not take it.
+fn all_of(qemu: &Process) -> Result<Taking, String> {
+    let gone = || "its QEMU is gone".to_owned();
+    let words = |error| match error {
+        PageOutError::Refused(error) => error.to_string(),
+        PageOutError::Gone => gone(),
+    };
+    let process = ProcessId::of(qemu.id()).ok_or_else(gone)?;
+    let process = PageOut::open(process).map_err(words)?;
+    let slices = process.slices(&mut Buffer::default()).map_err(words)?;
+    Ok(Taking::new(process, slices))
 }

@@ -2,6 +2,8 @@
 
 /// A guest whose virtual CPUs use less, in percent of one of the host's CPUs, is asleep.
 const ASLEEP_PERCENT: f64 = 2.0;
+/// On a host that is short of memory a guest that may be parked is after so long.
+const SHORT_MS: u64 = 2_000;
 /// A guest that cannot be parked now is looked at again after so long.
 const RETRY_MS: u64 = 10_000;
 /// A guest whose clients have not been silent for so long is looked at again after so long.
@@ -105,6 +107,12 @@ impl ParkClock {
 }
 
 impl ParkRule {
+    /// The rule while the host is short of memory: others wait for it.
+    pub(super) fn on_a_short_host(self) -> ParkRule {
+        let after_ms = self.after_ms.map(|after_ms| after_ms.min(SHORT_MS));
+        ParkRule { after_ms, ..self }
+    }
+
     /// What is to be done with a guest that has been parked for so long.
     pub(super) fn parked(&self, parked_ms: u64) -> ParkWish {
         match self.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms) {
@@ -170,6 +178,15 @@ mod tests {
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 90_000), ParkWish::Nothing);
         clock.wakes(None);
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 190_000), ParkWish::Nothing, "its owner");
+    }
+
+    #[test]
+    fn on_a_host_that_is_short_of_memory_who_may_be_parked_is_sooner() {
+        let mut clock = ParkClock::default();
+        let short = RULE.on_a_short_host();
+        assert_eq!(clock.awake(Some(0.1), short, true, 1_000), ParkWish::Nothing);
+        assert_eq!(clock.awake(Some(0.1), short, true, 3_000), ParkWish::Park);
+        assert_eq!(NEVER.on_a_short_host(), NEVER, "it never may");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! their turn.
 //!
 //! A wake costs some hundredths of a second of CPU. Many at once would all be slow, and whoever may
-//! connect to the ports could keep the host's CPUs busy with nothing else.
+//! connect to the ports could keep the host's CPUs busy with nothing else. It costs memory, too,
+//! which a host may not have until others are parked.
 
 use std::collections::VecDeque;
 
@@ -11,12 +12,16 @@ use reactor::Budget;
 /// Wakes a second that each of the host's CPUs is good for, and at once after a while without.
 const WAKES_A_CPU: u64 = 16;
 
+/// So long after a wake another guest is woken on a host that is short of memory.
+const SHORT_MS: u64 = 1_000;
+
 /// Who waits to be woken, in the order in which their clients have come.
 #[derive(Debug)]
 pub(super) struct Wanted {
     guests: VecDeque<usize>,
     budget: Budget,
     a_second: u64,
+    woke_ms: u64,
 }
 
 impl Wanted {
@@ -24,7 +29,7 @@ impl Wanted {
     pub(super) fn new(cpus: usize, now_ms: u64) -> Wanted {
         let a_second = WAKES_A_CPU * cpus.max(1) as u64;
         let budget = Budget::new(a_second, a_second, now_ms);
-        Wanted { guests: VecDeque::new(), budget, a_second }
+        Wanted { guests: VecDeque::new(), budget, a_second, woke_ms: 0 }
     }
 
     /// A client has come.
@@ -33,17 +38,19 @@ impl Wanted {
     }
 
     /// The next to be woken, if one may be now. Nothing is spent for it yet.
-    pub(super) fn next(&mut self, now_ms: u64) -> Option<usize> {
+    pub(super) fn next(&mut self, is_short: bool, now_ms: u64) -> Option<usize> {
         self.budget.refill(now_ms);
-        if self.budget.left() == 0 {
+        let waits = is_short && now_ms.saturating_sub(self.woke_ms) < SHORT_MS;
+        if self.budget.left() == 0 || waits {
             return None;
         }
         self.guests.pop_front()
     }
 
     /// A guest was woken.
-    pub(super) fn woke(&mut self) {
+    pub(super) fn woke(&mut self, now_ms: u64) {
         self.budget.spend(1);
+        self.woke_ms = now_ms;
     }
 
     /// So long nobody more is woken, if somebody waits.
@@ -64,8 +71,8 @@ mod tests {
         let mut woken = Vec::new();
         let mut now_ms = 0;
         while let Some(wait_ms) = wanted.wait_ms() {
-            while let Some(guest) = wanted.next(now_ms) {
-                wanted.woke();
+            while let Some(guest) = wanted.next(false, now_ms) {
+                wanted.woke(now_ms);
                 woken.push(guest);
             }
             if now_ms == 0 {
@@ -75,5 +82,20 @@ mod tests {
         }
         assert_eq!(woken, (0..1000).collect::<Vec<_>>());
         assert!((30_000..31_500).contains(&now_ms), "{now_ms} ms");
+    }
+
+    #[test]
+    fn on_a_host_that_is_short_of_memory_one_is_woken_a_second() {
+        let mut wanted = Wanted::new(2, 0);
+        (0..10).for_each(|guest| wanted.add(guest));
+        let mut woken = 0;
+        for now_ms in (1_000..4_000).step_by(31) {
+            while wanted.next(true, now_ms).is_some() {
+                wanted.woke(now_ms);
+                woken += 1;
+            }
+        }
+        assert_eq!(woken, 3);
+        assert_eq!(wanted.next(false, 4_000), Some(3), "there is room again");
     }
 }

@@ -1,10 +1,12 @@
 //! Asks a farm that runs, through its socket.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use serde_json::{Value, json};
 use vm::{Deadline, Mark, OUTPUT_BYTES_MAX, Output, read_before};
 
@@ -12,7 +14,9 @@ use super::FarmTable;
 use crate::Error;
 
 /// The longest answer: a table of all guests, or a console's last words.
-const ANSWER_MAX: u64 = 4 << 20;
+const ANSWER_MAX: usize = 4 << 20;
+/// What is looked at in one go.
+const PEEK_BYTES: usize = 64 << 10;
 /// A farm answers within a turn; one that is busy with a thousand guests takes some.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -41,11 +45,29 @@ pub fn ask_within(
     }
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     (&stream).write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
-    // Byte by byte behind the answer would be a guest's: so nothing is read ahead of its end.
-    let mut line = Vec::new();
-    let mut reader = BufReader::with_capacity(1, (&stream).take(ANSWER_MAX));
-    reader.read_until(b'\n', &mut line).map_err(failed)?;
+    let line = read_line(&stream).map_err(failed)?;
     Ok((stream, answer(&line).map_err(wrong)?))
+}
+
+/// Reads a line, and nothing of what comes behind it, which would be a guest's: so it is looked at
+/// before it is taken.
+fn read_line(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut seen = vec![0; PEEK_BYTES];
+    while line.len() < ANSWER_MAX {
+        let (count, _) = match recv(stream, seen.as_mut_slice(), RecvFlags::PEEK) {
+            Err(Errno::INTR) => continue,
+            answer => answer?,
+        };
+        let end = seen[..count].iter().position(|byte| *byte == b'\n');
+        let count = end.map_or(count, |at| at + 1);
+        stream.read_exact(&mut seen[..count])?;
+        line.extend_from_slice(&seen[..count]);
+        if count == 0 || end.is_some() {
+            break;
+        }
+    }
+    Ok(line)
 }
 
 /// What a farm has answered. A refusal is an error, in its words.
@@ -114,6 +136,18 @@ pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Res
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_comes_behind_an_answer_is_left_for_who_goes_on() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let long = "x".repeat(2 * PEEK_BYTES);
+        there.write_all(format!("{long}\nof the guest").as_bytes()).unwrap();
+        assert_eq!(read_line(&here).unwrap(), format!("{long}\n").as_bytes());
+        drop(there);
+        // One that hangs up in the middle of a line has said no more.
+        assert_eq!(read_line(&here).unwrap(), b"of the guest");
+        assert_eq!(read_line(&here).unwrap(), b"");
+    }
 
     #[test]
     fn finding_06_a_listener_with_a_full_queue_is_not_waited_for() {

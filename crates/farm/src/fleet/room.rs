@@ -1,0 +1,67 @@
+//! Whether the host has memory for guests that are woken.
+
+use std::fs;
+
+use counters::Bytes;
+use procfs::parse::value_of;
+
+/// A host that has less than this part of its memory left is short of it, and one that has less
+/// than this whatever it has. On 24 GiB that is what a hundred web servers take when they wake, as
+/// many as are woken until the first of them may be parked again.
+const PART: u64 = 16;
+const LEAST: Bytes = Bytes::mib(256);
+/// So long what was seen holds: a guest takes some MiB when it wakes, and so many wake in it.
+const SEEN_MS: u64 = 100;
+
+/// The host's memory, as it was seen last.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    seen_ms: Option<u64>,
+    is_short: bool,
+}
+
+impl Room {
+    /// Whether the host is short of memory. What cannot be read is taken for enough.
+    pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
+        if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
+            self.seen_ms = Some(now_ms);
+            self.is_short = is_short(&fs::read("/proc/meminfo").unwrap_or_default());
+        }
+        self.is_short
+    }
+}
+
+fn is_short(meminfo: &[u8]) -> bool {
+    let bytes = |name| Some(Bytes(value_of(meminfo, name)? << 10));
+    let (Some(all), Some(available)) = (bytes("MemTotal"), bytes("MemAvailable")) else {
+        return false;
+    };
+    available < Bytes(all.0 / PART).max(LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_short_that_has_little_left_of_much_or_of_little() {
+        let of = |all_mib: u64, available_mib: u64| {
+            let text = format!(
+                "MemTotal: {} kB\nMemFree: 1 kB\nMemAvailable: {} kB\n",
+                all_mib << 10,
+                available_mib << 10
+            );
+            is_short(text.as_bytes())
+        };
+        assert!(of(24_000, 1_499) && !of(24_000, 1_500));
+        assert!(of(2_000, 255) && !of(2_000, 256));
+        assert!(!is_short(b"MemTotal: 1 kB\n"), "nobody waits for what is not known");
+    }
+
+    #[test]
+    fn it_is_looked_at_again_after_a_while() {
+        let mut room = Room { seen_ms: Some(1_000), is_short: true };
+        assert!(room.is_short(1_099));
+        assert!(!room.is_short(1_100), "this machine is not short");
+    }
+}
