@@ -226,6 +226,11 @@ impl Case<'_, '_> {
         &self.bench.outcome
     }
 
+    /// Notes what a reader has to know of it.
+    pub fn note(&mut self, note: String) {
+        self.bench.note(format!("{}, {}: {note}", self.name, self.repetition));
+    }
+
     /// Runs a phase. Its measures are kept whether or not it comes to its end; if it does not,
     /// there is nothing to return, and the case can decide whether to go on.
     pub fn phase<T>(
@@ -233,10 +238,19 @@ impl Case<'_, '_> {
         name: &str,
         body: impl FnOnce(&mut Measures) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
+        self.told_phase(name, |measures, _| body(measures))
+    }
+
+    /// The same of a phase that takes long, and tells meanwhile how far it is.
+    pub fn told_phase<T>(
+        &mut self,
+        name: &str,
+        body: impl FnOnce(&mut Measures, &mut dyn FnMut(&str)) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         stop::check_stop()?;
         let began_s = clock::seconds();
         let mut measures = Measures::default();
-        let result = body(&mut measures);
+        let result = body(&mut measures, self.bench.progress);
         let seconds = clock::seconds() - began_s;
         let failed = result.as_ref().err().map(|error| base::chain(error));
         let phase = Phase { name: name.to_owned(), seconds, failed, measures: measures.0 };

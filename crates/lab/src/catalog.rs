@@ -1,6 +1,6 @@
 //! The experiments.
 
-use crate::{Bench, Error, Outcome, View, cmm, penguins, plug, swap};
+use crate::{Bench, Error, Outcome, View, cmm, count, penguins, plug, swap};
 
 /// An experiment.
 pub struct Experiment {
@@ -20,6 +20,14 @@ pub const PENGUINS: Experiment = Experiment {
     title: "how many servers on a pin head: first and later hits, shared, squeezed, limited",
     run: penguins::run,
     view: penguins::view,
+};
+
+/// The same talk's question itself.
+pub const COUNT: Experiment = Experiment {
+    name: "count",
+    title: "how many servers at the same time, parked when nobody asks (penguins --count)",
+    run: count::run,
+    view: count::view,
 };
 
 /// After a study of swap on a virtual disk (2001).
@@ -47,4 +55,4 @@ pub const PLUG: Experiment = Experiment {
 };
 
 /// All of them.
-pub const ALL: [Experiment; 4] = [PENGUINS, SWAP, CMM, PLUG];
+pub const ALL: [Experiment; 5] = [PENGUINS, COUNT, SWAP, CMM, PLUG];

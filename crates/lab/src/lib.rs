@@ -1,7 +1,7 @@
 //! The published experiments, repeated with real guests.
 //!
 //! ```text
-//!   catalog ─► penguins, swap, cmm, plug ─► bench (rounds, phases) ─► outcome ─► shelf (JSON)
+//!   catalog ─► penguins, count, swap, cmm, plug ─► bench (rounds, phases) ─► outcome ─► shelf
 //!                                             ▲ resume ◄──────────────│───────────┘
 //!              published (tables of the literature) ─► view ◄─────────┘
 //!                                                       └─► verdict ─► text, page, compare
@@ -19,6 +19,7 @@ mod chart;
 mod clock;
 mod cmm;
 mod compare;
+mod count;
 mod error;
 pub mod outcome;
 mod page;
@@ -36,6 +37,7 @@ pub mod view;
 
 pub use bench::{Asked, Bench};
 pub use compare::compare;
+pub use count::COUNT_MAX;
 pub use error::Error;
 pub use outcome::{Measures, Outcome};
 pub use page::page;

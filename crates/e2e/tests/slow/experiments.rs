@@ -74,6 +74,20 @@ fn penguins() {
 }
 
 #[test]
+fn a_count_of_parked_servers() {
+    let Some(outcome) = quick("penguins", &["--count", "3"]) else { return };
+    assert_eq!(outcome.values("3 servers", "start", "servers that answer"), [(1, 3.0)]);
+    assert_eq!(outcome.values("3 servers", "idle", "dispatches of virtual CPUs"), [(1, 0.0)]);
+    for phase in ["first answers", "second answers"] {
+        assert_eq!(outcome.values("3 servers", phase, "answered"), [(1, 3.0)], "{phase}");
+    }
+    for measure in ["memory of the host", "private", "compressed", "page tables"] {
+        has(&outcome, "3 servers", "all are parked", measure);
+    }
+    has(&outcome, "3 servers", "end", "took");
+}
+
+#[test]
 fn swap() {
     let more = ["--case", "small guest, swap in memory"];
     let Some(outcome) = quick("swap", &more) else { return };

@@ -57,5 +57,6 @@ pub(crate) const CLAIMS: [(&str, u64); 3] =
 pub(crate) mod phase {
     pub const MANAGE: &str = "manager";
     pub const FILL: &str = "memory is touched";
+    pub const WARM: &str = "first transactions";
     pub const LOAD: &str = "transactions";
 }

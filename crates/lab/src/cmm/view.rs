@@ -28,10 +28,13 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let large = CLAIMS[2].0;
     let of = |way: &Way, told: &str| {
         [
-            Finding::at_least(
-                &format!("OLTP with {told} against nothing (>= 1.4x, published: 1.5x)"),
-                against(outcome, OLTP, way.name, phase::LOAD, "transactions"),
-                1.4,
+            Finding::at_most(
+                &format!(
+                    "a transaction with {told} against nothing (<= 1/1.4 of the time, published: \
+                     1.5x the transactions)"
+                ),
+                against(outcome, OLTP, way.name, phase::LOAD, "average"),
+                1.0 / 1.4,
                 "x",
             ),
             Finding::at_most(
@@ -62,20 +65,40 @@ fn oltp(outcome: &Outcome) -> Table {
         let of = |measure| {
             cell(outcome.interval(&name, phase::LOAD, measure).map(|spread| spread.text(1)))
         };
-        let ratio = against(outcome, OLTP, way.name, phase::LOAD, "transactions");
+        let ratio =
+            |measure| cell(against(outcome, OLTP, way.name, phase::LOAD, measure).map(percent));
         vec![
             way.name.to_owned(),
             of("transactions"),
-            cell(ratio.map(percent)),
+            of("done of those asked for"),
+            of("average"),
+            ratio("average"),
+            of("p95"),
+            ratio("p95"),
+            of("CPU a transaction"),
             of("swap in"),
             of("swap out"),
             of("left by the balloon, a guest"),
         ]
     };
-    let heads =
-        ["Way", "transactions, 1/s", "of nothing", "pages in/s", "pages out/s", "a guest has, MiB"];
+    let heads = [
+        "Way",
+        "transactions, 1/s",
+        "of those asked for, %",
+        "average, ms",
+        "of nothing",
+        "p95, ms",
+        "of nothing",
+        "CPU, ms",
+        "pages in/s",
+        "pages out/s",
+        "a guest has, MiB",
+    ];
     let rows = ran(outcome).iter().map(row).collect();
-    Table::new("Databases, memory twice overcommitted", &heads, rows, "")
+    let note = "Transactions come at a fixed rate, which leaves CPU free; their time is counted \
+                from when they were due. Results without times are of runs without a rate, in \
+                which both CPUs were busy all the time.";
+    Table::new("Databases, memory twice overcommitted", &heads, rows, note)
 }
 
 fn claims(outcome: &Outcome) -> Table {
@@ -114,7 +137,11 @@ fn charts(outcome: &Outcome) -> Vec<Chart> {
         })
     };
     vec![
-        chart("Transactions, 1/s", OLTP, &[("all guests", (phase::LOAD, "transactions"))]),
+        chart(
+            "Time of a transaction, ms",
+            OLTP,
+            &[("average", (phase::LOAD, "average")), ("p95", (phase::LOAD, "p95"))],
+        ),
         chart("Time of a claim, s", CLAIM, &CLAIMS.map(|(size, _)| (size, (size, "claim")))),
     ]
 }

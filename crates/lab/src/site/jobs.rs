@@ -11,6 +11,8 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that is there answers in this time.
 const SOON: Duration = Duration::from_secs(2);
+/// A server that takes longer for a single page does not serve it.
+const PROBE_MAX: Duration = Duration::from_secs(10);
 /// A wipe over a thousand servers that each take long.
 pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 
@@ -18,9 +20,18 @@ pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 pub const ONE_BY_ONE: Pattern = Pattern::Once { clients: 1 };
 
 /// Hits every server once, and notes latencies: of all, and by class of ten.
-pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Error> {
+pub fn wipe(measures: &mut Measures, targets: Vec<Target>) -> Result<(), Error> {
+    wipe_until(measures, targets, &NEVER)
+}
+
+/// The same until something else is over.
+pub fn wipe_until(
+    measures: &mut Measures,
+    mut targets: Vec<Target>,
+    is_over: &AtomicBool,
+) -> Result<(), Error> {
     class_by_tens(&mut targets);
-    let outcome = load(measures, targets, ONE_BY_ONE, WIPE_MAX)?;
+    let outcome = load_until(measures, targets, ONE_BY_ONE, WIPE_MAX, is_over)?;
     for class in outcome.classes {
         let average = class.tally.latency_us().map(|l| l.average_us as f64 / 1e6);
         measures.note(&format!("average of {}", class.name), "s", average);
@@ -31,6 +42,15 @@ pub fn wipe(measures: &mut Measures, mut targets: Vec<Target>) -> Result<(), Err
 /// Whether a page is served now.
 pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
+}
+
+/// How long a page takes now, in seconds; for ever, if it is not served.
+pub fn probe(page: &Target) -> Result<f64, Error> {
+    let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
+    Ok(match answer.latency_us() {
+        Some(latency) if answer.answered == 1 => latency.max_us as f64 / 1e6,
+        _ => f64::INFINITY,
+    })
 }
 
 /// Puts a load on servers, for so long at most, and notes latencies.

@@ -60,13 +60,7 @@ pub struct Site {
 impl Site {
     /// Starts the farm that a `FARM.toml` describes, and waits until all of its guests are ready.
     pub fn up(tools: &Tools, farm: &str, limit: Duration) -> Result<Site, Error> {
-        let all = std::env::temp_dir();
-        let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
-        let file = dir.join("FARM.toml");
-        fs::write(&file, farm).map_err(Error::file("write", &file))?;
-        let process = Child::start("The farm", &tools.program, ["up".as_ref(), file.as_os_str()])?;
-        let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
-        let mut site = Site { process, dir, socket, guests: Vec::new(), ready_s: 0.0 };
+        let mut site = Site::begin(tools, farm)?;
         let deadline = Deadline::after(limit);
         while !site.look()? {
             crate::stop::check_stop()?;
@@ -81,6 +75,17 @@ impl Site {
         }
         site.ready_s = deadline.elapsed().as_secs_f64();
         Ok(site)
+    }
+
+    /// Starts the farm, and waits for nothing: [`Site::look`] tells how far it is.
+    pub fn begin(tools: &Tools, farm: &str) -> Result<Site, Error> {
+        let all = std::env::temp_dir();
+        let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
+        let file = dir.join("FARM.toml");
+        fs::write(&file, farm).map_err(Error::file("write", &file))?;
+        let process = Child::start("The farm", &tools.program, ["up".as_ref(), file.as_os_str()])?;
+        let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
+        Ok(Site { process, dir, socket, guests: Vec::new(), ready_s: 0.0 })
     }
 
     /// The guests, in the order of the farm's file.
@@ -121,15 +126,17 @@ impl Site {
 
     /// A page of every guest of a class, at its port of this number, for the load.
     pub fn targets(&self, class: &str, port: u16, path: &str) -> Vec<Target> {
-        let target = |guest: &Guest| {
-            Some(Target {
-                name: guest.name.clone(),
-                class: guest.class.clone(),
-                address: guest.reached_at(Some(port))?,
-                path: path.to_owned(),
-            })
-        };
-        self.class(class).filter_map(target).collect()
+        self.class(class).filter_map(|guest| self.target(guest, port, path)).collect()
+    }
+
+    /// A page of one of them.
+    pub fn target(&self, guest: &Guest, port: u16, path: &str) -> Option<Target> {
+        Some(Target {
+            name: guest.name.clone(),
+            class: guest.class.clone(),
+            address: guest.reached_at(Some(port))?,
+            path: path.to_owned(),
+        })
     }
 
     /// Runs a command in a guest and returns its output. A status that is not 0 is an error.
@@ -167,8 +174,9 @@ impl Site {
         Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
     }
 
-    /// Whether every guest is ready. A farm that has ended is an error.
-    fn look(&mut self) -> Result<bool, Error> {
+    /// Asks the farm how its guests are. Gives whether every one is ready; a farm or a guest that
+    /// has ended is an error.
+    pub fn look(&mut self) -> Result<bool, Error> {
         self.process.check()?;
         if !self.socket.exists() {
             return Ok(false);

@@ -34,7 +34,7 @@ pub enum What {
     /// Put two results beside each other
     Compare(CompareArgs),
     /// How many servers on a pin head: first and later hits, squeezed and not
-    Penguins(RunArgs),
+    Penguins(PenguinsArgs),
     /// A small guest that swaps to memory against a large one
     Swap(RunArgs),
     /// Ballooning against page reporting, with a database in each guest
@@ -107,23 +107,53 @@ pub struct RunArgs {
     pub out: PathBuf,
 }
 
+/// `pinhead experiment penguins`
+#[derive(Debug, Args)]
+pub struct PenguinsArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Count instead: so many servers at once, or as many as there is room for ("max"), each
+    /// parked when nobody asks it; smaller counts come before
+    #[arg(long, value_name = "N|max", value_parser = count, conflicts_with = "guests")]
+    count: Option<Count>,
+}
+
+/// How many servers at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    Servers(u32),
+    Max,
+}
+
+fn count(text: &str) -> Result<Count, String> {
+    match (text, text.parse()) {
+        ("max", _) => Ok(Count::Max),
+        (_, Ok(servers @ 1..=lab::COUNT_MAX)) => Ok(Count::Servers(servers)),
+        _ => Err(format!("write a number from 1 to {} or max", lab::COUNT_MAX)),
+    }
+}
+
 /// Carries it out.
 pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
     match &args.what {
         What::List(args) => list(&args.dir),
         What::Show(args) => show(args),
         What::Compare(args) => compare(args),
-        What::Penguins(args) => experiment(&catalog::PENGUINS, args),
-        What::Swap(args) => experiment(&catalog::SWAP, args),
-        What::Cmm(args) => experiment(&catalog::CMM, args),
-        What::Plug(args) => experiment(&catalog::PLUG, args),
+        What::Penguins(PenguinsArgs { run, count }) => match count {
+            None => experiment(&catalog::PENGUINS, run, run.guests),
+            Some(Count::Servers(servers)) => experiment(&catalog::COUNT, run, Some(*servers)),
+            Some(Count::Max) => experiment(&catalog::COUNT, run, Some(lab::COUNT_MAX)),
+        },
+        What::Swap(args) => experiment(&catalog::SWAP, args, args.guests),
+        What::Cmm(args) => experiment(&catalog::CMM, args, args.guests),
+        What::Plug(args) => experiment(&catalog::PLUG, args, args.guests),
     }
 }
 
-fn experiment(experiment: &Experiment, args: &RunArgs) -> Result<(), Error> {
+fn experiment(experiment: &Experiment, args: &RunArgs, guests: Option<u32>) -> Result<(), Error> {
     let asked = Asked {
         quick: args.quick,
-        guests: args.guests,
+        guests,
         repetitions: args.repetitions,
         cases: args.cases.clone(),
         out: args.out.clone(),
@@ -227,4 +257,19 @@ fn compare(args: &CompareArgs) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_a_number_or_max() {
+        assert_eq!(count("max"), Ok(Count::Max));
+        assert_eq!(count("1000"), Ok(Count::Servers(1000)));
+        for wrong in ["0", "2001", "-1", "many", ""] {
+            let error = count(wrong).unwrap_err();
+            assert_eq!(error, "write a number from 1 to 2000 or max", "{wrong:?}");
+        }
+    }
 }

@@ -1,0 +1,119 @@
+//! When the machine is full: a rule for each thing that can run out, checked in the order in which
+//! it hurts.
+
+use std::fmt;
+
+/// The host keeps this much of its memory.
+const AVAILABLE_MIN_MIB: f64 = 512.0;
+/// Swap is nearly full when less than this part of it is left.
+const SWAP_LEFT_MIN: f64 = 0.05;
+/// A server that takes longer than this to answer serves nobody.
+const PROBE_MAX_S: f64 = 1.0;
+/// As many probes as a median needs that one late answer does not turn.
+const PROBES: usize = 5;
+/// The CPUs are full when no server has come up for this long.
+const NO_MORE_S: f64 = 60.0;
+
+/// How a machine stands while servers start on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Standing {
+    /// What the host could still give.
+    pub available_mib: f64,
+    /// Its swap, and what of it is free.
+    pub swap_mib: f64,
+    pub swap_free_mib: f64,
+    /// How long the last probes took, oldest first; one without an answer took for ever.
+    pub probes_s: Vec<f64>,
+    /// How long ago the last server came up, or the first was begun.
+    pub since_last_s: f64,
+}
+
+/// What ended a count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Full {
+    Memory { available_mib: f64 },
+    Swap { free_mib: f64, of_mib: f64 },
+    Latency { median_s: f64 },
+    Cpu { since_last_s: f64 },
+}
+
+/// What the machine has run out of, if anything.
+pub(super) fn full(now: &Standing) -> Option<Full> {
+    if now.available_mib < AVAILABLE_MIN_MIB {
+        return Some(Full::Memory { available_mib: now.available_mib });
+    }
+    if now.swap_free_mib < now.swap_mib * SWAP_LEFT_MIN {
+        return Some(Full::Swap { free_mib: now.swap_free_mib, of_mib: now.swap_mib });
+    }
+    let last = now.probes_s.len().checked_sub(PROBES).and_then(|from| now.probes_s.get(from..));
+    let median_s = last.and_then(|last| {
+        let mut last = last.to_vec();
+        last.sort_by(f64::total_cmp);
+        last.get(PROBES / 2).copied()
+    });
+    match median_s.filter(|median_s| *median_s > PROBE_MAX_S) {
+        Some(median_s) => Some(Full::Latency { median_s }),
+        None if now.since_last_s > NO_MORE_S => Some(Full::Cpu { since_last_s: now.since_last_s }),
+        None => None,
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Full::Memory { available_mib } => write!(
+                f,
+                "memory: {available_mib:.0} MiB of the host's are available, {AVAILABLE_MIN_MIB} \
+                 are kept"
+            ),
+            Full::Swap { free_mib, of_mib } => {
+                write!(f, "swap: {free_mib:.0} MiB of {of_mib:.0} are free")
+            }
+            Full::Latency { median_s } => write!(
+                f,
+                "latency: the middle one of the last {PROBES} probes took {median_s:.1} s, and \
+                 {PROBE_MAX_S} are allowed"
+            ),
+            Full::Cpu { since_last_s } => {
+                write!(f, "CPU: no server has come up for {since_last_s:.0} s")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roomy() -> Standing {
+        Standing {
+            available_mib: 8000.0,
+            swap_mib: 1000.0,
+            swap_free_mib: 900.0,
+            probes_s: vec![0.1; 9],
+            since_last_s: 1.0,
+        }
+    }
+
+    #[test]
+    fn each_thing_that_runs_out_is_named() {
+        assert_eq!(full(&roomy()), None);
+        let memory = Standing { available_mib: 500.0, ..roomy() };
+        assert_eq!(full(&memory), Some(Full::Memory { available_mib: 500.0 }));
+        let swap = Standing { swap_free_mib: 49.0, ..roomy() };
+        assert_eq!(full(&swap), Some(Full::Swap { free_mib: 49.0, of_mib: 1000.0 }));
+        let none = Standing { swap_mib: 0.0, swap_free_mib: 0.0, ..roomy() };
+        assert_eq!(full(&none), None, "a host without swap has not run out of it");
+        let cpu = Standing { since_last_s: 61.0, ..roomy() };
+        assert_eq!(full(&cpu), Some(Full::Cpu { since_last_s: 61.0 }));
+    }
+
+    #[test]
+    fn late_probes_end_it_when_most_of_the_last_ones_are() {
+        let with = |probes_s: &[f64]| full(&Standing { probes_s: probes_s.to_vec(), ..roomy() });
+        assert_eq!(with(&[9.0, 9.0, 9.0, 9.0]), None, "four are too few");
+        assert_eq!(with(&[9.0, 9.0, 9.0, 9.0, 0.1, 0.1, 0.1]), None, "early ones are forgotten");
+        let late = [0.1, 0.1, 0.1, 0.1, f64::INFINITY, 2.0, 3.0];
+        assert_eq!(with(&late), Some(Full::Latency { median_s: 2.0 }));
+    }
+}

@@ -1,0 +1,70 @@
+//! How many servers at the same time: each is parked when nobody asks it for a while, so that what
+//! sleeps costs neither CPU nor private memory, and answers when it is asked.
+//!
+//! The machine is full by rule ([`full`]), not when it breaks: what ended the count is in the
+//! result.
+
+mod full;
+mod run;
+mod view;
+
+pub use run::run;
+pub use view::view;
+
+/// Counts that are compared, up to the one that was asked for.
+const MARKS: [u32; 4] = [100, 500, 1000, 2000];
+/// As many as a farm may have.
+pub const COUNT_MAX: u32 = 2000;
+
+/// A count, and what its case is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub name: String,
+    pub servers: u32,
+}
+
+/// The counts up to the one that was asked for; the largest of all if none was.
+pub(crate) fn counts(asked: Option<u32>) -> Vec<Count> {
+    let last = asked.unwrap_or(COUNT_MAX).min(COUNT_MAX);
+    let below = MARKS.into_iter().filter(|mark| *mark < last);
+    let count = |servers| Count { name: format!("{servers} servers"), servers };
+    below.chain([last]).map(count).collect()
+}
+
+/// The phases.
+pub(crate) mod phase {
+    pub const START: &str = "start";
+    pub const PARKED: &str = "all are parked";
+    pub const IDLE: &str = "idle";
+    pub const WIPES: [&str; 2] = ["first answers", "second answers"];
+    pub const END: &str = "end";
+}
+
+/// What the phases note.
+pub(crate) mod measure {
+    pub const ANSWER: &str = "servers that answer";
+    pub const READY: &str = "all answer after";
+    pub const USED: &str = "memory of the host";
+    pub const TABLES: &str = "page tables";
+    pub const PRIVATE: &str = "private";
+    pub const SHARED: &str = "shared, once for all";
+    pub const COMPRESSED: &str = "compressed";
+    pub const REST: &str = "the host's own for them";
+    pub const CPU: &str = "CPU of all, with the farm's own";
+    pub const DISPATCHES: &str = "dispatches of virtual CPUs";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_comes_after_the_smaller_counts() {
+        let servers = |asked| counts(asked).iter().map(|one| one.servers).collect::<Vec<_>>();
+        assert_eq!(servers(Some(1000)), [100, 500, 1000]);
+        assert_eq!(servers(Some(700)), [100, 500, 700]);
+        assert_eq!(servers(Some(8)), [8]);
+        assert_eq!(servers(None), [100, 500, 1000, 2000]);
+        assert_eq!(counts(Some(8))[0].name, "8 servers");
+    }
+}
