@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!   a while after a wake: /proc/PID/pagemap ─► InMemory (pages)
-//!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each page
+//!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each that is in swap
 //! ```
+//!
+//! Nothing else is touched: a page that is in memory need not come, and one that KSM has made one
+//! of many would become a page of its own by it.
 //!
 //! The kernel brings a page back from swap whoever touches it. So another CPU can do that while
 //! the process itself does what comes first. `MADV_WILLNEED` would be made for it, but passes over
@@ -19,12 +22,13 @@ use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
-/// Of more pages, what lies behind them comes back by itself.
-const PAGES_MAX: usize = 8192;
+/// Who had more pages in memory was not paged out before: that tells nothing of what it needs.
+const PAGES_MAX: u64 = 8192;
 /// Pages in one call, after which who was stopped meanwhile is left alone. The kernel takes 1,024.
 const PAGES_AT_ONCE: usize = 512;
 /// From Documentation/admin-guide/mm/pagemap.rst.
 const PRESENT: u64 = 1 << 63;
+const IN_SWAP: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 /// Bytes of pagemap for a page.
 const ENTRY: usize = 8;
@@ -46,6 +50,10 @@ impl InMemory {
     /// What of a process's own memory is in the host's memory now; nothing of one that is stopped,
     /// for it may just be paged out.
     pub fn of(process: ProcessId) -> Result<InMemory, PageOutError> {
+        InMemory::at_most(process, PAGES_MAX)
+    }
+
+    fn at_most(process: ProcessId, pages_max: u64) -> Result<InMemory, PageOutError> {
         let slices = PageOut::open(process)?.slices(&mut Buffer::default())?;
         let pagemap = File::open(format!("/proc/{}/pagemap", process.pid));
         let pagemap = pagemap.map_err(PageOutError::Refused)?;
@@ -67,38 +75,60 @@ impl InMemory {
             }
         }
         own.append(&mut of_files);
+        let found = InMemory { runs: own };
         match Stat::of(process) {
             None => Err(PageOutError::Gone),
             Some(stat) if stat.is_stopped() => Ok(InMemory::default()),
-            Some(_) => Ok(InMemory { runs: own }),
+            Some(_) if found.pages() > pages_max => Ok(InMemory::default()),
+            Some(_) => Ok(found),
         }
     }
 
     /// How much that is.
     pub fn size(&self) -> Bytes {
-        let pages: u64 = self.runs.iter().map(|run| u64::from(run.count)).sum();
-        Bytes(pages * rustix::param::page_size() as u64)
+        Bytes(self.pages() * rustix::param::page_size() as u64)
     }
 
-    /// Brings it back, unless it is there. It ends early if the process is stopped or gone.
+    fn pages(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    /// Brings back what of it is in swap. It ends early if the process is stopped or gone: that is
+    /// looked at before each 512 pages.
     pub fn fetch(&self, process: ProcessId) -> Result<(), PageOutError> {
-        let page_bytes = rustix::param::page_size();
-        let pages = self.runs.iter().flat_map(|run| run.page..run.page + u64::from(run.count));
-        let bytes = |page| Stretch { start: page as usize * page_bytes, length: 1 };
-        let all: Vec<Stretch> = pages.take(PAGES_MAX).map(bytes).collect();
-        for mut rest in all.chunks(PAGES_AT_ONCE) {
-            let stat = Stat::of(process).ok_or(PageOutError::Gone)?;
-            if stat.is_stopped() {
-                return Ok(());
-            }
-            while !rest.is_empty() {
-                // The first that was not read is mapped no more.
-                let read = sys::touch(process.pid, rest).map_err(PageOutError::Refused)?;
-                rest = rest.get(read + 1..).unwrap_or_default();
+        let pagemap = File::open(format!("/proc/{}/pagemap", process.pid));
+        let pagemap = pagemap.map_err(PageOutError::Refused)?;
+        let mut places = Vec::with_capacity(PAGES_AT_ONCE);
+        let mut entries = Vec::new();
+        for run in &self.runs {
+            entries.resize(run.count as usize * ENTRY, 0);
+            let read = pagemap.read_at(&mut entries, run.page * ENTRY as u64).unwrap_or(0);
+            let (entries, _) = entries[..read].as_chunks::<ENTRY>();
+            for (page, entry) in (run.page..).zip(entries) {
+                if u64::from_ne_bytes(*entry) & IN_SWAP != 0 {
+                    let start = page as usize * rustix::param::page_size();
+                    places.push(Stretch { start, length: 1 });
+                }
+                if places.len() == PAGES_AT_ONCE {
+                    touch(process, &mut places)?;
+                }
             }
         }
-        Ok(())
+        touch(process, &mut places)
     }
+}
+
+/// Reads a byte of each place, and forgets them; of no process that is stopped.
+fn touch(process: ProcessId, places: &mut Vec<Stretch>) -> Result<(), PageOutError> {
+    let stat = Stat::of(process).ok_or(PageOutError::Gone)?;
+    let mut rest = if stat.is_stopped() { &[] } else { places.as_slice() };
+    while !rest.is_empty() {
+        // The first that was not read is mapped no more.
+        let read = sys::touch(process.pid, rest).map_err(PageOutError::Refused)?;
+        rest = rest.get(read + 1..).unwrap_or_default();
+    }
+    places.clear();
+    Ok(())
 }
 
 fn add(runs: &mut Vec<Run>, page: u64) {
@@ -120,7 +150,9 @@ mod tests {
         let end = SIZE - 1;
         memory[end] = 1;
         let process = ProcessId::of(std::process::id()).unwrap();
-        let found = InMemory::of(process).unwrap();
+        let found = InMemory::at_most(process, u64::MAX).unwrap();
+        let few = InMemory::at_most(process, found.pages() / 2).unwrap();
+        assert_eq!(few, InMemory::default(), "it was not paged out");
         let page_of = |at: usize| {
             (std::ptr::from_ref(&memory[at]).addr() / rustix::param::page_size()) as u64
         };

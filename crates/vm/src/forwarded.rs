@@ -4,6 +4,7 @@
 //! connections for it, and what is sent through them, until it goes on. Duplicates of these sockets
 //! tell us that somebody waits. Nothing stands between a client and an awake guest.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +39,8 @@ impl PortSockets {
         }
         let process = qemu.descriptor()?;
         let at_ports = at(&fs::read(SOCKETS)?, ports)?;
+        let by_inode: BTreeMap<u64, TcpState> =
+            at_ports.iter().map(|one| (one.inode, one.state)).collect();
         let (mut listeners, mut clients) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(format!("/proc/{}/fd", qemu.id()))? {
             let entry = entry?;
@@ -45,12 +48,10 @@ impl PortSockets {
             let Ok(target) = fs::read_link(entry.path()) else { continue };
             let inode = target.to_str().and_then(|target| target.strip_prefix("socket:["));
             let inode = inode.and_then(|rest| rest.strip_suffix(']')?.parse::<u64>().ok());
-            let Some(found) = at_ports.iter().find(|one| Some(one.inode) == inode) else {
-                continue;
-            };
+            let Some(state) = inode.and_then(|inode| by_inode.get(&inode)) else { continue };
             // Of a client who sends no more there is always something to be read, the end: it is
             // not waited for.
-            let ours = match found.state {
+            let ours = match state {
                 TcpState::Listen => &mut listeners,
                 TcpState::Established => &mut clients,
                 TcpState::HalfClosed | TcpState::Passing => continue,

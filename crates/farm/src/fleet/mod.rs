@@ -48,7 +48,6 @@ use std::thread;
 
 use ahead::Ahead;
 use open::RunningGuest;
-use park::Parking;
 use reactor::{PollFlags, PollSet, Ready};
 use room::Room;
 use taker::Taker;
@@ -74,7 +73,10 @@ pub struct Fleet {
     clock: Clock,
     /// How many boot at the same time: more would only make each of them slower.
     boots_max: usize,
+    cpus: usize,
     next_tick_ms: u64,
+    /// Who is looked at first when guests are parked: all come to it in turn.
+    parks_next: usize,
     /// Who is parked, and is woken for a client in its turn.
     wanted: Wanted,
     ahead: Ahead,
@@ -115,7 +117,18 @@ impl Fleet {
         let wanted = Wanted::new(cpus, clock.ms());
         let boots_max = boots_max.max(1);
         let (ahead, taker, room) = (Ahead::default(), Taker::default(), Room::default());
-        Fleet { members, clock, boots_max, next_tick_ms: 0, wanted, ahead, taker, room }
+        Fleet {
+            members,
+            clock,
+            boots_max,
+            cpus,
+            next_tick_ms: 0,
+            parks_next: 0,
+            wanted,
+            ahead,
+            taker,
+            room,
+        }
     }
 
     /// The guests, in the order they were given.
@@ -249,17 +262,28 @@ impl Fleet {
         if now >= self.next_tick_ms {
             self.next_tick_ms = now + TICK_MS;
             self.members.iter_mut().for_each(|member| member.tick(now));
-            let mut left = PARKS_A_TICK;
-            let is_short = self.room.is_short(now);
-            for member in &mut self.members {
-                left -= usize::from(member.tick_parking(now, is_short, left > 0));
-            }
+            self.tick_parking(now);
         }
         for member in &mut self.members {
             member.page_out(&mut self.taker);
             events.append(&mut member.events);
         }
         Ok((ready, events))
+    }
+
+    /// Parks who has slept for long, and wakes who was parked for long.
+    fn tick_parking(&mut self, now_ms: u64) {
+        let is_short = self.room.is_short(now_ms);
+        let (first, count) = (self.parks_next, self.members.len());
+        let mut left = PARKS_A_TICK;
+        for at in (0..count).map(|step| (first + step) % count) {
+            if self.members[at].tick_parking(now_ms, is_short, left > 0) {
+                left -= 1;
+                if left == 0 {
+                    self.parks_next = at + 1;
+                }
+            }
+        }
     }
 
     /// Wakes those who are parked and whose clients have come, as many as may be now.
@@ -272,14 +296,18 @@ impl Fleet {
         }
         while let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms) {
             // Somebody else may have woken it meanwhile.
-            if !self.members[guest].parking().is_some_and(Parking::is_wanted) {
-                continue;
-            }
+            let parking = self.members[guest].parking();
+            let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };
+            // Where there is no memory to spare, only what it really needs comes back, and where
+            // there is no other CPU nobody can be faster than its own QEMU.
+            let is_helped = parking.is_out() && !self.room.is_short(now_ms) && self.cpus > 1;
             self.members[guest].wake();
             self.wanted.woke(now_ms);
             if let Some(running) = &mut self.members[guest].running {
                 running.parking.clock.wakes(Some(now_ms));
-                self.ahead.woken(running.process.id());
+                if is_helped {
+                    self.ahead.woken(running.process.id());
+                }
             }
         }
     }

@@ -67,6 +67,11 @@ impl Parking {
         matches!(self.stage, Stage::Parked { rest: Some(_), .. })
     }
 
+    /// Whether nothing of it is left in memory that could be elsewhere.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.stage, Stage::Parked { rest: None, .. }) && self.refused.is_none()
+    }
+
     /// One word for it, if its guest is not as usual.
     pub(super) fn word(&self) -> Option<&'static str> {
         match self.stage {
@@ -243,7 +248,12 @@ impl RunningGuest {
             return Ok(if has_rest { ParkNews::Nothing } else { ParkNews::Parked });
         }
         self.parking.clock.was_refused(now_ms);
-        self.wake().map(|()| ParkNews::Nothing)
+        self.wake()?;
+        if !is_wanted {
+            // A client has come meanwhile, who may say nothing.
+            self.parking.clock.wakes(Some(now_ms));
+        }
+        Ok(ParkNews::Nothing)
     }
 }
 

@@ -279,12 +279,13 @@ impl Arbiter {
         let lack = if self.short { wanted.plus(self.fall).less(after) } else { Bytes::ZERO };
         // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
+        let page_out = if host.strained { Bytes::ZERO } else { host.page_out };
         let surplus = free.less(wanted.plus(config.hysteresis)).less(pending);
         HostBudget {
             free: free.less(config.reserve).less(held),
             divisible: host.available.less(wanted).less(pending),
             coming,
-            page_out: self.patience.wait_for(host.page_out, lack, now_ms),
+            page_out: self.patience.wait_for(page_out, lack, now_ms),
             promised,
             unmet: Bytes::ZERO,
             relieves: relief > lack,
