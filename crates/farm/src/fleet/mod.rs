@@ -273,7 +273,9 @@ impl Fleet {
 
     /// Parks who has slept for long, and wakes who was parked for long.
     fn tick_parking(&mut self, now_ms: u64) {
-        let is_short = self.room.is_short(now_ms);
+        // Where nobody may be parked it makes no difference, and need not be read.
+        let parks = self.members.iter().any(|member| member.config.park.after_ms.is_some());
+        let is_short = parks && self.room.is_short(now_ms);
         let (first, count) = (self.parks_next, self.members.len());
         let mut left = PARKS_A_TICK;
         for at in (0..count).map(|step| (first + step) % count) {
@@ -294,7 +296,10 @@ impl Fleet {
                 self.wanted.add(guest);
             }
         }
-        while let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms) {
+        // How much memory there is need not be read where nobody waits.
+        while !self.wanted.is_empty()
+            && let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms)
+        {
             // Somebody else may have woken it meanwhile.
             let parking = self.members[guest].parking();
             let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };

@@ -302,3 +302,26 @@ fn all_of(qemu: &Process) -> Result<Taking, String> {
     let slices = process.slices(&mut Buffer::default()).map_err(words)?;
     Ok(Taking::new(process, slices))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, Timespec, poll};
+
+    #[test]
+    fn a_guest_is_parking_until_its_memory_is_gone() {
+        let process = ProcessId::of(std::process::id()).unwrap();
+        let rest = Some(Taking::new(PageOut::open(process).unwrap(), Vec::new()));
+        let sockets = PortSockets::default();
+        let stage = Stage::Parked { sockets, since_ms: 0, rest, is_wanted: false };
+        let mut parking = Parking { stage, ..Parking::default() };
+        assert_eq!((parking.word(), parking.is_out()), (Some("parking"), false));
+        let mut taker = Taker::default();
+        while !parking.page_out(&mut taker) {
+            let mut news = [PollFd::from_borrowed_fd(taker.fd().unwrap(), PollFlags::IN)];
+            let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
+            assert_eq!(poll(&mut news, Some(&limit)), Ok(1), "nothing was told");
+        }
+        assert_eq!((parking.word(), parking.is_out()), (Some("parked"), true));
+    }
+}

@@ -32,6 +32,11 @@ impl Wanted {
         Wanted { guests: VecDeque::new(), budget, a_second, woke_ms: 0 }
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.guests.is_empty()
+    }
+
     /// A client has come.
     pub(super) fn add(&mut self, guest: usize) {
         self.guests.push_back(guest);
@@ -55,7 +60,7 @@ impl Wanted {
 
     /// So long nobody more is woken, if somebody waits.
     pub(super) fn wait_ms(&self) -> Option<u64> {
-        (!self.guests.is_empty()).then(|| (1000 / self.a_second).max(1))
+        (!self.is_empty()).then(|| (1000 / self.a_second).max(1))
     }
 }
 

@@ -113,7 +113,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
     // The same rows in the same order for all ways of a round.
     let seed = run.seed();
     let warm = run.phase(phase::WARM, |_| {
-        transactions(&site, seed, if seconds > WARM_S { WARM_S } else { seconds })?;
+        transactions(&site, seed, seconds.min(WARM_S))?;
         Ok(())
     })?;
     if warm.is_none() {

@@ -50,11 +50,10 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         true => Pace { park: seconds(5), idle: seconds(3) },
         false => Pace { park: seconds(15), idle: seconds(60) },
     };
-    let asked = bench.asked.guests.or(bench.asked.quick.then_some(4));
     let repetitions = bench.asked.repetitions.unwrap_or(1);
     bench.setting("memory of each, MiB", MEMORY_MIB)?;
     bench.setting("parked after, s", pace.park.as_secs())?;
-    let counts = counts(asked);
+    let counts = counts(bench.asked.guests);
     bench.setting("servers at most", counts.last().map_or(0, |count| count.servers))?;
     let all: Vec<&str> = counts.iter().map(|count| count.name.as_str()).collect();
     let chosen = bench.choose(&all, &all)?;

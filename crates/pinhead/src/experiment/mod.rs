@@ -142,7 +142,7 @@ pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
         What::Penguins(PenguinsArgs { run, count }) => match count {
             None => experiment(&catalog::PENGUINS, run, run.guests),
             Some(Count::Servers(servers)) => experiment(&catalog::COUNT, run, Some(*servers)),
-            Some(Count::Max) => experiment(&catalog::COUNT, run, Some(lab::COUNT_MAX)),
+            Some(Count::Max) => experiment(&catalog::COUNT, run, None),
         },
         What::Swap(args) => experiment(&catalog::SWAP, args, args.guests),
         What::Cmm(args) => experiment(&catalog::CMM, args, args.guests),
