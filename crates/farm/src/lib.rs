@@ -19,6 +19,7 @@ mod error;
 pub mod fleet;
 pub mod links;
 mod password;
+mod relay;
 pub mod service;
 mod sys;
 pub mod tiers;

@@ -81,3 +81,31 @@ pub(crate) fn farm_control(data: &[u8]) {
         }
     }
 }
+
+/// The file of a guest that is parked on disk, as it is and with checksums that fit: what is read
+/// is within what its header says, and a file that is whole is whole again.
+pub(crate) fn park_file(data: &[u8]) {
+    for file in [data.to_vec(), parkfile::with_checksums(data)] {
+        let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };
+        let (pages, page_bytes) = {
+            let header = reader.header();
+            (header.memory_bytes / header.page_bytes, header.page_bytes)
+        };
+        let mut next = 0;
+        let is_whole = loop {
+            match reader.next_part() {
+                Ok(None) => break true,
+                Err(_) => break false,
+                Ok(Some(parkfile::Part::Devices(_))) => {}
+                Ok(Some(parkfile::Part::Pages { runs, bytes })) => {
+                    for run in &runs {
+                        assert!(run.first >= next && run.end() <= pages, "{run:?}");
+                        next = run.end();
+                    }
+                    assert_eq!(base::PageRun::pages(&runs) * page_bytes, bytes.len() as u64);
+                }
+            }
+        };
+        assert_eq!(parkfile::check(file.as_slice()).is_ok(), is_whole);
+    }
+}

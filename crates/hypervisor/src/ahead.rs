@@ -12,12 +12,11 @@
 //! the process itself does what comes first. `MADV_WILLNEED` would be made for it, but passes over
 //! private pages of a mapped file, which all memory of a clone is.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
+use base::PageRun;
 use counters::Bytes;
 use procfs::Buffer;
 
+use crate::pagemap::Pagemap;
 use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
@@ -26,24 +25,11 @@ use crate::{ProcessId, Stat};
 const PAGES_MAX: u64 = 8192;
 /// Pages in one call, after which who was stopped meanwhile is left alone. The kernel takes 1,024.
 const PAGES_AT_ONCE: usize = 512;
-/// From Documentation/admin-guide/mm/pagemap.rst.
-const PRESENT: u64 = 1 << 63;
-const IN_SWAP: u64 = 1 << 62;
-const OF_FILE: u64 = 1 << 61;
-/// Bytes of pagemap for a page.
-const ENTRY: usize = 8;
 
 /// Pages of a process, of its own first, then those of files. What belongs to nobody else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InMemory {
-    runs: Vec<Run>,
-}
-
-/// Pages that follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    page: u64,
-    count: u32,
+    runs: Vec<PageRun>,
 }
 
 impl InMemory {
@@ -55,23 +41,15 @@ impl InMemory {
 
     fn at_most(process: ProcessId, pages_max: u64) -> Result<InMemory, PageOutError> {
         let slices = PageOut::open(process)?.slices(&mut Buffer::default())?;
-        let pagemap = File::open(format!("/proc/{}/pagemap", process.pid));
-        let pagemap = pagemap.map_err(PageOutError::Refused)?;
+        let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;
         let page_bytes = rustix::param::page_size();
         let (mut own, mut of_files) = (Vec::new(), Vec::new());
-        let mut entries = Vec::new();
         for stretch in slices.iter().flat_map(|slice| slice.stretches()) {
-            let first = stretch.start / page_bytes;
-            entries.resize(stretch.length / page_bytes * ENTRY, 0);
-            // A mapping that has gone meanwhile has no entries.
-            let read = pagemap.read_at(&mut entries, (first * ENTRY) as u64).unwrap_or(0);
-            let (entries, _) = entries[..read].as_chunks::<ENTRY>();
-            for (page, entry) in (first as u64..).zip(entries) {
-                match u64::from_ne_bytes(*entry) {
-                    entry if entry & PRESENT == 0 => {}
-                    entry if entry & OF_FILE == 0 => add(&mut own, page),
-                    _ => add(&mut of_files, page),
-                }
+            let first = (stretch.start / page_bytes) as u64;
+            let pages = pagemap.pages(first, stretch.length / page_bytes);
+            for (page, entry) in pages.filter(|(_, entry)| entry.is_present()) {
+                let runs = if entry.is_of_file() { &mut of_files } else { &mut own };
+                PageRun::add(runs, page);
             }
         }
         own.append(&mut of_files);
@@ -90,22 +68,17 @@ impl InMemory {
     }
 
     fn pages(&self) -> u64 {
-        self.runs.iter().map(|run| u64::from(run.count)).sum()
+        PageRun::pages(&self.runs)
     }
 
     /// Brings back what of it is in swap. It ends early if the process is stopped or gone: that is
     /// looked at before each 512 pages.
     pub fn fetch(&self, process: ProcessId) -> Result<(), PageOutError> {
-        let pagemap = File::open(format!("/proc/{}/pagemap", process.pid));
-        let pagemap = pagemap.map_err(PageOutError::Refused)?;
+        let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;
         let mut places = Vec::with_capacity(PAGES_AT_ONCE);
-        let mut entries = Vec::new();
         for run in &self.runs {
-            entries.resize(run.count as usize * ENTRY, 0);
-            let read = pagemap.read_at(&mut entries, run.page * ENTRY as u64).unwrap_or(0);
-            let (entries, _) = entries[..read].as_chunks::<ENTRY>();
-            for (page, entry) in (run.page..).zip(entries) {
-                if u64::from_ne_bytes(*entry) & IN_SWAP != 0 {
+            for (page, entry) in pagemap.pages(run.first, run.count as usize) {
+                if entry.is_in_swap() {
                     let start = page as usize * rustix::param::page_size();
                     places.push(Stretch { start, length: 1 });
                 }
@@ -131,13 +104,6 @@ fn touch(process: ProcessId, places: &mut Vec<Stretch>) -> Result<(), PageOutErr
     Ok(())
 }
 
-fn add(runs: &mut Vec<Run>, page: u64) {
-    match runs.last_mut() {
-        Some(run) if run.page + u64::from(run.count) == page => run.count += 1,
-        _ => runs.push(Run { page, count: 1 }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,14 +122,12 @@ mod tests {
         let page_of = |at: usize| {
             (std::ptr::from_ref(&memory[at]).addr() / rustix::param::page_size()) as u64
         };
-        let has = |page: u64| {
-            found.runs.iter().any(|run| (run.page..run.page + u64::from(run.count)).contains(&page))
-        };
+        let has = |page: u64| found.runs.iter().any(|run| (run.first..run.end()).contains(&page));
         assert!(has(page_of(end)));
         assert!(!has(page_of(SIZE / 2)), "it was never touched");
         assert!(found.size() < Bytes(SIZE as u64) && found.size() > Bytes::ZERO);
         found.fetch(process).unwrap();
-        let none = InMemory { runs: vec![Run { page: 1, count: 3 }] };
+        let none = InMemory { runs: vec![PageRun { first: 1, count: 3 }] };
         none.fetch(process).unwrap();
         let ended = ProcessId { start_ticks: process.start_ticks + 1, ..process };
         assert!(matches!(found.fetch(ended), Err(PageOutError::Gone)));

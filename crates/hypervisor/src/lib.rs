@@ -19,10 +19,12 @@ mod error;
 mod event;
 #[cfg(feature = "testing")]
 mod fake;
+mod guest_memory;
 mod ids;
 mod ksm;
 pub mod libvirt;
 mod owner;
+mod pagemap;
 mod pageout;
 mod peer;
 mod process;
@@ -41,6 +43,7 @@ pub use error::Error;
 pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
 #[cfg(feature = "testing")]
 pub use fake::{Balloon, Fake};
+pub use guest_memory::GuestMemory;
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;

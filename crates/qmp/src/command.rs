@@ -77,6 +77,12 @@ pub enum Command {
         /// Where from, in QEMU's words.
         uri: String,
     },
+    /// `xen-save-devices-state`: writes the state of a stopped guest's devices, without its memory.
+    /// Every QEMU has it, whatever it is called after.
+    SaveDevices {
+        /// Where to.
+        path: String,
+    },
     /// `human-monitor-command`: a line of the monitor for people. What it answers is for them too.
     Human {
         /// The line.
@@ -139,6 +145,10 @@ impl Command {
                 ("migrate-set-capabilities", json!({ "capabilities": [capability] }))
             }
             Command::MigrateIncoming { uri } => ("migrate-incoming", json!({ "uri": uri })),
+            Command::SaveDevices { path } => {
+                // Its disks stay its own: it may go on.
+                ("xen-save-devices-state", json!({ "filename": path, "live": false }))
+            }
             Command::Human { line } => ("human-monitor-command", json!({ "command-line": line })),
             Command::Quit => ("quit", null),
         }

@@ -183,6 +183,7 @@ impl Command {
             | Command::Migrate { .. }
             | Command::LeaveFilesOut
             | Command::MigrateIncoming { .. }
+            | Command::SaveDevices { .. }
             | Command::Continue
             | Command::Quit => Ok(Reply::Done),
         }

@@ -55,6 +55,9 @@ pub const CRATES: &[Crate] = &[
         Some("counters hypervisor procfs qmp reactor virtrpc"),
         "libc roxmltree rustix serde_json",
     ),
+    // The file of a guest that is parked on disk. crc32fast for what a disk may change, lz4_flex
+    // for memory, which is read back while somebody waits.
+    row("parkfile", Some(""), "crc32fast lz4_flex"),
     // flate2 for raw samples, which are kept compressed; serde_json for a decision's numbers.
     row("store", Some("model"), "flate2 rusqlite serde serde_json"),
     // toml for files of settings.
@@ -75,7 +78,9 @@ pub const CRATES: &[Crate] = &[
     row("vm", Some("images procfs qmp wire"), "libc rustix"),
     row(
         "farm",
-        Some("agent counters hypervisor images policy procfs qmp reactor settings vm wire"),
+        Some(
+            "agent counters hypervisor images parkfile policy procfs qmp reactor settings vm wire",
+        ),
         "libc rustix serde serde_json",
     ),
     row(

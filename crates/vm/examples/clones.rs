@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             number: number.into(),
             forwards: vec![Forward { host_port: HOST_PORT + number, guest_port: 80 }],
             linked: false,
+            relayed: false,
         }),
         reboot: true,
         ..GuestSpec::new(format!("web{number}"), image.clone(), probe_kvm(Arch::X86_64))

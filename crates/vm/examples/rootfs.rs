@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             number: 0,
             forwards: vec![Forward { host_port: port.parse()?, guest_port: 80 }],
             linked: false,
+            relayed: false,
         }),
         disk: Some(Disk::temporary(rootfs, DiskFormat::Raw)),
         reboot: true,

@@ -10,6 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::devices::{DeviceFile, state_file};
 use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::opened::Opened;
@@ -44,6 +45,18 @@ pub struct Guest {
     pub uuid: [u8; 16],
     /// What it waits for, if it goes on from a state.
     pub go_on: Option<GoOn>,
+    /// The state of its devices, if it was started so that it writes them.
+    pub devices: Option<DeviceFile>,
+}
+
+/// What a QEMU begins with.
+enum Begin<'a> {
+    /// As its specification says.
+    Usual,
+    /// With its memory in this file, which others are to see.
+    In(File),
+    /// With its template's memory, and what it is to go on from once its own pages are there.
+    Resumed(&'a [u8]),
 }
 
 /// The state that a QEMU goes on from.
@@ -94,12 +107,29 @@ impl GuestSpec {
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
     /// [`Process::check`] for a QEMU that ends at once.
     pub fn start(&self) -> Result<Guest, Error> {
-        self.start_in(None)
+        self.begin(Begin::Usual)
+    }
+
+    /// Starts a QEMU for a guest that was suspended, a clone: it has the template's memory, and
+    /// does not run until its own pages have been put there and it has got the commands to go on.
+    /// It can be reset by nobody: what its firmware was is not in such a state.
+    pub fn start_resumed(&self, devices: &[u8]) -> Result<Guest, Error> {
+        if self.restore.as_ref().is_none_or(|template| template.memory.is_none()) {
+            let reason = "only a clone that shares its template's memory is resumed".to_owned();
+            return Err(Error::Spec { guest: self.name.clone(), reason });
+        }
+        self.begin(Begin::Resumed(devices))
     }
 
     /// Starts it with its memory in this file, which others are to see.
     pub(crate) fn start_in(&self, file: Option<File>) -> Result<Guest, Error> {
+        self.begin(file.map_or(Begin::Usual, Begin::In))
+    }
+
+    fn begin(&self, begin: Begin<'_>) -> Result<Guest, Error> {
         self.check()?;
+        let no_devices = |source| Error::Channel { channel: "devices", source };
+        let devices = self.suspends.then(DeviceFile::new).transpose().map_err(no_devices)?;
         let qmp = Link::new("qmp")?;
         let port = match self.port_path() {
             Some(path) => Link::at("port", path)?,
@@ -117,15 +147,23 @@ impl GuestSpec {
         let uuid = random_uuid()?;
         command.arg("-uuid").arg(wire::uuid_text(&uuid));
         let restore = self.restore.as_ref();
-        let state = restore.map(|template| template.state.reopen()).transpose()?;
+        let is_resumed = matches!(begin, Begin::Resumed(_));
+        let state = match &begin {
+            Begin::Resumed(state) => Some(state_file(state).map_err(no_devices)?),
+            _ => restore.map(|template| template.state.reopen()).transpose()?,
+        };
         let memory = restore.and_then(|template| template.memory.as_ref());
         let memory = memory.map(Held::reopen).transpose()?;
-        let ram = match (memory, file) {
+        let ram = match (memory, begin) {
             (Some(memory), _) => Ram::View(memory),
-            (None, Some(file)) => Ram::File(file),
-            (None, None) => Ram::Own,
+            (None, Begin::In(file)) => Ram::File(file),
+            (None, _) => Ram::Own,
         };
         command.args(ram.arguments(self.memory_mib));
+        if is_resumed {
+            // What QEMU writes of devices alone has no section about the machine.
+            command.args(["-global", "migration.send-configuration=off"]);
+        }
         if state.is_some() {
             sys::share_memory(&mut command);
             // Its monitor gets the options of the state, and then the state.
@@ -159,7 +197,10 @@ impl GuestSpec {
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
         let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state.map(OwnedFd::from));
         let inherited = inherited.chain(link_fds.into_iter().flatten());
-        let inherited = inherited.chain(opened.files).collect();
+        let (devices, given) = devices.map(|(file, given, words)| (file, (given, words))).unzip();
+        let (given, words) = given.unzip();
+        command.args(words.iter().flatten());
+        let inherited = inherited.chain(opened.files).chain(given).collect();
         let stdin = match ram {
             Ram::Own => Stdio::null(),
             Ram::File(memory) | Ram::View(memory) => memory.into(),
@@ -181,6 +222,7 @@ impl GuestSpec {
             others: seen,
             uuid,
             go_on,
+            devices,
         })
     }
 }

@@ -7,12 +7,15 @@
 //! ```
 
 use std::fs::{self, File, FileTimes, Metadata};
+use std::io;
+use std::iter;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use base::StableHash;
 use images::{FileContext, by_age};
 
 use crate::Error;
@@ -46,7 +49,7 @@ impl Held {
     }
 
     /// Opened once more, with a place of its own.
-    pub(crate) fn reopen(&self) -> Result<File, Error> {
+    pub fn reopen(&self) -> Result<File, Error> {
         let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         Ok(file.file("open", &self.path)?)
     }
@@ -67,6 +70,20 @@ pub struct Template {
     pub memory: Option<Held>,
     /// What both have on their disk.
     pub bytes: u64,
+}
+
+impl Template {
+    /// A number of this very template: one that was made anew has another.
+    pub fn stamp(&self) -> io::Result<u64> {
+        let mut hash = StableHash::default();
+        for held in iter::once(&self.state).chain(&self.memory) {
+            let data = held.file.metadata()?;
+            hash.put(held.path.as_os_str().as_encoded_bytes());
+            let numbers = [data.ino(), data.len(), data.mtime() as u64, data.mtime_nsec() as u64];
+            numbers.iter().for_each(|number| hash.put(&number.to_le_bytes()));
+        }
+        Ok(hash.finish())
+    }
 }
 
 /// The memory that belongs to a state.

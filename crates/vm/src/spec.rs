@@ -53,6 +53,9 @@ pub struct GuestSpec {
     /// Whether the guest reports its free memory to the host. Not on s390x, where it would
     /// wait forever for the answer.
     pub page_reporting: bool,
+    /// Whether its QEMU is to write the state of its devices when it is asked: see
+    /// [`crate::DeviceFile`].
+    pub suspends: bool,
 }
 
 impl GuestSpec {
@@ -73,6 +76,7 @@ impl GuestSpec {
             restore: None,
             reboot: false,
             page_reporting: true,
+            suspends: false,
         }
     }
 

@@ -124,12 +124,21 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
         return refuse("its disk is written to, and a state of memory does not hold that");
     }
     let net = spec.net.as_ref();
-    let net = net.map(|net| Net { number: 0, forwards: Vec::new(), linked: net.linked });
+    let net =
+        net.map(|net| Net { number: 0, forwards: Vec::new(), linked: net.linked, relayed: false });
     let mut kernel_args = spec.kernel_args.clone();
     // Only such a guest lets its host make another one of it.
     kernel_args.push("pinhead.template=1".into());
     let name = NAME.into();
-    Ok(GuestSpec { name, run_dir: None, net, restore: None, kernel_args, ..spec.clone() })
+    Ok(GuestSpec {
+        name,
+        run_dir: None,
+        net,
+        restore: None,
+        suspends: false,
+        kernel_args,
+        ..spec.clone()
+    })
 }
 
 /// Where the state of guests with this key is, by the rate of their clocks. It is no part of the

@@ -22,6 +22,7 @@ mod monitor_live;
 mod neighbours;
 mod owners;
 mod parked;
+mod parked_disk;
 mod qemu_rights;
 mod restore;
 mod signals;

@@ -7,3 +7,4 @@ mod farm_database;
 mod farm_disks;
 mod monitor_truth;
 mod packages;
+mod park_crash;

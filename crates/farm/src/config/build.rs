@@ -7,7 +7,9 @@ use settings::{Entries, Reader, Tree, shown};
 use vm::FORWARDS_MAX;
 
 use super::links;
-use super::types::{Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, Port, Probe, Source, Top};
+use super::types::{
+    Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
+};
 
 /// Classes in a file: more than anyone can keep apart.
 const CLASSES_MAX: usize = 100;
@@ -105,6 +107,10 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
         let message = format!("`{}` says no format", shown(&disk.to_string_lossy()));
         refuse(&["disk"], &message, "call it .qcow2, or .raw or .img for a plain one");
     }
+    let to_disk = class.park_to == ParkTo::Disk;
+    let has_no_disk = matches!(class.source(), Source::Builtin(Builtin::Tiny | Builtin::Web))
+        || matches!(class.source(), Source::Files { disk: None, .. });
+    let is_all_memory = class.template && !class.copy && has_no_disk;
     let has_heap = matches!(class.source(), Source::Builtin(image) if image.has_heap());
     for (is_wrong, key, message, help) in [
         (
@@ -142,6 +148,24 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             "park_at_most",
             "woken as soon as it is parked",
             "5s at least",
+        ),
+        (
+            to_disk && !is_all_memory,
+            "park_to",
+            "only a clone that shares its template's memory and has no disk is parked on disk",
+            "say `template = true` with \"tiny\" or \"web\" and without `copy`, or park in memory",
+        ),
+        (
+            to_disk && class.park_with_connections,
+            "park_with_connections",
+            "a connection ends with the guest's QEMU, which ends when it is parked on disk",
+            "leave it out, or park in memory",
+        ),
+        (
+            to_disk && class.park_at_most_ms.is_some(),
+            "park_at_most",
+            "a guest that is parked on disk is woken by who wants it alone",
+            "leave it out, or park in memory",
         ),
         (
             class.template && !class.daemon,

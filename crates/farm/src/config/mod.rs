@@ -14,7 +14,7 @@ mod links;
 mod types;
 
 pub use settings::{FILE_MAX, Fault, Key, LoadError, Section};
-pub use types::{Builtin, Class, ClassLink, Farm, Limits, Port, Probe, SECTIONS, Source};
+pub use types::{Builtin, Class, ClassLink, Farm, Limits, ParkTo, Port, Probe, SECTIONS, Source};
 
 use std::path::Path;
 

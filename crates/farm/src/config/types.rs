@@ -106,6 +106,8 @@ settings::table! {
         heap_mib("heap"): Option<u64> = mib, else "16 MiB";
         /// a guest that sleeps for so long is stopped, and its memory paged out
         park_ms("park"): Option<u64> = time, else "never";
+        /// where a parked guest's memory is: `memory` (paged out) or `disk` (its QEMU ends)
+        park_to: ParkTo = one_of("place", ParkTo::ALL, ParkTo::name), "memory";
         /// a guest that is parked is woken after so long, whatever comes
         park_at_most_ms("park_at_most"): Option<u64> = time, else "never";
         /// whether a guest is parked while clients are connected; what they send wakes it
@@ -189,6 +191,18 @@ base::named! {
         DebianPostgres = "debian-postgres",
         /// All three in one guest.
         DebianCombo = "debian-combo",
+    }
+}
+
+base::named! {
+    /// Where a guest is parked.
+    #[derive(Default)]
+    pub enum ParkTo {
+        /// Its QEMU stays, stopped, and its memory is paged out.
+        #[default]
+        Memory = "memory",
+        /// What it has that its template has not is in a file, and its QEMU ends.
+        Disk = "disk",
     }
 }
 

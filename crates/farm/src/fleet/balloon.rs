@@ -49,6 +49,11 @@ impl BalloonGrants {
         Some((grant, self.wanted.take()))
     }
 
+    /// Whether QEMU still has to answer.
+    pub(super) fn is_busy(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// Another has the balloon: what QEMU still answers is nobody's any more.
     pub(super) fn yield_to_other_manager(&mut self) {
         (self.pending, self.wanted) = (None, None);

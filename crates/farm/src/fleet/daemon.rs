@@ -1,4 +1,12 @@
 //! The messages of a guest's daemon and their answers; and the owner of its port.
+//!
+//! A clone gets its identity before anyone else may speak to it:
+//!
+//! ```text
+//!   QEMU gets the state ─► it has read it (query-status, or its event RESUME) ─►
+//!   port: Identify ─► Identified ─► the daemon is welcomed and says hello as this guest;
+//!   the control port is given away
+//! ```
 
 use agent::{DaemonEvent, Port};
 use qmp::{Command, Failure, Reply, Ticket};
@@ -8,6 +16,7 @@ use wire::{Grant, PoolRequest, ToGuest};
 use super::event::Event;
 use super::grant::{decide, kept_bytes};
 use super::member::Member;
+use super::park::Parking;
 use super::state::State;
 
 /// Why a guest gets all its memory back when its manager has gone.
@@ -38,8 +47,7 @@ impl Member {
                 }
                 DaemonEvent::Status => {
                     if let Some(status) = self.link.agent().last_status() {
-                        self.tally.add(status, self.counted.as_ref());
-                        self.counted = Some(status.clone());
+                        self.counting.add(status);
                     }
                 }
                 DaemonEvent::PoolRequest(request) => self.grant(request),
@@ -138,5 +146,47 @@ impl Member {
             // It may have been parked when nobody could tell it.
             self.link.clock(images::time_of_day());
         }
+    }
+
+    pub(super) fn is_named(&self) -> bool {
+        self.running.is_none() || self.link.agent().is_named()
+    }
+
+    /// Its virtual CPUs run: sends it its identity, once.
+    pub(super) fn send_identity(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
+            return;
+        };
+        match vm::identity(&self.config.spec, running.uuid) {
+            Ok(identity) => self.link.identify(identity),
+            Err(error) => self.refused(&error.to_string()),
+        }
+    }
+
+    /// Its daemon has taken its identity.
+    pub(super) fn named(&mut self) {
+        if self.managed {
+            self.leave_to_manager();
+        } else {
+            // Its daemon has sent its hello long ago, to the template's host.
+            self.link.welcome();
+        }
+    }
+
+    /// Its port is the manager's from now on. A clone is up when it is itself: its console is
+    /// silent about that.
+    pub(super) fn leave_to_manager(&mut self) {
+        // One that was parked is told the time when it runs, and lent then.
+        if !self.parking().is_some_and(Parking::is_awake) || !self.is_named() {
+            return;
+        }
+        self.link.close();
+        if self.config.spec.restore.is_some() && self.state == State::Booting {
+            self.is_up_without_us();
+        }
+    }
+
+    pub(super) fn refused(&mut self, words: &str) {
+        self.end(format!("It does not take its name: {words}"));
     }
 }

@@ -40,6 +40,11 @@ impl Dying {
         self.next = Next::Nothing;
     }
 
+    /// The guest starts again after it.
+    pub(super) fn starts_next(&mut self) {
+        self.next = Next::Start;
+    }
+
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.end.as_ref().map(AsFd::as_fd)
     }

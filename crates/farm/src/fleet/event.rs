@@ -17,6 +17,8 @@ pub enum Event {
         /// What happened.
         note: String,
     },
+    /// Something that its owner should know, in words.
+    Note(String),
     /// The guest of this place is parked, and its memory is paged out.
     Parked(usize),
     /// The guest of this place was parked, and runs.

@@ -14,13 +14,13 @@ use super::dying::{Dying, Next};
 use super::event::Event;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
-use super::park::{ParkNews, Parking};
-use super::park_clock::ParkWish;
-use super::state::{State, Tally};
-use super::taker::Taker;
+use super::park::Parking;
+use super::state::{Counting, State, Tally};
+use super::suspend::{Suspension, remove};
 use super::usage::CpuMeter;
 use super::watch::{BootWatch, is_mute};
 use crate::links::Switch;
+use crate::relay::Door;
 use crate::tiers::{GuestLimits, Tier};
 
 /// A guest that has not taken its name by then is not this guest, and must not stay.
@@ -49,14 +49,14 @@ pub struct Member {
     /// Its daemon; the port is open while no host manager has it.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
-    pub(super) tally: Tally,
-    /// The last status that is in the tally.
-    pub(super) counted: Option<Status>,
+    pub(super) counting: Counting,
+    /// Whether it is parked on disk, and its ports if it may be.
+    pub(super) suspension: Suspension,
     console: ConsoleLog,
-    cpu: CpuMeter,
+    pub(super) cpu: CpuMeter,
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,
-    watch: BootWatch,
+    pub(super) watch: BootWatch,
     /// What has happened since the last turn.
     pub(super) events: Vec<Event>,
 }
@@ -72,8 +72,8 @@ impl Member {
             dying: None,
             link: AgentLink::default(),
             balloon: BalloonGrants::default(),
-            tally: Tally::default(),
-            counted: None,
+            counting: Counting::default(),
+            suspension: Suspension::default(),
             console: ConsoleLog::default(),
             cpu: CpuMeter::default(),
             managed: false,
@@ -94,12 +94,18 @@ impl Member {
 
     /// One word for how it is: parking, parked, waking, or that of its state.
     pub fn word(&self) -> &'static str {
-        self.parking().and_then(Parking::word).unwrap_or(self.state.word())
+        let word = self.suspension.word().or(self.parking().and_then(Parking::word));
+        word.unwrap_or(self.state.word())
     }
 
-    /// Whether it is parked, and no memory of it is still to be paged out.
+    /// Whether it is parked, and no memory of it is still to be paged out or written to its file.
     pub fn is_parked(&self) -> bool {
-        self.parking().is_some_and(|parking| parking.is_stopped() && !parking.has_rest())
+        self.suspension.is_on_disk() || self.parking().is_some_and(Parking::is_over)
+    }
+
+    /// Whether it is parked on disk, or on its way back: it has no QEMU that could be asked.
+    pub fn is_away(&self) -> bool {
+        self.suspension.is_away()
     }
 
     pub(super) fn parking(&self) -> Option<&Parking> {
@@ -134,7 +140,7 @@ impl Member {
 
     /// What it did over its life.
     pub fn tally(&self) -> &Tally {
-        &self.tally
+        &self.counting.tally
     }
 
     /// What its virtual CPUs cost in the last second.
@@ -165,29 +171,34 @@ impl Member {
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.watch.started_ms = now_ms;
+        if let Err(reason) = self.start_qemu(None, now_ms) {
+            self.end(reason);
+        }
+    }
+
+    /// Starts its QEMU: as it is to be, or with devices in this state, in which it was before.
+    pub(super) fn start_qemu(&mut self, devices: Option<&[u8]>, now_ms: u64) -> Result<(), String> {
+        self.balloon.yield_to_other_manager();
         let memory = Bytes::mib(self.config.spec.memory_mib);
         let bounds = GuestBounds { memory, cpus: Some(self.config.spec.cpus) };
-        self.link = AgentLink::new(match self.config.spec.restore {
-            Some(_) => Agent::unnamed(bounds, PoolGrants::Yes),
-            None => Agent::new(bounds, PoolGrants::Yes),
+        self.link = AgentLink::new(match (&self.config.spec.restore, devices) {
+            (Some(_), None) => Agent::unnamed(bounds, PoolGrants::Yes),
+            _ => Agent::new(bounds, PoolGrants::Yes),
         });
         let number = self.config.spec.net.as_ref().map(|net| net.number);
-        if let Err(reason) =
-            self.config.spec.start().map_err(|e| e.to_string()).and_then(|mut guest| {
-                if let (Some(number), Some(link)) = (number, guest.link.take()) {
-                    self.shared.switch.connect(number, link);
-                }
-                let (running, port) =
-                    RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
-                self.running = Some(running);
-                // A clone gets its name from us, whichever manager it has then.
-                if !self.managed || !self.link.agent().is_named() {
-                    self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
-                }
-                Ok(())
-            })
-        {
-            return self.end(reason);
+        let started = match devices {
+            Some(devices) => self.config.spec.start_resumed(devices),
+            None => self.config.spec.start(),
+        };
+        let mut guest = started.map_err(|e| e.to_string())?;
+        if let (Some(number), Some(link)) = (number, guest.link.take()) {
+            self.shared.switch.connect(number, link);
+        }
+        let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
+        self.running = Some(running);
+        // A clone gets its name from us, whichever manager it has then.
+        if !self.managed || !self.link.agent().is_named() {
+            self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
         }
         if self.config.daemon == Daemon::Foreign {
             // Nothing is known of it: it is taken for up.
@@ -202,10 +213,9 @@ impl Member {
             memory_bytes: footprint.memory_bytes,
             threads: footprint.threads,
         };
-        if let Some(pid) = self.pid()
-            && let Err(error) = self.shared.tier.join_guest(pid, &limits)
-        {
-            self.end(error.to_string());
+        match self.pid() {
+            Some(pid) => self.shared.tier.join_guest(pid, &limits).map_err(|e| e.to_string()),
+            None => Ok(()),
         }
     }
 
@@ -225,6 +235,7 @@ impl Member {
 
     fn disconnect(&mut self) {
         self.running = None;
+        self.suspension.door.iter().for_each(Door::slam);
         if let Some(net) = &self.config.spec.net {
             self.shared.switch.disconnect(net.number);
         }
@@ -260,6 +271,7 @@ impl Member {
             self.dying.iter_mut().for_each(Dying::nothing_next);
         }
         self.kill(Next::Nothing);
+        self.suspension = Suspension::default();
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
         // What is left of its last turn may end it again.
         if !matches!(before, State::Ended(_)) {
@@ -269,8 +281,12 @@ impl Member {
 
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
-        if self.running.is_none() {
-            return;
+        let Some(running) = &self.running else { return };
+        if self.is_away() {
+            let words = running.process.stderr();
+            let words = words.lines().last().unwrap_or("it has ended");
+            let why = format!("its QEMU: {words}");
+            return self.fails_to_come_back(why);
         }
         // A QEMU that cannot use KVM after all ends before its guest writes to its console.
         if self.state == State::Booting
@@ -279,6 +295,8 @@ impl Member {
         {
             return self.emulate();
         }
+        // Nobody is to go on from where it was before it has ended by itself.
+        self.config.park_file.iter().for_each(|file| remove(file));
         // It is of no use without its connections, whatever it still does.
         self.kill(Next::End);
     }
@@ -313,7 +331,7 @@ impl Member {
         while let Some(incoming) = self.running.as_mut().and_then(|running| running.qmp.next()) {
             match incoming {
                 Incoming::Ready(_) => {
-                    self.send_state();
+                    self.qemu_listens();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
                         // It is ready when it has read its state, and its event may be past.
@@ -321,10 +339,12 @@ impl Member {
                     }
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
-                Incoming::Event { name, .. } if name == "RESUME" => self.send_identity(),
-                Incoming::Event { name, .. } if name == "RESET" => {
-                    self.events.push(Event::Reset(self.place));
+                Incoming::Event { name, .. } if name == "RESUME" => {
+                    if !self.has_resumed() {
+                        self.send_identity();
+                    }
                 }
+                Incoming::Event { name, .. } if name == "RESET" => self.was_reset(),
                 Incoming::Event { name, data, .. } => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
@@ -344,7 +364,7 @@ impl Member {
         ticket
     }
 
-    fn flush_qmp(&mut self) {
+    pub(super) fn flush_qmp(&mut self) {
         if self.running.as_mut().is_some_and(|running| running.qmp.send().is_err()) {
             self.closed();
         }
@@ -368,88 +388,13 @@ impl Member {
         }
     }
 
-    /// Begins to park it. The error says why that cannot be now.
-    pub(super) fn park(&mut self) -> Result<(), String> {
-        match &mut self.running {
-            Some(running) if self.state.is_up() && self.link.agent().is_named() => {
-                running.park(&self.config.spec, self.config.park)?;
-                self.flush_qmp();
-                Ok(())
-            }
-            _ => Err(format!("it is {}", self.state.word())),
-        }
-    }
-
-    /// Lets it run, if it is parked.
-    pub(super) fn wake(&mut self) {
-        let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
-        match woken {
-            Ok(()) => self.flush_qmp(),
-            Err(reason) => self.end(reason),
-        }
-    }
-
-    /// Whether this was QEMU's answer to stop or to go on.
-    fn park_answered(
-        &mut self,
-        answer: (Ticket, &Result<Reply, qmp::Failure>),
-        now_ms: u64,
-    ) -> bool {
-        let Some(running) = &mut self.running else { return false };
-        let how = (&self.config.spec, self.config.park);
-        match running.park_answered(answer, how, now_ms) {
-            None => return false,
-            Some(Ok(ParkNews::Nothing)) => {}
-            Some(Ok(ParkNews::Parked)) => self.events.push(Event::Parked(self.place)),
-            Some(Ok(ParkNews::Woken)) => {
-                // It has counted no time.
-                self.link.clock(images::time_of_day());
-                if self.managed {
-                    self.leave_to_manager();
-                }
-                self.events.push(Event::Woken(self.place));
-            }
-            Some(Err(reason)) => self.end(reason),
-        }
-        true
-    }
-
-    /// Has what is left of it paged out.
-    pub(super) fn page_out(&mut self, taker: &mut Taker) {
-        if self.running.as_mut().is_some_and(|running| running.parking.page_out(taker)) {
-            self.events.push(Event::Parked(self.place));
-        }
-    }
-
-    /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
-    /// if it was tried to park it.
-    pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
-        let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
-        let Some(running) = &mut self.running else { return false };
-        let rule = if is_short { self.config.park.on_a_short_host() } else { self.config.park };
-        let wish = running.parking.tick(cpu_percent, rule, may_park, now_ms);
-        match wish {
-            ParkWish::Nothing => {}
-            ParkWish::ParkIfSilent if !running.is_woken_for_nothing(&self.config.spec, now_ms) => {}
-            // What is in the way now may have gone when it is tried again.
-            ParkWish::Park | ParkWish::ParkIfSilent => drop(self.park()),
-            ParkWish::Wake => self.wake(),
-        }
-        matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
-    }
-
-    /// Why the host did not take its memory when it was parked, if that was so.
-    pub fn kept_because(&self) -> Option<&str> {
-        self.parking()?.refused()
-    }
-
     /// What has to be looked at again and again, four times a second.
     pub(super) fn tick(&mut self, now_ms: u64) {
         self.bury(now_ms);
         if self.dying.is_some() {
             return;
         }
-        if self.parking().is_some_and(Parking::is_stopped) {
+        if self.is_away() || self.is_left_alone() {
             return;
         }
         let waited_ms = now_ms.saturating_sub(self.watch.started_ms);

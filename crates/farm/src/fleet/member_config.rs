@@ -1,5 +1,7 @@
 //! How a guest joins a fleet.
 
+use std::path::PathBuf;
+
 use vm::GuestSpec;
 
 use super::grant::Floor;
@@ -16,6 +18,8 @@ pub struct MemberConfig {
     pub daemon: Daemon,
     /// When it is parked.
     pub park: ParkRule,
+    /// The file that it is parked in, if that is on disk: its QEMU ends then.
+    pub park_file: Option<PathBuf>,
 }
 
 /// Whether a guest has the daemon.

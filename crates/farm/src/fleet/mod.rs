@@ -15,22 +15,24 @@ mod daemon;
 mod dying;
 mod event;
 mod grant;
+mod life;
 mod loads;
 mod member;
 mod member_config;
 mod monitor;
-mod naming;
 mod open;
 mod park;
 mod park_clock;
 mod room;
 mod state;
+mod suspend;
 mod taker;
 #[cfg(test)]
 pub(crate) mod tests;
 mod usage;
 mod wanted;
 mod watch;
+mod worker;
 
 pub use agent::Captured;
 pub use event::Event;
@@ -47,15 +49,19 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use ahead::Ahead;
+use life::Parkers;
 use open::RunningGuest;
 use reactor::{PollFlags, PollSet, Ready};
 use room::Room;
+use suspend::remove_all;
 use taker::Taker;
 use vm::{Clock, Error, GuestSpec};
 use wanted::Wanted;
 use wire::{Sample, ToGuest};
+use worker::Worker;
 
 use crate::links::Switch;
+use crate::relay::Relay;
 use crate::tiers::Tier;
 
 /// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
@@ -82,6 +88,9 @@ pub struct Fleet {
     ahead: Ahead,
     taker: Taker,
     room: Room,
+    /// The forwarded ports of guests that may be parked on disk, and who writes and reads these.
+    relay: Relay,
+    parkers: Parkers,
 }
 
 /// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
@@ -93,8 +102,10 @@ pub mod owner {
     pub(super) const CLIENTS: u64 = 4;
     pub(super) const MANAGERS: u64 = 5;
     pub(super) const TAKER: u64 = 6;
+    pub(super) const PARKERS: u64 = 7;
+    pub(super) const RELAY: u64 = 8;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 7;
+    pub const OTHERS: u64 = 9;
 }
 
 impl Fleet {
@@ -105,6 +116,7 @@ impl Fleet {
             floor,
             daemon: Daemon::Expected,
             park: ParkRule::default(),
+            park_file: None,
         };
         Fleet::of(specs.into_iter().map(config).collect(), boots_max)
     }
@@ -128,6 +140,8 @@ impl Fleet {
             ahead,
             taker,
             room,
+            relay: Relay::default(),
+            parkers: Parkers::default(),
         }
     }
 
@@ -168,7 +182,7 @@ impl Fleet {
     pub fn wake(&mut self, guest: usize) -> bool {
         let Some(member) = self.members.get_mut(guest) else { return false };
         member.wake();
-        member.parking().is_some_and(|parking| !parking.is_awake())
+        member.is_away() || member.parking().is_some_and(|parking| !parking.is_awake())
     }
 
     /// Somebody uses a guest, whatever its virtual CPUs do: it runs, and is not parked without
@@ -184,16 +198,22 @@ impl Fleet {
     /// Leaves the guests' ports and balloons to a host manager, which finds them in the
     /// directory of their sockets. Their life stays ours. It is to find them awake.
     pub fn yield_to_other_manager(&mut self) {
-        self.members.iter_mut().for_each(Member::wake);
+        // Those on disk are its when they are back: nobody needs all of them at once.
+        self.here().for_each(Member::wake);
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
     /// Takes ports and balloons back from a host manager that has ended. Who sleeps is to get
     /// what that one has taken, too.
     pub fn take_back(&mut self) {
-        self.members.iter_mut().for_each(Member::wake);
+        self.here().for_each(Member::wake);
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
+    }
+
+    /// Those that are not on disk alone.
+    fn here(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.members.iter_mut().filter(|member| !member.is_away())
     }
 
     /// Writes to a guest's console, as its keyboard does. Says how many bytes it took: a guest
@@ -220,9 +240,15 @@ impl Fleet {
     }
 
     /// Ends all guests that run, all at once: what takes long is that each gives its memory back.
+    /// Nobody is to go on from what is on disk.
     pub fn end(&mut self) {
         for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
             running.process.strike();
+        }
+        // What is written now lacks its QEMU, or is removed with the rest.
+        self.parkers.saver.close();
+        if let Some(file) = self.members.iter().find_map(|one| one.config.park_file.as_deref()) {
+            remove_all(file);
         }
     }
 
@@ -244,8 +270,11 @@ impl Fleet {
             self.members[event.key as usize].wake();
         }
         self.wake_for_clients(&ready, now);
-        if !ready.of(owner::TAKER).is_empty() {
+        if ready.has(owner::TAKER) {
             self.taker.drain();
+        }
+        if ready.has(owner::PARKERS) {
+            self.parkers.both().for_each(Worker::drain);
         }
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();
@@ -266,6 +295,7 @@ impl Fleet {
         }
         for member in &mut self.members {
             member.page_out(&mut self.taker);
+            member.turn_suspension(&mut self.parkers, now);
             events.append(&mut member.events);
         }
         Ok((ready, events))
@@ -296,10 +326,28 @@ impl Fleet {
                 self.wanted.add(guest);
             }
         }
+        if ready.has(owner::RELAY) {
+            self.relay.drain();
+            for (guest, member) in self.members.iter_mut().enumerate() {
+                if member.suspension.client_came() {
+                    self.wanted.add(guest);
+                }
+            }
+        }
         // How much memory there is need not be read where nobody waits.
         while !self.wanted.is_empty()
             && let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms)
         {
+            if self.members[guest].suspension.is_wanted {
+                let member = &mut self.members[guest];
+                member.wake();
+                member.suspension.for_client_ms = Some(now_ms);
+                if let Some(running) = &mut member.running {
+                    running.parking.clock.wakes(Some(now_ms));
+                }
+                self.wanted.woke(now_ms);
+                continue;
+            }
             // Somebody else may have woken it meanwhile.
             let parking = self.members[guest].parking();
             let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };
@@ -330,7 +378,7 @@ impl Fleet {
         let free = most.saturating_sub(booting);
         let waiting = self.members.iter_mut().filter(|m| m.state == State::Waiting);
         for member in waiting.take(free) {
-            member.start(now);
+            member.begin(&mut self.relay, &mut self.parkers, now);
         }
         self.members.iter_mut().for_each(|member| events.append(&mut member.events));
     }
@@ -347,7 +395,7 @@ impl Fleet {
             .map(|(key, one)| (key, one.qmp.fd()))
             .for_each(|(key, fd)| set.add(key, fd.0, fd.1));
         set.owner(owner::PORTS);
-        for (member, key) in members() {
+        for (member, key) in members().filter(|(member, _)| !member.is_left_alone()) {
             if let Some((connection, flags)) = member.link.connection() {
                 set.connection(key, connection, flags);
             }
@@ -358,6 +406,10 @@ impl Fleet {
         running().for_each(|(key, one)| one.manager_fds(key, &mut set));
         set.owner(owner::TAKER);
         self.taker.fd().into_iter().for_each(|fd| set.add(0, fd, PollFlags::IN));
+        set.owner(owner::PARKERS);
+        self.parkers.both().filter_map(Worker::fd).for_each(|fd| set.add(0, fd, PollFlags::IN));
+        set.owner(owner::RELAY);
+        self.relay.fd().into_iter().for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::DYING);
         members()
             .filter_map(|(one, key)| Some((key, one.dying.as_ref()?.fd()?)))

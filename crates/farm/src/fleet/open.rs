@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use qmp::Ticket;
 use reactor::{Budget, PollFlags, read_some};
-use vm::{GoOn, Guest, Process, SocketFile};
+use vm::{DeviceFile, GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
 use super::park::Parking;
@@ -34,6 +34,10 @@ pub(super) struct RunningGuest {
     pub(super) going_on: Vec<Ticket>,
     /// Whether it is parked.
     pub(super) parking: Parking,
+    /// The state of its devices, if it may be parked on disk.
+    pub(super) devices: Option<DeviceFile>,
+    /// Whether it goes on from where it was in another QEMU.
+    pub(super) is_resumed: bool,
     /// Where others connect to its second monitor.
     pub(super) others: Option<UnixListener>,
     /// Their files go with them.
@@ -54,6 +58,8 @@ impl RunningGuest {
             go_on: guest.go_on,
             going_on: Vec::new(),
             parking: Parking::default(),
+            devices: guest.devices,
+            is_resumed: false,
             others: guest.others,
             _sockets: guest.sockets,
         };

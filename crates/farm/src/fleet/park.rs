@@ -17,10 +17,11 @@ use hypervisor::{PageOut, PageOutError, ProcessId};
 use procfs::Buffer;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
-use vm::{GuestSpec, PortSockets, Process};
+use vm::{DeviceFile, GuestSpec, PortSockets, Process};
 
 use super::open::RunningGuest;
 use super::park_clock::{ParkClock, ParkRule, ParkWish, SILENT_MS};
+use super::suspend::Job;
 use super::taker::{Taker, Taking};
 
 /// How far a guest is on its way to sleep and back.
@@ -38,6 +39,8 @@ enum Stage {
     Awake,
     /// QEMU was asked to stop the virtual CPUs; somebody may have come since who wants them.
     Stopping { asked: Ticket, is_wanted: bool },
+    /// It is written to its file: by QEMU, its devices first, and then by a thread.
+    Saving { by: Saver, is_wanted: bool },
     /// QEMU is stopped.
     Parked {
         sockets: PortSockets,
@@ -51,15 +54,49 @@ enum Stage {
     Waking { asked: Ticket },
 }
 
+/// What came of saving a guest.
+#[derive(Debug)]
+pub(super) enum SaveNews {
+    Saved,
+    /// Somebody wants it: it goes on in the QEMU that is there.
+    Wanted,
+    Failed(String),
+}
+
+/// Who writes a guest to its file.
+#[derive(Debug)]
+enum Saver {
+    /// QEMU was asked for its devices.
+    Qemu(Ticket),
+    /// QEMU has written them, and is stopped.
+    Nobody(Vec<u8>),
+    /// The thread, which gives the size of the file.
+    Thread(Job<u64>),
+}
+
 impl Parking {
     /// Whether its QEMU answers nobody.
     pub(super) fn is_stopped(&self) -> bool {
-        matches!(self.stage, Stage::Parked { .. })
+        match &self.stage {
+            Stage::Parked { .. } => true,
+            Stage::Saving { by, .. } => !matches!(by, Saver::Qemu(_)),
+            Stage::Awake | Stage::Stopping { .. } | Stage::Waking { .. } => false,
+        }
     }
 
     /// Whether a client wants it, and it waits for its turn to be woken.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.stage, Stage::Parked { is_wanted: true, .. })
+    }
+
+    /// Whether it is about to be stopped, or to be written to its file.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.stage, Stage::Stopping { .. } | Stage::Saving { .. })
+    }
+
+    /// Whether it is parked, and nothing of it is still to be paged out.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Parked { rest: None, .. })
     }
 
     /// Whether there is memory to be paged out.
@@ -76,7 +113,7 @@ impl Parking {
     pub(super) fn word(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Awake | Stage::Stopping { .. } => None,
-            Stage::Parked { rest: Some(_), .. } => Some("parking"),
+            Stage::Saving { .. } | Stage::Parked { rest: Some(_), .. } => Some("parking"),
             Stage::Parked { rest: None, .. } => Some("parked"),
             Stage::Waking { .. } => Some("waking"),
         }
@@ -109,7 +146,9 @@ impl RunningGuest {
 
     /// What becomes ready when a manager wants a guest that is parked.
     pub(super) fn manager_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
-        if self.parking.is_stopped() {
+        // One that somebody wants already comes back by itself.
+        let is_on_its_way = matches!(self.parking.stage, Stage::Saving { is_wanted: true, .. });
+        if self.parking.is_stopped() && !is_on_its_way {
             self.others.iter().for_each(|fd| set.add(key, fd.as_fd(), PollFlags::IN));
         }
     }
@@ -118,13 +157,15 @@ impl RunningGuest {
     pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), String> {
         match self.parking.stage {
             Stage::Awake => {}
-            Stage::Stopping { .. } | Stage::Parked { .. } => return Ok(()),
+            Stage::Stopping { .. } | Stage::Saving { .. } | Stage::Parked { .. } => return Ok(()),
             Stage::Waking { .. } => return Err("it is waking".to_owned()),
         }
         if spec.net.as_ref().is_some_and(|net| net.linked) {
             return Err("other guests reach it by a link, which would not wake it".to_owned());
         }
-        self.port_sockets(spec, rule)?;
+        if !spec.suspends {
+            self.port_sockets(spec, rule)?;
+        }
         let asked = self.qmp.ask(Command::Stop).ok_or("its QEMU does not answer")?;
         self.parking.stage = Stage::Stopping { asked, is_wanted: false };
         Ok(())
@@ -146,7 +187,7 @@ impl RunningGuest {
         }
     }
 
-    fn sockets_at(&self, spec: &GuestSpec) -> Result<PortSockets, String> {
+    pub(super) fn sockets_at(&self, spec: &GuestSpec) -> Result<PortSockets, String> {
         let forwards = spec.net.iter().flat_map(|net| &net.forwards);
         let ports: Vec<u16> = forwards.map(|forward| forward.host_port).collect();
         let sockets = PortSockets::of(&self.process, &ports);
@@ -185,7 +226,9 @@ impl RunningGuest {
         self.parking.clock.wakes(None);
         match &mut self.parking.stage {
             Stage::Awake | Stage::Waking { .. } => {}
-            Stage::Stopping { is_wanted, .. } => *is_wanted = true,
+            Stage::Stopping { is_wanted, .. } | Stage::Saving { is_wanted, .. } => {
+                *is_wanted = true;
+            }
             Stage::Parked { .. } => {
                 let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
                 self.process.go_on().map_err(|error| failed(&error))?;
@@ -215,6 +258,9 @@ impl RunningGuest {
                 self.parking.clock.was_refused(now_ms);
                 Ok(ParkNews::Woken)
             }
+            (Stage::Saving { by: Saver::Qemu(asked), .. }, _) if *asked == ticket => {
+                self.has_devices(outcome, now_ms)
+            }
             (Stage::Waking { asked }, Ok(_)) if *asked == ticket => {
                 self.parking.stage = Stage::Awake;
                 Ok(ParkNews::Woken)
@@ -234,6 +280,9 @@ impl RunningGuest {
         rule: ParkRule,
         now_ms: u64,
     ) -> Result<ParkNews, String> {
+        if spec.suspends {
+            return self.save_devices(is_wanted, now_ms);
+        }
         let paused = self.process.pause().map_err(|error| error.to_string());
         // Somebody may have come before it was stopped; who comes now wakes it.
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
@@ -257,7 +306,93 @@ impl RunningGuest {
     }
 }
 
+impl RunningGuest {
+    /// Its virtual CPUs are stopped: QEMU is asked for the state of its devices.
+    fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, String> {
+        let no_file = || "it was not started for that".to_owned();
+        let command = match self.devices.as_mut().map(DeviceFile::save) {
+            Some(command) => command.map_err(|error| error.to_string()),
+            None => Err(no_file()),
+        };
+        match command {
+            Ok(command) if !is_wanted => {
+                let asked = self.qmp.ask(command).ok_or("its QEMU does not answer")?;
+                let by = Saver::Qemu(asked);
+                self.parking.stage = Stage::Saving { by, is_wanted: false };
+            }
+            other => self.is_not_saved(other.err(), now_ms)?,
+        }
+        Ok(ParkNews::Nothing)
+    }
+
+    /// QEMU has written its devices, or has not.
+    fn has_devices(
+        &mut self,
+        outcome: &Result<Reply, Failure>,
+        now_ms: u64,
+    ) -> Result<ParkNews, String> {
+        let Stage::Saving { is_wanted, .. } = self.parking.stage else {
+            return Ok(ParkNews::Nothing);
+        };
+        let mut read = || self.devices.as_mut().map_or(Ok(Vec::new()), DeviceFile::read);
+        let devices = match outcome {
+            Ok(_) => self.process.pause().and_then(|()| read()).map_err(|e| e.to_string()),
+            Err(failure) => Err(failure.desc.clone()),
+        };
+        match devices {
+            Ok(devices) if !is_wanted => {
+                self.parking.stage = Stage::Saving { by: Saver::Nobody(devices), is_wanted };
+            }
+            other => self.is_not_saved(other.err(), now_ms)?,
+        }
+        Ok(ParkNews::Nothing)
+    }
+
+    /// It goes on where it was; and why it could not be saved, if that is so. The error says why
+    /// it never will.
+    pub(super) fn is_not_saved(&mut self, why: Option<String>, now_ms: u64) -> Result<(), String> {
+        let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
+        // Also where it was not stopped: then this is nothing.
+        self.process.go_on().map_err(|error| failed(&error))?;
+        match why.is_some() {
+            true => self.parking.clock.cannot_be_saved(now_ms),
+            false => self.parking.clock.was_refused(now_ms),
+        }
+        self.parking.refused = why;
+        let asked = self.qmp.ask(Command::Continue);
+        let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
+        self.parking.stage = Stage::Waking { asked };
+        Ok(())
+    }
+}
+
 impl Parking {
+    /// Has a guest whose devices are written saved by the thread. What came of it, when it is over.
+    /// One that nobody has begun with waits until the thread is free, and is not saved at all if
+    /// it is wanted before.
+    pub(super) fn save(
+        &mut self,
+        is_wanted: bool,
+        is_free: bool,
+        begin: impl FnOnce(Vec<u8>) -> Job<u64>,
+    ) -> Option<SaveNews> {
+        let Stage::Saving { by, is_wanted: is_wanted_too } = &mut self.stage else { return None };
+        let is_wanted = is_wanted || *is_wanted_too;
+        match by {
+            Saver::Nobody(_) if is_wanted => Some(SaveNews::Wanted),
+            Saver::Nobody(devices) if is_free => {
+                *by = Saver::Thread(begin(std::mem::take(devices)));
+                None
+            }
+            Saver::Qemu(_) | Saver::Nobody(_) => None,
+            Saver::Thread(job) => Some(match job.done()? {
+                Err(why) => SaveNews::Failed(why.clone()),
+                Ok(_) if is_wanted => SaveNews::Wanted,
+                Ok(_) => SaveNews::Saved,
+            }),
+        }
+    }
+
     /// Has what is left of a guest that is parked paged out. True if that is done now.
     pub(super) fn page_out(&mut self, taker: &mut Taker) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
@@ -285,7 +420,9 @@ impl Parking {
         match self.stage {
             Stage::Awake => self.clock.awake(cpu_percent, rule, may_park, now_ms),
             Stage::Parked { since_ms, .. } => rule.parked(now_ms.saturating_sub(since_ms)),
-            Stage::Stopping { .. } | Stage::Waking { .. } => ParkWish::Nothing,
+            Stage::Stopping { .. } | Stage::Saving { .. } | Stage::Waking { .. } => {
+                ParkWish::Nothing
+            }
         }
     }
 }

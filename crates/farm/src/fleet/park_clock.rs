@@ -6,6 +6,8 @@ const ASLEEP_PERCENT: f64 = 2.0;
 const SHORT_MS: u64 = 2_000;
 /// A guest that cannot be parked now is looked at again after so long.
 const RETRY_MS: u64 = 10_000;
+/// One that cannot be saved is tried again after so long: each time it stands still for a while.
+const RESAVE_MS: u64 = 600_000;
 /// A guest whose clients have not been silent for so long is looked at again after so long.
 const LOOK_MS: u64 = 1_000;
 /// Clients who have come and said nothing keep a guest awake for so long.
@@ -63,6 +65,11 @@ impl ParkClock {
     /// It could not be parked.
     pub(super) fn was_refused(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RETRY_MS;
+    }
+
+    /// It could not be written to its file.
+    pub(super) fn cannot_be_saved(&mut self, now_ms: u64) {
+        self.retry_ms = now_ms + RESAVE_MS;
     }
 
     /// Its clients have said nothing until now, and not all of them for long enough.

@@ -55,9 +55,23 @@ pub struct Tally {
     pub shrinks: u32,
 }
 
+/// A tally, and the last status that is in it.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    pub(super) tally: Tally,
+    last: Option<Status>,
+}
+
+impl Counting {
+    pub(super) fn add(&mut self, status: &Status) {
+        self.tally.add(status, self.last.as_ref());
+        self.last = Some(status.clone());
+    }
+}
+
 impl Tally {
     /// Adds what a status has that the one before did not.
-    pub(super) fn add(&mut self, status: &Status, before: Option<&Status>) {
+    fn add(&mut self, status: &Status, before: Option<&Status>) {
         let online = status.cpus_online;
         self.cpus_online = Some(match self.cpus_online {
             None => (online, online),

@@ -6,15 +6,13 @@
 //!   woken before that: the Taking is dropped, and the thread goes on with the next guest
 //! ```
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::{io, thread};
 
 use hypervisor::{PageOut, PageOutError, Slice};
+
+use super::worker::Worker;
 
 /// Memory of one guest that is to be taken. Dropping it leaves what was not taken where it is.
 #[derive(Debug)]
@@ -76,69 +74,35 @@ impl Job {
 }
 
 /// The thread, from the first guest on.
-#[derive(Debug, Default)]
-pub(super) struct Taker {
-    thread: Option<Thread>,
-}
-
 #[derive(Debug)]
-struct Thread {
-    queue: Sender<Arc<Job>>,
-    /// Readable when something was taken.
-    news: UnixStream,
+pub(super) struct Taker(Worker);
+
+impl Default for Taker {
+    fn default() -> Taker {
+        Taker(Worker::new("taker"))
+    }
 }
 
 impl Taker {
     /// Takes it, unless it is in the queue already.
     pub(super) fn take(&mut self, taking: &mut Taking) {
-        if taking.is_queued {
+        if std::mem::replace(&mut taking.is_queued, true) {
             return;
         }
-        taking.is_queued = true;
-        if self.thread.is_none() {
-            match start() {
-                Ok(thread) => self.thread = Some(thread),
-                Err(error) => {
-                    let _ = taking.job.over.set(Some(format!("no thread can be had: {error}")));
-                    return;
-                }
-            }
-        }
-        let queue = self.thread.as_ref().map(|thread| &thread.queue);
-        if queue.is_some_and(|queue| queue.send(Arc::clone(&taking.job)).is_err()) {
-            let _ = taking.job.over.set(Some("the thread has ended".to_owned()));
-            self.thread = None;
+        let job = Arc::clone(&taking.job);
+        if let Err(why) = self.0.send(Box::new(move || job.run())) {
+            let _ = taking.job.over.set(Some(why));
         }
     }
 
     /// What becomes readable when something was taken.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.thread.as_ref()?.news.as_fd())
+        self.0.fd()
     }
 
     /// Forgets that it was readable.
     pub(super) fn drain(&self) {
-        let Some(thread) = &self.thread else { return };
-        let mut bytes = [0; 256];
-        while matches!((&thread.news).read(&mut bytes), Ok(count) if count > 0) {}
-    }
-}
-
-fn start() -> io::Result<Thread> {
-    let (news, told) = UnixStream::pair()?;
-    news.set_nonblocking(true)?;
-    told.set_nonblocking(true)?;
-    let (queue, jobs) = channel();
-    let work = move || run(&jobs, &told);
-    thread::Builder::new().name("taker".into()).spawn(work)?;
-    Ok(Thread { queue, news })
-}
-
-fn run(jobs: &Receiver<Arc<Job>>, mut told: &UnixStream) {
-    while let Ok(job) = jobs.recv() {
-        job.run();
-        // If it is full, there is something to be read.
-        let _ = told.write(&[1]);
+        self.0.drain();
     }
 }
 

@@ -15,7 +15,13 @@ pub(crate) fn config(name: &str) -> MemberConfig {
     };
     let spec = GuestSpec::new(name, image, Accel::Emulation(WhyEmulation::Asked));
     let daemon = Daemon::Missing;
-    MemberConfig { spec, floor: Floor::default(), daemon, park: ParkRule::default() }
+    MemberConfig {
+        spec,
+        floor: Floor::default(),
+        daemon,
+        park: ParkRule::default(),
+        park_file: None,
+    }
 }
 
 /// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.
@@ -24,6 +30,7 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
     let (mut ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
     let mut next = || ours.pop().unwrap();
     let guest = Guest {
+        devices: None,
         name: "g1".into(),
         process: Process::start(command, vec![]).unwrap(),
         qmp: next(),

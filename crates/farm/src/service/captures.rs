@@ -14,7 +14,11 @@ const WAITING_MAX: usize = 16;
 
 /// All clients that wait.
 #[derive(Debug, Default)]
-pub(super) struct Captures(Vec<Waiting>);
+pub(super) struct Captures {
+    waiting: Vec<Waiting>,
+    /// Those whose guest is on disk: it is asked when it is back.
+    later: Vec<(usize, UnixStream)>,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -32,10 +36,14 @@ impl Captures {
         client: UnixStream,
         fleet: &mut Fleet,
     ) -> Result<(), String> {
-        if self.0.len() >= WAITING_MAX {
+        if self.waiting.len() + self.later.len() >= WAITING_MAX {
             return Err("Too many questions wait for their guests".to_owned());
         }
         let member = &fleet.members()[guest];
+        if member.is_away() {
+            self.later.push((guest, client));
+            return Ok(());
+        }
         let name = member.spec().name.clone();
         if member.state() == &State::Managed {
             return Err(format!("Guest {name} is managed by a host manager, which has its port"));
@@ -43,14 +51,26 @@ impl Captures {
         let missing: Option<Vec<u32>> =
             wire::File::ALL.iter().copied().map(|file| fleet.capture(guest, file)).collect();
         let missing = missing.ok_or_else(|| format!("Guest {name} is not up"))?;
-        self.0.push(Waiting { client, guest, missing, files: Map::new() });
+        self.waiting.push(Waiting { client, guest, missing, files: Map::new() });
         Ok(())
+    }
+
+    /// A guest is back from its disk.
+    pub(super) fn runs(&mut self, guest: usize, fleet: &mut Fleet, replies: &mut Replies) {
+        let clients: Vec<_> = self.later.extract_if(.., |(of, _)| *of == guest).collect();
+        for (guest, client) in clients {
+            let Ok(again) = client.try_clone() else { continue };
+            if let Err(error) = self.begin(guest, client, fleet) {
+                replies.send_line(again, &json!({ "error": error }));
+            }
+        }
     }
 
     /// A guest has no daemon any more, so nothing comes of what was asked; its clients see the end
     /// of their connection. The next daemon's answers are numbered from the beginning.
     pub(super) fn has_ended(&mut self, guest: usize) {
-        self.0.retain(|waiting| waiting.guest != guest);
+        self.waiting.retain(|waiting| waiting.guest != guest);
+        self.later.retain(|(of, _)| *of != guest);
     }
 
     /// Takes a file that a guest has sent, or has failed to send.
@@ -62,15 +82,15 @@ impl Captures {
         replies: &mut Replies,
     ) {
         let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
-        let Some(place) = self.0.iter().position(asked) else { return };
-        let waiting = &mut self.0[place];
+        let Some(place) = self.waiting.iter().position(asked) else { return };
+        let waiting = &mut self.waiting[place];
         waiting.missing.retain(|sequence| *sequence != captured.sequence);
         if let Some(bytes) = &captured.bytes {
             let name = captured.file.path().unwrap_or("rules");
             waiting.files.insert(name.into(), String::from_utf8_lossy(bytes).into());
         }
         if waiting.missing.is_empty() {
-            let mut waiting = self.0.swap_remove(place);
+            let mut waiting = self.waiting.swap_remove(place);
             let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
             waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
             replies.send_line(waiting.client, &json!({ "files": waiting.files }));
@@ -89,7 +109,8 @@ mod tests {
         let (second, other_client) = UnixStream::pair().unwrap();
         let waiting =
             |client, guest| Waiting { client, guest, missing: vec![1], files: Map::new() };
-        let mut captures = Captures(vec![waiting(first, 0), waiting(second, 1)]);
+        let waiting = vec![waiting(first, 0), waiting(second, 1)];
+        let mut captures = Captures { waiting, later: Vec::new() };
         captures.has_ended(0);
         assert_eq!(its_client.read(&mut [0; 1]).unwrap(), 0);
         other_client.set_nonblocking(true).unwrap();

@@ -99,6 +99,6 @@ impl Attached {
         let excess = self.unread.len().saturating_sub(UNREAD_MAX);
         self.unread.drain(..excess);
         self.is_gone |= !drain_into(&self.stream, &mut self.unread);
-        self.is_gone |= member.pid().is_none();
+        self.is_gone |= member.pid().is_none() && !member.is_away();
     }
 }

@@ -171,6 +171,10 @@ impl Service {
         // Before anything that adds to them.
         self.replies.turn(ready.of(owner::REPLIES));
         for event in events {
+            if let Event::Up(guest) = event {
+                // Also of one that was to be parked, or woken, and has begun anew instead.
+                self.parkings.runs(*guest, fleet, &mut self.replies);
+            }
             match event {
                 Event::Up(guest) if self.occupants[*guest].password.is_none() => {
                     self.readiness.is_up(*guest, now);
@@ -183,10 +187,19 @@ impl Service {
                         self.set_up(*guest, fleet);
                     }
                 }
+                Event::Note(_) => {}
                 Event::Parked(guest) => {
+                    if fleet.members()[*guest].is_away() {
+                        // Its QEMU has ended; the next one has another port for commands.
+                        self.shells.has_ended(*guest);
+                        self.captures.has_ended(*guest);
+                    }
                     self.parkings.is_parked(*guest, fleet, &mut self.replies);
                 }
-                Event::Woken(guest) => self.parkings.runs(*guest, fleet, &mut self.replies),
+                Event::Woken(guest) => {
+                    self.parkings.runs(*guest, fleet, &mut self.replies);
+                    self.captures.runs(*guest, fleet, &mut self.replies);
+                }
                 Event::Ended(guest) => {
                     self.parkings.has_ended(*guest, fleet, &mut self.replies);
                     self.readiness.has_ended(*guest);
@@ -217,7 +230,9 @@ impl Service {
             fleet.keep_awake(guest);
         }
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
-            if let Some(command) = &self.occupants[guest].command {
+            // One that goes on from where it was runs it already.
+            let is_new = !fleet.members()[guest].is_resumed();
+            if let Some(command) = self.occupants[guest].command.as_ref().filter(|_| is_new) {
                 self.shells.run_aside(guest, command, fleet);
             }
         }

@@ -93,11 +93,21 @@ impl Parkings {
             let answer = match (waiting.wants_parked, is_parked) {
                 (true, true) => parked(guest, fleet),
                 (false, false) => json!({ "awake": name }),
-                (true, false) => json!({ "error": format!("Guest {name} was woken meanwhile") }),
+                (true, false) => {
+                    json!({ "error": not_parked(name, fleet.members()[guest].kept_because()) })
+                }
                 (false, true) => json!({ "error": format!("Guest {name} was parked again") }),
             };
             replies.send_line(waiting.client, &answer);
         }
+    }
+}
+
+/// A guest that was to be parked runs again; and why, if it could not be saved.
+fn not_parked(name: &str, why: Option<&str>) -> String {
+    match why {
+        Some(why) => format!("Guest {name} cannot be parked: {why}"),
+        None => format!("Guest {name} was woken meanwhile"),
     }
 }
 

@@ -15,7 +15,7 @@ use vm::Mark;
 
 use super::peer::drain_into;
 use super::replies::Replies;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
@@ -176,6 +176,11 @@ impl Shell {
         }
         if self.stream.is_none() {
             self.stream = fleet.take_ctl(guest).filter(|s| s.set_nonblocking(true).is_ok());
+        }
+        if self.stream.is_none() && fleet.members().get(guest).is_some_and(Member::is_away) {
+            // It is on its way back.
+            fleet.keep_awake(guest);
+            return;
         }
         if self.stream.is_none() {
             // It was started without a shell, or does not run: nobody ever answers these.

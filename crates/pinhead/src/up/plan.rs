@@ -5,14 +5,14 @@ use super::setup::find_daemon;
 use crate::cache::warning;
 use crate::{Error, check, rulesfile};
 use farm::Password;
-use farm::config::{Builtin, Class, Farm, Limits, Source};
+use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
 use farm::fleet::{Daemon, Floor, MemberConfig, ParkRule};
 use farm::links::Link;
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
 use images::{
-    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, time_of_day,
-    web_files,
+    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, create_dir,
+    time_of_day, web_files,
 };
 use rules::Machine;
 use std::collections::BTreeSet;
@@ -120,10 +120,12 @@ impl Maker<'_> {
             _ => None,
         };
         plan.has_clones |= state.is_some();
+        let park_dir = (class.park_to == ParkTo::Disk).then(|| self.park_dir()).transpose()?;
         for (mut spec, number) in specs.into_iter().zip(1..) {
             spec.restore.clone_from(&state);
             let (floor, daemon, park) = (floor(class), daemon(class), park(class));
-            plan.members.push(MemberConfig { spec, floor, daemon, park });
+            let park_file = park_dir.as_ref().map(|dir| dir.join(format!("{}.park", spec.name)));
+            plan.members.push(MemberConfig { spec, floor, daemon, park, park_file });
             let served = |port: &farm::config::Port| ServedPort {
                 guest: port.guest,
                 host: class.host_port(port, number),
@@ -171,6 +173,7 @@ impl Maker<'_> {
         });
         // A guest that nobody reaches and that reaches nobody idles better without a network.
         let linked = self.farm.is_linked(class);
+        let suspends = class.park_to == ParkTo::Disk;
         let is_alone =
             !linked && class.ports.is_empty() && class.source() == Source::Builtin(Builtin::Tiny);
         GuestSpec {
@@ -183,12 +186,25 @@ impl Maker<'_> {
             kernel_args,
             ctl: true,
             run_dir: None,
-            net: (!is_alone).then(|| Net { number: in_farm, forwards: forwards.collect(), linked }),
+            net: (!is_alone).then(|| Net {
+                number: in_farm,
+                forwards: forwards.collect(),
+                linked,
+                relayed: suspends,
+            }),
             disk: root.disk.clone(),
             restore: None,
             reboot: true,
             page_reporting: class.page_reporting,
+            suspends,
         }
+    }
+
+    /// Where guests of this farm are that are parked on disk.
+    fn park_dir(&self) -> Result<PathBuf, Error> {
+        let dir = self.cache.root().join("parked").join(&self.farm.name);
+        create_dir(&dir)?;
+        Ok(dir)
     }
 
     fn root(&mut self, class: &Class) -> Result<Root, Error> {

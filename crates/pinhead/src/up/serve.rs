@@ -193,7 +193,7 @@ impl Running {
             for event in events {
                 match event {
                     Event::Captured { .. } => {}
-                    Event::Hung { note, .. } => self.notes.push(note),
+                    Event::Hung { note, .. } | Event::Note(note) => self.notes.push(note),
                     Event::Up(_)
                     | Event::Reset(_)
                     | Event::Parked(_)

@@ -54,6 +54,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         floor: Floor::default(),
         daemon: Daemon::Expected,
         park: ParkRule::default(),
+        park_file: None,
     };
     let members: Vec<MemberConfig> =
         (1..=args.guests).zip(images.iter().cycle()).map(spec).map(config).collect();

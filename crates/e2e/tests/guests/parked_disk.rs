@@ -1,0 +1,191 @@
+//! Guests that are parked on disk: their QEMU ends, and who wants them gets them as they were.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use e2e::farms::{Farm, are_gone, text};
+use e2e::manager::wait_until;
+use e2e::{PATIENCE, share};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
+                       memory = \"96 MiB\"\npark_to = \"disk\"\n\
+                       ports = [{ guest = 80, host = 27320 }]\n";
+const CLOCK_S: u64 = 2;
+const FILE_MAX: u64 = 8 << 20;
+
+fn states(farm: &Farm) -> Vec<String> {
+    let table = farm.table();
+    let guests = table["guests"].as_array().unwrap().iter();
+    guests.map(|guest| guest["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
+    let found = wait_until(PATIENCE, || so(&states(farm)));
+    assert!(found.is_some(), "never {what}: {:?}", states(farm));
+}
+
+fn pids(farm: &Farm) -> Vec<u32> {
+    let table = farm.table();
+    let guests = table["guests"].as_array().unwrap().iter();
+    guests.filter_map(|guest| u32::try_from(guest["pid"].as_u64()?).ok()).collect()
+}
+
+fn page(port: u16) -> String {
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    client.read_to_end(&mut page).unwrap();
+    text(&page)
+}
+
+/// Where the farm's guests are when they are parked.
+fn files(farm: &Farm) -> PathBuf {
+    images::Cache::from_environment().unwrap().root().join("parked").join(&farm.name)
+}
+
+fn exec(farm: &Farm, guest: &str, line: &str) -> String {
+    farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]).trim().to_owned()
+}
+
+#[test]
+fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
+    let farm = Farm::new("disk", CLASSES, share(2));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let random = "head -c 3000000 /dev/urandom > /run/kept; md5sum < /run/kept; hostname";
+    let before = exec(&farm, "web1", random);
+    exec(&farm, "web1", "date -s @$(($(date +%s) - 3600))");
+    let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
+    let qemus = pids(&farm);
+    let silent = TcpStream::connect("127.0.0.1:27321").unwrap();
+    let refused = farm.run(&["park", &web2]);
+    assert!(text(&refused.stderr).contains("clients are connected"), "{refused:?}");
+    assert_eq!(states(&farm)[1], "up");
+    drop(silent);
+    let parked = || farm.run(&["park", &web1, &web2]).status.success();
+    assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps it awake");
+    assert_eq!(states(&farm), ["parked", "parked"]);
+    are_gone(&qemus);
+    for guest in ["web1", "web2"] {
+        let file = files(&farm).join(format!("{guest}.park"));
+        let length = file.metadata().unwrap().len();
+        assert!((1..FILE_MAX).contains(&length), "{length} bytes");
+    }
+
+    // Several clients at once, before there is a QEMU.
+    let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(27_320))).collect();
+    for client in clients {
+        let page = client.join().unwrap();
+        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    }
+    assert_eq!(states(&farm), ["up", "parked"]);
+    assert_eq!(exec(&farm, "web1", "md5sum < /run/kept; hostname"), before);
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let clock: u64 = exec(&farm, "web1", "date +%s").parse().unwrap();
+    assert!(clock.abs_diff(now) <= CLOCK_S, "its clock says {clock}, the host's {now}");
+    let log = exec(&farm, "web1", "dmesg").to_lowercase();
+    let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
+    assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
+    // A command wakes it too, and it goes back and forth.
+    assert_eq!(exec(&farm, "web2", "hostname"), "web2");
+    farm.succeed(&["park", &web2]);
+    let explained = farm.run(&["explain", "default", "--interval", "300", "--guest", &web2]);
+    assert!(explained.status.success(), "{explained:?}");
+    farm.succeed(&["park", &web2]);
+    let mut console = farm.command(&["console", &web2]).stdin(Stdio::piped()).spawn().unwrap();
+    until(&farm, "awake for its console", |states| states[1] == "up");
+    let refused = text(&farm.run(&["park", &web2]).stderr);
+    assert!(refused.contains("cannot be parked: a "), "{refused}");
+    console.kill().unwrap();
+    console.wait().unwrap();
+    for _ in 0..3 {
+        assert!(farm.succeed(&["park", &web1]).contains("parked"));
+        assert!(farm.succeed(&["wake", &web1]).contains("awake"));
+    }
+    assert_eq!(exec(&farm, "web1", "md5sum < /run/kept; hostname"), before);
+
+    // Its firmware is not what comes back: who resets its machine has it anew.
+    let reset = ["exec", &web1, "--", "sh", "-c", "reboot -f || echo b > /proc/sysrq-trigger"];
+    farm.run(&reset);
+    let is_new = || {
+        let line = ["exec", &web1, "--", "sh", "-c", "test ! -e /run/kept && hostname"];
+        text(&farm.run(&line).stdout).trim() == "web1"
+    };
+    assert!(wait_until(PATIENCE, is_new).is_some(), "it does not come back from its reset");
+    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    farm.succeed(&["park", &web1]);
+    let dir = files(&farm);
+    farm.succeed(&["down", &farm.name]);
+    assert_eq!(dir.read_dir().unwrap().count(), 0, "an orderly end leaves nothing to go on from");
+}
+
+#[test]
+fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_is_damaged() {
+    let classes = CLASSES.replace("27320", "27330");
+    let farm = Farm::new("crash", &classes, share(2));
+    let crash = || {
+        let pid = farm.table()["pid"].to_string();
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        are_gone(&[pid.parse().unwrap()]);
+    };
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
+    for (guest, name) in [("web1", &web1), ("web2", &web2)] {
+        exec(&farm, guest, "echo older > /run/kept");
+        farm.succeed(&["park", name]);
+    }
+    // What came later is not on disk.
+    exec(&farm, "web1", "echo later > /run/kept");
+    let file = files(&farm).join("web2.park");
+    crash();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+
+    let told = farm.run(&["up", "--detach", &farm.file()]);
+    assert!(told.status.success(), "{told:?}");
+    assert_eq!(exec(&farm, "web1", "cat /run/kept; hostname"), "older\nweb1");
+    assert_eq!(exec(&farm, "web2", "test -e /run/kept || hostname"), "web2");
+    let said = text(&[told.stdout, told.stderr].concat());
+    assert!(said.contains("web2 begins anew") && said.contains("web2.park"), "{said}");
+    for port in [27_330, 27_331] {
+        assert!(page(port).starts_with("HTTP/1.1 200 OK"));
+    }
+}
+
+#[test]
+fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_keeps_none_awake() {
+    let classes = CLASSES.replace("27320", "27350").replace("count = 2", "count = 1");
+    let farm = Farm::new("hurt", &classes, share(1));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let web1 = farm.guest("web1");
+    exec(&farm, "web1", "echo mine > /run/kept");
+    farm.succeed(&["park", &web1]);
+    // Its file cannot be read for a while.
+    let (file, aside) = (files(&farm).join("web1.park"), files(&farm).join("aside"));
+    std::fs::rename(&file, &aside).unwrap();
+    let client = std::thread::spawn(|| page(27_350));
+    until(&farm, "wanted", |states| states != ["parked"] || client.is_finished());
+    std::fs::rename(&aside, &file).unwrap();
+    let page = client.join().unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    assert_eq!(exec(&farm, "web1", "cat /run/kept"), "mine");
+
+    // Woken for one who says nothing, it goes back without being asked to.
+    let parked = || farm.run(&["park", &web1]).status.success();
+    assert!(wait_until(PATIENCE, parked).is_some());
+    let silent = TcpStream::connect("127.0.0.1:27350").unwrap();
+    until(&farm, "woken by a client", |states| states == ["up"]);
+    until(&farm, "parked, as nobody says anything", |states| states == ["parked"]);
+    let mut silent = silent;
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    silent.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    silent.read_to_end(&mut page).unwrap();
+    assert!(page.starts_with(b"HTTP/1.1 200 OK"), "what is said at last is answered");
+}

@@ -1,0 +1,412 @@
+//! How a guest comes and goes besides booting: from its template's state, and to its park and back,
+//! in memory or on disk.
+//!
+//! ```text
+//!   a template  ─► QEMU gets its state ─► the guest runs, and gets its own name (see `daemon`)
+//!   a file of its own ─► read ─► QEMU starts ─► its pages are filled in ─► its devices are loaded
+//!     ─► cont ─► its daemon is welcomed, and told the time
+//! ```
+
+use std::sync::atomic::AtomicBool;
+
+use hypervisor::ProcessId;
+use qmp::{Reply, Ticket};
+
+use super::balloon::BalloonGrants;
+use super::dying::Next;
+use super::event::Event;
+use super::member::Member;
+use super::member_config::MemberConfig;
+use super::open::RunningGuest;
+use super::park::{ParkNews, Parking, SaveNews};
+use super::park_clock::ParkWish;
+use super::state::State;
+use super::suspend::{self, Job, Saved, Stage};
+use super::taker::Taker;
+use super::worker::Worker;
+use crate::relay::Relay;
+
+/// A guest that is on its way back for longer is taken for one that does not come.
+const COMING_BACK_MAX_MS: u64 = 60_000;
+/// So often it is tried to bring a guest back, and so long after the time before.
+const COMING_BACK_TRIES: u32 = 6;
+const RETRY_MS: u64 = 2_000;
+
+/// Who writes guests to their files, one after the other, and who brings them back: nobody who
+/// waits for a guest waits for others to be written.
+#[derive(Debug)]
+pub(super) struct Parkers {
+    pub(super) saver: Worker,
+    pub(super) waker: Worker,
+}
+
+impl Parkers {
+    pub(super) fn both(&self) -> impl Iterator<Item = &Worker> {
+        [&self.saver, &self.waker].into_iter()
+    }
+}
+
+impl Default for Parkers {
+    fn default() -> Parkers {
+        Parkers { saver: Worker::new("parker"), waker: Worker::new("waker") }
+    }
+}
+
+/// The error says why a guest cannot be parked on disk now.
+fn may_be_saved(
+    config: &MemberConfig,
+    is_managed: bool,
+    balloon: &BalloonGrants,
+) -> Result<(), String> {
+    if config.spec.restore.is_none() {
+        return Err("it has booted, and is no clone of a template".to_owned());
+    }
+    if is_managed {
+        return Err("a host manager has it, which would lose it".to_owned());
+    }
+    match balloon.is_busy() {
+        true => Err("its balloon moves".to_owned()),
+        false => Ok(()),
+    }
+}
+
+impl Member {
+    /// Begins to park it. The error says why that cannot be now.
+    pub(super) fn park(&mut self) -> Result<(), String> {
+        match &mut self.running {
+            Some(running)
+                if self.state.is_up()
+                    && self.link.agent().is_named()
+                    && !self.suspension.is_away() =>
+            {
+                if self.config.spec.suspends {
+                    may_be_saved(&self.config, self.managed, &self.balloon)?;
+                }
+                self.suspension.shut(running.parking.is_awake())?;
+                if let Err(why) = running.park(&self.config.spec, self.config.park) {
+                    self.suspension.open();
+                    return Err(why);
+                }
+                self.flush_qmp();
+                Ok(())
+            }
+            None if self.suspension.is_at_rest() => Ok(()),
+            _ if self.suspension.is_away() => Err("it is waking".to_owned()),
+            _ => Err(format!("it is {}", self.state.word())),
+        }
+    }
+
+    /// Lets it run, if it is parked.
+    pub(super) fn wake(&mut self) {
+        self.suspension.wake();
+        let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
+        match woken {
+            Ok(()) => self.flush_qmp(),
+            Err(reason) => self.end(reason),
+        }
+    }
+
+    /// Whether this was QEMU's answer to stop or to go on.
+    pub(super) fn park_answered(
+        &mut self,
+        answer: (Ticket, &Result<Reply, qmp::Failure>),
+        now_ms: u64,
+    ) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let how = (&self.config.spec, self.config.park);
+        match running.park_answered(answer, how, now_ms) {
+            None => return false,
+            Some(Ok(ParkNews::Nothing)) => {}
+            Some(Ok(ParkNews::Parked)) => self.events.push(Event::Parked(self.place)),
+            Some(Ok(ParkNews::Woken)) => self.woken(),
+            Some(Err(reason)) => self.end(reason),
+        }
+        true
+    }
+
+    /// Has what is left of it paged out.
+    pub(super) fn page_out(&mut self, taker: &mut Taker) {
+        if self.running.as_mut().is_some_and(|running| running.parking.page_out(taker)) {
+            self.events.push(Event::Parked(self.place));
+        }
+    }
+
+    /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
+    /// if it was tried to park it.
+    pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
+        let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
+        let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
+        else {
+            return false;
+        };
+        let rule = if is_short { self.config.park.on_a_short_host() } else { self.config.park };
+        let wish = running.parking.tick(cpu_percent, rule, may_park, now_ms);
+        match wish {
+            ParkWish::Nothing => {}
+            ParkWish::ParkIfSilent
+                if !self.suspension.is_for_nothing(running, &self.config.spec, now_ms) => {}
+            // What is in the way now may have gone when it is tried again.
+            ParkWish::Park | ParkWish::ParkIfSilent => drop(self.park()),
+            ParkWish::Wake => self.wake(),
+        }
+        matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
+    }
+
+    /// Why the host did not take its memory when it was parked, if that was so.
+    pub fn kept_because(&self) -> Option<&str> {
+        self.parking()?.refused()
+    }
+
+    /// QEMU listens: sends it the state to go on from.
+    pub(super) fn send_state(&mut self) {
+        let Some(go_on) = self.running.as_mut().and_then(|running| running.go_on.take()) else {
+            return;
+        };
+        for command in go_on.commands() {
+            let ticket = self.ask(command);
+            if let Some(running) = &mut self.running {
+                running.going_on.extend(ticket);
+            }
+        }
+    }
+
+    /// Whether this was the answer to that and a bad one: then it is this guest's end.
+    pub(super) fn refuses_state(
+        &mut self,
+        ticket: Ticket,
+        outcome: &Result<Reply, qmp::Failure>,
+    ) -> bool {
+        let asked = |running: &RunningGuest| running.going_on.contains(&ticket);
+        let asked = self.running.as_ref().is_some_and(asked);
+        match outcome {
+            Err(failure) if asked => {
+                self.end(format!("QEMU does not go on from its state: {}", failure.desc));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Begins with it: a guest whose file is there goes on from that, if it is whole and its own.
+    pub(super) fn begin(&mut self, relay: &mut Relay, parkers: &mut Parkers, now_ms: u64) {
+        let spec = &self.config.spec;
+        if spec.suspends
+            && self.suspension.door.is_none()
+            && let Some(net) = &spec.net
+        {
+            match relay.door(net) {
+                Ok(door) => self.suspension.door = Some(door),
+                Err(error) => return self.end(error.to_string()),
+            }
+        }
+        match self.config.park_file.as_ref().filter(|file| file.exists()) {
+            Some(_) => {
+                self.state = State::Booting;
+                self.read_file(&mut parkers.waker, now_ms);
+            }
+            None => self.start(now_ms),
+        }
+    }
+
+    fn read_file(&mut self, worker: &mut Worker, now_ms: u64) {
+        let Some(path) = self.config.park_file.clone() else { return };
+        self.watch.started_ms = now_ms;
+        let spec = self.config.spec.clone();
+        let read = move |_: &AtomicBool| suspend::read_devices(&path, &spec);
+        self.suspension.stage = Stage::Reading(Job::begin(worker, read));
+    }
+
+    /// Goes on with what threads have done for it: it is written to its file, or read from it.
+    pub(super) fn turn_suspension(&mut self, parkers: &mut Parkers, now_ms: u64) {
+        self.turn_saving(&mut parkers.saver, now_ms);
+        let waker = &mut parkers.waker;
+        match &self.suspension.stage {
+            // The one before has its ports until it is gone.
+            Stage::OnDisk { is_wanted: true, retry_ms } => {
+                if self.dying.is_none() && now_ms >= *retry_ms {
+                    self.read_file(waker, now_ms);
+                }
+            }
+            Stage::Reading(job) => match job.done().cloned() {
+                None => {}
+                Some(Ok(devices)) => {
+                    self.suspension.stage = Stage::Starting { is_ready: false };
+                    if let Err(why) = self.start_qemu(Some(&devices), now_ms) {
+                        self.fails_to_come_back(why);
+                    }
+                }
+                Some(Err(why)) => self.fails_to_come_back(why),
+            },
+            Stage::Starting { is_ready: true } => self.fill(waker),
+            Stage::Filling(job) => match job.done().cloned() {
+                None => {}
+                Some(Ok(())) => {
+                    self.suspension.stage = Stage::Loading;
+                    self.send_state();
+                }
+                Some(Err(why)) => self.fails_to_come_back(why),
+            },
+            Stage::Awake | Stage::OnDisk { .. } | Stage::Starting { .. } => {}
+            Stage::Loading | Stage::Failed(_) => {}
+        }
+        let is_late = now_ms.saturating_sub(self.watch.started_ms) > COMING_BACK_MAX_MS;
+        if self.is_away() && !self.suspension.is_on_disk() && is_late {
+            self.fails_to_come_back("it does not go on".to_owned());
+        }
+        if let Stage::Failed(why) = &self.suspension.stage {
+            self.has_not_come_back(why.clone(), now_ms);
+        }
+    }
+
+    /// It does not come back: what becomes of it is seen in the next turn.
+    pub(super) fn fails_to_come_back(&mut self, why: String) {
+        self.kill(Next::Nothing);
+        self.suspension.stage = Stage::Failed(why);
+    }
+
+    fn fill(&mut self, waker: &mut Worker) {
+        let process = self.pid().and_then(ProcessId::of);
+        match (process, self.config.park_file.clone()) {
+            (Some(process), Some(path)) => {
+                let spec = self.config.spec.clone();
+                let fill = move |_: &AtomicBool| suspend::fill(&path, &spec, process);
+                self.suspension.stage = Stage::Filling(Job::begin(waker, fill));
+            }
+            _ => self.fails_to_come_back("its QEMU is gone".to_owned()),
+        }
+    }
+
+    /// It is on disk, and does not come back from there. What is the matter may pass: it stays
+    /// where it is, and is tried again, some times. Only one that this farm has never had begins
+    /// anew at once.
+    fn has_not_come_back(&mut self, why: String, now_ms: u64) {
+        let name = self.config.spec.name.clone();
+        if self.state == State::Booting {
+            self.config.park_file.iter().for_each(|file| suspend::remove(file));
+            let note = format!("{name} begins anew: its state on disk is of no use: {why}");
+            self.events.push(Event::Note(note));
+            self.suspension.stage = Stage::Awake;
+            match &mut self.dying {
+                Some(dying) => dying.starts_next(),
+                None => self.start(now_ms),
+            }
+            return;
+        }
+        self.suspension.failures += 1;
+        if self.suspension.failures >= COMING_BACK_TRIES {
+            return self.end(format!("It cannot be woken: {why}"));
+        }
+        self.events.push(Event::Note(format!("{name} is not woken yet: {why}")));
+        let retry_ms = now_ms + RETRY_MS;
+        self.suspension.stage = Stage::OnDisk { is_wanted: true, retry_ms };
+    }
+
+    fn turn_saving(&mut self, saver: &mut Worker, now_ms: u64) {
+        let (Some(running), Some(path)) = (&mut self.running, &self.config.park_file) else {
+            return;
+        };
+        let (spec, pid) = (&self.config.spec, running.process.id());
+        let is_free = saver.is_idle();
+        let begin = |devices| {
+            let saved = Saved::new(spec, path, pid, devices);
+            Job::begin(saver, move |is_left: &AtomicBool| saved?.write(is_left))
+        };
+        // Who has come meanwhile is served sooner by the QEMU that is there.
+        let is_wanted = self.suspension.is_wanted || self.suspension.client_came();
+        let why = match running.parking.save(is_wanted, is_free, begin) {
+            None => return,
+            Some(SaveNews::Saved) => {
+                self.kill(Next::Nothing);
+                self.suspension.stage = Stage::OnDisk { is_wanted: false, retry_ms: 0 };
+                self.events.push(Event::Parked(self.place));
+                return;
+            }
+            Some(SaveNews::Wanted) => None,
+            Some(SaveNews::Failed(why)) => Some(why),
+        };
+        self.suspension.is_wanted = false;
+        match running.is_not_saved(why, now_ms) {
+            Ok(()) => self.flush_qmp(),
+            Err(why) => self.end(why),
+        }
+    }
+
+    /// Whether QEMU has just begun to run a guest that was on disk.
+    pub(super) fn has_resumed(&mut self) -> bool {
+        let is_so = matches!(self.suspension.stage, Stage::Loading);
+        if is_so {
+            self.suspension.stage = Stage::Awake;
+            self.suspension.failures = 0;
+            if let Some(running) = &mut self.running {
+                running.is_resumed = true;
+                running.parking.clock.wakes(self.suspension.for_client_ms.take());
+            }
+            self.woken();
+        }
+        is_so
+    }
+
+    /// Whether nobody may speak to it: its QEMU is stopped, or its devices are about to be written,
+    /// after which nothing of it may change.
+    pub(super) fn is_left_alone(&self) -> bool {
+        let is_on_its_way = |parking: &Parking| self.config.spec.suspends && parking.is_leaving();
+        self.parking().is_some_and(|parking| parking.is_stopped() || is_on_its_way(parking))
+    }
+
+    /// Whether it goes on from where it was in another QEMU.
+    pub fn is_resumed(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.is_resumed)
+    }
+
+    /// Its machine was reset. What its firmware was did not come back with it from the disk, so
+    /// that it cannot boot: it has nothing but memory, and begins anew as it did at first.
+    pub(super) fn was_reset(&mut self) {
+        // Nobody is to go back to what was before.
+        self.config.park_file.iter().for_each(|file| suspend::remove(file));
+        if !self.is_resumed() {
+            self.events.push(Event::Reset(self.place));
+            return;
+        }
+        let name = &self.config.spec.name;
+        let note = format!("{name} was on disk, and was reset: it begins anew from its template");
+        self.events.push(Event::Hung { guest: self.place, note });
+        self.kill(Next::Start);
+    }
+
+    /// Its QEMU listens to its monitor, and at its ports.
+    pub(super) fn qemu_listens(&mut self) {
+        if let Stage::Starting { is_ready } = &mut self.suspension.stage {
+            *is_ready = true;
+            return;
+        }
+        self.opens();
+        self.send_state();
+    }
+
+    /// Its QEMU listens at its ports: clients are let in, unless it is not yet what they want.
+    fn opens(&mut self) {
+        if self.suspension.door.is_none() || self.is_away() {
+            return;
+        }
+        if let Some(running) = &self.running {
+            // QEMU has room for one client who waits; there may be more of them.
+            let _ = running.sockets_at(&self.config.spec);
+        }
+        self.suspension.open();
+    }
+
+    /// It runs again after a park.
+    fn woken(&mut self) {
+        self.opens();
+        if self.config.spec.suspends {
+            // A QEMU of its own has no memory of what its daemon said to the one before.
+            self.link.welcome();
+        }
+        // It has counted no time.
+        self.link.clock(images::time_of_day());
+        if self.managed {
+            self.leave_to_manager();
+        }
+        self.events.push(Event::Woken(self.place));
+    }
+}

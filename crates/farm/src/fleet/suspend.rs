@@ -1,0 +1,331 @@
+//! Guests that are parked on disk: what they have is in a file, and their QEMU has ended.
+//!
+//! ```text
+//!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
+//!                                                                                   │ on disk
+//!   goes on ◄─ QMP cont ◄─ devices ◄─ own pages ◄─ QEMU with the template's memory ◄┘
+//! ```
+//!
+//! The file stays when its guest goes on, until a newer one takes its place: whatever ends us, the
+//! guest has the older state or the newer one. What is on disk is read as a whole before a QEMU is
+//! started for it. A thread does what takes long.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use base::StableHash;
+use counters::Bytes;
+use hypervisor::{GuestMemory, ProcessId};
+use parkfile::{Header, Part, Reader, Writer};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use vm::{GuestSpec, Template};
+
+use super::open::RunningGuest;
+use super::park_clock::SILENT_MS;
+use super::worker::Worker;
+use crate::relay::Door;
+
+/// What is read of a file at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// What a thread finds out, and when it has. Dropping it gives it up.
+#[derive(Debug)]
+pub(super) struct Job<T> {
+    done: Arc<OnceLock<Result<T, String>>>,
+    is_left: Arc<AtomicBool>,
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Send + Sync + 'static> Job<T> {
+    /// Has a thread do it, which is told whether it was given up.
+    pub(super) fn begin(
+        worker: &mut Worker,
+        work: impl FnOnce(&AtomicBool) -> Result<T, String> + Send + 'static,
+    ) -> Job<T> {
+        let job = Job { done: Arc::default(), is_left: Arc::default() };
+        let (done, is_left) = (Arc::clone(&job.done), Arc::clone(&job.is_left));
+        let sent = worker.send(Box::new(move || drop(done.set(work(&is_left)))));
+        if let Err(why) = sent {
+            let _ = job.done.set(Err(why));
+        }
+        job
+    }
+
+    /// What came of it, if it is done.
+    pub(super) fn done(&self) -> Option<&Result<T, String>> {
+        self.done.get()
+    }
+}
+
+/// Where a guest is that may be parked on disk.
+#[derive(Debug, Default)]
+pub(super) struct Suspension {
+    pub(super) stage: Stage,
+    /// Its forwarded ports, which stay while its QEMU comes and goes.
+    pub(super) door: Option<Door>,
+    /// A client has come to its door, and it waits for its turn to be woken.
+    pub(super) is_wanted: bool,
+    /// It comes back for a client, who came then.
+    pub(super) for_client_ms: Option<u64>,
+    /// How often it has not come back, one time after the other.
+    pub(super) failures: u32,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    /// It has a QEMU, or never had one.
+    #[default]
+    Awake,
+    /// It is on disk alone; somebody may want it.
+    OnDisk {
+        is_wanted: bool,
+        /// It is not brought back before.
+        retry_ms: u64,
+    },
+    /// Its file is read.
+    Reading(Job<Vec<u8>>),
+    /// Its QEMU starts, until it listens.
+    Starting { is_ready: bool },
+    /// Its pages are put into its QEMU.
+    Filling(Job<()>),
+    /// QEMU reads the state of its devices, and runs it then.
+    Loading,
+    /// It does not come back, for this reason.
+    Failed(String),
+}
+
+impl Suspension {
+    /// Whether it is on disk, or on its way back.
+    pub(super) fn is_away(&self) -> bool {
+        !matches!(self.stage, Stage::Awake)
+    }
+
+    /// Whether it is on disk alone.
+    pub(super) fn is_on_disk(&self) -> bool {
+        matches!(self.stage, Stage::OnDisk { .. })
+    }
+
+    /// Whether it is on disk alone, and nobody wants it.
+    pub(super) fn is_at_rest(&self) -> bool {
+        matches!(self.stage, Stage::OnDisk { is_wanted: false, .. })
+    }
+
+    /// One word for it, if its guest is not as usual.
+    pub(super) fn word(&self) -> Option<&'static str> {
+        match self.stage {
+            Stage::Awake => None,
+            Stage::OnDisk { is_wanted: false, .. } => Some("parked"),
+            _ => Some("waking"),
+        }
+    }
+
+    /// Somebody wants it.
+    pub(super) fn wake(&mut self) {
+        self.is_wanted = false;
+        if let Stage::OnDisk { is_wanted, .. } = &mut self.stage {
+            *is_wanted = true;
+        }
+    }
+
+    /// Lets nobody in any more, if it is awake and clients can be left alone. The error says why
+    /// not.
+    pub(super) fn shut(&self, is_awake: bool) -> Result<(), String> {
+        match self.door.as_ref().filter(|_| is_awake).map(|door| door.shut(u64::from(SILENT_MS))) {
+            Some(Err(count)) => Err(format!("clients are connected to its ports ({count})")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its QEMU runs, and listens.
+    pub(super) fn open(&self) {
+        self.door.iter().for_each(Door::open);
+    }
+
+    /// Whether it was woken for clients of whom none has said anything until now.
+    pub(super) fn is_for_nothing(
+        &self,
+        running: &mut RunningGuest,
+        spec: &GuestSpec,
+        now_ms: u64,
+    ) -> bool {
+        match &self.door {
+            Some(door) => door.is_silent(u64::from(SILENT_MS)),
+            None => running.is_woken_for_nothing(spec, now_ms),
+        }
+    }
+
+    /// A client waits at its door who has not been seen yet, of one that is not on its way back.
+    pub(super) fn client_came(&mut self) -> bool {
+        let may_be_asked =
+            matches!(self.stage, Stage::Awake | Stage::OnDisk { is_wanted: false, .. });
+        let has_come = may_be_asked && self.door.as_ref().is_some_and(Door::is_wanted);
+        has_come && !std::mem::replace(&mut self.is_wanted, true)
+    }
+}
+
+/// What a guest's file belongs to: another template, or another machine, has another number.
+pub(super) fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
+    let mut hash = StableHash::default();
+    hash.put(&template.stamp()?.to_le_bytes());
+    hash.put(spec.name.as_bytes());
+    hash.put(&u64::from(spec.cpus).to_le_bytes());
+    hash.put(&spec.memory_mib.to_le_bytes());
+    let address = spec.net.as_ref().map(|net| net.address().octets());
+    hash.put(&address.unwrap_or_default());
+    Ok(hash.finish())
+}
+
+/// Waits until a child of ours that was sent the signal has stopped.
+fn has_stopped(process: ProcessId) -> io::Result<()> {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+    // Its end is still to be waited for by who has started it.
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::Pid(pid), options)? {
+        Some(status) if status.stopped() => Ok(()),
+        _ => Err(io::Error::other("its QEMU is gone")),
+    }
+}
+
+/// What saving a guest needs.
+#[derive(Debug)]
+pub(super) struct Saved {
+    pub(super) path: PathBuf,
+    pub(super) process: ProcessId,
+    pub(super) devices: Vec<u8>,
+    pub(super) header: Header,
+}
+
+impl Saved {
+    /// What is known of a guest whose QEMU is stopped. The error says why it is not saved.
+    pub(super) fn new(
+        spec: &GuestSpec,
+        path: &Path,
+        pid: u32,
+        devices: Vec<u8>,
+    ) -> Result<Saved, String> {
+        let process = ProcessId::of(pid).ok_or("its QEMU is gone")?;
+        let template = spec.restore.as_ref().ok_or("it is no clone")?;
+        let machine = machine(spec, template).map_err(|error| error.to_string())?;
+        let header = Header {
+            guest: spec.name.clone(),
+            machine,
+            memory_bytes: spec.memory_mib << 20,
+            page_bytes: rustix::param::page_size() as u64,
+            saved_at_s: images::time_of_day().as_secs(),
+        };
+        Ok(Saved { path: path.to_owned(), process, devices, header })
+    }
+
+    /// Writes the file: it is there as a whole, or the one before is. Gives how large it is.
+    pub(super) fn write(&self, is_left: &AtomicBool) -> Result<u64, String> {
+        let part = self.path.with_added_extension("part");
+        let failed = |error: io::Error| format!("{}: {error}", self.path.display());
+        let written = self.write_part(&part, is_left).and_then(|bytes| {
+            fs::rename(&part, &self.path)?;
+            // The new name is on the disk when its directory is.
+            self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
+            Ok(bytes)
+        });
+        written.map_err(|error| {
+            let _ = fs::remove_file(&part);
+            failed(error)
+        })
+    }
+
+    fn write_part(&self, part: &Path, is_left: &AtomicBool) -> io::Result<u64> {
+        // A signal is sent, and then it stops: until each of its threads has, it may write.
+        has_stopped(self.process)?;
+        let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
+        // What a guest has in memory is its owner's.
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(part)?;
+        let mut writer = Writer::new(BufWriter::new(file), &self.header)?;
+        writer.devices(&self.devices)?;
+        writer.pages(&memory.own_pages()?, |runs| match is_left.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("nobody wants it any more")),
+            false => memory.read(runs),
+        })?;
+        let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        let bytes = file.metadata()?.len();
+        // It takes the place of the one before: nobody could go back.
+        parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
+            .map_err(io::Error::other)?;
+        match is_left.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("nobody wants it any more")),
+            false => Ok(bytes),
+        }
+    }
+}
+
+/// Reads a guest's file as a whole, and gives the state of its devices. The error says why it is of
+/// no use.
+pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let mut reader = open(path)?;
+    let template = spec.restore.as_ref().ok_or_else(|| failed("it is of a clone".to_owned()))?;
+    let machine = machine(spec, template).map_err(|error| failed(error.to_string()))?;
+    let header = reader.header();
+    if header.machine != machine || header.page_bytes != rustix::param::page_size() as u64 {
+        return Err(failed("it was written by another guest, or for another template".to_owned()));
+    }
+    let mut devices = Vec::new();
+    while let Some(part) = reader.next_part().map_err(|error| failed(error.to_string()))? {
+        if let Part::Devices(bytes) = part {
+            devices.extend(bytes);
+        }
+    }
+    Ok(devices)
+}
+
+/// Puts a guest's own pages into a QEMU that has not run yet.
+pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    let memory = GuestMemory::find(process, Bytes::mib(spec.memory_mib)).map_err(failed)?;
+    let template = spec.restore.as_ref().and_then(|template| template.memory.as_ref());
+    let template = template.ok_or("it is no clone")?.reopen().map_err(|error| error.to_string())?;
+    // Its reset, before anything runs, may have written to it.
+    memory.reset_to(&template).map_err(failed)?;
+    let mut reader = open(path)?;
+    let damaged = |error: parkfile::Error| format!("{}: {error}", path.display());
+    while let Some(part) = reader.next_part().map_err(damaged)? {
+        if let Part::Pages { runs, bytes } = part {
+            memory.write(&runs, &bytes).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<Reader<impl Read>, String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let reader = Reader::new(BufReader::with_capacity(READ_BYTES, file));
+    reader.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Removes all files that guests of a farm were parked in.
+pub(super) fn remove_all(of: &Path) {
+    let entries = of.parent().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
+    let ends = ["park", "part"];
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|end| ends.iter().any(|known| end == *known)) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a guest's file, and what is left of one that was not whole.
+pub(super) fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+    let _ = fs::remove_file(path.with_added_extension("part"));
+}

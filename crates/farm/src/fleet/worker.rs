@@ -1,0 +1,113 @@
+//! A thread that does one thing after the other for a fleet, and tells its poll set of each.
+//! Dropping it waits for the one that is under way.
+//!
+//! ```text
+//!   the fleet ─► queue ─► thread: a job, a job, ... ─► a byte to the poll set: one is done
+//! ```
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::{fmt, io, thread};
+
+/// What is to be done. What comes of it is kept where its owner finds it.
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+/// The thread, from the first job on.
+#[derive(Debug)]
+pub(super) struct Worker {
+    name: &'static str,
+    thread: Option<Thread>,
+}
+
+struct Thread {
+    /// Always there, until this goes.
+    queue: Option<Sender<Work>>,
+    /// Jobs that are not done yet.
+    left: Arc<AtomicUsize>,
+    /// Readable when something was done.
+    news: UnixStream,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.queue = None;
+        // It ends when its queue does; a job that has panicked has told nobody anything.
+        self.handle.take().map(JoinHandle::join);
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// One whose thread will be called so.
+    pub(super) fn new(name: &'static str) -> Worker {
+        Worker { name, thread: None }
+    }
+
+    /// Queues a job. The error is why it will never be done.
+    pub(super) fn send(&mut self, work: Work) -> Result<(), String> {
+        if self.thread.is_none() {
+            let started = start(self.name);
+            self.thread = Some(started.map_err(|error| format!("no thread can be had: {error}"))?);
+        }
+        let Some(thread) = &self.thread else { return Ok(()) };
+        thread.left.fetch_add(1, Ordering::Relaxed);
+        if thread.queue.as_ref().is_none_or(|queue| queue.send(work).is_err()) {
+            self.thread = None;
+            return Err("the thread has ended".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether it has nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.thread.as_ref().is_none_or(|thread| thread.left.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Waits for the job that is under way; those behind it are done at once if they were given up.
+    pub(super) fn close(&mut self) {
+        self.thread = None;
+    }
+
+    /// What becomes readable when something was done.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.thread.as_ref()?.news.as_fd())
+    }
+
+    /// Forgets that it was readable.
+    pub(super) fn drain(&self) {
+        let Some(thread) = &self.thread else { return };
+        while matches!((&thread.news).read(&mut [0; 256]), Ok(count) if count > 0) {}
+    }
+}
+
+fn start(name: &str) -> io::Result<Thread> {
+    let (news, told) = UnixStream::pair()?;
+    news.set_nonblocking(true)?;
+    told.set_nonblocking(true)?;
+    let (queue, jobs) = channel();
+    let left = Arc::new(AtomicUsize::new(0));
+    let its = Arc::clone(&left);
+    let work = move || run(&jobs, &its, &told);
+    let handle = thread::Builder::new().name(name.into()).spawn(work)?;
+    Ok(Thread { queue: Some(queue), left, news, handle: Some(handle) })
+}
+
+fn run(jobs: &Receiver<Work>, left: &AtomicUsize, mut told: &UnixStream) {
+    while let Ok(job) = jobs.recv() {
+        job();
+        left.fetch_sub(1, Ordering::Relaxed);
+        // If it is full, there is something to be read.
+        let _ = told.write(&[1]);
+    }
+}

@@ -1,0 +1,298 @@
+//! The thread that has all connections.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, LazyLock};
+
+use reactor::{PollFlags, PollSet, Ready, is_passing};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Resource, getrlimit};
+use vm::Clock;
+
+use super::gate::{Gate, Visitor};
+use super::pair::Pair;
+
+/// Clients of one port that may wait until their guest is back; the kernel's own default.
+pub(super) const WAITING_MAX: i32 = 4096;
+/// Connections of one guest: its QEMU may have no more files.
+const INSIDE_MAX: usize = 1024;
+/// Connections that are taken from one listener at once.
+const ACCEPTS_MAX: usize = 64;
+/// Connections of all guests together, those that wait for their guest among them: each has two
+/// descriptors, and the guests need some ten each.
+const ALL_MAX: usize = 8 * 1024;
+/// So long nobody is let in when a descriptor could not be had.
+const PAUSE_MS: u64 = 100;
+/// How long it waits if nothing is to be done.
+const IDLE_MS: u64 = 3_600_000;
+
+/// One time for all threads.
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+
+/// Tells the thread that a door has changed.
+#[derive(Debug)]
+pub(super) struct Knock(pub(super) UnixStream);
+
+impl Knock {
+    pub(super) fn knock(&self) {
+        // If it is full, there is something to be read.
+        let _ = (&self.0).write(&[1]);
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        CLOCK.ms()
+    }
+}
+
+/// A port of ours, and where its connections go to.
+#[derive(Debug)]
+pub(super) struct Listening {
+    pub(super) listener: TcpListener,
+    pub(super) target: SocketAddrV4,
+    pub(super) gate: Arc<Gate>,
+}
+
+/// Who owns a descriptor in the poll set.
+mod owner {
+    pub(super) const KNOCK: u64 = 0;
+    pub(super) const LISTENERS: u64 = 1;
+    pub(super) const CLIENTS: u64 = 2;
+    pub(super) const GUESTS: u64 = 3;
+    pub(super) const WAITING: u64 = 4;
+}
+
+/// A client that has said nothing when its guest was parked.
+#[derive(Debug)]
+struct Waiting {
+    client: TcpStream,
+    target: SocketAddrV4,
+    gate: Arc<Gate>,
+}
+
+/// A connection and its door.
+#[derive(Debug)]
+struct Inside {
+    pair: Pair,
+    target: SocketAddrV4,
+    gate: Arc<Gate>,
+    has_spoken: bool,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    listening: Vec<Listening>,
+    inside: BTreeMap<u64, Inside>,
+    /// The oldest first.
+    waiting: BTreeMap<u64, Waiting>,
+    next_number: u64,
+    /// Until when nobody is let in.
+    paused_until_ms: u64,
+}
+
+/// Runs until nobody can add doors any more.
+pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &UnixStream, told: &UnixStream) {
+    let mut thread = Thread::default();
+    loop {
+        let Ok(ready) = thread.wait(knocked) else { return };
+        if ready.has(owner::KNOCK) {
+            let mut knocks = knocked;
+            loop {
+                match knocks.read(&mut [0; 256]) {
+                    // The fleet is gone.
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+            new.try_iter().for_each(|doors| thread.listening.extend(doors));
+            thread.look_at_doors();
+        }
+        if thread.turn(&ready) {
+            let mut told = told;
+            let _ = told.write(&[1]);
+        }
+    }
+}
+
+impl Thread {
+    fn wait(&self, knocked: &UnixStream) -> io::Result<Ready> {
+        let mut set = PollSet::new();
+        set.owner(owner::KNOCK).add(0, knocked.as_fd(), PollFlags::IN);
+        set.owner(owner::LISTENERS);
+        let pause_ms = self.paused_until_ms.saturating_sub(CLOCK.ms());
+        let is_full = pause_ms > 0 || self.inside.len() >= self.all_max();
+        for (key, one) in (0..).zip(&self.listening) {
+            let state = one.gate.lock();
+            let is_waited_for = match state.is_open {
+                true => !is_full && state.inside.len() < INSIDE_MAX,
+                false => !state.is_wanted,
+            };
+            if is_waited_for {
+                set.add(key, one.listener.as_fd(), PollFlags::IN);
+            }
+        }
+        set.owner(owner::WAITING);
+        for (key, one) in &self.waiting {
+            let state = one.gate.lock();
+            if state.is_open || !state.is_wanted {
+                set.add(*key, one.client.as_fd(), PollFlags::IN);
+            }
+        }
+        // One that nothing is waited for at is left out: its end would be told again and again.
+        set.owner(owner::CLIENTS);
+        for (key, one) in &self.inside {
+            let flags = one.pair.flags()[0];
+            if !flags.is_empty() {
+                set.add(*key, one.pair.client.as_fd(), flags);
+            }
+        }
+        set.owner(owner::GUESTS);
+        for (key, one) in &self.inside {
+            let flags = one.pair.flags()[1];
+            if !flags.is_empty() {
+                set.add(*key, one.pair.guest().as_fd(), flags);
+            }
+        }
+        set.wait(if pause_ms > 0 { pause_ms } else { IDLE_MS })
+    }
+
+    /// At most half of the files that this process may have open.
+    fn all_max(&self) -> usize {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX))
+    }
+
+    /// Does what an owner of a door has changed.
+    fn look_at_doors(&mut self) {
+        self.listening.retain(|one| !one.gate.lock().is_gone);
+        self.waiting.retain(|_, one| !one.gate.lock().is_gone);
+        let left: Vec<(u64, Inside)> = self
+            .inside
+            .extract_if(.., |number, one| !one.gate.lock().inside.contains_key(number))
+            .collect();
+        for (number, Inside { pair, target, gate, has_spoken }) in left {
+            // The guest's end goes; who has said nothing may wait for the next.
+            if !has_spoken && !gate.lock().is_gone {
+                self.waiting.insert(number, Waiting { client: pair.client, target, gate });
+            }
+        }
+        while self.waiting.len() > self.all_max() / 2 {
+            self.waiting.pop_first();
+        }
+    }
+
+    /// Deals with what is ready. True if somebody has come to a door that is shut.
+    fn turn(&mut self, ready: &Ready) -> bool {
+        let mut is_news = false;
+        for event in ready.of(owner::LISTENERS) {
+            is_news |= self.came(event.key as usize);
+        }
+        for event in ready.of(owner::WAITING) {
+            is_news |= self.speaks(event.key);
+        }
+        for event in ready.of(owner::CLIENTS).iter().chain(ready.of(owner::GUESTS)) {
+            self.pass(event.key);
+        }
+        is_news
+    }
+
+    /// Somebody has come. True if the door is shut, and nobody knows of him.
+    fn came(&mut self, at: usize) -> bool {
+        let Some(Listening { listener, target, gate }) = self.listening.get(at) else {
+            return false;
+        };
+        let (target, gate) = (*target, Arc::clone(gate));
+        let mut clients = Vec::new();
+        {
+            let mut state = gate.lock();
+            if !state.is_open {
+                return !std::mem::replace(&mut state.is_wanted, true);
+            }
+            while clients.len() < ACCEPTS_MAX && state.inside.len() < INSIDE_MAX {
+                let client = match listener.accept() {
+                    Ok((client, _)) => client,
+                    Err(error) if is_passing(&error) => break,
+                    Err(_) => {
+                        self.paused_until_ms = CLOCK.ms() + PAUSE_MS;
+                        break;
+                    }
+                };
+                let number = self.next_number;
+                self.next_number += 1;
+                let visitor = Visitor { came_ms: CLOCK.ms(), has_spoken: false };
+                state.inside.insert(number, visitor);
+                clients.push((number, client));
+            }
+        }
+        for (number, client) in clients {
+            self.let_in(number, client, target, Arc::clone(&gate));
+        }
+        false
+    }
+
+    /// Connects a client that is counted as inside.
+    fn let_in(&mut self, number: u64, client: TcpStream, target: SocketAddrV4, gate: Arc<Gate>) {
+        match pair(client, target) {
+            Ok(pair) => {
+                self.inside.insert(number, Inside { pair, target, gate, has_spoken: false });
+            }
+            Err(_) => drop(gate.lock().inside.remove(&number)),
+        }
+    }
+
+    /// Somebody who waits says something, or has gone. True if its door is shut, and nobody knows.
+    fn speaks(&mut self, number: u64) -> bool {
+        let Some(one) = self.waiting.get(&number) else { return false };
+        if !matches!(one.client.peek(&mut [0; 1]), Ok(1..)) {
+            self.waiting.remove(&number);
+            return false;
+        }
+        {
+            let mut state = one.gate.lock();
+            if !state.is_open {
+                return !std::mem::replace(&mut state.is_wanted, true);
+            }
+            let visitor = Visitor { came_ms: CLOCK.ms(), has_spoken: true };
+            state.inside.insert(number, visitor);
+        }
+        if let Some(Waiting { client, target, gate }) = self.waiting.remove(&number) {
+            self.let_in(number, client, target, gate);
+        }
+        false
+    }
+
+    fn pass(&mut self, number: u64) {
+        let Some(one) = self.inside.get_mut(&number) else { return };
+        // Locked until it is known whether it has spoken: its door is not shut in between.
+        let mut state = one.gate.lock();
+        let Some(visitor) = state.inside.get_mut(&number) else { return };
+        match one.pair.pass() {
+            Some(0) => {}
+            Some(_) => (one.has_spoken, visitor.has_spoken) = (true, true),
+            None => {
+                state.inside.remove(&number);
+                drop(state);
+                self.inside.remove(&number);
+            }
+        }
+    }
+}
+
+/// A client and a connection to its guest, which is on its way.
+fn pair(client: TcpStream, target: SocketAddrV4) -> io::Result<Pair> {
+    client.set_nonblocking(true)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let guest = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    match connect(&guest, &target) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let guest = TcpStream::from(guest);
+    client.set_nodelay(true)?;
+    guest.set_nodelay(true)?;
+    Ok(Pair::new(client, guest))
+}

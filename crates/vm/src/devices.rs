@@ -1,0 +1,96 @@
+//! The state of a guest's devices, written by its QEMU without the guest's memory.
+//!
+//! ```text
+//!   virtual CPUs stopped ─► xen-save-devices-state ─► a file in memory ─► its owner
+//!   owner ─► a file in memory ─► a QEMU that has the guest's memory, and goes on from it
+//! ```
+//!
+//! A QEMU may open nothing, so it is given the file when it starts, under a name of its own.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use qmp::Command;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// The number of QEMU's name for it, above those of a guest's disks.
+const SET: u32 = 9_000;
+
+/// More than any machine's devices have. A QEMU that its guest has taken over may write what it
+/// likes.
+const STATE_MAX: u64 = 64 << 20;
+
+/// The file of one QEMU, and our end of it.
+#[derive(Debug)]
+pub struct DeviceFile {
+    file: File,
+    /// The place at which QEMU writes is that of this descriptor.
+    written: File,
+}
+
+impl DeviceFile {
+    /// An empty one; what QEMU inherits of it, and its words.
+    pub(crate) fn new() -> io::Result<(DeviceFile, OwnedFd, [String; 2])> {
+        let file = in_memory()?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // QEMU takes one that can be written to and not read.
+        let written = OpenOptions::new().write(true).open(path)?;
+        let given = OwnedFd::from(written.try_clone()?);
+        let words = ["-add-fd".to_owned(), format!("fd={},set={SET}", given.as_raw_fd())];
+        Ok((DeviceFile { file, written }, given, words))
+    }
+
+    /// The command that has them written, from the beginning.
+    pub fn save(&mut self) -> io::Result<Command> {
+        self.written.set_len(0)?;
+        self.written.rewind()?;
+        Ok(Command::SaveDevices { path: format!("/dev/fdset/{SET}") })
+    }
+
+    /// What QEMU has written.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.file.rewind()?;
+        (&self.file).take(STATE_MAX + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > STATE_MAX {
+            true => Err(io::Error::other("QEMU writes more about its devices than there can be")),
+            false => Ok(bytes),
+        }
+    }
+}
+
+/// A file for QEMU to go on from, with this state.
+pub(crate) fn state_file(state: &[u8]) -> io::Result<File> {
+    let mut file = in_memory()?;
+    file.write_all(state)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn in_memory() -> io::Result<File> {
+    Ok(File::from(memfd_create("devices", MemfdFlags::CLOEXEC)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_is_written_from_the_beginning() {
+        let (mut devices, given, words) = DeviceFile::new().unwrap();
+        assert_eq!(words[1], format!("fd={},set=9000", given.as_raw_fd()));
+        let mut qemus = File::from(given);
+        for state in ["long and old", "newer"] {
+            let command = devices.save().unwrap();
+            assert_eq!(command, Command::SaveDevices { path: "/dev/fdset/9000".into() });
+            qemus.write_all(state.as_bytes()).unwrap();
+            assert_eq!(devices.read().unwrap(), state.as_bytes());
+        }
+        qemus.set_len(STATE_MAX + 1).unwrap();
+        assert!(devices.read().is_err(), "sparse, and endless");
+        let mut state = String::new();
+        state_file(b"a state").unwrap().read_to_string(&mut state).unwrap();
+        assert_eq!(state, "a state");
+    }
+}
