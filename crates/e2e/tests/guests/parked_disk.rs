@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"96 MiB\"\npark_to = \"disk\"\n\
-                       ports = [{ guest = 80, host = 27320 }]\n";
+                       ports = [{ guest = 80, host = 27420 }]\n";
 const CLOCK_S: u64 = 2;
 const FILE_MAX: u64 = 8 << 20;
 
@@ -61,7 +61,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     exec(&farm, "web1", "date -s @$(($(date +%s) - 3600))");
     let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
     let qemus = pids(&farm);
-    let silent = TcpStream::connect("127.0.0.1:27321").unwrap();
+    let silent = TcpStream::connect("127.0.0.1:27421").unwrap();
     let refused = farm.run(&["park", &web2]);
     assert!(text(&refused.stderr).contains("clients are connected"), "{refused:?}");
     assert_eq!(states(&farm)[1], "up");
@@ -77,7 +77,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     }
 
     // Several clients at once, before there is a QEMU.
-    let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(27_320))).collect();
+    let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(27_420))).collect();
     for client in clients {
         let page = client.join().unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
@@ -116,7 +116,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
         text(&farm.run(&line).stdout).trim() == "web1"
     };
     assert!(wait_until(PATIENCE, is_new).is_some(), "it does not come back from its reset");
-    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    assert!(page(27_420).starts_with("HTTP/1.1 200 OK"));
     farm.succeed(&["park", &web1]);
     let dir = files(&farm);
     farm.succeed(&["down", &farm.name]);
@@ -125,7 +125,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
 
 #[test]
 fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_is_damaged() {
-    let classes = CLASSES.replace("27320", "27330");
+    let classes = CLASSES.replace("27420", "27430");
     let farm = Farm::new("crash", &classes, share(2));
     let crash = || {
         let pid = farm.table()["pid"].to_string();
@@ -153,14 +153,14 @@ fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_i
     assert_eq!(exec(&farm, "web2", "test -e /run/kept || hostname"), "web2");
     let said = text(&[told.stdout, told.stderr].concat());
     assert!(said.contains("web2 begins anew") && said.contains("web2.park"), "{said}");
-    for port in [27_330, 27_331] {
+    for port in [27_430, 27_431] {
         assert!(page(port).starts_with("HTTP/1.1 200 OK"));
     }
 }
 
 #[test]
 fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_keeps_none_awake() {
-    let classes = CLASSES.replace("27320", "27350").replace("count = 2", "count = 1");
+    let classes = CLASSES.replace("27420", "27450").replace("count = 2", "count = 1");
     let farm = Farm::new("hurt", &classes, share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
     let web1 = farm.guest("web1");
@@ -169,7 +169,7 @@ fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_k
     // Its file cannot be read for a while.
     let (file, aside) = (files(&farm).join("web1.park"), files(&farm).join("aside"));
     std::fs::rename(&file, &aside).unwrap();
-    let client = std::thread::spawn(|| page(27_350));
+    let client = std::thread::spawn(|| page(27_450));
     until(&farm, "wanted", |states| states != ["parked"] || client.is_finished());
     std::fs::rename(&aside, &file).unwrap();
     let page = client.join().unwrap();
@@ -179,7 +179,7 @@ fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_k
     // Woken for one who says nothing, it goes back without being asked to.
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some());
-    let silent = TcpStream::connect("127.0.0.1:27350").unwrap();
+    let silent = TcpStream::connect("127.0.0.1:27450").unwrap();
     until(&farm, "woken by a client", |states| states == ["up"]);
     until(&farm, "parked, as nobody says anything", |states| states == ["parked"]);
     let mut silent = silent;

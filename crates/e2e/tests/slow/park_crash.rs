@@ -12,7 +12,7 @@ use vm::wait_for_exit;
 
 const CLASS: &str = "[[class]]\nname = \"web\"\nimage = \"web\"\ntemplate = true\n\
                      memory = \"96 MiB\"\npark_to = \"disk\"\n\
-                     ports = [{ guest = 80, host = 27340 }]\n";
+                     ports = [{ guest = 80, host = 27440 }]\n";
 const MOMENTS: u64 = 50;
 /// A park takes 50 to 100 ms here, and a wake 300: the moments go beyond both.
 const PARK_US: u64 = 300_000;

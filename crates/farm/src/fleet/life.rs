@@ -227,7 +227,7 @@ impl Member {
                     self.read_file(waker, now_ms);
                 }
             }
-            Stage::Reading(job) => match job.done().cloned() {
+            Stage::Reading(job) => match job.done() {
                 None => {}
                 Some(Ok(devices)) => {
                     self.suspension.stage = Stage::Starting { is_ready: false };
@@ -238,7 +238,7 @@ impl Member {
                 Some(Err(why)) => self.fails_to_come_back(why),
             },
             Stage::Starting { is_ready: true } => self.fill(waker),
-            Stage::Filling(job) => match job.done().cloned() {
+            Stage::Filling(job) => match job.done() {
                 None => {}
                 Some(Ok(())) => {
                     self.suspension.stage = Stage::Loading;

@@ -386,7 +386,7 @@ impl Parking {
             }
             Saver::Qemu(_) | Saver::Nobody(_) => None,
             Saver::Thread(job) => Some(match job.done()? {
-                Err(why) => SaveNews::Failed(why.clone()),
+                Err(why) => SaveNews::Failed(why),
                 Ok(_) if is_wanted => SaveNews::Wanted,
                 Ok(_) => SaveNews::Saved,
             }),

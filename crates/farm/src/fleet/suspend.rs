@@ -61,8 +61,15 @@ impl<T: Send + Sync + 'static> Job<T> {
     }
 
     /// What came of it, if it is done.
-    pub(super) fn done(&self) -> Option<&Result<T, String>> {
-        self.done.get()
+    pub(super) fn done(&self) -> Option<Result<T, String>>
+    where
+        T: Clone,
+    {
+        // Nobody does it any more, and has not told: its thread has ended in a panic. In this
+        // order, for it may be told in between.
+        let is_alone = Arc::strong_count(&self.done) == 1;
+        let gone = || is_alone.then(|| Err("the thread has ended".to_owned()));
+        self.done.get().cloned().or_else(gone)
     }
 }
 
@@ -328,4 +335,72 @@ pub(super) fn remove_all(of: &Path) {
 pub(super) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
     let _ = fs::remove_file(path.with_added_extension("part"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until<T: Clone + Send + Sync + 'static>(job: &Job<T>) -> Result<T, String> {
+        let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
+        loop {
+            match job.done() {
+                Some(done) => return done,
+                None => assert!(deadline.remaining().is_some(), "never done"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_panics_is_done_and_so_are_those_behind_it() {
+        let mut worker = Worker::new("test");
+        let fine = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
+        assert_eq!(until(&fine), Ok(1));
+        let broken: Job<u64> = Job::begin(&mut worker, |_: &AtomicBool| panic!("on purpose"));
+        assert_eq!(until(&broken), Err("the thread has ended".to_owned()));
+        let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
+        let _ = until(&behind);
+        assert!(worker.is_idle());
+        // Another thread does what comes then.
+        let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
+        assert_eq!(until(&next), Ok(3));
+    }
+
+    #[test]
+    fn a_job_that_was_given_up_is_told_so() {
+        let mut worker = Worker::new("test");
+        let (told, heard) = std::sync::mpsc::channel();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let job = Job::begin(&mut worker, move |is_left: &AtomicBool| {
+            begun.send(()).map_err(|error| error.to_string())?;
+            while !is_left.load(Ordering::Relaxed) {}
+            told.send(()).map_err(|error| error.to_string())
+        });
+        begins.recv().unwrap();
+        drop(job);
+        heard.recv().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_guest_is_refused_with_its_name() {
+        let dir = vm::Scratch::new("suspend").unwrap();
+        let path = dir.join("web1.park");
+        let accel = vm::Accel::Emulation(vm::WhyEmulation::Asked);
+        let image = images::Image {
+            arch: images::Arch::X86_64,
+            kernel: "/k".into(),
+            initramfs: "/i".into(),
+            first_process: images::FirstProcess::Ours,
+        };
+        let spec = GuestSpec::new("web1", image, accel);
+        let why = || read_devices(&path, &spec).unwrap_err();
+        assert!(why().contains("web1.park: No such file"), "{}", why());
+        fs::write(&path, "something else").unwrap();
+        assert!(why().contains("web1.park: it is damaged: it does not begin"), "{}", why());
+        fs::write(dir.join("other"), "").unwrap();
+        remove_all(&path);
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
+        assert_eq!(left, ["other"]);
+    }
 }

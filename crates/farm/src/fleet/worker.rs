@@ -71,7 +71,11 @@ impl Worker {
 
     /// Whether it has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
-        self.thread.as_ref().is_none_or(|thread| thread.left.load(Ordering::Relaxed) == 0)
+        self.thread.as_ref().is_none_or(|thread| {
+            // One that has ended does nothing of what is left.
+            let has_ended = thread.handle.as_ref().is_none_or(JoinHandle::is_finished);
+            has_ended || thread.left.load(Ordering::Relaxed) == 0
+        })
     }
 
     /// Waits for the job that is under way; those behind it are done at once if they were given up.
