@@ -37,7 +37,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every call.
-fn calls() -> [Call; 12] {
+fn calls() -> [Call; 14] {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
     [
         Call::AuthList,
@@ -49,6 +49,8 @@ fn calls() -> [Call; 12] {
         Call::Info(domain()),
         Call::Control(domain()),
         Call::MemoryStats(domain()),
+        Call::Suspend(domain()),
+        Call::Resume(domain()),
         Call::SetMemory { domain: domain(), memory_kib: u64::MAX },
         Call::SetStatsPeriod { domain: domain(), period_seconds: 1 },
         Call::Register(EventKind::Lifecycle),

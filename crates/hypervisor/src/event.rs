@@ -156,6 +156,8 @@ pub enum Event {
     Taken(Id, Bytes),
     /// The last target was refused, and why.
     Refused(Id, String),
+    /// Its virtual CPUs could not be stopped, or could not be let run again, and why.
+    Stays(Id, String),
     /// Its hypervisor does not answer (`false`), or answers again (`true`).
     Answers(Id, bool),
     /// It is gone, and why.

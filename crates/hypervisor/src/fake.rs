@@ -41,6 +41,8 @@ struct Inner {
     events: Vec<Event>,
     targets: Vec<(u64, Id, Bytes)>,
     stats_asked: Vec<(u64, Id)>,
+    /// Whose virtual CPUs were to run or not, in order.
+    runs: Vec<(Id, bool)>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl Fake {
             events: Vec::new(),
             targets: Vec::new(),
             stats_asked: Vec::new(),
+            runs: Vec::new(),
         };
         Fake { inner: Rc::new(RefCell::new(inner)) }
     }
@@ -164,6 +167,11 @@ impl Fake {
         self.inner.borrow().stats_asked.clone()
     }
 
+    /// Whose virtual CPUs were stopped (`false`) or let run again, in order.
+    pub fn runs(&self) -> Vec<(Id, bool)> {
+        self.inner.borrow().runs.clone()
+    }
+
     /// The size that a guest has now; `None` if it is gone.
     pub fn actual(&self, guest: Id) -> Option<Bytes> {
         self.inner.borrow().guests.get(&guest).map(|guest| guest.actual)
@@ -248,6 +256,18 @@ impl Hypervisor for Fake {
                 found.target = target.min(found.memory);
                 Event::Taken(guest, target)
             }
+        };
+        inner.events.push(event);
+    }
+
+    fn set_running(&mut self, guest: Id, runs: bool, _now_ms: u64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.runs.push((guest, runs));
+        let Some(found) = inner.answering(guest) else { return };
+        let event = match &found.balloon {
+            Balloon::Refuses(words) => Event::Stays(guest, words.clone()),
+            _ if runs => Event::State(guest, RunState::Running),
+            _ => Event::State(guest, RunState::Paused),
         };
         inner.events.push(event);
     }

@@ -91,6 +91,10 @@ pub trait Hypervisor {
     /// does not know does not answer.
     fn ask_blocks(&mut self, _guest: Id, _now_ms: u64) {}
 
+    /// Stops a guest's virtual CPUs, or lets them run again. That it was done is a later
+    /// [`Event::State`], that it could not be is [`Event::Stays`].
+    fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64);
+
     /// The users who seem to have guests here that do not count.
     fn others(&self) -> BTreeSet<Owner> {
         BTreeSet::new()

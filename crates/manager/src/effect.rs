@@ -7,7 +7,7 @@ use crate::pageout::Job;
 use agent::TaskScan;
 use collect::ManagerView;
 use counters::Bytes;
-use hypervisor::{Event, Found, Id};
+use hypervisor::{Event, Found, Id, RunState};
 use policy::arbiter::{Limits, Mode, Reserved};
 use reactor::PollFlags;
 use std::path::PathBuf;
@@ -63,6 +63,8 @@ pub(crate) enum GuestEvent {
     Override(Id, Override),
     /// A guest is to be watched closely, or no longer.
     Attend(Id, Attention),
+    /// A guest's virtual CPUs stand still by our own word, or no longer.
+    Parked(Id, bool),
     /// A guest's daemon is asked for its tasks.
     AskScan(Id),
     /// A guest's daemon is to be sent the guest's memory, and why.
@@ -110,6 +112,33 @@ pub(crate) enum RequestEvent {
     Left(ClientId),
 }
 
+/// What happens to the owner of parked guests.
+#[derive(Debug)]
+pub(crate) enum ParkEvent {
+    /// A guest is to be parked, or woken.
+    Asked { to: Return, peer: Peer, guest: String, parks: bool },
+    /// It runs in another way.
+    State(Id, RunState),
+    /// Its virtual CPUs could not be stopped or let run, and why.
+    Stays(Id, String),
+    /// It is gone.
+    Gone(Id),
+    /// Once a second.
+    Second,
+}
+
+impl ParkEvent {
+    /// Somebody asks for a guest to be parked.
+    pub(crate) fn park(to: Return, peer: Peer, guest: String) -> ParkEvent {
+        ParkEvent::Asked { to, peer, guest, parks: true }
+    }
+
+    /// Somebody asks for it to be woken.
+    pub(crate) fn wake(to: Return, peer: Peer, guest: String) -> ParkEvent {
+        ParkEvent::Asked { to, peer, guest, parks: false }
+    }
+}
+
 /// What happens to the owner of scans.
 #[derive(Debug)]
 pub(crate) enum ScanEvent {
@@ -139,6 +168,14 @@ pub(crate) enum Effect {
     Memory(MemoryEvent),
     /// Something for the owner of requests.
     Requests(RequestEvent),
+    /// Something for the owner of parked guests.
+    Parking(ParkEvent),
+    /// A guest's virtual CPUs are about to be stopped: whatever ends us, they are to run again.
+    Park(Id),
+    /// They run again.
+    Awake(Id),
+    /// Its hypervisor is to stop a guest's virtual CPUs, or to let them run.
+    SetRunning { guest: Id, runs: bool },
     /// Its hypervisor is to give a guest this much.
     SetTarget { guest: Id, size: Bytes },
     /// Its hypervisor is asked what the guest has.

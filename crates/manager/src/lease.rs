@@ -41,17 +41,25 @@ impl Lease {
     /// A guest has less than its maximum, or is about to: it is to be given that back.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
-        let socket = match &settings.sources.libvirt {
-            Libvirt::Uris(uris) => {
-                let of = uris.iter().find(|one| one.uri == guest.found.source);
-                of.and_then(|one| one.socket.as_deref()).and_then(|path| path.to_str())
-            }
-            Libvirt::Auto => None,
-        };
         let restore = guest.limits.max;
         let taken = guest.memory.had_before(size).min(restore).less(size);
-        let held = Held::of(guest.id, &guest.found, socket, restore, size);
+        let held = held(guest, settings, restore, size);
         keeper.hold(Held { taken: taken.0, ..held });
+    }
+
+    /// A guest's virtual CPUs are about to be stopped: they are to run again.
+    pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
+        if let Some(keeper) = &mut self.keeper {
+            let all = guest.found.memory;
+            keeper.park(held(guest, settings, all, all));
+        }
+    }
+
+    /// Its virtual CPUs run again, or it is gone.
+    pub fn awake(&mut self, id: Id) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.awake(id.0);
+        }
     }
 
     /// A guest is gone, or is another manager's: nothing is to be given back to it.
@@ -116,4 +124,16 @@ impl Lease {
             Err(error) => vec![format!("The keeper cannot be asked to give memory back: {error}")],
         }
     }
+}
+
+/// What the keeper has to know of a guest.
+fn held(guest: &ManagedGuest, settings: &Settings, restore: Bytes, size: Bytes) -> Held {
+    let socket = match &settings.sources.libvirt {
+        Libvirt::Uris(uris) => {
+            let of = uris.iter().find(|one| one.uri == guest.found.source);
+            of.and_then(|one| one.socket.as_deref()).and_then(|path| path.to_str())
+        }
+        Libvirt::Auto => None,
+    };
+    Held::of(guest.id, &guest.found, socket, restore, size)
 }

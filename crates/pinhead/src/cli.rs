@@ -40,7 +40,7 @@ pub enum Command {
     Exec(ExecArgs),
     /// Print what a guest's console has said
     Logs(LogsArgs),
-    /// Stop guests of a farm that nobody needs now, and page out their memory
+    /// Stop guests that nobody needs now, and page out their memory
     Park(ParkArgs),
     /// Let guests run that are parked
     Wake(ParkArgs),

@@ -27,11 +27,15 @@ pub const PAGE_OUT: &str = "page-out";
 pub const CAME_BACK: &str = "came-back";
 /// A guest is not paged out again.
 pub const LEFT_ALONE: &str = "left-alone";
+/// A guest was parked, or could not be.
+pub const PARKED: &str = "parked";
+/// A parked guest runs again, or could not be woken.
+pub const WOKEN: &str = "woken";
 /// Records are missing: the journal could not be written.
 pub const JOURNAL_GAP: &str = "journal-gap";
 
 /// All of them.
-pub const ALL: [&str; 14] = [
+pub const ALL: [&str; 16] = [
     MANAGER_START,
     MANAGER_STOP,
     RELOAD,
@@ -45,5 +49,7 @@ pub const ALL: [&str; 14] = [
     PAGE_OUT,
     CAME_BACK,
     LEFT_ALONE,
+    PARKED,
+    WOKEN,
     JOURNAL_GAP,
 ];

@@ -82,6 +82,10 @@ pub enum Call {
         /// The size that the guest keeps.
         memory_kib: u64,
     },
+    /// Stops a domain's virtual CPUs.
+    Suspend(Domain),
+    /// Lets a suspended domain's virtual CPUs run again.
+    Resume(Domain),
     /// What is known of a domain's memory.
     MemoryStats(Domain),
     /// How often the guest reports its memory.
@@ -102,6 +106,8 @@ impl Call {
             Call::Open { .. } => ("connect_open", 1),
             Call::Xml(_) => ("domain_get_xml_desc", 14),
             Call::Info(_) => ("domain_get_info", 16),
+            Call::Resume(_) => ("domain_resume", 28),
+            Call::Suspend(_) => ("domain_suspend", 34),
             Call::AuthList => ("auth_list", 66),
             Call::AuthPolkit => ("auth_polkit", 70),
             Call::MemoryStats(_) => ("domain_memory_stats", 159),
@@ -146,7 +152,9 @@ impl Call {
                 domain.write(&mut writer);
                 writer.u32(NO_FLAGS);
             }
-            Call::Info(domain) => domain.write(&mut writer),
+            Call::Info(domain) | Call::Suspend(domain) | Call::Resume(domain) => {
+                domain.write(&mut writer);
+            }
             Call::SetMemory { domain, memory_kib } => {
                 domain.write(&mut writer);
                 writer.u64(*memory_kib);

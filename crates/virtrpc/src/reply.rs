@@ -167,6 +167,8 @@ impl Call {
             Call::AuthPolkit
             | Call::Open { .. }
             | Call::SetMemory { .. }
+            | Call::Suspend(_)
+            | Call::Resume(_)
             | Call::SetStatsPeriod { .. } => return Ok(Reply::Done),
         };
         reader.end()?;

@@ -142,6 +142,12 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     daemon.virsh(&["resume", NAME]);
     watch.expect(Event::State(id, RunState::Running), &daemon);
 
+    watch.libvirt.set_running(id, false, watch.clock.ms());
+    watch.expect(Event::State(id, RunState::Paused), &daemon);
+    assert!(daemon.try_virsh(&["domstate", NAME]).stdout.starts_with(b"paused"));
+    watch.libvirt.set_running(id, true, watch.clock.ms());
+    watch.expect(Event::State(id, RunState::Running), &daemon);
+
     let xml = String::from_utf8(daemon.try_virsh(&["dumpxml", NAME]).stdout).unwrap();
     let polled = xml.lines().find(|line| line.contains("period=") && !line.contains("'0'"));
     assert!(xml.contains("memballoon") && polled.is_none(), "still polled: {polled:?}");

@@ -9,6 +9,7 @@ mod farm_up;
 mod host_alone;
 mod host_life;
 mod host_moves;
+mod host_parks;
 mod host_rivals;
 mod hypervisor;
 mod kvm;

@@ -25,6 +25,7 @@ pub(super) enum Ask {
     Info,
     Control,
     Target(Bytes),
+    Running(bool),
     Period(u32),
     Stats,
 }
@@ -38,6 +39,8 @@ pub(super) struct Wants {
     pub(super) control: bool,
     /// The newest target; those before it are not asked for any more.
     pub(super) target: Option<Bytes>,
+    /// Whether its virtual CPUs are to run.
+    pub(super) running: Option<bool>,
 }
 
 /// Whether a guest can be spoken to.
@@ -135,6 +138,10 @@ impl LibvirtGuest {
         }
         if std::mem::take(&mut self.wants.info) {
             return Some((Ask::Info, Call::Info(domain())));
+        }
+        if let Some(runs) = self.wants.running.take() {
+            let call = if runs { Call::Resume(domain()) } else { Call::Suspend(domain()) };
+            return Some((Ask::Running(runs), call));
         }
         if let Some(target) = self.wants.target.take() {
             // Rounded up: a target may be a floor.

@@ -163,7 +163,7 @@ impl Hypervisor for Libvirt {
         let Some(it) = self.guests.get_mut(guest) else { return };
         let has_balloon = it.description.as_ref().is_some_and(|it| it.can.balloon);
         let refusal = match (it.reach.answers, has_balloon) {
-            (false, _) => "its hypervisor does not answer libvirt",
+            (false, _) => trouble::SILENT,
             (true, false) => "it has no balloon",
             (true, true) => {
                 it.wants.target = Some(target);
@@ -173,6 +173,16 @@ impl Hypervisor for Libvirt {
             }
         };
         self.out.push(Event::Refused(guest, refusal.to_owned()));
+    }
+
+    fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64) {
+        let Some(it) = self.guests.get_mut(guest) else { return };
+        if !it.reach.answers {
+            return self.out.push(Event::Stays(guest, trouble::SILENT.to_owned()));
+        }
+        it.wants.running = Some(runs);
+        self.guests.queue(guest);
+        self.ask(now_ms);
     }
 
     fn ask_stats(&mut self, guest: Id, now_ms: u64) {

@@ -64,6 +64,8 @@ impl Libvirt {
             },
             (Ask::Info, Reply::Info(info)) => self.has_now(id, info.memory_kib),
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
+            // The event comes as well; the state is asked for where it does not.
+            (Ask::Running(_), _) => guest.wants.state = true,
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
                 let memory = guest.description.as_ref().map_or(Bytes::ZERO, |it| it.memory);
@@ -83,6 +85,7 @@ impl Libvirt {
             // them would be asked all the time.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
+            Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
             Ask::Period(_) | Ask::Stats => guest.question.failed(),
             Ask::Control => {}
         }
@@ -101,9 +104,12 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.reach.is_stuck = true;
         guest.question.give_up();
+        let why = trouble::SILENT.to_owned();
         if guest.wants.target.take().is_some() {
-            let why = "its hypervisor does not answer libvirt".to_owned();
-            self.out.push(Event::Refused(id, why));
+            self.out.push(Event::Refused(id, why.clone()));
+        }
+        if guest.wants.running.take().is_some() {
+            self.out.push(Event::Stays(id, why));
         }
         if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
             self.out.push(Event::Answers(id, false));

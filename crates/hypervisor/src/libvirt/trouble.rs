@@ -8,6 +8,9 @@ use virtrpc::Failure;
 use super::link::{Loss, Step};
 use crate::Owner;
 
+/// A guest's hypervisor hangs.
+pub(super) const SILENT: &str = "its hypervisor does not answer libvirt";
+
 /// There is no socket at any of the places.
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();

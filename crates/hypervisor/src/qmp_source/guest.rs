@@ -83,6 +83,20 @@ impl QmpGuest {
         Ok(())
     }
 
+    /// Stops the virtual CPUs, or lets them run. The error is why that cannot be asked.
+    pub(super) fn set_running(
+        &mut self,
+        runs: bool,
+        link: &mut Link,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let command = if runs { Command::Continue } else { Command::Stop };
+        match link.ask(Purpose::Running(runs), command, now_ms) {
+            true => Ok(()),
+            false => Err("QEMU has too many questions open".into()),
+        }
+    }
+
     /// Asks for statistics, unless they are being asked for, have just come, or nobody would
     /// answer.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
@@ -144,6 +158,11 @@ impl QmpGuest {
                     let _ = self.set_target(wanted, link, now_ms);
                 }
             }
+            (Purpose::Running(_), Err(failure)) => {
+                events.push(Event::Stays(self.id, cut(&failure.desc).to_owned()));
+            }
+            // By the event alone it would not be known why a guest is stopped.
+            (Purpose::Running(_), Ok(_)) => self.ask_status(link, now_ms),
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
             }

@@ -57,6 +57,8 @@ pub(super) enum Purpose {
     PortName(usize),
     PortChardev(usize),
     Target(Bytes),
+    /// The virtual CPUs are stopped, or let run.
+    Running(bool),
     /// The statistics, as the guest gave them last.
     StatsKnown,
     /// How often the guest is asked for them, read and set.

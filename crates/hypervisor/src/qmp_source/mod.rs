@@ -263,6 +263,14 @@ impl Hypervisor for QmpSource {
         }
     }
 
+    fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64) {
+        let Some((asked, link)) = self.place(guest).and_then(Place::guest) else { return };
+        match asked.set_running(runs, link, now_ms) {
+            Ok(()) => _ = link.send(),
+            Err(reason) => self.unreported.push(Event::Stays(guest, reason)),
+        }
+    }
+
     fn ask_stats(&mut self, guest: Id, now_ms: u64) {
         if let Some((asked, link)) = self.place(guest).and_then(Place::guest) {
             asked.ask_stats(link, now_ms);

@@ -23,9 +23,11 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 /// Memory that is held is of no use to anyone.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-const DOS: [&str; 10] = [
+const DOS: [&str; 12] = [
     "ps",
     "set",
+    "park",
+    "wake",
     "reserve",
     "unreserve",
     "inputs",
@@ -99,6 +101,8 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
         "inputs" => Ask::Inputs { guest: members.text("guest")? },
         "interval" => Ask::Interval { processes: members.whose()? },
         "scan" => Ask::Scan { guest: members.text("guest")? },
+        "park" => Ask::Park { guest: members.text("guest")? },
+        "wake" => Ask::Wake { guest: members.text("guest")? },
         "set" => Ask::Set { guest: members.text("guest")?, change: change(&mut members)? },
         "unreserve" => Ask::Unreserve { reservation: members.number("reservation", 0, u64::MAX)? },
         "reserve" => Ask::Reserve {

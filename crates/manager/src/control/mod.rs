@@ -43,7 +43,7 @@ pub use scanned::{HostSide, Scanned, TaskRow};
 pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
 pub use types::{
     ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow,
-    LeaseRow, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
+    LeaseRow, Parked, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
 };
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

@@ -34,6 +34,8 @@ impl Rights {
 fn order(ask: &Ask) -> Option<&'static str> {
     match ask {
         Ask::Set { .. } => Some("set"),
+        Ask::Park { .. } => Some("park"),
+        Ask::Wake { .. } => Some("wake"),
         Ask::Reserve { .. } => Some("reserve"),
         Ask::Unreserve { .. } => Some("unreserve"),
         Ask::Reload => Some("reload"),
@@ -56,6 +58,8 @@ mod tests {
         let guest = || "web1".to_owned();
         let orders = [
             Ask::Set { guest: guest(), change: Change::Release },
+            Ask::Park { guest: guest() },
+            Ask::Wake { guest: guest() },
             Ask::Reserve { mib: 64, timeout_ms: 0, hold_ms: 1 },
             Ask::Unreserve { reservation: 1 },
             Ask::Reload,

@@ -32,6 +32,16 @@ pub enum Ask {
         #[serde(flatten)]
         change: Change,
     },
+    /// Stop a guest's virtual CPUs and have its memory paged out, until it is woken.
+    Park {
+        /// Its name or UUID.
+        guest: String,
+    },
+    /// Let a parked guest run again.
+    Wake {
+        /// Its name or UUID.
+        guest: String,
+    },
     /// Free memory for a guest that is about to start. The answer comes when it is there, or when
     /// the time is over.
     Reserve {
@@ -159,6 +169,8 @@ pub enum Answer {
     Ps(Ps),
     /// To `set`: what holds now.
     Set(Entitled),
+    /// To `park` and `wake`.
+    Park(Parked),
     /// To `reserve`.
     Reserve(Reserved),
     /// To `unreserve`.
@@ -175,6 +187,15 @@ pub enum Answer {
     Status(Box<Status>),
     /// To `reload`.
     Reload(Reloaded),
+}
+
+/// A guest that was parked or woken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    /// Its name.
+    pub guest: String,
+    /// Why the memory of those that are parked stays where it is, if nothing is paged out here.
+    pub kept: Option<String>,
 }
 
 /// All guests.

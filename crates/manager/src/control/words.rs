@@ -27,7 +27,9 @@ named! {
     pub enum GuestRunState {
         /// It runs.
         Running = "running",
-        /// It is paused.
+        /// Its virtual CPUs stand still because this manager was asked for it.
+        Parked = "parked",
+        /// Somebody else has paused it.
         Paused = "paused",
         /// It is moving to another host.
         Migrating = "migrating",

@@ -40,6 +40,8 @@ pub struct CpuWatch {
     /// What they ran in the last whole windows, in percent of one CPU, from oldest to newest.
     /// Empty places are windows that were not seen.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
+    /// They stand still by this manager's own word.
+    pub is_parked: bool,
     /// What they used in the last whole window.
     pub usage: Option<Usage>,
 }

@@ -233,6 +233,7 @@ impl ManagedGuest {
         }
         match self.state {
             RunState::Running => Usable::Yes,
+            RunState::Paused if self.cpu.is_parked => Usable::No("it is parked"),
             RunState::Paused => Usable::No("it is paused"),
             RunState::Migrating => Usable::No("it is moving to another host"),
             RunState::Dead => Usable::No("it has stopped"),

@@ -9,7 +9,7 @@
 use crate::attach::{Lent, run_dir};
 use crate::config::Settings;
 use crate::control::Failure;
-use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override};
+use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::users::Users;
@@ -177,6 +177,9 @@ impl Guests {
             GuestEvent::Attend(id, attention) => {
                 self.attended.insert(id, attention);
             }
+            GuestEvent::Parked(id, is_parked) => {
+                self.with(id, |guest| guest.cpu.is_parked = is_parked);
+            }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
                 // Whether a daemon is there was looked at; one that has just gone does not answer.
                 let _ = guest.daemon.link.ask_tasks();
@@ -286,7 +289,11 @@ impl Guests {
         match event {
             Event::Found(id, found) => return self.found(source, id, found, by, now),
             Event::Rebooted(id) => return self.rebooted(id, now),
-            Event::State(id, state) => self.with(id, |guest| guest.is_in(state, now.wall_ms)),
+            Event::State(id, state) => {
+                self.with(id, |guest| guest.is_in(state, now.wall_ms));
+                return vec![Effect::Parking(ParkEvent::State(id, state))];
+            }
+            Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
@@ -317,6 +324,7 @@ impl Guests {
                 let mut effects = vec![
                     Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
                     Effect::Release(id),
+                    Effect::Parking(ParkEvent::Gone(id)),
                     Effect::Outcome { guest: id, row },
                 ];
                 effects.extend(self.share_out(guest.found.owner, by));

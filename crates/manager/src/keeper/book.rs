@@ -51,6 +51,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     guests: BTreeMap<u64, Held>,
+    parked: BTreeMap<u64, Held>,
     /// Free memory of the host that is not given to anyone.
     pub reserve: Bytes,
     /// KSM's settings to put back, if any.
@@ -70,12 +71,10 @@ impl Book {
     /// Takes a change.
     pub fn take(&mut self, order: Order, now_ms: u64) {
         match order {
-            Order::Guest(held) => {
-                if self.guests.len() < GUESTS_MAX || self.guests.contains_key(&held.id) {
-                    self.guests.insert(held.id, held);
-                }
-            }
+            Order::Guest(held) => keep(&mut self.guests, held),
             Order::Drop(id) => drop(self.guests.remove(&id)),
+            Order::Parked(held) => keep(&mut self.parked, held),
+            Order::Awake(id) => drop(self.parked.remove(&id)),
             // Whom to end is a matter of descriptors, and no decision. It is a sign of life too.
             Order::Beat(_) | Order::Manager { .. } => self.beat_ms = Some(now_ms),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
@@ -88,7 +87,7 @@ impl Book {
     /// manager's end of the pipe is closed.
     pub fn verdict(&mut self, has_ended: bool, limits: Limits, now_ms: u64) -> Verdict {
         let looked_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
-        let has_nothing = self.guests.is_empty() && self.ksm.is_none();
+        let has_nothing = self.guests.is_empty() && self.parked.is_empty() && self.ksm.is_none();
         if self.done == Some(true) || (has_ended && has_nothing) {
             return Verdict::Leave;
         }
@@ -114,9 +113,27 @@ impl Book {
         self.guests.values()
     }
 
+    /// The guests that are parked.
+    pub fn parked(&self) -> impl Iterator<Item = &Held> {
+        self.parked.values()
+    }
+
+    /// All guests for which something is to be done; one that is parked and has given memory up is
+    /// there twice.
+    pub fn all(&self) -> impl Iterator<Item = &Held> {
+        self.guests().chain(self.parked())
+    }
+
     /// Whether the manager has asked for the rescue itself, because it ends.
     pub fn is_asked_for(&self) -> bool {
         self.done.is_some()
+    }
+}
+
+/// Keeps the newest of a guest.
+fn keep(among: &mut BTreeMap<u64, Held>, held: Held) {
+    if among.len() < GUESTS_MAX || among.contains_key(&held.id) {
+        among.insert(held.id, held);
     }
 }
 
@@ -152,6 +169,12 @@ mod tests {
         assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
         book.take(Order::Ksm(Some(Saved::default())), 0);
         assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Rescue, "KSM is to be put back");
+        book.take(Order::Ksm(None), 0);
+        book.take(Order::Parked(held(2)), 0);
+        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Rescue, "a guest is to run again");
+        book.take(Order::Awake(2), 0);
+        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
+        book.take(Order::Parked(held(2)), 0);
         book.take(Order::Done(true), 0);
         assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
     }
@@ -201,7 +224,9 @@ mod tests {
         let mut book = Book::new();
         for id in 0..20_000 {
             book.take(Order::Guest(held(id)), 0);
+            book.take(Order::Parked(held(id)), 0);
         }
         assert_eq!(book.guests().count(), GUESTS_MAX);
+        assert_eq!(book.parked().count(), GUESTS_MAX);
     }
 }

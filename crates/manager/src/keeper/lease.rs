@@ -28,17 +28,57 @@ const STUCK_MS: u64 = 30_000;
 /// Keepers that are started for the end, if each is killed.
 const ENDS_MAX: u32 = 3;
 
+/// Guests of one kind, and of which of them the keeper does not know yet how they are.
+#[derive(Debug, Default)]
+struct Told {
+    guests: BTreeMap<u64, Held>,
+    changed: BTreeSet<u64>,
+}
+
+impl Told {
+    /// Whether that is news.
+    fn put(&mut self, held: Held) -> bool {
+        let is_news = self.guests.get(&held.id) != Some(&held);
+        if is_news {
+            self.changed.insert(held.id);
+            self.guests.insert(held.id, held);
+        }
+        is_news
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, id: u64) -> bool {
+        let was_there = self.guests.remove(&id).is_some();
+        if was_there {
+            self.changed.insert(id);
+        }
+        was_there
+    }
+
+    /// A new keeper knows nothing.
+    fn tell_all(&mut self) {
+        self.changed = self.guests.keys().copied().collect();
+    }
+
+    /// The lines for what has changed.
+    fn lines(&mut self, is: fn(Held) -> Order, is_not: fn(u64) -> Order, out: &mut Vec<u8>) {
+        for id in std::mem::take(&mut self.changed) {
+            let held = self.guests.get(&id).cloned();
+            out.extend(encode(&held.map_or_else(|| is_not(id), is)));
+        }
+    }
+}
+
 /// The lease of all guests.
 #[derive(Debug, Default)]
 pub struct Lease {
     program: PathBuf,
     arguments: Vec<OsString>,
     keeper: Option<(Child, ChildStdin)>,
-    guests: BTreeMap<u64, Held>,
+    held: Told,
+    parked: Told,
     reserve: Bytes,
     ksm: Option<Saved>,
-    /// Guests whose state the keeper does not know yet.
-    changed: BTreeSet<u64>,
     /// The reserve or KSM's settings are not known to it yet.
     is_news: bool,
     out: Vec<u8>,
@@ -70,17 +110,28 @@ impl Lease {
         if held.held >= held.restore {
             return self.release(held.id);
         }
-        if self.guests.get(&held.id) != Some(&held) {
-            self.changed.insert(held.id);
-            self.guests.insert(held.id, held);
+        if self.held.put(held) {
             self.flush();
         }
     }
 
     /// A guest has all its memory, or is gone.
     pub fn release(&mut self, id: u64) {
-        if self.guests.remove(&id).is_some() {
-            self.changed.insert(id);
+        if self.held.remove(id) {
+            self.flush();
+        }
+    }
+
+    /// A guest's virtual CPUs are about to be stopped: they are to run again.
+    pub fn park(&mut self, held: Held) {
+        if self.parked.put(held) {
+            self.flush();
+        }
+    }
+
+    /// A guest's virtual CPUs run again, or it is gone.
+    pub fn awake(&mut self, id: u64) {
+        if self.parked.remove(id) {
             self.flush();
         }
     }
@@ -146,7 +197,7 @@ impl Lease {
 
     /// How many guests it would restore.
     pub fn held(&self) -> usize {
-        self.guests.len()
+        self.held.guests.len()
     }
 
     /// The manager has put everything back: the keeper may go. It is waited for, which takes no
@@ -209,7 +260,8 @@ impl Lease {
         if let Some(ProcessId { pid, start_ticks }) = ProcessId::of(std::process::id()) {
             self.out = encode(&Order::Manager { pid, start_ticks });
         }
-        self.changed = self.guests.keys().copied().collect();
+        self.held.tell_all();
+        self.parked.tell_all();
         self.is_news = true;
         Ok(())
     }
@@ -250,12 +302,7 @@ impl Lease {
             self.out.extend(encode(&Order::Reserve(self.reserve.0)));
             self.out.extend(encode(&Order::Ksm(self.ksm.clone())));
         }
-        for id in std::mem::take(&mut self.changed) {
-            let order = match self.guests.get(&id) {
-                Some(held) => Order::Guest(held.clone()),
-                None => Order::Drop(id),
-            };
-            self.out.extend(encode(&order));
-        }
+        self.held.lines(Order::Guest, Order::Drop, &mut self.out);
+        self.parked.lines(Order::Parked, Order::Awake, &mut self.out);
     }
 }

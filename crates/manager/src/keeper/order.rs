@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   {"manager":{"pid":7,"start_ticks":9}}  {"guest":{...}}  {"drop":3}  {"beat":12}
-//!   {"reserve":1048576}  {"ksm":[["run","0"]]}  {"done":true}
+//!   {"parked":{...}}  {"awake":3}  {"reserve":1048576}  {"ksm":[["run","0"]]}  {"done":true}
 //! ```
 
 use counters::Bytes;
@@ -29,6 +29,10 @@ pub enum Order {
     Guest(Held),
     /// A guest has its maximum, or is gone.
     Drop(u64),
+    /// A guest is parked, or about to be: its virtual CPUs are to run again.
+    Parked(Held),
+    /// A guest is parked no longer, or is gone.
+    Awake(u64),
     /// The manager lives. The number only makes lines differ.
     Beat(u64),
     /// Free memory of the host that is not given to anyone.
@@ -55,7 +59,7 @@ pub enum Place {
     },
 }
 
-/// A guest that has given memory up.
+/// A guest that has given memory up, or is parked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Its number in the manager.
@@ -145,8 +149,10 @@ mod tests {
         let orders = [
             Order::Manager { pid: 1, start_ticks: 2 },
             Order::Guest(Held { place, process: None, ..held.clone() }),
+            Order::Parked(held.clone()),
             Order::Guest(held),
             Order::Drop(3),
+            Order::Awake(3),
             Order::Beat(9),
             Order::Reserve(7),
             Order::Ksm(None),

@@ -172,8 +172,12 @@ impl Rescue {
 
     /// Whether nothing more can be done, or the time is over.
     pub fn is_over(&self, now_ms: u64) -> bool {
-        let is_late = now_ms >= self.began_ms.saturating_add(self.limit_ms);
-        is_late || self.patients.values().all(|patient| patient.outcome.is_some())
+        self.is_late(now_ms) || self.patients.values().all(|patient| patient.outcome.is_some())
+    }
+
+    /// Whether the time is over.
+    pub fn is_late(&self, now_ms: u64) -> bool {
+        now_ms >= self.began_ms.saturating_add(self.limit_ms)
     }
 
     /// When it wants its next step, if nothing happens before.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::order::{LINE_MAX, Order, decode};
 use super::sources::Sources;
-use super::{Book, Limits, Outcome, Rescue, Verdict};
+use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
 
 /// A manager that was killed is gone within this time, unless the kernel itself waits for it.
@@ -155,21 +155,24 @@ fn rescue(
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
     let mut rescue = Rescue::new(book.guests(), book.reserve, limit_ms, clock.ms());
+    let mut wakes = Wakes::new(book.parked());
     let mut sources = Sources::of(book);
     let mut ready = None;
-    while !rescue.is_over(clock.ms()) {
-        for held in book.guests() {
+    while !rescue.is_over(clock.ms()) || (!wakes.is_over() && !rescue.is_late(clock.ms())) {
+        for held in book.all() {
             if held.process().is_some_and(|process| !process.is_alive()) {
                 rescue.gone(held.id, "its process has ended");
+                wakes.gone(held.id);
             }
         }
-        sources.turn(ready.as_ref(), book, &mut rescue, clock.ms());
+        sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());
         let targets = rescue.step(available(&mut memory), clock.ms());
         sources.ask(&targets, clock.ms());
         let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms());
         ready = Some(wait(sources.poll_set(), until_ms, clock)?);
     }
-    Ok(report(&rescue, !failed.is_empty(), log))
+    let ended = report(&rescue, !failed.is_empty(), log);
+    Ok(report_wakes(wakes, ended, log))
 }
 
 /// The host's free memory, now.
@@ -200,8 +203,22 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             }
         }
     }
-    log(&format!("{restored} guests have all their memory"));
+    if !rescue.outcomes().is_empty() {
+        log(&format!("{restored} guests have all their memory"));
+    }
     ended
+}
+
+/// Nothing is said where nobody was parked.
+fn report_wakes(wakes: Wakes, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended {
+    let (awake, failed) = wakes.outcomes();
+    if awake > 0 {
+        log(&format!("{awake} guests that were parked run again"));
+    }
+    for (name, why) in &failed {
+        log(&format!("{} is still parked: {why}", name.escape_debug()));
+    }
+    if failed.is_empty() { ended } else { Ended::Partly }
 }
 
 /// Waits until one of them is ready or the time is over.

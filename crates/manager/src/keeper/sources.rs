@@ -8,7 +8,7 @@ use hypervisor::{
 };
 use reactor::{PollSet, Ready};
 
-use super::{Book, Held, Place, Rescue};
+use super::{Book, Held, Place, Rescue, Wakes};
 
 /// The sources of all guests in the book, and the ids that they give to guests.
 pub(super) struct Sources {
@@ -22,11 +22,11 @@ impl Sources {
     /// keeps no other waiting.
     pub(super) fn of(book: &Book) -> Sources {
         let ids = IdSource::new();
-        let trust = Trust::naming(book.guests().map(|held| Owner(held.owner)));
+        let trust = Trust::naming(book.all().map(|held| Owner(held.owner)));
         let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let mut paths: Vec<&str> = Vec::new();
         let mut libvirts: BTreeMap<&Place, Libvirt> = BTreeMap::new();
-        for held in book.guests() {
+        for held in book.all() {
             match &held.place {
                 // One path that cannot be looked for is one guest's trouble.
                 Place::Qmp(path) if QmpSource::new(&[path], trust.clone(), ids.clone()).is_ok() => {
@@ -65,19 +65,21 @@ impl Sources {
         self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes what has come, and hands it to the rescue.
+    /// Takes what has come, and hands it to the rescue. Who is parked is let run.
     pub(super) fn turn(
         &mut self,
         ready: Option<&Ready>,
         book: &Book,
-        rescue: &mut Rescue,
+        (rescue, wakes): (&mut Rescue, &mut Wakes),
         now_ms: u64,
     ) {
         for (at, source) in self.sources.iter_mut().enumerate() {
             let mut events = Vec::new();
             source.turn(ready.map(|ready| ready.of(at as u64)), now_ms, &mut events);
             for event in events {
-                learn(event, at, &mut self.places, book, rescue);
+                if let Some(parked) = learn(event, at, &mut self.places, book, (rescue, wakes)) {
+                    source.set_running(parked, true, now_ms);
+                }
             }
         }
     }
@@ -95,27 +97,31 @@ impl Sources {
     }
 }
 
+/// Takes an event. The guest that is to run, if it is one of those that are parked.
 fn learn(
     event: Event,
     at: usize,
     places: &mut BTreeMap<Id, (usize, u64)>,
     book: &Book,
-    rescue: &mut Rescue,
-) {
+    (rescue, wakes): (&mut Rescue, &mut Wakes),
+) -> Option<Id> {
     let guest = |id: &Id| places.get(id).map(|(_, guest)| *guest);
     match event {
         Event::Found(id, found) => {
-            let Some(held) = book.guests().find(|held| is_at(held, &found)) else { return };
+            let held = book.all().find(|held| is_at(held, &found))?;
             places.retain(|_, (_, guest)| *guest != held.id);
             places.insert(id, (at, held.id));
             let is_same =
                 held.process().is_none_or(|process| found.process.is_none_or(|now| now == process));
             if !is_same || held.uuid != found.uuid {
                 rescue.gone(held.id, "it was restarted, with all its memory");
+                wakes.gone(held.id);
             } else if found.state == RunState::Dead {
                 rescue.gone(held.id, "it has ended");
+                wakes.gone(held.id);
             } else {
                 rescue.reached(held.id, found.actual);
+                return wakes.is_in(held.id, found.state).then_some(id);
             }
         }
         Event::Taken(id, target) => {
@@ -128,9 +134,16 @@ fn learn(
                 rescue.refused(guest, &reason);
             }
         }
-        Event::State(id, RunState::Dead) => {
-            if let Some(guest) = guest(&id) {
+        Event::State(id, state) => {
+            let guest = guest(&id)?;
+            if state == RunState::Dead {
                 rescue.gone(guest, "it has ended");
+            }
+            wakes.is_in(guest, state);
+        }
+        Event::Stays(id, reason) => {
+            if let Some(guest) = guest(&id) {
+                wakes.stays(guest, &reason);
             }
         }
         // It may be found again: whether its process lives is looked at by itself.
@@ -141,12 +154,12 @@ fn learn(
         }
         Event::Answers(..)
         | Event::Rebooted(_)
-        | Event::State(..)
         | Event::Actual(..)
         | Event::Stats(..)
         | Event::Blocks(..)
         | Event::Trouble(_) => {}
     }
+    None
 }
 
 /// Whether a guest was found where the book has it. Names and UUIDs are what a guest's monitor

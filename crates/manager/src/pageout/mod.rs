@@ -118,7 +118,7 @@ impl PageOuts {
     }
 
     /// Why nothing at all can be paged out here, if so.
-    fn why_off(&self, world: &World<'_>) -> Option<String> {
+    pub(crate) fn why_off(&self, world: &World<'_>) -> Option<String> {
         if world.settings.page_out.mode == PageOutMode::Off {
             return Some("[pageout] mode = \"off\"".to_owned());
         }
@@ -199,7 +199,11 @@ impl PageOuts {
         let is_there = matches!(guest.state, RunState::Running | RunState::Paused);
         GuestSample {
             key: guest.key(),
-            asleep_ms: since_ms.map(|since| now.ms.saturating_sub(*since)),
+            asleep_ms: match guest.cpu.is_parked {
+                // It has been said that nobody needs it.
+                true => Some(u64::MAX),
+                false => since_ms.map(|since| now.ms.saturating_sub(*since)),
+            },
             // The hypervisor's own part too: all of it goes to swap alike.
             held: guest.memory.held.map(|held| held.private),
             is_in_need: attention.strained || guest.demand.is_urgent,

@@ -12,6 +12,7 @@ use crate::machine::HostMeter;
 use crate::memory::{Memory, Schedule, engines};
 use crate::monitor::Monitor;
 use crate::pageout::PageOuts;
+use crate::parking::Parking;
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
@@ -58,6 +59,7 @@ impl Manager {
             memory: Memory::new(engine, shadow),
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),
+            parking: Parking::default(),
             scans: Scans::new(is_recorded),
             page_outs: PageOuts::default(),
             recorder: Recorder::default(),
@@ -118,7 +120,7 @@ impl Manager {
     /// was taken. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
-            false => "the manager ends and gives all memory back",
+            false => "the manager ends, gives all memory back and wakes whom it has parked",
             true => "the manager ends; it had only looked on",
         };
         let now = self.now();

@@ -20,7 +20,9 @@ use crate::attach::{Attachments, run_dir};
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
 use crate::control::{Answer, Ask, Asked, Failure, Levers, Server, Status};
-use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return, ScanEvent};
+use crate::effect::{
+    Effect, GuestEvent, MemoryEvent, Now, ParkEvent, RequestEvent, Return, ScanEvent,
+};
 use crate::guests::{Entitlement, Guests};
 use crate::journal::JournalWriter;
 use crate::ksm::Ksm;
@@ -29,6 +31,7 @@ use crate::machine::{HostMeter, MachineReader};
 use crate::memory::{Memory, Schedule};
 use crate::monitor::Monitor;
 use crate::pageout::{PageOutEvent, PageOutWorker, PageOuts};
+use crate::parking::Parking;
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
@@ -93,6 +96,7 @@ pub struct Manager {
     memory: Memory,
     schedule: Schedule,
     requests: Requests,
+    parking: Parking,
     scans: Scans,
     page_outs: PageOuts,
     recorder: Recorder,
@@ -254,6 +258,8 @@ impl Manager {
                 let reserve = RequestEvent::Reserve { to, mib, timeout_ms, hold_ms };
                 return self.step_requests(reserve, now);
             }
+            Ask::Park { guest } => return self.step_parking(ParkEvent::park(to, peer, guest), now),
+            Ask::Wake { guest } => return self.step_parking(ParkEvent::wake(to, peer, guest), now),
             Ask::Unreserve { reservation } => {
                 return self.step_requests(RequestEvent::Unreserve { to, reservation }, now);
             }
@@ -323,6 +329,13 @@ impl Manager {
     fn step_requests(&mut self, event: RequestEvent, now: Now) {
         let world = world!(self);
         let effects = self.requests.step(&world, event, now);
+        self.perform(effects, now);
+    }
+
+    fn step_parking(&mut self, event: ParkEvent, now: Now) {
+        let world = world!(self);
+        let kept = self.page_outs.why_off(&world);
+        let effects = self.parking.step(&world, event, kept, now);
         self.perform(effects, now);
     }
 
@@ -411,6 +424,7 @@ impl Manager {
         let answers = self.devices.attachments.tick(|dir| dirs.contains(dir), now.ms);
         self.attached(answers, now);
         self.step_scans(ScanEvent::Second, now);
+        self.step_parking(ParkEvent::Second, now);
         let is_short = self.is_short();
         let host = self.devices.page_out.read_host(is_short);
         let off = self.devices.page_out.off().map(str::to_owned);

@@ -19,6 +19,16 @@ impl Manager {
             Effect::Guests(event) => self.step_guests(event, now),
             Effect::Memory(event) => self.step_memory(event, now),
             Effect::Requests(event) => self.step_requests(event, now),
+            Effect::Parking(event) => self.step_parking(event, now),
+            Effect::Park(guest) => {
+                if let Some(guest) = self.guests.get(guest) {
+                    self.devices.lease.park(guest, &self.settings);
+                }
+            }
+            Effect::Awake(guest) => self.devices.lease.awake(guest),
+            Effect::SetRunning { guest, runs } => {
+                self.ask_source(guest, |source| source.set_running(guest, runs, now.ms));
+            }
             Effect::SetTarget { guest, size } => {
                 self.step_guests(GuestEvent::Target { guest, size }, now);
                 self.ask_source(guest, |source| source.set_target(guest, size, now.ms));

@@ -4,6 +4,7 @@ mod hostile;
 mod keeper;
 mod manager;
 mod monitor;
+mod parking;
 mod scan;
 mod scene;
 mod scrape;

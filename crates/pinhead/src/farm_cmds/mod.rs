@@ -17,6 +17,7 @@ pub use ps::{ps, shown};
 
 use crate::Error;
 use crate::escape::Lines;
+use crate::manage::SocketArg;
 use base::chain;
 use clap::Args;
 use farm::service;
@@ -74,9 +75,12 @@ pub struct LogsArgs {
 /// `pinhead park` and `pinhead wake`
 #[derive(Debug, Args)]
 pub struct ParkArgs {
-    /// Guests, each as GUEST or FARM/GUEST, the farm by its name or its process id
+    /// Guests, each as GUEST or FARM/GUEST, the farm by its name or its process id; guests of no
+    /// farm, as a manager calls them, or by their UUID
     #[arg(required = true)]
     pub guests: Vec<String>,
+    #[command(flatten)]
+    pub socket: SocketArg,
 }
 
 /// The control socket of the farm of a name, or of the only one.

@@ -1,8 +1,11 @@
 //! `pinhead park` and `pinhead wake`: guests that nobody needs now, and that somebody needs again.
+//! A farm parks its own guests, a manager those of no farm.
 
 use super::{ParkArgs, find};
 use crate::Error;
+use crate::manage::{ask_manager, unexpected};
 use farm::service;
+use manager::control::{Answer, Ask};
 use serde_json::{Value, json};
 use std::time::Duration;
 use vm::Clock;
@@ -10,7 +13,14 @@ use vm::Clock;
 /// Many GiB are compressed in less.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Parks guests, one after the other: each is parked when its memory is paged out.
+/// Who parks a guest.
+enum Host {
+    Farm(find::At),
+    Manager(String),
+}
+
+/// Parks guests, one after the other. A farm's is parked when its memory is paged out; a manager's
+/// when it stands still, and its memory goes by and by.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
     each(args, "park", "parked")
 }
@@ -22,18 +32,51 @@ pub fn wake(args: &ParkArgs) -> Result<String, Error> {
 
 /// Asks for each guest. All of them are found before the first is asked for.
 fn each(args: &ParkArgs, question: &str, done: &str) -> Result<String, Error> {
-    let found: Vec<find::At> =
-        args.guests.iter().map(|guest| find::any_guest(guest)).collect::<Result<_, _>>()?;
+    let found: Vec<Host> =
+        args.guests.iter().map(|guest| host(args, guest)).collect::<Result<_, _>>()?;
     let mut text = String::new();
-    for at in found {
+    for host in found {
         let clock = Clock::new();
-        let question = json!({ question: at.guest });
-        let (_, answer) = service::ask_within(&at.socket, &question, PATIENCE)?;
-        let kept = match answer.get("kept").and_then(Value::as_str) {
-            Some(why) => format!(", its memory stays: {}", base::plain(why, 200)),
+        let (guest, kept) = match host {
+            Host::Farm(at) => {
+                let question = json!({ question: at.guest });
+                let (_, answer) = service::ask_within(&at.socket, &question, PATIENCE)?;
+                let kept = answer.get("kept").and_then(Value::as_str).map(str::to_owned);
+                (at.guest, kept)
+            }
+            Host::Manager(guest) => {
+                let ask = match question {
+                    "park" => Ask::Park { guest },
+                    _ => Ask::Wake { guest },
+                };
+                let Answer::Park(parked) = ask_manager(&args.socket, &ask)? else {
+                    return Err(unexpected());
+                };
+                (base::plain(&parked.guest, 60), parked.kept.filter(|_| question == "park"))
+            }
+        };
+        let kept = match kept {
+            Some(why) => format!(", its memory stays: {}", base::plain(&why, 200)),
             None => String::new(),
         };
-        text.push_str(&format!("{}: {done} after {} ms{kept}\n", at.guest, clock.ms()));
+        text.push_str(&format!("{guest}: {done} after {} ms{kept}\n", clock.ms()));
     }
     Ok(text)
+}
+
+/// Who has a guest: a farm, if one has, else the manager.
+fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
+    let at_manager = |error: Error| match ask_manager(&args.socket, &Ask::Ps) {
+        Ok(Answer::Ps(ps))
+            if ps.guests.iter().any(|row| row.name == guest || row.uuid == guest) =>
+        {
+            Ok(Host::Manager(guest.to_owned()))
+        }
+        _ => Err(error),
+    };
+    match args.socket.socket {
+        // It tells best itself whom it does not know.
+        Some(_) => Ok(Host::Manager(guest.to_owned())),
+        None => find::any_guest(guest).map(Host::Farm).or_else(at_manager),
+    }
 }

@@ -96,7 +96,7 @@ pub struct SocketArg {
     /// That is $XDG_RUNTIME_DIR/pinhead/host.sock, and for root or where that is not there
     /// /run/pinhead/host.sock, or what the default file of settings says.
     #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
 }
 
 /// What `pinhead set` changes.

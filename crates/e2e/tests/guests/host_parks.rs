@@ -1,0 +1,94 @@
+//! Guests of no farm are parked and woken by word, and run again whatever ends the manager.
+
+use e2e::load::HOLDING;
+use e2e::manager::{Manager, Place, Size, row, wait_until};
+use e2e::{Host, Plan};
+use images::Arch;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+const SIZE: Size =
+    Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+
+fn plan(place: &Place) -> Plan {
+    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+    plan.cpus = 1;
+    plan.rules = HOLDING.into();
+    plan.run_dir = Some(place.dir().to_path_buf());
+    plan
+}
+
+/// How often the virtual CPUs were dispatched.
+fn dispatches(manager: &Manager<'_>) -> u64 {
+    let of = |tid: &u32| {
+        let text = std::fs::read(format!("/proc/{tid}/schedstat")).expect("a thread's schedstat");
+        procfs::parse::schedstat::parse(&text).expect("three numbers").dispatches
+    };
+    manager.row("g1").vcpu_tids.iter().map(of).sum()
+}
+
+fn until_state(manager: &Manager<'_>, state: &str) {
+    let is = |ps: &manager::control::Ps| row(ps, "g1").is_some_and(|g| g.state.name() == state);
+    manager.until(state, SOON, is);
+}
+
+/// Whether the virtual CPUs run: an idle Linux does something every few seconds.
+fn runs(manager: &Manager<'_>) -> bool {
+    let before = dispatches(manager);
+    wait_until(SOON, || dispatches(manager) > before + 2).is_some()
+}
+
+#[test]
+fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
+    let place = Place::new();
+    let host = Host::start(&[plan(&place)]);
+    let mut guest = host.guest(0);
+    host.yield_to_manager();
+    let settings = place.settings(&SIZE, "");
+    let mut manager = Manager::start(&place, &settings);
+    manager.knows(1);
+    assert!(runs(&manager));
+    let refused = manager.command(&["wake", "g1"]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("g1 is not parked"), "{why}");
+
+    let said = manager.succeed(&["park", "g1"]);
+    assert!(said.starts_with("g1: parked after "), "{said}");
+    until_state(&manager, "parked");
+    let before = dispatches(&manager);
+    // Many times as long as an idle Linux is without a timer.
+    let passes = manager.status().passes + 8;
+    assert!(wait_until(SOON, || manager.status().passes >= passes).is_some());
+    assert_eq!(dispatches(&manager), before, "its virtual CPUs have run");
+
+    let said = manager.succeed(&["wake", "g1"]);
+    assert!(said.starts_with("g1: awake after "), "{said}");
+    until_state(&manager, "running");
+    assert!(runs(&manager));
+    let late_s = |guest: &mut e2e::Guest<'_>| {
+        let own: i64 = guest.sh("date +%s").trim().parse().expect("seconds");
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
+        since.as_secs() as i64 - own
+    };
+    assert!(wait_until(SOON, || late_s(&mut guest).abs() <= 1).is_some(), "its clock is wrong");
+    // The journal is written when a pass is over.
+    let has = |kind: &str| manager.events().iter().any(|event| event.kind == kind);
+    let noted = wait_until(SOON, || has("parked") && has("woken"));
+    assert!(noted.is_some(), "{}", manager.journal_text());
+    manager.signal("TERM");
+    manager.end(SOON);
+
+    // Killed in the meantime, and ended in order.
+    for (signal, what) in [("KILL", "killed"), ("TERM", "ended")] {
+        let mut manager = Manager::start(&place, &settings);
+        manager.knows(1);
+        // It parks nobody before it has a keeper that lives.
+        let parks = || manager.command(&["park", "g1"]).status.success();
+        assert!(wait_until(SOON, parks).is_some(), "{}", manager.log());
+        until_state(&manager, "parked");
+        manager.signal(signal);
+        manager.end(SOON);
+        println!("{what}: {}", manager.log());
+        assert_eq!(guest.sh("echo awake").trim(), "awake", "{}", manager.log());
+    }
+}

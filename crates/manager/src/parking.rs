@@ -1,0 +1,262 @@
+//! Guests that stand still because somebody asked for it, `pinhead park`, and run again at
+//! `pinhead wake`.
+//!
+//! ```text
+//!   park ─► the lease ─► virtual CPUs stop ─► State(Paused) ─► answered; page-out takes it first
+//!   wake ─► virtual CPUs run ─► State(Running) ─► answered; its daemon is told the time
+//! ```
+//!
+//! What comes for such a guest from the network does not come by here, so that nothing else wakes
+//! it. Whatever ends the manager does: the keeper knows who is parked before anybody is.
+
+use crate::attach::run_dir;
+use crate::control::{Answer, Failure, Parked, Peer};
+use crate::effect::{Effect, GuestEvent, Now, ParkEvent, Return};
+use crate::guest::ManagedGuest;
+use crate::world::World;
+use hypervisor::{Id, RunState};
+use std::collections::BTreeMap;
+use store::kinds::{PARKED, WOKEN};
+
+/// A hypervisor that has not done it by then hangs; the client waits a second longer.
+const PATIENCE_MS: u64 = 4_000;
+
+/// Who waits, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Nobody, where a guest is woken that could not be parked in time.
+    to: Option<Return>,
+    since_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Parking(Waiting),
+    Parked,
+    Waking(Waiting),
+}
+
+/// All parked guests.
+#[derive(Debug, Default)]
+pub(crate) struct Parking {
+    guests: BTreeMap<Id, Stage>,
+}
+
+impl Parking {
+    /// `kept` is why the memory of whom is parked stays where it is, if nothing is paged out here.
+    pub(crate) fn step(
+        &mut self,
+        world: &World<'_>,
+        event: ParkEvent,
+        kept: Option<String>,
+        now: Now,
+    ) -> Vec<Effect> {
+        match event {
+            ParkEvent::Asked { to, peer, guest, parks } => {
+                let waiting = Waiting { to: Some(to), since_ms: now.ms };
+                let found = world.guests.find(&guest);
+                let begun = found.and_then(|guest| match (parks, self.guests.get(&guest.id)) {
+                    (true, Some(Stage::Parked)) => {
+                        let parked = Parked { guest: guest.found.name.clone(), kept };
+                        Ok(vec![to.answer(Ok(Answer::Park(parked)))])
+                    }
+                    (true, _) => self.park(world, guest, waiting, peer),
+                    (false, _) => self.wake(guest, waiting, peer),
+                });
+                begun.unwrap_or_else(|failure| vec![to.answer(Err(failure))])
+            }
+            ParkEvent::State(id, state) => self.is_in(world, id, state, kept),
+            ParkEvent::Stays(id, why) => self.stays(world, id, &why),
+            ParkEvent::Gone(id) => self.ended(id, "The guest is gone"),
+            ParkEvent::Second => self.second(world, now),
+        }
+    }
+
+    fn park(
+        &mut self,
+        world: &World<'_>,
+        guest: &ManagedGuest,
+        waiting: Waiting,
+        peer: Peer,
+    ) -> Result<Vec<Effect>, Failure> {
+        let name = &guest.found.name;
+        if !world.acts {
+            return Err(Failure::new("This manager only looks on (--dry-run) and parks nobody"));
+        }
+        if !world.is_leased {
+            let text = "There is no keeper that would wake it if the manager ended";
+            return Err(Failure::new(text).help("try again in some seconds"));
+        }
+        if let Some(stage) = self.guests.get(&guest.id) {
+            return Err(stage.busy(name));
+        }
+        if run_dir(&guest.found).is_some() {
+            let text = format!("{name} is a guest of a `pinhead up`, which parks its own");
+            return Err(Failure::new(text).help("ask as the user who runs that farm"));
+        }
+        let why = match guest.state {
+            _ if !guest.answers => Some("its hypervisor does not answer"),
+            RunState::Running => None,
+            RunState::Paused => Some("somebody else has paused it"),
+            RunState::Migrating => Some("it moves to another host, or is being saved"),
+            RunState::Dead => Some("it has crashed or shut down"),
+        };
+        if let Some(why) = why {
+            return Err(Failure::new(format!("{name} cannot be parked: {why}")));
+        }
+        self.guests.insert(guest.id, Stage::Parking(waiting));
+        Ok(vec![
+            Effect::note(PARKED, format!("{} parks it", by(peer)), Some(guest.who())),
+            Effect::Park(guest.id),
+            Effect::SetRunning { guest: guest.id, runs: false },
+        ])
+    }
+
+    fn wake(
+        &mut self,
+        guest: &ManagedGuest,
+        waiting: Waiting,
+        peer: Peer,
+    ) -> Result<Vec<Effect>, Failure> {
+        let name = &guest.found.name;
+        match self.guests.get(&guest.id) {
+            Some(Stage::Parked) => {}
+            Some(stage) => return Err(stage.busy(name)),
+            None if guest.state == RunState::Paused => {
+                let text = format!("{name} was not parked by this manager: somebody has paused it");
+                return Err(Failure::new(text).help("let it run by what paused it"));
+            }
+            None => return Err(Failure::new(format!("{name} is not parked"))),
+        }
+        self.guests.insert(guest.id, Stage::Waking(waiting));
+        Ok(vec![
+            Effect::note(WOKEN, format!("{} wakes it", by(peer)), Some(guest.who())),
+            Effect::SetRunning { guest: guest.id, runs: true },
+        ])
+    }
+
+    fn is_in(
+        &mut self,
+        world: &World<'_>,
+        id: Id,
+        state: RunState,
+        kept: Option<String>,
+    ) -> Vec<Effect> {
+        let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
+        let found = world.guests.get(id);
+        let name = found.map_or_else(String::new, |guest| guest.found.name.clone());
+        let answer = Ok(Answer::Park(Parked { guest: name, kept }));
+        match (stage, state) {
+            (Stage::Parking(_), RunState::Paused) => {
+                self.guests.insert(id, Stage::Parked);
+                let stands = Effect::Guests(GuestEvent::Parked(id, true));
+                std::iter::once(stands).chain(stage.answer(answer)).collect()
+            }
+            (Stage::Waking(_), RunState::Running) => {
+                self.guests.remove(&id);
+                awake(id).chain(stage.answer(answer)).collect()
+            }
+            (Stage::Parked, RunState::Running) => {
+                self.guests.remove(&id);
+                let text = "somebody else has let it run again";
+                let note = Effect::note(WOKEN, text, found.map(ManagedGuest::who));
+                awake(id).chain([note]).collect()
+            }
+            (_, RunState::Dead) => self.ended(id, "It has crashed or shut down"),
+            _ => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, id: Id, why: &str) -> Vec<Effect> {
+        let Some(stage) = self.guests.remove(&id) else { return Vec::new() };
+        awake(id).chain(stage.answer(Err(Failure::new(why)))).collect()
+    }
+
+    /// Its hypervisor has refused: it is as it was.
+    fn stays(&mut self, world: &World<'_>, id: Id, why: &str) -> Vec<Effect> {
+        let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
+        let (kind, text) = match stage {
+            Stage::Parking(_) => (PARKED, format!("it could not be parked: {why}")),
+            Stage::Waking(_) | Stage::Parked => (WOKEN, format!("it could not be woken: {why}")),
+        };
+        let mut effects = Vec::new();
+        match stage {
+            Stage::Parking(_) => {
+                self.guests.remove(&id);
+                effects.extend(awake(id));
+            }
+            Stage::Waking(_) => _ = self.guests.insert(id, Stage::Parked),
+            Stage::Parked => return effects,
+        }
+        let who = world.guests.get(id).map(ManagedGuest::who);
+        let failure = Failure::new(format!("Its hypervisor refuses: {why}"));
+        effects.push(Effect::note(kind, text, who));
+        effects.extend(stage.answer(Err(failure)));
+        effects
+    }
+
+    /// Nobody waits for a hypervisor that hangs. A guest that could not be stopped in time may
+    /// stop yet: it is woken until it is seen to run.
+    fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
+        let is_late = |waiting: &Waiting| now.ms.saturating_sub(waiting.since_ms) >= PATIENCE_MS;
+        let late: Vec<(Id, Stage)> = self
+            .guests
+            .iter()
+            .filter(|(_, stage)| match stage {
+                Stage::Parking(waiting) | Stage::Waking(waiting) => is_late(waiting),
+                Stage::Parked => false,
+            })
+            .map(|(id, stage)| (*id, *stage))
+            .collect();
+        let mut effects = Vec::new();
+        for (id, stage) in late {
+            let runs = world.guests.get(id).is_some_and(|guest| guest.state == RunState::Running);
+            let is_unasked = matches!(stage, Stage::Waking(Waiting { to: None, .. }));
+            match (is_unasked, runs, stage) {
+                (true, true, _) => {
+                    self.guests.remove(&id);
+                    effects.extend(awake(id));
+                }
+                (false, _, Stage::Waking(_)) => _ = self.guests.insert(id, Stage::Parked),
+                _ => {
+                    let again = Waiting { to: None, since_ms: now.ms };
+                    self.guests.insert(id, Stage::Waking(again));
+                    effects.push(Effect::SetRunning { guest: id, runs: true });
+                }
+            }
+            let text = "Its hypervisor has not answered in time";
+            effects.extend(stage.answer(Err(Failure::new(text))));
+        }
+        effects
+    }
+}
+
+impl Stage {
+    /// Why nothing else can be asked for now.
+    fn busy(self, name: &str) -> Failure {
+        let what = match self {
+            Stage::Parking(_) => "is being parked",
+            Stage::Waking(_) => "is being woken",
+            Stage::Parked => "is parked",
+        };
+        Failure::new(format!("{name} {what} just now")).help("try again in some seconds")
+    }
+
+    /// The answer to who waits.
+    fn answer(self, answer: Result<Answer, Failure>) -> Option<Effect> {
+        match self {
+            Stage::Parking(waiting) | Stage::Waking(waiting) => waiting.to,
+            Stage::Parked => None,
+        }
+        .map(|to| to.answer(answer))
+    }
+}
+
+/// Nobody has to know any more that it stood still.
+fn awake(id: Id) -> impl Iterator<Item = Effect> {
+    [Effect::Awake(id), Effect::Guests(GuestEvent::Parked(id, false))].into_iter()
+}
+
+fn by(peer: Peer) -> String {
+    format!("the operator (user {}, process {})", peer.uid, peer.pid)
+}

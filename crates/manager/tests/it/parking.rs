@@ -1,0 +1,132 @@
+//! Guests that are parked and woken by word, over hypervisors that obey, refuse and hang.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::scene::{FOUR, Scene, answer};
+use counters::Bytes;
+use hypervisor::{Balloon, Id, RunState};
+use manager::Options;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+/// A scene with a keeper, and a guest in it.
+fn scene(name: &str) -> (Scene, Id) {
+    let mut scene = Scene::kept(name, "");
+    let guest = scene.guest("web", FOUR, Bytes::mib(500));
+    // A keeper has to be seen alive before anybody is parked.
+    scene.run(5_000);
+    (scene, guest)
+}
+
+fn asked(scene: &mut Scene, what: &str) -> Value {
+    let request = json!({ "v": 1, "id": 1, "do": what, "guest": "web" }).to_string();
+    scene.ask(&mut scene.client(), &request).unwrap()
+}
+
+fn refusal(answer: &Value) -> String {
+    answer["error"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+fn state(scene: &mut Scene) -> String {
+    let ps = scene.ask(&mut scene.client(), r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    ps["ok"]["guests"][0]["state"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_guest_is_parked_and_woken_and_each_is_answered_when_it_is_done() {
+    let (mut scene, guest) = scene("park");
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
+    let parked = asked(&mut scene, "park");
+    assert_eq!(parked["ok"]["guest"], "web");
+    let kept = parked["ok"]["kept"].as_str().unwrap();
+    assert!(kept.contains("no test hands memory"), "{kept}");
+    assert_eq!(state(&mut scene), "parked");
+    assert!(asked(&mut scene, "park")["error"].is_null(), "it is parked already");
+    assert!(asked(&mut scene, "wake")["error"].is_null());
+    assert_eq!(state(&mut scene), "running");
+    assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
+}
+
+#[test]
+fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
+    let (mut scene, guest) = scene("hands");
+    scene.fake.set_state(guest, RunState::Paused);
+    scene.run(500);
+    assert_eq!(state(&mut scene), "paused");
+    let why = refusal(&asked(&mut scene, "park"));
+    assert_eq!(why, "web cannot be parked: somebody else has paused it");
+    assert!(refusal(&asked(&mut scene, "wake")).contains("was not parked by this manager"));
+    scene.fake.set_state(guest, RunState::Running);
+    scene.run(500);
+    asked(&mut scene, "park");
+    scene.fake.set_state(guest, RunState::Running);
+    scene.run(500);
+    assert_eq!(state(&mut scene), "running");
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
+    assert_eq!(scene.fake.runs(), [(guest, false)]);
+}
+
+#[test]
+fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
+    let (mut scene, guest) = scene("refuses");
+    scene.fake.set_balloon(guest, Balloon::Refuses("not now".into()));
+    assert_eq!(refusal(&asked(&mut scene, "park")), "Its hypervisor refuses: not now");
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
+    scene.fake.set_balloon(guest, Balloon::Quick);
+    asked(&mut scene, "park");
+    scene.fake.set_balloon(guest, Balloon::Refuses("not now".into()));
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "Its hypervisor refuses: not now");
+    assert_eq!(state(&mut scene), "parked");
+    scene.fake.set_balloon(guest, Balloon::Quick);
+    assert!(asked(&mut scene, "wake")["error"].is_null());
+}
+
+/// What comes too late is undone: nobody knows of a guest that stands still unasked.
+#[test]
+fn a_guest_that_stops_after_its_time_is_woken() {
+    let (mut scene, guest) = scene("late");
+    scene.fake.set_balloon(guest, Balloon::Silent);
+    let mut client = scene.client();
+    park(&mut client);
+    scene.run(6_000);
+    assert_eq!(refusal(&answer(&mut client).unwrap()), "Its hypervisor has not answered in time");
+    scene.fake.set_balloon(guest, Balloon::Quick);
+    scene.fake.set_state(guest, RunState::Paused);
+    scene.run(6_000);
+    assert_eq!(scene.fake.runs().last(), Some(&(guest, true)));
+    assert_eq!(state(&mut scene), "running");
+    scene.run(6_000);
+    let runs = scene.fake.runs().len();
+    scene.run(10_000);
+    assert_eq!(scene.fake.runs().len(), runs, "it is left alone once it runs");
+}
+
+#[test]
+fn who_waits_is_told_when_the_guest_goes() {
+    let (mut scene, guest) = scene("goes");
+    scene.fake.set_balloon(guest, Balloon::Silent);
+    let mut client = scene.client();
+    park(&mut client);
+    scene.run(500);
+    scene.fake.remove(guest, "killed");
+    scene.run(500);
+    assert_eq!(refusal(&answer(&mut client).unwrap()), "The guest is gone");
+}
+
+#[test]
+fn who_only_looks_on_or_has_no_keeper_parks_nobody() {
+    let mut dry = Scene::with("dry-park", "", Options { dry_run: true, for_ms: None });
+    dry.guest("web", FOUR, Bytes::mib(500));
+    dry.run(5_000);
+    assert!(refusal(&asked(&mut dry, "park")).contains("--dry-run"));
+    let mut dead = Scene::kept_by("dead-park", "", "true");
+    dead.guest("web", FOUR, Bytes::mib(500));
+    dead.run(5_000);
+    assert!(refusal(&asked(&mut dead, "park")).contains("no keeper"));
+    assert_eq!((dry.fake.runs(), dead.fake.runs()), (Vec::new(), Vec::new()));
+}
+
+fn park(client: &mut UnixStream) {
+    writeln!(client, r#"{{"v":1,"id":1,"do":"park","guest":"web"}}"#).unwrap();
+}
