@@ -3,13 +3,13 @@
 use base::PAGE_BYTES;
 use counters::Bytes;
 use wire::{
-    Capture, File, Grant, Hello, Identified, Identity, Memory, PoolKind, PoolRequest, Pressure,
-    Sample, Status, System, ToGuest, ToHost, Welcome,
+    Alarm, AskAlarm, Capture, File, Grant, Hello, Identified, Identity, Memory, PoolKind,
+    PoolRequest, Pressure, Sample, Status, System, ToGuest, ToHost, Welcome,
 };
 
 use crate::bounds::GuestBounds;
 use crate::files::{Captured, Captures};
-use crate::question::SampleQuestion;
+use crate::question::{AlarmQuestion, SampleQuestion};
 use crate::tasks::{TaskGather, TaskScan};
 
 /// More of one CPU than this is a load, for which a settled daemon is to look: an idle kernel runs
@@ -49,6 +49,8 @@ pub enum DaemonEvent {
     Need(Pressure),
     /// A file is complete, or will never be.
     File(Captured),
+    /// Its guest wants to run by itself in so many milliseconds; `None`: not within a day.
+    Alarm(Option<u64>),
     /// Its guest has taken its name, or this is why not.
     Named(Result<(), String>),
     /// It ends and has given back what it took.
@@ -96,6 +98,7 @@ pub struct Agent {
     question: SampleQuestion,
     tasks: TaskGather,
     files: Captures,
+    alarm: AlarmQuestion,
     looked_ms: u64,
     /// How often it was asked for something.
     pub asked: AskCounts,
@@ -209,6 +212,9 @@ impl Agent {
                 self.is_here = false;
                 Some(DaemonEvent::Bye)
             }
+            ToHost::Alarm(Alarm { sequence, in_ms }) => {
+                self.alarm.is_answered_by(sequence).then_some(DaemonEvent::Alarm(in_ms))
+            }
             // It has its name, and was not asked.
             ToHost::Identified(_) => None,
         };
@@ -281,6 +287,12 @@ impl Agent {
         self.hello()?;
         self.asked.scans += 1;
         Some(ToGuest::Scan(self.tasks.begin()))
+    }
+
+    /// Asks when its guest wants to run by itself. `None` if no daemon is there.
+    pub fn ask_alarm(&mut self) -> Option<ToGuest> {
+        self.hello()?;
+        Some(ToGuest::AskAlarm(AskAlarm { sequence: self.alarm.ask() }))
     }
 
     /// Asks for a file: the number of the request. `None` while too many are on their way.

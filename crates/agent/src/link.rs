@@ -133,6 +133,12 @@ impl AgentLink {
         self.send_if(question)
     }
 
+    /// Asks when its guest wants to run by itself. False if no daemon is there.
+    pub fn ask_alarm(&mut self) -> bool {
+        let question = self.agent.ask_alarm();
+        self.send_if(question)
+    }
+
     /// Asks for a file; the answer has this number. `None` while too many are on their way.
     pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
         let (sequence, question) = self.agent.ask_file(file, now_ms)?;

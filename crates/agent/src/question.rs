@@ -1,4 +1,4 @@
-//! The question how a guest's memory is, and whether it is answered.
+//! The questions how a guest's memory is and when it wants to run, and whether they are answered.
 
 /// After this many unanswered questions a daemon counts as gone.
 const UNANSWERED_MAX: u32 = 3;
@@ -9,6 +9,27 @@ pub(crate) struct SampleQuestion {
     sequence: u32,
     asked_ms: u64,
     unanswered: u32,
+}
+
+/// The newest question for the next timer.
+#[derive(Debug, Default)]
+pub(crate) struct AlarmQuestion {
+    sequence: u32,
+    is_open: bool,
+}
+
+impl AlarmQuestion {
+    /// Asks again: the number of the question.
+    pub(crate) fn ask(&mut self) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.is_open = true;
+        self.sequence
+    }
+
+    /// Whether this is the answer to it; once.
+    pub(crate) fn is_answered_by(&mut self, sequence: u32) -> bool {
+        sequence == self.sequence && std::mem::take(&mut self.is_open)
+    }
 }
 
 impl SampleQuestion {

@@ -18,6 +18,7 @@ pub mod config;
 mod error;
 pub mod fleet;
 pub mod links;
+mod news;
 mod password;
 mod relay;
 pub mod service;

@@ -41,7 +41,7 @@ impl Outcome {
         let interval_us = match plan.pattern {
             Pattern::Closed { expected_interval, .. } => expected_interval.map(micros),
             // Counted from its intended time, a latency needs no correction.
-            Pattern::Open { .. } | Pattern::Once { .. } => None,
+            Pattern::Open { .. } | Pattern::Random { .. } | Pattern::Once { .. } => None,
         };
         let corrects = interval_us.is_some();
         let mut classes: Vec<Row> = Vec::new();

@@ -31,6 +31,16 @@ pub enum Pattern {
         /// Requests under way at once. Those beyond it wait, and their time counts.
         in_flight_max: usize,
     },
+    /// The same at times and to targets by chance, as if many clients knew nothing of each other:
+    /// the gaps between requests are distributed exponentially.
+    Random {
+        /// Requests a second, on average.
+        rate: f64,
+        /// Requests under way at once. Those beyond it wait, and their time counts.
+        in_flight_max: usize,
+        /// The same number gives the same times and targets.
+        seed: u64,
+    },
     /// Every target is asked once, in turn.
     Once {
         /// How many are asked at a time.
@@ -88,7 +98,9 @@ impl Plan {
             return wrong("clients", format!("there may be 1 to {CLIENTS_MAX}"));
         }
         match self.pattern {
-            Pattern::Open { rate, .. } if !(rate > 0.0 && rate <= RATE_MAX) => {
+            Pattern::Open { rate, .. } | Pattern::Random { rate, .. }
+                if !(rate > 0.0 && rate <= RATE_MAX) =>
+            {
                 wrong("rate", format!("it must be more than 0 and at most {RATE_MAX} a second"))
             }
             Pattern::Closed { expected_interval: Some(interval), .. } if interval.is_zero() => {
@@ -102,7 +114,9 @@ impl Plan {
     pub(crate) fn slots(&self) -> usize {
         match self.pattern {
             Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
-            Pattern::Open { in_flight_max, .. } => in_flight_max,
+            Pattern::Open { in_flight_max, .. } | Pattern::Random { in_flight_max, .. } => {
+                in_flight_max
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Who asks whom, and when: a pure source of requests.
 
 use crate::{Pattern, Plan};
+use base::Rng;
 
 /// A client whose request failed waits for so long: a server that refuses at once would otherwise
 /// be asked as fast as the machine can, and the failures would drown the answers.
@@ -30,6 +31,8 @@ pub(crate) struct Schedule {
     given: u64,
     /// Where each client of a closed loop is.
     clients: Vec<Client>,
+    /// The next request by chance: where that comes from, and when it is due.
+    chance: Option<(Rng, f64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +49,11 @@ impl Schedule {
             Pattern::Closed { clients, .. } => (0..clients)
                 .map(|n| Client { target: n * targets / clients % targets, not_before_us: 0 })
                 .collect(),
-            Pattern::Open { .. } | Pattern::Once { .. } => Vec::new(),
+            Pattern::Open { .. } | Pattern::Random { .. } | Pattern::Once { .. } => Vec::new(),
+        };
+        let chance = match plan.pattern {
+            Pattern::Random { seed, .. } => Some((Rng::new(seed), 0.0)),
+            Pattern::Open { .. } | Pattern::Closed { .. } | Pattern::Once { .. } => None,
         };
         Schedule {
             pattern: plan.pattern,
@@ -55,6 +62,7 @@ impl Schedule {
             timeout_us: micros(plan.timeout),
             given: 0,
             clients,
+            chance,
         }
     }
 
@@ -63,6 +71,7 @@ impl Schedule {
         match self.pattern {
             Pattern::Closed { .. } => self.next_closed(client, now_us),
             Pattern::Open { rate, .. } => self.next_open(rate, now_us),
+            Pattern::Random { rate, .. } => self.next_random(rate, now_us),
             Pattern::Once { .. } => self.next_once(now_us),
         }
     }
@@ -98,6 +107,25 @@ impl Schedule {
         }
         let target = (self.given % self.targets as u64) as usize;
         self.given += 1;
+        if now_us - intended_us >= self.timeout_us {
+            return Next::Overdue { target, intended_us };
+        }
+        Next::Start { target, intended_us }
+    }
+
+    fn next_random(&mut self, rate: f64, now_us: u64) -> Next {
+        let Some((rng, due_us)) = &mut self.chance else { return Next::End };
+        let intended_us = *due_us as u64;
+        if intended_us >= self.duration_us {
+            return Next::End;
+        }
+        if intended_us > now_us {
+            return Next::Wait { until_us: intended_us };
+        }
+        let target = rng.within(0, self.targets as u64 - 1) as usize;
+        // Between 0 and 1, and neither of them.
+        let unit = (rng.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+        *due_us -= (1.0 - unit).ln() / rate * 1e6;
         if now_us - intended_us >= self.timeout_us {
             return Next::Overdue { target, intended_us };
         }
@@ -162,6 +190,37 @@ mod tests {
             assert!(!matches!(schedule.next(0, 2_000_000), Next::End | Next::Wait { .. }));
         }
         assert_eq!(schedule.next(0, 2_000_000), Next::End);
+    }
+
+    #[test]
+    fn chance_gives_all_targets_their_part_and_the_same_again() {
+        let times = |seed| {
+            let pattern = Pattern::Random { rate: 1000.0, in_flight_max: 1, seed };
+            let mut schedule = schedule("127.0.0.1:1-4", pattern);
+            let mut now_us = 0;
+            let mut all = Vec::new();
+            loop {
+                match schedule.next(0, now_us) {
+                    Next::Start { target, intended_us } => all.push((target, intended_us)),
+                    Next::Wait { until_us } => now_us = until_us,
+                    Next::End => return all,
+                    Next::Overdue { .. } => panic!("nobody is late"),
+                }
+            }
+        };
+        let all = times(7);
+        assert_eq!(all, times(7));
+        assert_ne!(all, times(8));
+        // Two seconds at a thousand a second: 2,000 give or take four times the root of that.
+        assert!((1_820..2_180).contains(&all.len()), "{}", all.len());
+        for target in 0..4 {
+            let part = all.iter().filter(|(to, _)| *to == target).count();
+            assert!((400..600).contains(&part), "{part} to {target}");
+        }
+        // A third of exponential gaps are longer than the mean.
+        let gaps = all.windows(2).map(|pair| pair[1].1 - pair[0].1);
+        let long = gaps.filter(|gap| *gap > 1_000).count() * 100 / all.len();
+        assert!((32..42).contains(&long), "{long} %");
     }
 
     #[test]

@@ -42,13 +42,15 @@ pub(crate) struct Parking {
     guests: BTreeMap<Id, Stage>,
 }
 
+/// Why a guest's memory stays where it is when it is parked, if it is not to be paged out.
+type Kept<'a> = &'a dyn Fn(&ManagedGuest) -> Option<String>;
+
 impl Parking {
-    /// `kept` is why the memory of whom is parked stays where it is, if nothing is paged out here.
     pub(crate) fn step(
         &mut self,
         world: &World<'_>,
         event: ParkEvent,
-        kept: Option<String>,
+        kept: Kept<'_>,
         now: Now,
     ) -> Vec<Effect> {
         match event {
@@ -56,10 +58,7 @@ impl Parking {
                 let waiting = Waiting { to: Some(to), since_ms: now.ms };
                 let found = world.guests.find(&guest);
                 let begun = found.and_then(|guest| match (parks, self.guests.get(&guest.id)) {
-                    (true, Some(Stage::Parked)) => {
-                        let parked = Parked { guest: guest.found.name.clone(), kept };
-                        Ok(vec![to.answer(Ok(Answer::Park(parked)))])
-                    }
+                    (true, Some(Stage::Parked)) => Ok(vec![to.answer(Ok(done(guest, kept)))]),
                     (true, _) => self.park(world, guest, waiting, peer),
                     (false, _) => self.wake(guest, waiting, peer),
                 });
@@ -135,31 +134,23 @@ impl Parking {
         ])
     }
 
-    fn is_in(
-        &mut self,
-        world: &World<'_>,
-        id: Id,
-        state: RunState,
-        kept: Option<String>,
-    ) -> Vec<Effect> {
+    fn is_in(&mut self, world: &World<'_>, id: Id, state: RunState, kept: Kept<'_>) -> Vec<Effect> {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
-        let found = world.guests.get(id);
-        let name = found.map_or_else(String::new, |guest| guest.found.name.clone());
-        let answer = Ok(Answer::Park(Parked { guest: name, kept }));
+        let Some(guest) = world.guests.get(id) else { return Vec::new() };
         match (stage, state) {
             (Stage::Parking(_), RunState::Paused) => {
                 self.guests.insert(id, Stage::Parked);
                 let stands = Effect::Guests(GuestEvent::Parked(id, true));
-                std::iter::once(stands).chain(stage.answer(answer)).collect()
+                std::iter::once(stands).chain(stage.answer(Ok(done(guest, kept)))).collect()
             }
             (Stage::Waking(_), RunState::Running) => {
                 self.guests.remove(&id);
-                awake(id).chain(stage.answer(answer)).collect()
+                awake(id).chain(stage.answer(Ok(done(guest, &|_| None)))).collect()
             }
             (Stage::Parked, RunState::Running) => {
                 self.guests.remove(&id);
                 let text = "somebody else has let it run again";
-                let note = Effect::note(WOKEN, text, found.map(ManagedGuest::who));
+                let note = Effect::note(WOKEN, text, Some(guest.who()));
                 awake(id).chain([note]).collect()
             }
             (_, RunState::Dead) => self.ended(id, "It has crashed or shut down"),
@@ -250,6 +241,11 @@ impl Stage {
         }
         .map(|to| to.answer(answer))
     }
+}
+
+/// The answer to who has asked for it.
+fn done(guest: &ManagedGuest, kept: Kept<'_>) -> Answer {
+    Answer::Park(Parked { guest: guest.found.name.clone(), kept: kept(guest) })
 }
 
 /// Nobody has to know any more that it stood still.

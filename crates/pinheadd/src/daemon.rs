@@ -17,14 +17,14 @@ use crate::scan::Scanner;
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
 use crate::undo::Undo;
-use crate::{capture, config, identity};
+use crate::{alarm, capture, config, identity};
 use base::chain;
 use counters::Pages;
 use plug::{CmmPool, UndoRecord, boot_id};
 use procfs::Root;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use wire::{Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
+use wire::{Alarm, Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 
 /// How long the host has at the end to take the pool back.
 const FAREWELL_MS: u64 = 2_000;
@@ -291,6 +291,12 @@ impl Daemon {
             ToGuest::Capture(request) => {
                 if let Some(link) = &mut self.link {
                     capture::answer(&self.root, &self.loaded, request, link);
+                }
+            }
+            ToGuest::AskAlarm(question) => {
+                if let Some(link) = &mut self.link {
+                    let in_ms = alarm::next_ms(&self.root, self.clock.epoch_s());
+                    link.answer(ToHost::Alarm(Alarm { sequence: question.sequence, in_ms }));
                 }
             }
             ToGuest::Identify(identity) => self.become_this_guest(&identity),

@@ -9,11 +9,13 @@
 //! One thread, no runtime. `daemon` owns everything; `look` is one interval; `pace`
 //! is pure; `sys` has the system calls that the standard library lacks.
 
+mod alarm;
 mod args;
 mod balloon;
 mod capture;
 mod clock;
 mod config;
+mod cron;
 mod daemon;
 mod identity;
 mod interface;

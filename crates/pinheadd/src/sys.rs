@@ -257,22 +257,25 @@ pub fn page_kib() -> u64 {
     u64::try_from(bytes).map_or(4, |bytes| bytes / 1024)
 }
 
+/// A time of the calendar, in the local time zone.
+pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
+    // Its width is the C library's business, and musl's is about to change.
+    let time = epoch_s as _;
+    let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: localtime_r fills the structure or returns null; it is read only where it did.
+    unsafe {
+        let is_filled = !libc::localtime_r(&time, parts.as_mut_ptr()).is_null();
+        is_filled.then(|| parts.assume_init())
+    }
+}
+
 /// A time as C's `ctime` writes it, in the local time zone, without the newline. C's own way to
 /// write it would bring all of `printf`.
 pub fn ctime(epoch_s: f64) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    // Its width is the C library's business, and musl's is about to change.
-    let time = epoch_s as i64 as _;
-    let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
-    // SAFETY: localtime_r fills the structure or returns null; it is read only where it did.
-    let tm = unsafe {
-        if libc::localtime_r(&time, parts.as_mut_ptr()).is_null() {
-            return String::new();
-        }
-        parts.assume_init()
-    };
+    let Some(tm) = local_time(epoch_s as i64) else { return String::new() };
     let name = |names: &[&'static str], at: i32| {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("???")
     };

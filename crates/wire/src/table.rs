@@ -8,8 +8,8 @@ use crate::identity::Identity;
 use crate::memory::Memory;
 use crate::processes::{Processes, Scan};
 use crate::system::System;
-use crate::to_guest::{Capture, Grant, Sample, Welcome};
-use crate::to_host::{Chunk, Hello, Identified, PoolRequest, Pressure, Status};
+use crate::to_guest::{AskAlarm, Capture, Grant, Sample, Welcome};
+use crate::to_host::{Alarm, Chunk, Hello, Identified, PoolRequest, Pressure, Status};
 
 /// One end's messages.
 pub trait Message: Sized {
@@ -96,6 +96,8 @@ messages! {
         9 System(system: System) "number of the question, and the 11 numbers below",
         10 Identified(identified: Identified)
             "why it does not become who it is to be; empty: it has",
+        11 Alarm(alarm: Alarm)
+            "number of the question, milliseconds until its next timer",
     }
 }
 
@@ -117,5 +119,7 @@ messages! {
         72 Identify(identity: Identity)
             "name, UUID and boot id (16 bytes each), whether it has addresses, hardware \
              address and address (10 bytes), seed (32 bytes), time since 1970 (seconds, ns)",
+        73 AskAlarm(question: AskAlarm)
+            "number: when does the guest want to run by itself?",
     }
 }

@@ -41,6 +41,15 @@ body! {
 }
 
 body! {
+    /// A host asks when the guest wants to run by itself.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct AskAlarm {
+        /// Comes back with the answer.
+        pub sequence: u32;
+    }
+}
+
+body! {
     /// A host asks how the guest's memory is now.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Sample {

@@ -121,6 +121,18 @@ body! {
 }
 
 body! {
+    /// When a guest wants to run by itself.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Alarm {
+        /// The question that it answers.
+        pub sequence: u32;
+        numbers:
+        /// Milliseconds until then; `None`: not within a day, as far as it is known.
+        in_ms;
+    }
+}
+
+body! {
     /// Whether a guest has become who it is to be.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Identified {

@@ -168,6 +168,41 @@ fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }
 
+/// A line of cron's table, which nobody told the farm of; in memory and on disk.
+#[test]
+fn a_guest_is_woken_in_time_for_what_its_cron_is_to_do() {
+    let in_memory = CLASSES.replace("27280", "27340").replace("count = 2", "count = 1");
+    let on_disk = in_memory.replace("27340", "27350").replace("\"web\"\ncount", "\"disk\"\ncount");
+    let on_disk = on_disk.replace("park = \"5s\"", "park = \"5s\"\npark_to = \"disk\"");
+    let farm = Farm::new("cron", &format!("{in_memory}{on_disk}"), share(2));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let exec = |guest: &str, line: &str| {
+        let said = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]);
+        said.trim().parse::<u64>().unwrap()
+    };
+    // Far enough ahead to be parked before it.
+    let begin = |guest| {
+        let line = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 89) / 60 * 60)); \
+                    echo \"$(date -d @$due '+%M %H') * * * date +%s > /run/done\" \
+                    > /var/spool/cron/crontabs/root; busybox crond > /dev/null 2>&1; echo $due";
+        exec(guest, line)
+    };
+    let due = ["web1", "disk1"].map(begin);
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    until(&farm, "parked", |states| states == ["parked", "parked"]);
+    assert!(now() < due[0], "parked only at {}, with a line at {}", now(), due[0]);
+    until(&farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
+    let woken = now();
+    // It stays for this minute: cron looks when it looks.
+    until(&farm, "parked again", |states| states == ["parked", "parked"]);
+    for (guest, due) in ["web1", "disk1"].into_iter().zip(due) {
+        let done = exec(guest, "cat /run/done");
+        println!("{guest}: due at {due}, both woken at {woken}, done at {done}");
+        assert!(woken + 3 >= due, "woken {} s too soon", due - woken);
+        assert!((due..due + 60).contains(&done), "due at {due}, done at {done}");
+    }
+}
+
 #[test]
 fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speaks_for_longer() {
     let classes = CLASSES.replace("park = \"5s\"\n", "").replace("27280", "27310");
@@ -196,4 +231,19 @@ fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speak
     assert!(client.read(&mut [0; 64]).unwrap() > 0);
     assert!(!wait_for_exit(qemus[0], STARED_AT).unwrap());
     assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
+}
+
+/// A web server on IBM Z: one boots, others go on from its state, and whoever comes wakes them.
+#[test]
+fn s390x_a_parked_web_server_answers_whoever_comes() {
+    let classes = CLASSES.replace("27280", "27360").replace("image", "arch = \"s390x\"\nimage");
+    let farm = Farm::new("zweb", &classes, share(2));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    until(&farm, "parked", |states| states == ["parked", "parked"]);
+    for port in [27_360, 27_361] {
+        let page = page(connect(port));
+        assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    }
+    let said = farm.succeed(&["exec", &farm.guest("web2"), "--", "uname", "-m"]);
+    assert_eq!(said.trim(), "s390x");
 }

@@ -97,8 +97,8 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             let message = "a guest of your own needs a kernel and an initramfs";
             refuse(&files, message, "name both, also with a disk: nothing else boots it");
         }
-    } else if class.arch == Arch::S390x && class.image != Builtin::Tiny {
-        let help = "on s390x there is \"tiny\"";
+    } else if class.arch == Arch::S390x && !matches!(class.image, Builtin::Tiny | Builtin::Web) {
+        let help = "on s390x there are \"tiny\" and \"web\"";
         refuse(&["image"], "this image is made for x86_64 only", help);
     }
     if let Some(disk) = &class.disk
@@ -159,12 +159,6 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             to_disk && class.park_with_connections,
             "park_with_connections",
             "a connection ends with the guest's QEMU, which ends when it is parked on disk",
-            "leave it out, or park in memory",
-        ),
-        (
-            to_disk && class.park_at_most_ms.is_some(),
-            "park_at_most",
-            "a guest that is parked on disk is woken by who wants it alone",
             "leave it out, or park in memory",
         ),
         (

@@ -95,7 +95,7 @@ fn values_that_cannot_be_are_refused() {
     for (keys, word) in [
         ("image = 'windows'", "\"debian-combo\""),
         ("arch = 'vax'", "s390x"),
-        ("arch = 's390x'\nimage = 'web'", "x86_64 only"),
+        ("arch = 's390x'\nimage = 'debian-nginx'", "x86_64 only"),
         ("memory = '16 MiB'", "48 MiB"),
         ("memory = '64 MiB'\nmemory_min = '65 MiB'", "more than all"),
         ("kernel = 'k'", "a kernel and an initramfs"),
@@ -119,6 +119,13 @@ fn values_that_cannot_be_are_refused() {
         ("cpus = 65", "1 to 64"),
         ("park = '1s'", "5s at least"),
         ("park = '5min'\npark_at_most = '1s'", "woken as soon as"),
+        ("park_to = 'tape'", "disk"),
+        ("park_to = 'disk'", "only a clone that shares its template's memory"),
+        ("park_to = 'disk'\ntemplate = true\ncopy = true", "only a clone"),
+        (
+            "park_to = 'disk'\ntemplate = true\npark_with_connections = true",
+            "ends with the guest's QEMU",
+        ),
     ] {
         let found = class_faults(keys);
         assert!(found.iter().any(|fault| fault.contains(word)), "{keys}: {found:?}");

@@ -25,7 +25,7 @@ const MANAGER_GONE: &str = "the host manager has ended, all memory is given back
 impl Member {
     pub(super) fn speak_port(&mut self, flags: PollFlags, now_ms: u64) {
         let events = self.link.turn(flags, now_ms);
-        self.take_events(events);
+        self.take_events(events, now_ms);
         self.notice_loss();
     }
 
@@ -36,7 +36,7 @@ impl Member {
         }
     }
 
-    pub(super) fn take_events(&mut self, events: Vec<DaemonEvent>) {
+    pub(super) fn take_events(&mut self, events: Vec<DaemonEvent>, now_ms: u64) {
         for event in events {
             match event {
                 DaemonEvent::Here(_) => {
@@ -56,6 +56,7 @@ impl Member {
                 }
                 DaemonEvent::Named(Ok(())) => self.named(),
                 DaemonEvent::Named(Err(refusal)) => self.refused(&refusal),
+                DaemonEvent::Alarm(in_ms) => self.suspension.alarm.was_told(in_ms, now_ms),
                 DaemonEvent::Bye => self.state = State::Unmanaged,
                 // A need is for a manager of many guests; this one grants what is asked for. Tasks
                 // are not asked for here, and a sample is kept by the link.

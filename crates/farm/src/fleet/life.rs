@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use hypervisor::ProcessId;
 use qmp::{Reply, Ticket};
 
+use super::alarm::Leave;
 use super::balloon::BalloonGrants;
 use super::dying::Next;
 use super::event::Event;
@@ -134,6 +135,11 @@ impl Member {
     /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
     /// if it was tried to park it.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
+        let is_parked = self.parking().is_some_and(Parking::is_parked);
+        if (is_parked || self.suspension.is_at_rest()) && self.suspension.alarm.is_due(now_ms) {
+            self.wake();
+            return false;
+        }
         let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
         else {
@@ -145,11 +151,24 @@ impl Member {
             ParkWish::Nothing => {}
             ParkWish::ParkIfSilent
                 if !self.suspension.is_for_nothing(running, &self.config.spec, now_ms) => {}
-            // What is in the way now may have gone when it is tried again.
-            ParkWish::Park | ParkWish::ParkIfSilent => drop(self.park()),
+            ParkWish::Park | ParkWish::ParkIfSilent => self.park_unless_due(now_ms),
             ParkWish::Wake => self.wake(),
         }
         matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
+    }
+
+    /// Parks it, if it does not want to run soon, as its daemon says.
+    fn park_unless_due(&mut self, now_ms: u64) {
+        match self.suspension.alarm.leave(now_ms) {
+            Leave::Stay => return,
+            Leave::Wait => {}
+            Leave::Ask if self.link.ask_alarm() => self.suspension.alarm.was_asked(now_ms),
+            // What is in the way now may have gone when it is tried again.
+            Leave::Ask | Leave::Go => return drop(self.park()),
+        }
+        if let Some(running) = &mut self.running {
+            running.parking.clock.is_asked(now_ms);
+        }
     }
 
     /// Why the host did not take its memory when it was parked, if that was so.
@@ -318,6 +337,7 @@ impl Member {
             Some(SaveNews::Saved) => {
                 self.kill(Next::Nothing);
                 self.suspension.stage = Stage::OnDisk { is_wanted: false, retry_ms: 0 };
+                self.suspension.alarm.was_parked(self.config.park.at_most_ms, now_ms);
                 self.events.push(Event::Parked(self.place));
                 return;
             }

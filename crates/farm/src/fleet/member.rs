@@ -413,7 +413,7 @@ impl Member {
         let Some(running) = &mut self.running else { return };
         running.console_budget.refill(now_ms);
         let late = self.link.tick(now_ms);
-        self.take_events(late);
+        self.take_events(late, now_ms);
         if let Some(cpu_percent) = self.cpu.tick(self.link.agent().is_settled(), now_ms) {
             self.link.load(cpu_percent, now_ms);
         }

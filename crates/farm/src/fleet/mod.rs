@@ -10,6 +10,7 @@
 //! is sent to it; a guest that ends is a state, not an error.
 
 mod ahead;
+mod alarm;
 mod balloon;
 mod daemon;
 mod dying;

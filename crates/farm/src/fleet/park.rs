@@ -84,6 +84,11 @@ impl Parking {
         }
     }
 
+    /// Whether its virtual CPUs stand still, in this QEMU.
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.stage, Stage::Parked { .. })
+    }
+
     /// Whether a client wants it, and it waits for its turn to be woken.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.stage, Stage::Parked { is_wanted: true, .. })

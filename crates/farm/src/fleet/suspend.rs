@@ -10,6 +10,7 @@
 //! guest has the older state or the newer one. What is on disk is read as a whole before a QEMU is
 //! started for it. A thread does what takes long.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,6 +25,7 @@ use parkfile::{Header, Part, Reader, Writer};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use vm::{GuestSpec, Template};
 
+use super::alarm::Alarm;
 use super::open::RunningGuest;
 use super::park_clock::SILENT_MS;
 use super::worker::Worker;
@@ -83,6 +85,8 @@ pub(super) struct Suspension {
     pub(super) is_wanted: bool,
     /// It comes back for a client, who came then.
     pub(super) for_client_ms: Option<u64>,
+    /// When it wants to run, whatever it is parked in.
+    pub(super) alarm: Alarm,
     /// How often it has not come back, one time after the other.
     pub(super) failures: u32,
 }
@@ -139,6 +143,8 @@ impl Suspension {
     /// Somebody wants it.
     pub(super) fn wake(&mut self) {
         self.is_wanted = false;
+        // What it wants next is another question.
+        self.alarm = Alarm::default();
         if let Stage::OnDisk { is_wanted, .. } = &mut self.stage {
             *is_wanted = true;
         }
@@ -181,7 +187,7 @@ impl Suspension {
 }
 
 /// What a guest's file belongs to: another template, or another machine, has another number.
-pub(super) fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
+fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
     let mut hash = StableHash::default();
     hash.put(&template.stamp()?.to_le_bytes());
     hash.put(spec.name.as_bytes());
@@ -207,10 +213,10 @@ fn has_stopped(process: ProcessId) -> io::Result<()> {
 /// What saving a guest needs.
 #[derive(Debug)]
 pub(super) struct Saved {
-    pub(super) path: PathBuf,
-    pub(super) process: ProcessId,
-    pub(super) devices: Vec<u8>,
-    pub(super) header: Header,
+    path: PathBuf,
+    process: ProcessId,
+    devices: Vec<u8>,
+    header: Header,
 }
 
 impl Saved {
@@ -237,7 +243,6 @@ impl Saved {
     /// Writes the file: it is there as a whole, or the one before is. Gives how large it is.
     pub(super) fn write(&self, is_left: &AtomicBool) -> Result<u64, String> {
         let part = self.path.with_added_extension("part");
-        let failed = |error: io::Error| format!("{}: {error}", self.path.display());
         let written = self.write_part(&part, is_left).and_then(|bytes| {
             fs::rename(&part, &self.path)?;
             // The new name is on the disk when its directory is.
@@ -246,7 +251,7 @@ impl Saved {
         });
         written.map_err(|error| {
             let _ = fs::remove_file(&part);
-            failed(error)
+            at(&self.path, error)
         })
     }
 
@@ -278,17 +283,16 @@ impl Saved {
 
 /// Reads a guest's file as a whole, and gives the state of its devices. The error says why it is of
 /// no use.
-pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
-    let failed = |why: String| format!("{}: {why}", path.display());
+fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
     let mut reader = open(path)?;
-    let template = spec.restore.as_ref().ok_or_else(|| failed("it is of a clone".to_owned()))?;
-    let machine = machine(spec, template).map_err(|error| failed(error.to_string()))?;
+    let template = spec.restore.as_ref().ok_or("it is of a clone")?;
+    let machine = machine(spec, template).map_err(|error| error.to_string())?;
     let header = reader.header();
     if header.machine != machine || header.page_bytes != rustix::param::page_size() as u64 {
-        return Err(failed("it was written by another guest, or for another template".to_owned()));
+        return Err("it was written by another guest, or for another template".to_owned());
     }
     let mut devices = Vec::new();
-    while let Some(part) = reader.next_part().map_err(|error| failed(error.to_string()))? {
+    while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
         if let Part::Devices(bytes) = part {
             devices.extend(bytes);
         }
@@ -296,17 +300,25 @@ pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, Str
     Ok(devices)
 }
 
+/// The same, with the file's name in the error.
+pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
+    read_whole(path, spec).map_err(|why| at(path, why))
+}
+
 /// Puts a guest's own pages into a QEMU that has not run yet.
 pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
+    fill_from(path, spec, process).map_err(|why| at(path, why))
+}
+
+fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
     let memory = GuestMemory::find(process, Bytes::mib(spec.memory_mib)).map_err(failed)?;
     let template = spec.restore.as_ref().and_then(|template| template.memory.as_ref());
     let template = template.ok_or("it is no clone")?.reopen().map_err(|error| error.to_string())?;
     // Its reset, before anything runs, may have written to it.
     memory.reset_to(&template).map_err(failed)?;
     let mut reader = open(path)?;
-    let damaged = |error: parkfile::Error| format!("{}: {error}", path.display());
-    while let Some(part) = reader.next_part().map_err(damaged)? {
+    while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
         if let Part::Pages { runs, bytes } = part {
             memory.write(&runs, &bytes).map_err(failed)?;
         }
@@ -315,12 +327,17 @@ pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<
 }
 
 fn open(path: &Path) -> Result<Reader<impl Read>, String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = File::open(path).map_err(|error| error.to_string())?;
     let reader = Reader::new(BufReader::with_capacity(READ_BYTES, file));
-    reader.map_err(|error| format!("{}: {error}", path.display()))
+    reader.map_err(|error| error.to_string())
 }
 
-/// Removes all files that guests of a farm were parked in.
+/// What is wrong, and with which file.
+fn at(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// Removes all files that guests of a farm were parked in, and their directory, if that was all.
 pub(super) fn remove_all(of: &Path) {
     let entries = of.parent().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
     let ends = ["park", "part"];
@@ -329,6 +346,7 @@ pub(super) fn remove_all(of: &Path) {
             let _ = fs::remove_file(path);
         }
     }
+    of.parent().map(fs::remove_dir);
 }
 
 /// Removes a guest's file, and what is left of one that was not whole.

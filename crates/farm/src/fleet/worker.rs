@@ -5,14 +5,14 @@
 //!   the fleet ─► queue ─► thread: a job, a job, ... ─► a byte to the poll set: one is done
 //! ```
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
+
+use crate::news::{News, Teller, news};
 
 /// What is to be done. What comes of it is kept where its owner finds it.
 pub(super) type Work = Box<dyn FnOnce() + Send>;
@@ -30,7 +30,7 @@ struct Thread {
     /// Jobs that are not done yet.
     left: Arc<AtomicUsize>,
     /// Readable when something was done.
-    news: UnixStream,
+    news: News,
     handle: Option<JoinHandle<()>>,
 }
 
@@ -85,20 +85,17 @@ impl Worker {
 
     /// What becomes readable when something was done.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.thread.as_ref()?.news.as_fd())
+        Some(self.thread.as_ref()?.news.fd())
     }
 
     /// Forgets that it was readable.
     pub(super) fn drain(&self) {
-        let Some(thread) = &self.thread else { return };
-        while matches!((&thread.news).read(&mut [0; 256]), Ok(count) if count > 0) {}
+        self.thread.iter().for_each(|thread| _ = thread.news.drain());
     }
 }
 
 fn start(name: &str) -> io::Result<Thread> {
-    let (news, told) = UnixStream::pair()?;
-    news.set_nonblocking(true)?;
-    told.set_nonblocking(true)?;
+    let (news, told) = news()?;
     let (queue, jobs) = channel();
     let left = Arc::new(AtomicUsize::new(0));
     let its = Arc::clone(&left);
@@ -107,11 +104,10 @@ fn start(name: &str) -> io::Result<Thread> {
     Ok(Thread { queue: Some(queue), left, news, handle: Some(handle) })
 }
 
-fn run(jobs: &Receiver<Work>, left: &AtomicUsize, mut told: &UnixStream) {
+fn run(jobs: &Receiver<Work>, left: &AtomicUsize, told: &Teller) {
     while let Ok(job) = jobs.recv() {
         job();
         left.fetch_sub(1, Ordering::Relaxed);
-        // If it is full, there is something to be read.
-        let _ = told.write(&[1]);
+        told.tell();
     }
 }

@@ -17,15 +17,15 @@ mod thread;
 
 pub(crate) use gate::Door;
 
-use std::io::{self, Read};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use vm::Net;
 
+use crate::news::{News, news};
 use gate::Gate;
 use thread::{Knock, Listening};
 
@@ -40,7 +40,7 @@ struct Running {
     doors: Sender<Vec<Listening>>,
     knock: Arc<Knock>,
     /// Readable when somebody waits at a door that is shut.
-    news: UnixStream,
+    news: News,
 }
 
 impl Relay {
@@ -72,22 +72,18 @@ impl Relay {
 
     /// What becomes readable when somebody waits at a door that is shut.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.running.as_ref()?.news.as_fd())
+        Some(self.running.as_ref()?.news.fd())
     }
 
     /// Forgets that it was readable.
     pub(crate) fn drain(&self) {
-        let Some(running) = &self.running else { return };
-        while matches!((&running.news).read(&mut [0; 256]), Ok(count) if count > 0) {}
+        self.running.iter().for_each(|running| _ = running.news.drain());
     }
 }
 
 fn start() -> io::Result<Running> {
-    let (news, told) = UnixStream::pair()?;
-    let (knock, knocked) = UnixStream::pair()?;
-    for one in [&news, &told, &knock, &knocked] {
-        one.set_nonblocking(true)?;
-    }
+    let (news, told) = news()?;
+    let (knocked, knock) = crate::news::news()?;
     let (doors, new) = channel();
     let work = move || thread::run(&new, &knocked, &told);
     std::thread::Builder::new().name("relay".into()).spawn(work)?;

@@ -1,10 +1,9 @@
 //! The thread that has all connections.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, LazyLock};
 
@@ -15,6 +14,7 @@ use vm::Clock;
 
 use super::gate::{Gate, Visitor};
 use super::pair::Pair;
+use crate::news::{News, Teller};
 
 /// Clients of one port that may wait until their guest is back; the kernel's own default.
 pub(super) const WAITING_MAX: i32 = 4096;
@@ -35,12 +35,11 @@ static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
 
 /// Tells the thread that a door has changed.
 #[derive(Debug)]
-pub(super) struct Knock(pub(super) UnixStream);
+pub(super) struct Knock(pub(super) Teller);
 
 impl Knock {
     pub(super) fn knock(&self) {
-        // If it is full, there is something to be read.
-        let _ = (&self.0).write(&[1]);
+        self.0.tell();
     }
 
     pub(super) fn now_ms(&self) -> u64 {
@@ -91,40 +90,42 @@ struct Thread {
     next_number: u64,
     /// Until when nobody is let in.
     paused_until_ms: u64,
+    /// Connections that there may be.
+    all_max: usize,
 }
 
 /// Runs until nobody can add doors any more.
-pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &UnixStream, told: &UnixStream) {
-    let mut thread = Thread::default();
+pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller) {
+    let mut thread = Thread { all_max: all_max(), ..Thread::default() };
     loop {
         let Ok(ready) = thread.wait(knocked) else { return };
         if ready.has(owner::KNOCK) {
-            let mut knocks = knocked;
-            loop {
-                match knocks.read(&mut [0; 256]) {
-                    // The fleet is gone.
-                    Ok(0) => return,
-                    Ok(_) => {}
-                    Err(_) => break,
-                }
+            if !knocked.drain() {
+                // The fleet is gone.
+                return;
             }
             new.try_iter().for_each(|doors| thread.listening.extend(doors));
             thread.look_at_doors();
         }
         if thread.turn(&ready) {
-            let mut told = told;
-            let _ = told.write(&[1]);
+            told.tell();
         }
     }
 }
 
+/// At most half of the files that this process may have open: each connection has two.
+fn all_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX))
+}
+
 impl Thread {
-    fn wait(&self, knocked: &UnixStream) -> io::Result<Ready> {
+    fn wait(&self, knocked: &News) -> io::Result<Ready> {
         let mut set = PollSet::new();
-        set.owner(owner::KNOCK).add(0, knocked.as_fd(), PollFlags::IN);
+        set.owner(owner::KNOCK).add(0, knocked.fd(), PollFlags::IN);
         set.owner(owner::LISTENERS);
         let pause_ms = self.paused_until_ms.saturating_sub(CLOCK.ms());
-        let is_full = pause_ms > 0 || self.inside.len() >= self.all_max();
+        let is_full = pause_ms > 0 || self.inside.len() >= self.all_max;
         for (key, one) in (0..).zip(&self.listening) {
             let state = one.gate.lock();
             let is_waited_for = match state.is_open {
@@ -160,12 +161,6 @@ impl Thread {
         set.wait(if pause_ms > 0 { pause_ms } else { IDLE_MS })
     }
 
-    /// At most half of the files that this process may have open.
-    fn all_max(&self) -> usize {
-        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX))
-    }
-
     /// Does what an owner of a door has changed.
     fn look_at_doors(&mut self) {
         self.listening.retain(|one| !one.gate.lock().is_gone);
@@ -180,7 +175,7 @@ impl Thread {
                 self.waiting.insert(number, Waiting { client: pair.client, target, gate });
             }
         }
-        while self.waiting.len() > self.all_max() / 2 {
+        while self.waiting.len() > self.all_max / 2 {
             self.waiting.pop_first();
         }
     }
@@ -255,6 +250,12 @@ impl Thread {
             let mut state = one.gate.lock();
             if !state.is_open {
                 return !std::mem::replace(&mut state.is_wanted, true);
+            }
+            if state.inside.len() >= INSIDE_MAX {
+                // Its guest has as many as it may; it would be asked about again and again.
+                drop(state);
+                self.waiting.remove(&number);
+                return false;
             }
             let visitor = Visitor { came_ms: CLOCK.ms(), has_spoken: true };
             state.inside.insert(number, visitor);

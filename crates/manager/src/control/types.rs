@@ -194,7 +194,7 @@ pub enum Answer {
 pub struct Parked {
     /// Its name.
     pub guest: String,
-    /// Why the memory of those that are parked stays where it is, if nothing is paged out here.
+    /// Why its memory stays where it is, if it is not to be paged out.
     pub kept: Option<String>,
 }
 

@@ -453,6 +453,7 @@ impl Guests {
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)
+            | DaemonEvent::Alarm(_)
             | DaemonEvent::Named(_) => return Vec::new(),
         }
         self.hurry_for(id, now)

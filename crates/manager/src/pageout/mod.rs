@@ -27,7 +27,9 @@ use hypervisor::{Id, RunState};
 use ledger::Ledger;
 use model::{HostField, Row};
 use policy::arbiter::{Key, Mode};
-use policy::pageout::{Config, Finding, GuestSample, HostSample, Lever, Order, PageOut, Taken};
+use policy::pageout::{
+    Config, Finding, GuestSample, HostSample, Lever, Order, PageOut, Standing, Taken,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
 
@@ -118,7 +120,7 @@ impl PageOuts {
     }
 
     /// Why nothing at all can be paged out here, if so.
-    pub(crate) fn why_off(&self, world: &World<'_>) -> Option<String> {
+    fn why_off(&self, world: &World<'_>) -> Option<String> {
         if world.settings.page_out.mode == PageOutMode::Off {
             return Some("[pageout] mode = \"off\"".to_owned());
         }
@@ -129,6 +131,26 @@ impl PageOuts {
                     sleep would go there";
         let no_swap = self.host.swap_total == Some(Bytes::ZERO);
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
+    }
+
+    /// Why a guest that is parked keeps its memory, if so.
+    pub(crate) fn why_kept(
+        &self,
+        world: &World<'_>,
+        guest: &ManagedGuest,
+        now: Now,
+    ) -> Option<String> {
+        let of_guest = || {
+            let config = config(&world.settings.page_out);
+            let sample = self.sample(world, guest, now);
+            let standing = self.policy.standing(&config, &sample, self.host.is_short, now.ms);
+            let stays = matches!(
+                standing,
+                Standing::Excepted | Standing::Incompressible | Standing::Barren
+            );
+            stays.then(|| format!("it is {} (`pinhead ps --levers`)", standing.name()))
+        };
+        self.why_off(world).or_else(of_guest)
     }
 
     fn tick(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {

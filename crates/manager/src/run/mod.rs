@@ -334,8 +334,8 @@ impl Manager {
 
     fn step_parking(&mut self, event: ParkEvent, now: Now) {
         let world = world!(self);
-        let kept = self.page_outs.why_off(&world);
-        let effects = self.parking.step(&world, event, kept, now);
+        let kept = |guest: &_| self.page_outs.why_kept(&world, guest, now);
+        let effects = self.parking.step(&world, event, &kept, now);
         self.perform(effects, now);
     }
 

@@ -52,7 +52,7 @@ fn each(args: &ParkArgs, question: &str, done: &str) -> Result<String, Error> {
                 let Answer::Park(parked) = ask_manager(&args.socket, &ask)? else {
                     return Err(unexpected());
                 };
-                (base::plain(&parked.guest, 60), parked.kept.filter(|_| question == "park"))
+                (base::plain(&parked.guest, 60), parked.kept)
             }
         };
         let kept = match kept {

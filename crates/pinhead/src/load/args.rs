@@ -63,6 +63,11 @@ pub struct WebArgs {
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "rate",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub in_flight: u32,
+    /// At a rate: at times and to targets by chance, the same for the same number
+    ///
+    /// As if many clients knew nothing of each other: the gaps are distributed exponentially.
+    #[arg(long, value_name = "SEED", requires = "rate")]
+    pub random: Option<u64>,
     /// For how long requests begin
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]

@@ -18,9 +18,11 @@ use std::time::Duration;
 const FILES_BESIDE: u64 = 64;
 
 pub(super) fn web(args: &WebArgs) -> Result<Summary, Error> {
-    let pattern = match args.rate {
-        Some(rate) => Pattern::Open { rate, in_flight_max: args.in_flight as usize },
-        None => Pattern::Closed {
+    let in_flight_max = args.in_flight as usize;
+    let pattern = match (args.rate, args.random) {
+        (Some(rate), Some(seed)) => Pattern::Random { rate, in_flight_max, seed },
+        (Some(rate), None) => Pattern::Open { rate, in_flight_max },
+        (None, _) => Pattern::Closed {
             clients: args.clients as usize,
             expected_interval: args.interval.map(Duration::from_millis),
         },
@@ -84,7 +86,9 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
 fn make_room(plan: &Plan) {
     let connections = match plan.pattern {
         Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
-        Pattern::Open { in_flight_max, .. } => in_flight_max,
+        Pattern::Open { in_flight_max, .. } | Pattern::Random { in_flight_max, .. } => {
+            in_flight_max
+        }
     };
     let kept = if plan.reuse == Reuse::KeepAlive { plan.targets.len() } else { 0 };
     let files = (connections + kept) as u64 + FILES_BESIDE;

@@ -1,0 +1,129 @@
+//! When a guest wants to run by itself, for a line of cron's or a timer of systemd's: its daemon is
+//! asked before it is parked, and it is woken in time.
+//!
+//! ```text
+//!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
+//!                               │           └───► later, or never: it is parked
+//!                               └─► no answer within a second: it is parked
+//! ```
+
+/// Who has not answered by then has no daemon that does.
+const PATIENCE_MS: u64 = 1_000;
+/// What was told is asked for again after so long, where the guest was not parked then.
+const FRESH_MS: u64 = 60_000;
+/// A guest that wants to run sooner is not worth parking.
+const SOON_MS: u64 = 10_000;
+/// It is woken so long before: being woken takes time.
+const AHEAD_MS: u64 = 1_000;
+
+/// What is known of a guest's next timer.
+#[derive(Debug, Default)]
+pub(super) struct Alarm {
+    asked_ms: Option<u64>,
+    told_ms: Option<u64>,
+    due_ms: Option<u64>,
+    /// It was parked, and is woken then whatever it wants.
+    latest_ms: Option<u64>,
+}
+
+/// What is to be done with a guest that could be parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// Its daemon is to be asked first.
+    Ask,
+    /// It has been, and may answer yet.
+    Wait,
+    /// It stays awake: it wants to run soon.
+    Stay,
+    /// It may go.
+    Go,
+}
+
+impl Alarm {
+    /// Whether a guest that could be parked is to be.
+    pub(super) fn leave(&self, now_ms: u64) -> Leave {
+        let is_within = |since_ms: Option<u64>, ms| {
+            since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) < ms)
+        };
+        let is_over = self.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
+        if is_within(self.told_ms, FRESH_MS) && !is_over {
+            let is_soon = self.due_ms.is_some_and(|due_ms| due_ms < now_ms + SOON_MS);
+            return if is_soon { Leave::Stay } else { Leave::Go };
+        }
+        match self.asked_ms {
+            Some(_) if is_within(self.asked_ms, PATIENCE_MS) => Leave::Wait,
+            Some(_) if is_within(self.asked_ms, FRESH_MS) && self.told_ms.is_none() => Leave::Go,
+            _ => Leave::Ask,
+        }
+    }
+
+    /// Its daemon was asked.
+    pub(super) fn was_asked(&mut self, now_ms: u64) {
+        *self = Alarm { asked_ms: Some(now_ms), ..Alarm::default() };
+    }
+
+    /// Its daemon has answered: in so long, or not that it knew.
+    pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
+        self.told_ms = Some(now_ms);
+        self.due_ms = in_ms.map(|in_ms| now_ms.saturating_add(in_ms));
+    }
+
+    /// It is parked, and not for longer than this.
+    pub(super) fn was_parked(&mut self, at_most_ms: Option<u64>, now_ms: u64) {
+        self.latest_ms = at_most_ms.map(|most_ms| now_ms.saturating_add(most_ms));
+    }
+
+    /// Whether a guest that is parked is to be woken.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due_ms| now_ms.saturating_add(AHEAD_MS) >= due_ms)
+            || self.latest_ms.is_some_and(|latest_ms| now_ms >= latest_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_asked_before_it_goes_and_woken_in_time() {
+        let mut alarm = Alarm::default();
+        assert_eq!(alarm.leave(5_000), Leave::Ask);
+        alarm.was_asked(5_000);
+        assert_eq!(alarm.leave(5_999), Leave::Wait);
+        alarm.was_told(Some(30_000), 6_000);
+        assert_eq!(alarm.leave(6_000), Leave::Go);
+        assert!(!alarm.is_due(34_999) && alarm.is_due(35_000), "it takes time to be woken");
+    }
+
+    #[test]
+    fn who_wants_to_run_soon_stays_and_is_asked_again_when_that_is_over() {
+        let mut alarm = Alarm::default();
+        alarm.was_asked(0);
+        alarm.was_told(Some(9_000), 0);
+        assert_eq!((alarm.leave(0), alarm.leave(8_999)), (Leave::Stay, Leave::Stay));
+        assert_eq!(alarm.leave(9_000), Leave::Ask);
+        alarm.was_asked(9_000);
+        alarm.was_told(None, 9_100);
+        assert_eq!((alarm.leave(9_100), alarm.leave(69_099)), (Leave::Go, Leave::Go));
+        assert_eq!(alarm.leave(69_100), Leave::Ask, "another line may be there");
+        assert!(!alarm.is_due(u64::MAX));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_daemon_that_is_not_there() {
+        let mut alarm = Alarm::default();
+        alarm.was_asked(0);
+        assert_eq!((alarm.leave(999), alarm.leave(1_000)), (Leave::Wait, Leave::Go));
+        assert_eq!(alarm.leave(60_000), Leave::Ask);
+    }
+
+    #[test]
+    fn who_is_parked_is_woken_by_the_limit_too() {
+        let mut alarm = Alarm::default();
+        alarm.was_told(Some(60_000), 0);
+        alarm.was_parked(Some(20_000), 1_000);
+        assert!(!alarm.is_due(20_999) && alarm.is_due(21_000));
+        alarm.was_parked(None, 1_000);
+        assert!(!alarm.is_due(58_999) && alarm.is_due(59_000));
+    }
+}

@@ -1,0 +1,185 @@
+//! When this guest wants to run by itself: the next line of cron's tables that is due, and the next
+//! timer of systemd's that goes by the time of day. A host that is about to stop it asks, and lets
+//! it run in time. What counts how long the guest has run counts no time while it is stopped.
+
+use crate::cron::{Minute, Times};
+use crate::sys;
+use procfs::Root;
+use std::fs::{self, DirEntry, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Files of one directory that are read.
+const FILES_MAX: usize = 256;
+/// What is read of one.
+const BYTES_MAX: u64 = 64 * 1024;
+/// Entries of /proc that are looked at.
+const PROCESSES_MAX: usize = 8_192;
+/// How far is looked ahead.
+const MINUTES_MAX: i64 = 24 * 60;
+
+/// Programs that run cron's tables, by their names in the kernel.
+const CRONS: [&str; 3] = ["cron", "crond", "fcron"];
+/// CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
+const TIME_OF_DAY: [&str; 2] = ["0", "8"];
+/// Where these tables are.
+const TABLES: [&str; 4] =
+    ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
+
+/// Milliseconds until this guest wants to run, from this time on: none while something may be due
+/// now; `None`: not within a day.
+pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
+    let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
+    [cron, systemd_ms(root)].into_iter().flatten().min()
+}
+
+/// Nobody runs the tables of a guest without a cron.
+fn runs_cron(root: &Root) -> bool {
+    let is_cron = |process: &DirEntry| {
+        let comm = text(&process.path().join("comm"));
+        // Where it is one of the programs in busybox, its first word tells.
+        let is_busybox = || {
+            let words = text(&process.path().join("cmdline"));
+            words.split('\0').any(|word| word.ends_with("crond"))
+        };
+        match comm.trim_end() {
+            "busybox" => is_busybox(),
+            comm => CRONS.contains(&comm),
+        }
+    };
+    entries(&root.join("proc"), PROCESSES_MAX).iter().any(is_cron)
+}
+
+/// The times of all lines of all tables.
+fn lines(root: &Root) -> Vec<Times> {
+    let mut files: Vec<PathBuf> = vec![root.join("etc/crontab")];
+    for dir in TABLES {
+        files.extend(entries(&root.join(dir), FILES_MAX).iter().map(DirEntry::path));
+    }
+    let texts: Vec<String> = files.iter().map(|file| text(file)).collect();
+    texts.iter().flat_map(|text| text.lines()).filter_map(Times::of).collect()
+}
+
+fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
+    if lines.is_empty() {
+        return None;
+    }
+    let this_minute = (epoch_s as i64).div_euclid(60);
+    // A cron may look at its tables at any moment of a minute: this one's lines may be to come.
+    let due_s = (0..=MINUTES_MAX).map(|ahead| (this_minute + ahead) * 60).find(|at_s| {
+        let at = minute(*at_s);
+        at.is_some_and(|at| lines.iter().any(|line| line.fits(at)))
+    })?;
+    // Within a day, and nothing for this minute.
+    Some(((due_s as f64 - epoch_s) * 1000.0).max(0.0) as u64)
+}
+
+fn minute(epoch_s: i64) -> Option<Minute> {
+    let tm = sys::local_time(epoch_s)?;
+    let number = |number: i32| u32::try_from(number).ok();
+    Some(Minute {
+        minute: number(tm.tm_min)?,
+        hour: number(tm.tm_hour)?,
+        day: number(tm.tm_mday)?,
+        month: number(tm.tm_mon)? + 1,
+        weekday: number(tm.tm_wday)?,
+    })
+}
+
+/// The next timer of the first process, if that is systemd: it has a timer of the kernel's for each
+/// clock, set to the next of all units' that go by it.
+fn systemd_ms(root: &Root) -> Option<u64> {
+    let init = root.join("proc/1");
+    if text(&init.join("comm")).trim_end() != "systemd" {
+        return None;
+    }
+    let infos = entries(&init.join("fdinfo"), PROCESSES_MAX);
+    let left = |info: &DirEntry| timer_ms(&text(&info.path()));
+    infos.iter().filter_map(left).min().filter(|ms| *ms <= MINUTES_MAX.unsigned_abs() * 60_000)
+}
+
+/// What is left of a timer by the time of day, by what /proc/PID/fdinfo has of it; `None` for one
+/// that is not set, and for any other file.
+fn timer_ms(info: &str) -> Option<u64> {
+    let clock = info.lines().find_map(|line| line.strip_prefix("clockid:"))?;
+    if !TIME_OF_DAY.contains(&clock.trim()) {
+        return None;
+    }
+    let value = info.lines().find_map(|line| line.strip_prefix("it_value:"))?;
+    let value = value.trim().strip_prefix('(')?.strip_suffix(')')?;
+    let (seconds, ns) = value.split_once(',')?;
+    let (seconds, ns): (u64, u64) = (seconds.trim().parse().ok()?, ns.trim().parse().ok()?);
+    let ms = seconds.checked_mul(1000)?.checked_add(ns / 1_000_000)?;
+    (seconds > 0 || ns > 0).then_some(ms)
+}
+
+/// What is in a directory, as far as it can be read and is not too much.
+fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
+    let entries = fs::read_dir(dir).map(|entries| entries.filter_map(Result::ok).take(most));
+    entries.map(Iterator::collect).unwrap_or_default()
+}
+
+/// The text of a file, as far as it can be read.
+fn text(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(path) {
+        // What was read before an error counts.
+        let _ = file.take(BYTES_MAX).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::testing::FakeKernel;
+
+    const INFO: &str = "pos:\t0\nflags:\t02004002\nmnt_id:\t15\nino:\t1\nclockid: 0\nticks: 0\n\
+                        settime flags: 03\nit_value: (7, 250000000)\nit_interval: (0, 0)\n";
+
+    #[test]
+    fn the_next_line_of_a_table_counts_where_a_cron_runs() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("etc/crontab", "# times\nSHELL=/bin/sh\n*/5 * * * * root true\n");
+        kernel.write("etc/cron.d/other", "59 23 31 12 * root true\n");
+        let root = kernel.root();
+        // A zone is whole quarters of an hour from UTC, so that multiples of five stay such.
+        let at_s = 1_000_000_000.0;
+        assert_eq!(next_ms(&root, at_s), None, "nobody runs it");
+        kernel.write("proc/77/comm", "cron\n");
+        assert_eq!(next_ms(&root, at_s), Some(200_000));
+        assert_eq!(next_ms(&root, at_s + 200.0), Some(0));
+        assert_eq!(next_ms(&root, at_s + 259.0), Some(0), "it may not have looked yet");
+        assert_eq!(next_ms(&root, at_s + 260.0), Some(240_000));
+        kernel.write("var/spool/cron/crontabs/root", "* * * * * true\n");
+        assert_eq!(next_ms(&root, at_s + 0.5), Some(0));
+    }
+
+    #[test]
+    fn systemds_next_timer_counts_too() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/1/comm", "systemd\n");
+        kernel.write("proc/1/fdinfo/3", INFO);
+        kernel.write("proc/1/fdinfo/4", &INFO.replace("(7,", "(3600,"));
+        kernel.write("proc/1/fdinfo/5", "pos:\t0\nflags:\t02\n");
+        assert_eq!(next_ms(&kernel.root(), 0.0), Some(7_250));
+        kernel.write("proc/1/comm", "sh\n");
+        assert_eq!(next_ms(&kernel.root(), 0.0), None);
+    }
+
+    #[test]
+    fn a_timer_that_is_not_set_is_none() {
+        assert_eq!(timer_ms(INFO), Some(7_250));
+        for wrong in [
+            INFO.replace("(7, 250000000)", "(0, 0)"),
+            INFO.replace("clockid", "x"),
+            INFO.replace("clockid: 0", "clockid: 1"),
+            INFO.replace("(7", "(x"),
+            INFO.replace(')', ""),
+            INFO.replace("(7", "(99999999999999999999"),
+            String::new(),
+        ] {
+            assert_eq!(timer_ms(&wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! When the lines of cron's tables are due. Only their times are read: what they run is cron's.
+
+use std::ops::RangeInclusive;
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// A minute of the calendar, in the guest's own time zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Minute {
+    /// 0 to 59.
+    pub minute: u32,
+    /// 0 to 23.
+    pub hour: u32,
+    /// 1 to 31.
+    pub day: u32,
+    /// 1 to 12.
+    pub month: u32,
+    /// 0 to 6; 0 is a Sunday.
+    pub weekday: u32,
+}
+
+/// The times of a line: a bit for each value of a field that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Days and weekdays are both limited: then one of them is enough.
+    is_either: bool,
+}
+
+impl Times {
+    /// The times of a line, whatever stands behind them. `None` for comments, for settings, for
+    /// what cron would refuse, and for `@reboot`, which the clock has no part in.
+    pub fn of(line: &str) -> Option<Times> {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next()?;
+        let fields: Vec<&str> = match first {
+            "@hourly" => vec!["0", "*", "*", "*", "*"],
+            "@daily" | "@midnight" => vec!["0", "0", "*", "*", "*"],
+            "@weekly" => vec!["0", "0", "*", "*", "0"],
+            "@monthly" => vec!["0", "0", "1", "*", "*"],
+            "@yearly" | "@annually" => vec!["0", "0", "1", "1", "*"],
+            _ => std::iter::once(first).chain(words.take(4)).collect(),
+        };
+        let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
+        let weekday_bits = bits(weekdays, 0..=7, &DAYS)?;
+        Some(Times {
+            minutes: bits(minutes, 0..=59, &[])?,
+            hours: bits(hours, 0..=23, &[])?,
+            days: bits(days, 1..=31, &[])?,
+            months: bits(months, 1..=12, &MONTHS)?,
+            // Sunday has two numbers.
+            weekdays: weekday_bits | weekday_bits >> 7,
+            is_either: !days.starts_with('*') && !weekdays.starts_with('*'),
+        })
+    }
+
+    /// Whether it is due in this minute.
+    pub fn fits(&self, at: Minute) -> bool {
+        let has = |bits: u64, value: u32| bits >> value & 1 == 1;
+        let (day, weekday) = (has(self.days, at.day), has(self.weekdays, at.weekday));
+        let is_day = if self.is_either { day || weekday } else { day && weekday };
+        is_day
+            && has(self.minutes, at.minute)
+            && has(self.hours, at.hour)
+            && has(self.months, at.month)
+    }
+}
+
+/// The values of a field: `*`, numbers, ranges and steps, between commas.
+fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> {
+    let mut bits = 0;
+    for part in field.split(',') {
+        let (of, step) = match part.split_once('/') {
+            Some((of, step)) => (of, Some(step.parse().ok().filter(|step| *step > 0)?)),
+            None => (part, None),
+        };
+        let value = |text: &str| {
+            let named = names.iter().position(|name| name.eq_ignore_ascii_case(text));
+            // Months count from 1, and days of the week from 0, as their names do.
+            let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + range.start());
+            named.or_else(|| text.parse().ok()).filter(|value| range.contains(value))
+        };
+        let (from, to) = match of.split_once('-') {
+            _ if of == "*" => (*range.start(), *range.end()),
+            Some((from, to)) => (value(from)?, value(to)?),
+            None if step.is_some() => (value(of)?, *range.end()),
+            None => (value(of)?, value(of)?),
+        };
+        if from > to {
+            return None;
+        }
+        for value in (from..=to).step_by(step.unwrap_or(1)) {
+            bits |= 1_u64 << value;
+        }
+    }
+    Some(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tuesday, 24 November, 9:30.
+    const AT: Minute = Minute { minute: 30, hour: 9, day: 24, month: 11, weekday: 2 };
+
+    fn fits(line: &str) -> bool {
+        Times::of(line).unwrap_or_else(|| panic!("{line}")).fits(AT)
+    }
+
+    #[test]
+    fn lines_are_due_as_crontab_5_has_it() {
+        for line in [
+            "* * * * * root true",
+            "30 9 * * * x",
+            "*/15 * * * * x",
+            "0,30 8-10 * nov tue x",
+            "10-40/10 9 24 11 * x",
+            "30 9 1 * 2 either is enough",
+            "30 9 24 * sun either is enough",
+            "0/10 9 * * * x",
+        ] {
+            assert!(fits(line), "{line}");
+        }
+        for line in [
+            "31 9 * * * x",
+            "30 9 1 * * x",
+            "30 9 1 * 3 x",
+            "30 9 */5 * 2 a star takes both",
+            "@hourly x",
+            "@daily x",
+            "@yearly x",
+        ] {
+            assert!(!fits(line), "{line}");
+        }
+        let sunday = Minute { weekday: 0, minute: 0, hour: 0, ..AT };
+        for line in ["0 0 * * 7 x", "0 0 * * 0 x", "0 0 * * 5-7 x", "@weekly x"] {
+            assert!(Times::of(line).unwrap().fits(sunday), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_of_times_is_none() {
+        for line in [
+            "",
+            "# 30 9 * * * x",
+            "PATH=/bin",
+            "SHELL = /bin/sh of some kind",
+            "@reboot x",
+            "60 * * * * x",
+            "* 24 * * * x",
+            "* * 0 * * x",
+            "* * * 13 * x",
+            "* * * * 8 x",
+            "5-1 * * * * x",
+            "*/0 * * * * x",
+            "1,,2 * * * * x",
+            "*/99999999999999999999 * * * * x",
+            "* * * *",
+            "\u{0}\u{fe} - / , *",
+        ] {
+            assert_eq!(Times::of(line), None, "{line:?}");
+        }
+    }
+}
