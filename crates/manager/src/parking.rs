@@ -166,6 +166,10 @@ impl Parking {
     /// Its hypervisor has refused: it is as it was.
     fn stays(&mut self, world: &World<'_>, id: Id, why: &str) -> Vec<Effect> {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
+        if matches!(stage, Stage::Waking(_)) && is_running(world, id) {
+            // libvirt refuses what is done already.
+            return self.ended(id, "It runs already");
+        }
         let (kind, text) = match stage {
             Stage::Parking(_) => (PARKED, format!("it could not be parked: {why}")),
             Stage::Waking(_) | Stage::Parked => (WOKEN, format!("it could not be woken: {why}")),
@@ -201,7 +205,7 @@ impl Parking {
             .collect();
         let mut effects = Vec::new();
         for (id, stage) in late {
-            let runs = world.guests.get(id).is_some_and(|guest| guest.state == RunState::Running);
+            let runs = is_running(world, id);
             let is_unasked = matches!(stage, Stage::Waking(Waiting { to: None, .. }));
             match (is_unasked, runs, stage) {
                 (true, true, _) => {
@@ -241,6 +245,10 @@ impl Stage {
         }
         .map(|to| to.answer(answer))
     }
+}
+
+fn is_running(world: &World<'_>, id: Id) -> bool {
+    world.guests.get(id).is_some_and(|guest| guest.state == RunState::Running)
 }
 
 /// The answer to who has asked for it.

@@ -102,6 +102,24 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     assert_eq!(scene.fake.runs().len(), runs, "it is left alone once it runs");
 }
 
+/// libvirt refuses to let a guest run that does: nobody is to be taken for parked who runs.
+#[test]
+fn a_guest_that_was_never_stopped_is_not_parked() {
+    let (mut scene, guest) = scene("never");
+    scene.fake.set_balloon(guest, Balloon::Silent);
+    let mut client = scene.client();
+    park(&mut client);
+    scene.run(3_000);
+    scene.fake.set_balloon(guest, Balloon::Refuses("it is running".into()));
+    scene.run(6_000);
+    assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
+    assert_eq!(state(&mut scene), "running");
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
+    scene.fake.set_balloon(guest, Balloon::Quick);
+    assert!(asked(&mut scene, "park")["error"].is_null());
+    assert_eq!(state(&mut scene), "parked");
+}
+
 #[test]
 fn who_waits_is_told_when_the_guest_goes() {
     let (mut scene, guest) = scene("goes");
