@@ -13,7 +13,6 @@
 //! private pages of a mapped file, which all memory of a clone is.
 
 use base::PageRun;
-use counters::Bytes;
 use procfs::Buffer;
 
 use crate::pagemap::Pagemap;
@@ -26,7 +25,8 @@ const PAGES_MAX: u64 = 8192;
 /// Pages in one call, after which who was stopped meanwhile is left alone. The kernel takes 1,024.
 const PAGES_AT_ONCE: usize = 512;
 
-/// Pages of a process, of its own first, then those of files. What belongs to nobody else.
+/// Pages that a process has for itself: pages of files, which stay in the host's page cache, come
+/// back at once, and tell nothing of what was paged out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InMemory {
     runs: Vec<PageRun>,
@@ -43,28 +43,20 @@ impl InMemory {
         let slices = PageOut::open(process)?.slices(&mut Buffer::default())?;
         let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;
         let page_bytes = rustix::param::page_size();
-        let (mut own, mut of_files) = (Vec::new(), Vec::new());
+        let mut runs = Vec::new();
         for stretch in slices.iter().flat_map(|slice| slice.stretches()) {
             let first = (stretch.start / page_bytes) as u64;
             let pages = pagemap.pages(first, stretch.length / page_bytes);
-            for (page, entry) in pages.filter(|(_, entry)| entry.is_present()) {
-                let runs = if entry.is_of_file() { &mut of_files } else { &mut own };
-                PageRun::add(runs, page);
-            }
+            let own = pages.filter(|(_, entry)| entry.is_present() && !entry.is_of_file());
+            own.for_each(|(page, _)| PageRun::add(&mut runs, page));
         }
-        own.append(&mut of_files);
-        let found = InMemory { runs: own };
+        let found = InMemory { runs };
         match Stat::of(process) {
             None => Err(PageOutError::Gone),
             Some(stat) if stat.is_stopped() => Ok(InMemory::default()),
             Some(_) if found.pages() > pages_max => Ok(InMemory::default()),
             Some(_) => Ok(found),
         }
-    }
-
-    /// How much that is.
-    pub fn size(&self) -> Bytes {
-        Bytes(self.pages() * rustix::param::page_size() as u64)
     }
 
     fn pages(&self) -> u64 {
@@ -119,13 +111,14 @@ mod tests {
         let found = InMemory::at_most(process, u64::MAX).unwrap();
         let few = InMemory::at_most(process, found.pages() / 2).unwrap();
         assert_eq!(few, InMemory::default(), "it was not paged out");
-        let page_of = |at: usize| {
-            (std::ptr::from_ref(&memory[at]).addr() / rustix::param::page_size()) as u64
-        };
+        let page_bytes = rustix::param::page_size();
+        let page_of = |at: usize| (std::ptr::from_ref(&memory[at]).addr() / page_bytes) as u64;
         let has = |page: u64| found.runs.iter().any(|run| (run.first..run.end()).contains(&page));
         assert!(has(page_of(end)));
         assert!(!has(page_of(SIZE / 2)), "it was never touched");
-        assert!(found.size() < Bytes(SIZE as u64) && found.size() > Bytes::ZERO);
+        assert!(found.pages() < (SIZE / page_bytes) as u64 && found.pages() > 0);
+        let code = InMemory::of as fn(ProcessId) -> _ as usize / page_bytes;
+        assert!(!has(code as u64), "that is a page of our program's file");
         found.fetch(process).unwrap();
         let none = InMemory { runs: vec![PageRun { first: 1, count: 3 }] };
         none.fetch(process).unwrap();
