@@ -1,7 +1,7 @@
 //! Everything at one moment: what the manager knows, and what the host's kernel counts.
 
 use hypervisor::ProcessId;
-use model::{Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row};
+use model::{GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Collector {
                 watched.pid = Some(process.pid);
             }
             let mut row = watched.reader.as_ref().map(|r| r.row().clone()).unwrap_or_default();
-            overlay(&mut row, &guest.row);
+            row.overlay(&guest.row);
             watched.who.clone_from(&guest.who);
             if !guest.processes.is_empty() {
                 moment.processes.insert(guest.who.clone(), guest.processes);
@@ -142,7 +142,7 @@ impl Collector {
         host.set(HostField::Images, images.map(|held| held.files));
         host.set(HostField::ImageBytes, images.map(|held| held.bytes));
         host.set(HostField::ImagesCached, images.and_then(|held| held.cached));
-        overlay(&mut host, &known);
+        host.overlay(&known);
         moment.host = host;
         moment
     }
@@ -155,12 +155,12 @@ impl Collector {
         self.set_others(&mut host);
         let mut moment = Moment { at_ms, processes: BTreeMap::new(), ..before.clone() };
         moment.tiers = self.tiers.read(&host, now_ms);
-        overlay(&mut moment.host, &host);
+        moment.host.overlay(&host);
         for watched in self.guests.values_mut() {
             let row = moment.guests.get_mut(&watched.who);
             let (Some(reader), Some(row)) = (&mut watched.reader, row) else { continue };
             if reader.read(Care::AsIfAwake, now_ms, &mut self.scratch) != Look::Gone {
-                overlay(row, reader.row());
+                row.overlay(reader.row());
             }
         }
         moment
@@ -192,14 +192,6 @@ impl Collector {
 impl Watched {
     fn files(&self) -> usize {
         self.reader.as_ref().map_or(0, GuestReader::files)
-    }
-}
-
-fn overlay<F: Field>(row: &mut Row<F>, known: &Row<F>) {
-    for field in F::ALL {
-        if let Some(value) = known.get(*field) {
-            row.set(*field, Some(value));
-        }
     }
 }
 

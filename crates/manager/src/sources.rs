@@ -8,13 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where guests come from.
 pub(crate) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
+    /// When each wants its next turn, as it said before the last wait: to ask one costs a look at
+    /// all of its guests.
+    due_ms: Vec<u64>,
     /// What each has complained about last.
     troubles: BTreeMap<usize, String>,
 }
 
 impl Sources {
     pub(crate) fn new(sources: Vec<Box<dyn Hypervisor>>) -> Sources {
-        Sources { sources, troubles: BTreeMap::new() }
+        Sources { sources, due_ms: Vec::new(), troubles: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -26,9 +29,11 @@ impl Sources {
         self.sources.get_mut(source).map(Box::as_mut)
     }
 
-    /// When one of them wants a turn even if nothing comes.
-    pub(crate) fn next_ms(&self) -> u64 {
-        self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
+    /// Before a wait: when one of them wants a turn even if nothing comes.
+    pub(crate) fn next_ms(&mut self) -> u64 {
+        self.due_ms.clear();
+        self.due_ms.extend(self.sources.iter().map(|source| source.next_ms()));
+        self.due_ms.iter().copied().min().unwrap_or(u64::MAX)
     }
 
     /// Adds what they wait for; each is an owner of its own, counted from the first.
@@ -38,7 +43,7 @@ impl Sources {
         }
     }
 
-    /// The events of a source, if it is ready or its time has come.
+    /// After that wait: the events of a source, if it is ready or its time has come.
     pub(crate) fn turn(
         &mut self,
         source: usize,
@@ -48,8 +53,9 @@ impl Sources {
     ) -> Vec<Event> {
         let mut events = Vec::new();
         let own = ready.of(first + source as u64);
+        let is_due = self.due_ms.get(source).is_none_or(|due_ms| now_ms >= *due_ms);
         if let Some(source) = self.sources.get_mut(source)
-            && (!own.is_empty() || now_ms >= source.next_ms())
+            && (!own.is_empty() || is_due)
         {
             source.turn(Some(own), now_ms, &mut events);
         }

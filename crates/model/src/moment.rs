@@ -73,17 +73,10 @@ impl Parts {
 impl<F: Field> Over<F> {
     /// What happened between two rows. A counter that began again counts from 0.
     pub fn between(before: &Row<F>, now: &Row<F>, length_ms: u64) -> Over<F> {
-        let mut row = Row::default();
-        for field in F::ALL {
-            let value = match field.kind() {
-                Kind::Gauge => now.get(*field),
-                Kind::Counter => match (before.get(*field), now.get(*field)) {
-                    (Some(before), Some(now)) => Some(now.checked_sub(before).unwrap_or(now)),
-                    _ => None,
-                },
-            };
-            row.set(*field, value);
-        }
+        let row = now.filter_map(|field, now| match field.kind() {
+            Kind::Gauge => Some(now),
+            Kind::Counter => before.get(field).map(|then| now.checked_sub(then).unwrap_or(now)),
+        });
         Over { covered_ms: length_ms, row }
     }
 

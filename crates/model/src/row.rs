@@ -28,7 +28,9 @@ impl<F> Default for Row<F> {
 impl<F: Field> Extend<(F, Option<u64>)> for Row<F> {
     /// Sets fields, or makes them missing.
     fn extend<I: IntoIterator<Item = (F, Option<u64>)>>(&mut self, values: I) {
-        values.into_iter().for_each(|(field, value)| self.set(field, value));
+        let values = values.into_iter();
+        self.values.reserve(values.size_hint().0);
+        values.for_each(|(field, value)| self.set(field, value));
     }
 }
 
@@ -102,16 +104,27 @@ impl<F: Field> Row<F> {
         row
     }
 
+    /// The fields of this row that a rule finds a value for, of the one that is there.
+    pub(crate) fn filter_map(&self, value_of: impl Fn(F, u64) -> Option<u64>) -> Row<F> {
+        let mut row = Row { values: Vec::with_capacity(self.values.len()), ..Row::default() };
+        for (field, value) in self.known() {
+            if let Some(value) = value_of(field, value) {
+                row.known |= 1 << field.index();
+                row.values.push(value);
+            }
+        }
+        row
+    }
+
+    /// Takes what another row has, in place of what was there.
+    pub fn overlay(&mut self, above: &Row<F>) {
+        self.merge(above, |_, _, value| value);
+    }
+
     /// Adds what another row has: `add` makes one value of two.
     pub(crate) fn merge(&mut self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) {
         if self.known | other.known != self.known {
-            for (field, value) in other.known() {
-                let (bit, place) = self.place(field);
-                match self.known & bit != 0 {
-                    true => self.values[place] = add(field, self.values[place], value),
-                    false => self.set(field, Some(value)),
-                }
-            }
+            *self = self.joined(other, add);
             return;
         }
         let mut at = 0;
@@ -125,6 +138,26 @@ impl<F: Field> Row<F> {
             left &= !(before | bit);
             at += 1;
         }
+    }
+
+    /// The fields of two rows of which either has some that the other has not.
+    fn joined(&self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) -> Row<F> {
+        let known = self.known | other.known;
+        let mut values = Vec::with_capacity(known.count_ones() as usize);
+        let (mut own, mut others) = (self.values.iter(), other.values.iter());
+        let mut left = known;
+        while left != 0 {
+            let field = F::ALL[left.trailing_zeros() as usize];
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            let a = if self.known & bit != 0 { own.next() } else { None };
+            let b = if other.known & bit != 0 { others.next() } else { None };
+            values.extend(match (a, b) {
+                (Some(a), Some(b)) => Some(add(field, *a, *b)),
+                (a, b) => a.or(b).copied(),
+            });
+        }
+        Row { known, values, of: PhantomData }
     }
 
     /// How much a counter has grown since an earlier row; `None` if it began again meanwhile, or
@@ -173,6 +206,19 @@ mod tests {
         check(&[None, a, None, a], &[b, b, b, None], &[b, Some(11), b, a]);
         check(&[], &[None, b], &[None, b]);
         check(&[a], &[], &[a]);
+        let mut below = row(&[a, a, None, a]);
+        below.overlay(&row(&[b, None, b]));
+        assert_eq!(below, row(&[b, a, b, a]));
+        below.overlay(&row(&[None, b]));
+        assert_eq!(below, row(&[b, b, b, a]));
+    }
+
+    #[test]
+    fn a_rule_leaves_fields_out() {
+        let row = Row::<TierField>::of_values(&[Some(1), None, Some(2), Some(3)]);
+        let found =
+            row.filter_map(|field, value| (field != TierField::ALL[2]).then_some(value * 2));
+        assert_eq!(found, Row::of_values(&[Some(2), None, None, Some(6)]));
     }
 
     #[test]

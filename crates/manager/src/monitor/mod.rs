@@ -56,11 +56,24 @@ pub trait Sink: Send {
 pub struct Live {
     /// The newest moment.
     pub moment: Arc<Moment>,
-    /// What happened between it and the one before. Processes are as they were reported last,
-    /// over the time between their last two reports.
-    pub interval: Arc<Interval>,
+    before: Arc<Moment>,
+    /// What the last two reports of processes differ by.
+    processes: Arc<Reported>,
     /// How long the last round took, in microseconds, without the sink.
     pub round_us: u64,
+}
+
+/// What the processes of guests did between the last two reports of their daemons.
+type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
+
+impl Live {
+    /// What happened between the newest moment and the one before. Processes are as they were
+    /// reported last, over the time between their last two reports.
+    pub fn interval(&self) -> Interval {
+        let mut interval = Interval::between(&self.before, &self.moment);
+        interval.processes.clone_from(&self.processes);
+        interval
+    }
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +113,7 @@ impl Monitor {
                 shared: ours,
                 before: None,
                 reports: BTreeMap::new(),
-                processes: BTreeMap::new(),
+                processes: Arc::default(),
                 least: 0,
             };
             // Here and not by whoever waits for the thread's end, which is that of the manager.
@@ -148,11 +161,12 @@ impl Monitor {
         if let Some(failure) = self.failure() {
             return Err(Failure::new(failure));
         }
-        let Some(Live { interval, round_us, .. }) = self.live() else {
+        let Some(live) = self.live() else {
             return Err(Failure::new("Nothing was looked at twice yet")
                 .help("ask again in a second or two"));
         };
-        Ok(Answer::Interval(Box::new(Passed::with(&interval, round_us, processes))))
+        let passed = Passed::with(&live.interval(), live.round_us, processes);
+        Ok(Answer::Interval(Box::new(passed)))
     }
 
     /// Why nothing is recorded and shown any more, if that is so.
@@ -230,7 +244,7 @@ struct Worker {
     /// The last report of each guest's daemon, and when it came.
     reports: BTreeMap<GuestIdentity, (i64, Processes)>,
     /// What the last two reports differ by.
-    processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>,
+    processes: Arc<Reported>,
     /// Rounds that are still to do the least.
     least: u32,
 }
@@ -273,10 +287,9 @@ impl Worker {
         }
         self.take_processes(&moment);
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {
-            let mut interval = Interval::between(&before, &moment);
-            interval.processes.clone_from(&self.processes);
-            let interval = Arc::new(interval);
-            lock(&self.shared).live = Some(Live { moment, interval, round_us });
+            // What happened between them is worked out when somebody asks.
+            let processes = Arc::clone(&self.processes);
+            lock(&self.shared).live = Some(Live { moment, before, processes, round_us });
         }
     }
 
@@ -290,10 +303,13 @@ impl Worker {
             let grown = now.iter().filter_map(|(name, row)| {
                 Some((name.clone(), Over::between(before.get(name)?, row, length_ms)))
             });
-            self.processes.insert(who.clone(), grown.collect());
+            Arc::make_mut(&mut self.processes).insert(who.clone(), grown.collect());
         }
         self.reports.retain(|who, _| moment.guests.contains_key(who));
-        self.processes.retain(|who, _| moment.guests.contains_key(who));
+        if self.processes.keys().any(|who| !moment.guests.contains_key(who)) {
+            let is_there = |who: &GuestIdentity| moment.guests.contains_key(who);
+            Arc::make_mut(&mut self.processes).retain(|who, _| is_there(who));
+        }
     }
 }
 

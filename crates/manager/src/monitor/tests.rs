@@ -91,7 +91,8 @@ fn what_is_live_is_the_last_two_moments() {
     let live = scene.monitor.live().unwrap();
     assert_eq!(live.moment.host.get(HostField::Guests), Some(1));
     assert!(live.moment.processes.is_empty(), "they were reported before");
-    let processes = live.interval.processes.values().next().unwrap();
+    let interval = live.interval();
+    let processes = interval.processes.values().next().unwrap();
     let init = processes.values().next().unwrap();
     assert_eq!(init.get(ProcessField::Run), Some(250), "of the last two reports");
 }

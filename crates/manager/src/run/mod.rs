@@ -168,6 +168,7 @@ impl Manager {
     }
 
     fn wait(&mut self, signals: &Signals<'_>) -> Result<Ready, Error> {
+        let sources_ms = self.devices.sources.next_ms();
         let Devices { sources, attachments, control, scrape, .. } = &self.devices;
         let mut set = PollSet::new();
         set.owner(owner::STOP).add(0, signals.stop, PollFlags::IN);
@@ -177,7 +178,7 @@ impl Manager {
         control.fds(set.owner(owner::CONTROL));
         scrape.iter().for_each(|scrape| scrape.fds(set.owner(owner::SCRAPE)));
         sources.fds(owner::SOURCES, &mut set);
-        let due = [self.timers.tick_ms, self.schedule.next_ms(), sources.next_ms()];
+        let due = [self.timers.tick_ms, self.schedule.next_ms(), sources_ms];
         let scrape_ms = scrape.as_ref().map_or(u64::MAX, ScrapeServer::next_ms);
         let due = due.into_iter().chain([control.next_ms(), scrape_ms]).min();
         let now_ms = self.run.clock.ms();
