@@ -99,6 +99,7 @@ fn touch(process: ProcessId, places: &mut Vec<Stretch>) -> Result<(), PageOutErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     const SIZE: usize = 32 << 20;
 
@@ -117,13 +118,30 @@ mod tests {
         assert!(has(page_of(end)));
         assert!(!has(page_of(SIZE / 2)), "it was never touched");
         assert!(found.pages() < (SIZE / page_bytes) as u64 && found.pages() > 0);
-        let code = InMemory::of as fn(ProcessId) -> _ as usize / page_bytes;
-        assert!(!has(code as u64), "that is a page of our program's file");
         found.fetch(process).unwrap();
         let none = InMemory { runs: vec![PageRun { first: 1, count: 3 }] };
         none.fetch(process).unwrap();
         let ended = ProcessId { start_ticks: process.start_ticks + 1, ..process };
         assert!(matches!(found.fetch(ended), Err(PageOutError::Gone)));
         assert!(matches!(InMemory::of(ended), Err(PageOutError::Gone)));
+    }
+
+    /// Many pages that are mapped from our program's file, to be written as a clone's memory is.
+    static OF_FILE: [AtomicU8; SIZE_OF_FILE] = [const { AtomicU8::new(1) }; SIZE_OF_FILE];
+    const SIZE_OF_FILE: usize = 1 << 20;
+
+    #[test]
+    fn pages_of_a_file_count_once_they_are_written() {
+        let process = ProcessId::of(std::process::id()).unwrap();
+        let byte = &OF_FILE[SIZE_OF_FILE / 2];
+        let page = (std::ptr::from_ref(byte).addr() / rustix::param::page_size()) as u64;
+        let has = || {
+            let found = InMemory::at_most(process, u64::MAX).unwrap();
+            found.runs.iter().any(|run| (run.first..run.end()).contains(&page))
+        };
+        assert_eq!(byte.load(Ordering::Relaxed), 1, "it is in memory");
+        assert!(!has(), "it is the file's");
+        byte.store(2, Ordering::Relaxed);
+        assert!(has(), "it is our own");
     }
 }

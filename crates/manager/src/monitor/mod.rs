@@ -306,6 +306,7 @@ impl Worker {
             Arc::make_mut(&mut self.processes).insert(who.clone(), grown.collect());
         }
         self.reports.retain(|who, _| moment.guests.contains_key(who));
+        // What is live has them too: they are copied for a change, and mostly nobody has gone.
         if self.processes.keys().any(|who| !moment.guests.contains_key(who)) {
             let is_there = |who: &GuestIdentity| moment.guests.contains_key(who);
             Arc::make_mut(&mut self.processes).retain(|who, _| is_there(who));
