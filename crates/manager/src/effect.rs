@@ -7,7 +7,7 @@ use crate::pageout::Job;
 use agent::TaskScan;
 use collect::ManagerView;
 use counters::Bytes;
-use hypervisor::{Event, Found, Id, RunState};
+use hypervisor::{Event, Found, Id, ProcessId, RunState};
 use policy::arbiter::{Limits, Mode, Reserved};
 use reactor::PollFlags;
 use std::path::PathBuf;
@@ -121,8 +121,10 @@ pub(crate) enum ParkEvent {
     State(Id, RunState),
     /// Its virtual CPUs could not be stopped or let run, and why.
     Stays(Id, String),
-    /// It is gone.
-    Gone(Id),
+    /// It is gone, or its monitor is: then the process may live on, and be found again.
+    Gone(Id, Option<ProcessId>),
+    /// It is there.
+    Found(Id),
     /// Once a second.
     Second,
 }

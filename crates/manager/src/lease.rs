@@ -120,7 +120,9 @@ impl Lease {
         let Some(keeper) = self.keeper else { return Vec::new() };
         match keeper.finish() {
             Ok(status) if status.success() => Vec::new(),
-            Ok(_) => vec!["Not all memory could be given back; the lines above say whose".into()],
+            Ok(_) => {
+                vec!["Not all guests are as they were; the lines above say who and why".into()]
+            }
             Err(error) => vec![format!("The keeper cannot be asked to give memory back: {error}")],
         }
     }

@@ -8,18 +8,23 @@
 //!
 //! What comes for such a guest from the network does not come by here, so that nothing else wakes
 //! it. Whatever ends the manager does: the keeper knows who is parked before anybody is.
+//!
+//! A hypervisor that hangs may stop a guest long after it was asked to. Such a guest is woken until
+//! it is certain that it runs; one whose monitor is lost is still parked when it is found again.
 
 use crate::attach::run_dir;
 use crate::control::{Answer, Failure, Parked, Peer};
 use crate::effect::{Effect, GuestEvent, Now, ParkEvent, Return};
 use crate::guest::ManagedGuest;
 use crate::world::World;
-use hypervisor::{Id, RunState};
+use hypervisor::{Id, ProcessId, RunState};
 use std::collections::BTreeMap;
 use store::kinds::{PARKED, WOKEN};
 
 /// A hypervisor that has not done it by then hangs; the client waits a second longer.
 const PATIENCE_MS: u64 = 4_000;
+/// A hypervisor has answered by then, or is known to be silent.
+const SURE_MS: u64 = 6_000;
 
 /// Who waits, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +32,8 @@ struct Waiting {
     /// Nobody, where a guest is woken that could not be parked in time.
     to: Option<Return>,
     since_ms: u64,
+    /// Its hypervisor answered when it was asked again: what it was asked for before is over.
+    is_heard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +47,8 @@ enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     guests: BTreeMap<Id, Stage>,
+    /// Whose monitor was lost while the process lives.
+    lost: Vec<(ProcessId, Id, Stage)>,
 }
 
 /// Why a guest's memory stays where it is when it is parked, if it is not to be paged out.
@@ -55,7 +64,7 @@ impl Parking {
     ) -> Vec<Effect> {
         match event {
             ParkEvent::Asked { to, peer, guest, parks } => {
-                let waiting = Waiting { to: Some(to), since_ms: now.ms };
+                let waiting = Waiting { to: Some(to), since_ms: now.ms, is_heard: true };
                 let found = world.guests.find(&guest);
                 let begun = found.and_then(|guest| match (parks, self.guests.get(&guest.id)) {
                     (true, Some(Stage::Parked)) => Ok(vec![to.answer(Ok(done(guest, kept)))]),
@@ -66,7 +75,8 @@ impl Parking {
             }
             ParkEvent::State(id, state) => self.is_in(world, id, state, kept),
             ParkEvent::Stays(id, why) => self.stays(world, id, &why),
-            ParkEvent::Gone(id) => self.ended(id, "The guest is gone"),
+            ParkEvent::Gone(id, process) => self.gone(id, process),
+            ParkEvent::Found(id) => self.found(world, id, now),
             ParkEvent::Second => self.second(world, now),
         }
     }
@@ -127,6 +137,11 @@ impl Parking {
             }
             None => return Err(Failure::new(format!("{name} is not parked"))),
         }
+        if guest.state == RunState::Migrating {
+            // It may run elsewhere already.
+            let text = format!("{name} moves to another host, or is being saved");
+            return Err(Failure::new(text).help("wake it where it has gone"));
+        }
         self.guests.insert(guest.id, Stage::Waking(waiting));
         Ok(vec![
             Effect::note(WOKEN, format!("{} wakes it", by(peer)), Some(guest.who())),
@@ -163,9 +178,45 @@ impl Parking {
         awake(id).chain(stage.answer(Err(Failure::new(why)))).collect()
     }
 
-    /// Its hypervisor has refused: it is as it was.
+    /// It is gone. If only its monitor is, it is as it was, and so is what the keeper knows.
+    fn gone(&mut self, id: Id, process: Option<ProcessId>) -> Vec<Effect> {
+        let Some(process) = process.filter(|process| process.is_alive()) else {
+            return self.ended(id, "The guest is gone");
+        };
+        let Some(stage) = self.guests.remove(&id) else { return Vec::new() };
+        self.lost.push((process, id, stage));
+        stage.answer(Err(Failure::new("Its monitor was lost"))).into_iter().collect()
+    }
+
+    /// A guest is there, and was perhaps parked before its monitor was lost.
+    fn found(&mut self, world: &World<'_>, id: Id, now: Now) -> Vec<Effect> {
+        let Some(guest) = world.guests.get(id) else { return Vec::new() };
+        let is_it = |(process, ..): &(ProcessId, Id, Stage)| guest.found.process == Some(*process);
+        let Some(at) = self.lost.iter().position(is_it) else { return Vec::new() };
+        let (_, before, stage) = self.lost.swap_remove(at);
+        let mut effects = vec![Effect::Awake(before)];
+        let stage = match (stage, guest.state) {
+            (_, RunState::Migrating | RunState::Dead) => return effects,
+            (Stage::Parked, RunState::Running) => return effects,
+            (Stage::Parked, RunState::Paused) => {
+                effects.push(Effect::Guests(GuestEvent::Parked(id, true)));
+                Stage::Parked
+            }
+            // What was asked of it last may come yet.
+            _ => Stage::Waking(Waiting { to: None, since_ms: now.ms, is_heard: false }),
+        };
+        self.guests.insert(id, stage);
+        effects.push(Effect::Park(id));
+        effects
+    }
+
+    /// Its hypervisor has not done what it was asked last.
     fn stays(&mut self, world: &World<'_>, id: Id, why: &str) -> Vec<Effect> {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
+        if matches!(stage, Stage::Waking(Waiting { to: None, .. })) {
+            // It is asked again until it is certain that the guest runs.
+            return Vec::new();
+        }
         if matches!(stage, Stage::Waking(_)) && is_running(world, id) {
             // libvirt refuses what is done already.
             return self.ended(id, "It runs already");
@@ -191,32 +242,40 @@ impl Parking {
     }
 
     /// Nobody waits for a hypervisor that hangs. A guest that could not be stopped in time may
-    /// stop yet: it is woken until it is seen to run.
+    /// stop yet: it is woken until it is certain that it runs.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
-        let is_late = |waiting: &Waiting| now.ms.saturating_sub(waiting.since_ms) >= PATIENCE_MS;
+        let mut effects = Vec::new();
+        self.lost.retain(|(process, before, _)| {
+            let lives = process.is_alive();
+            effects.extend((!lives).then_some(Effect::Awake(*before)));
+            lives
+        });
         let late: Vec<(Id, Stage)> = self
             .guests
             .iter()
-            .filter(|(_, stage)| match stage {
-                Stage::Parking(waiting) | Stage::Waking(waiting) => is_late(waiting),
-                Stage::Parked => false,
-            })
+            .filter(|(_, stage)| stage.is_late(now))
             .map(|(id, stage)| (*id, *stage))
             .collect();
-        let mut effects = Vec::new();
         for (id, stage) in late {
-            let runs = is_running(world, id);
-            let is_unasked = matches!(stage, Stage::Waking(Waiting { to: None, .. }));
-            match (is_unasked, runs, stage) {
-                (true, true, _) => {
+            let Some(guest) = world.guests.get(id) else { continue };
+            let runs = guest.answers && guest.state == RunState::Running;
+            match stage {
+                Stage::Waking(Waiting { to: None, is_heard: true, .. }) if runs => {
                     self.guests.remove(&id);
                     effects.extend(awake(id));
                 }
-                (false, _, Stage::Waking(_)) => _ = self.guests.insert(id, Stage::Parked),
+                Stage::Waking(Waiting { to: Some(_), .. }) => {
+                    self.guests.insert(id, Stage::Parked);
+                }
                 _ => {
-                    let again = Waiting { to: None, since_ms: now.ms };
+                    // What it was asked for in time may still be open.
+                    let is_heard = guest.answers && matches!(stage, Stage::Waking(_));
+                    let again = Waiting { to: None, since_ms: now.ms, is_heard };
                     self.guests.insert(id, Stage::Waking(again));
-                    effects.push(Effect::SetRunning { guest: id, runs: true });
+                    // One that moves away may run elsewhere already.
+                    let may_run = guest.state != RunState::Migrating;
+                    let wake = Effect::SetRunning { guest: id, runs: true };
+                    effects.extend(may_run.then_some(wake));
                 }
             }
             let text = "Its hypervisor has not answered in time";
@@ -227,6 +286,16 @@ impl Parking {
 }
 
 impl Stage {
+    /// Whether its hypervisor should have done it by now.
+    fn is_late(self, now: Now) -> bool {
+        let is_over = |waiting: Waiting, ms| now.ms.saturating_sub(waiting.since_ms) >= ms;
+        match self {
+            Stage::Parked => false,
+            Stage::Waking(waiting) if waiting.to.is_none() => is_over(waiting, SURE_MS),
+            Stage::Parking(waiting) | Stage::Waking(waiting) => is_over(waiting, PATIENCE_MS),
+        }
+    }
+
     /// Why nothing else can be asked for now.
     fn busy(self, name: &str) -> Failure {
         let what = match self {

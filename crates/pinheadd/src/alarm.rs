@@ -15,11 +15,12 @@ const FILES_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 * 1024;
 /// Entries of /proc that are looked at.
 const PROCESSES_MAX: usize = 8_192;
-/// How far is looked ahead.
+/// How far is looked ahead: what is due later is looked for again by then.
 const MINUTES_MAX: i64 = 24 * 60;
+const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 
 /// Programs that run cron's tables, by their names in the kernel.
-const CRONS: [&str; 3] = ["cron", "crond", "fcron"];
+const CRONS: [&str; 2] = ["cron", "crond"];
 /// CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
 const TIME_OF_DAY: [&str; 2] = ["0", "8"];
 /// Where these tables are.
@@ -27,7 +28,7 @@ const TABLES: [&str; 4] =
     ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
 
 /// Milliseconds until this guest wants to run, from this time on: none while something may be due
-/// now; `None`: not within a day.
+/// now, and no more than a day; `None`: it wants nothing by the clock.
 pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
     [cron, systemd_ms(root)].into_iter().flatten().min()
@@ -57,7 +58,20 @@ fn lines(root: &Root) -> Vec<Times> {
         files.extend(entries(&root.join(dir), FILES_MAX).iter().map(DirEntry::path));
     }
     let texts: Vec<String> = files.iter().map(|file| text(file)).collect();
-    texts.iter().flat_map(|text| text.lines()).filter_map(Times::of).collect()
+    texts.iter().flat_map(|text| times(text)).collect()
+}
+
+/// The times of a table's lines.
+fn times(table: &str) -> Vec<Times> {
+    let mut is_elsewhere = false;
+    let mut times = Vec::new();
+    for line in table.lines() {
+        // cronie's: the lines behind it go by the time of another zone.
+        is_elsewhere |= line.trim_start().starts_with("CRON_TZ");
+        let line = Times::of(line);
+        times.extend(line.map(|line| if is_elsewhere { line.in_any_zone() } else { line }));
+    }
+    times
 }
 
 fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
@@ -69,9 +83,9 @@ fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
     let due_s = (0..=MINUTES_MAX).map(|ahead| (this_minute + ahead) * 60).find(|at_s| {
         let at = minute(*at_s);
         at.is_some_and(|at| lines.iter().any(|line| line.fits(at)))
-    })?;
-    // Within a day, and nothing for this minute.
-    Some(((due_s as f64 - epoch_s) * 1000.0).max(0.0) as u64)
+    });
+    let left_ms = |due_s: i64| ((due_s as f64 - epoch_s) * 1000.0).max(0.0) as u64;
+    Some(due_s.map_or(MS_MAX, left_ms).min(MS_MAX))
 }
 
 fn minute(epoch_s: i64) -> Option<Minute> {
@@ -95,7 +109,7 @@ fn systemd_ms(root: &Root) -> Option<u64> {
     }
     let infos = entries(&init.join("fdinfo"), PROCESSES_MAX);
     let left = |info: &DirEntry| timer_ms(&text(&info.path()));
-    infos.iter().filter_map(left).min().filter(|ms| *ms <= MINUTES_MAX.unsigned_abs() * 60_000)
+    infos.iter().filter_map(left).min().map(|ms| ms.min(MS_MAX))
 }
 
 /// What is left of a timer by the time of day, by what /proc/PID/fdinfo has of it; `None` for one
@@ -153,6 +167,28 @@ mod tests {
         assert_eq!(next_ms(&root, at_s + 260.0), Some(240_000));
         kernel.write("var/spool/cron/crontabs/root", "* * * * * true\n");
         assert_eq!(next_ms(&root, at_s + 0.5), Some(0));
+    }
+
+    #[test]
+    fn what_is_due_in_more_than_a_day_is_looked_for_again_in_a_day() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/77/comm", "crond\n");
+        assert_eq!(next_ms(&kernel.root(), 1_000_000_000.0), None);
+        // 9 September 2001, in any zone.
+        kernel.write("etc/crontab", "0 12 20 9 * root true\n");
+        assert_eq!(next_ms(&kernel.root(), 1_000_000_000.0), Some(86_400_000));
+        kernel.write("proc/1/comm", "systemd\n");
+        kernel.write("proc/1/fdinfo/3", &INFO.replace("(7,", "(604800,"));
+        kernel.write("etc/crontab", "");
+        assert_eq!(next_ms(&kernel.root(), 1_000_000_000.0), Some(86_400_000));
+    }
+
+    #[test]
+    fn a_line_by_another_zones_time_is_due_whatever_its_hour() {
+        let [line] = &times("CRON_TZ=Asia/Kathmandu\n5 3 1 1 * true\n")[..] else { panic!() };
+        let at = |minute, hour| Minute { minute, hour, day: 24, month: 11, weekday: 2 };
+        assert!([5, 20, 35, 50].iter().all(|minute| line.fits(at(*minute, 9))));
+        assert!(!line.fits(at(6, 9)));
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! When the lines of cron's tables are due. Only their times are read: what they run is cron's.
+//! Where crons differ, all minutes count in which one of them runs a line: a guest that is woken
+//! for nothing costs little.
 
 use std::ops::RangeInclusive;
 
@@ -29,15 +31,22 @@ pub struct Times {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Days and weekdays are both limited: then one of them is enough.
+    /// Days and weekdays are both limited: then one of them is enough. (With a step over all of
+    /// them, as in `*/5`, some crons want both.)
     is_either: bool,
 }
+
+/// All days of a month, and of a week.
+const DAYS_ALL: u64 = ((1 << 31) - 1) << 1;
+const WEEK_ALL: u64 = (1 << 7) - 1;
 
 impl Times {
     /// The times of a line, whatever stands behind them. `None` for comments, for settings, for
     /// what cron would refuse, and for `@reboot`, which the clock has no part in.
     pub fn of(line: &str) -> Option<Times> {
-        let mut words = line.split_ascii_whitespace();
+        // cronie's sign for a line that is not to be logged.
+        let line = line.trim_start();
+        let mut words = line.strip_prefix('-').unwrap_or(line).split_ascii_whitespace();
         let first = words.next()?;
         let fields: Vec<&str> = match first {
             "@hourly" => vec!["0", "*", "*", "*", "*"],
@@ -48,16 +57,26 @@ impl Times {
             _ => std::iter::once(first).chain(words.take(4)).collect(),
         };
         let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
-        let weekday_bits = bits(weekdays, 0..=7, &DAYS)?;
+        // Sunday has two numbers.
+        let weekdays = bits(weekdays, 0..=7, &DAYS)?;
+        let weekdays = (weekdays | weekdays >> 7) & WEEK_ALL;
+        let days = bits(days, 1..=31, &[])?;
         Some(Times {
             minutes: bits(minutes, 0..=59, &[])?,
             hours: bits(hours, 0..=23, &[])?,
-            days: bits(days, 1..=31, &[])?,
+            days,
             months: bits(months, 1..=12, &MONTHS)?,
-            // Sunday has two numbers.
-            weekdays: weekday_bits | weekday_bits >> 7,
-            is_either: !days.starts_with('*') && !weekdays.starts_with('*'),
+            weekdays,
+            is_either: days != DAYS_ALL && weekdays != WEEK_ALL,
         })
+    }
+
+    /// The same line by the time of some other zone, which is quarters of an hour away.
+    pub fn in_any_zone(self) -> Times {
+        let later = |minutes: u32| self.minutes << minutes | self.minutes >> (60 - minutes);
+        let minutes = self.minutes | later(15) | later(30) | later(45);
+        let all = u64::MAX;
+        Times { minutes, hours: all, days: all, months: all, weekdays: all, is_either: false }
     }
 
     /// Whether it is due in this minute.
@@ -86,14 +105,27 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
             let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + range.start());
             named.or_else(|| text.parse().ok()).filter(|value| range.contains(value))
         };
-        let (from, to) = match of.split_once('-') {
+        let (from, to) = match (of.split_once('-'), of.split_once('~')) {
             _ if of == "*" => (*range.start(), *range.end()),
-            Some((from, to)) => (value(from)?, value(to)?),
-            None if step.is_some() => (value(of)?, *range.end()),
-            None => (value(of)?, value(of)?),
+            (Some((from, to)), _) => (value(from)?, value(to)?),
+            // cronie's: at some moment of these, which it alone knows.
+            (None, Some((from, to))) => {
+                let or = |text: &str, all| if text.is_empty() { Some(all) } else { value(text) };
+                let (from, to) = (or(from, *range.start())?, or(to, *range.end())?);
+                for value in from..=to {
+                    bits |= 1_u64 << value;
+                }
+                continue;
+            }
+            (None, None) if step.is_some() => (value(of)?, *range.end()),
+            (None, None) => (value(of)?, value(of)?),
         };
         if from > to {
-            return None;
+            // busybox goes on with the first one.
+            for value in (from..=*range.end()).chain(*range.start()..=to) {
+                bits |= 1_u64 << value;
+            }
+            continue;
         }
         for value in (from..=to).step_by(step.unwrap_or(1)) {
             bits |= 1_u64 << value;
@@ -124,6 +156,11 @@ mod tests {
             "30 9 1 * 2 either is enough",
             "30 9 24 * sun either is enough",
             "0/10 9 * * * x",
+            "30 22-9 * * * busybox goes on with 0",
+            "30 9 */5 * 2 either is enough for some",
+            "-30 9 * * * not logged",
+            "10~40 9 * * * at some moment",
+            "~ * * * * at some moment",
         ] {
             assert!(fits(line), "{line}");
         }
@@ -131,7 +168,9 @@ mod tests {
             "31 9 * * * x",
             "30 9 1 * * x",
             "30 9 1 * 3 x",
-            "30 9 */5 * 2 a star takes both",
+            "30 9 */5 * 3 neither",
+            "30 9 */1 * 3 all days",
+            "30 11-8 * * * x",
             "@hourly x",
             "@daily x",
             "@yearly x",
@@ -157,7 +196,8 @@ mod tests {
             "* * 0 * * x",
             "* * * 13 * x",
             "* * * * 8 x",
-            "5-1 * * * * x",
+            "5-x * * * * x",
+            "5~60 * * * * x",
             "*/0 * * * * x",
             "1,,2 * * * * x",
             "*/99999999999999999999 * * * * x",

@@ -4,11 +4,11 @@
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
 //!                               │           └───► later, or never: it is parked
-//!                               └─► no answer within a second: it is parked
+//!                               └─► no answer in time: it is parked
 //! ```
 
-/// Who has not answered by then has no daemon that does.
-const PATIENCE_MS: u64 = 1_000;
+/// A daemon that said hello and has not answered by then does not: on a busy host that takes long.
+const PATIENCE_MS: u64 = 5_000;
 /// What was told is asked for again after so long, where the guest was not parked then.
 const FRESH_MS: u64 = 60_000;
 /// A guest that wants to run sooner is not worth parking.
@@ -46,6 +46,10 @@ impl Alarm {
             since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) < ms)
         };
         let is_over = self.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
+        if is_over && is_within(self.told_ms, SOON_MS) {
+            // Something may be due each minute: asking for it would keep it busy.
+            return Leave::Stay;
+        }
         if is_within(self.told_ms, FRESH_MS) && !is_over {
             let is_soon = self.due_ms.is_some_and(|due_ms| due_ms < now_ms + SOON_MS);
             return if is_soon { Leave::Stay } else { Leave::Go };
@@ -62,8 +66,12 @@ impl Alarm {
         *self = Alarm { asked_ms: Some(now_ms), ..Alarm::default() };
     }
 
-    /// Its daemon has answered: in so long, or not that it knew.
+    /// Its daemon has answered: in so long, or not that it knew. What it was asked before it was
+    /// parked it may say after it was woken: that is counted from another time.
     pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
+        if self.asked_ms.is_none() {
+            return;
+        }
         self.told_ms = Some(now_ms);
         self.due_ms = in_ms.map(|in_ms| now_ms.saturating_add(in_ms));
     }
@@ -89,7 +97,7 @@ mod tests {
         let mut alarm = Alarm::default();
         assert_eq!(alarm.leave(5_000), Leave::Ask);
         alarm.was_asked(5_000);
-        assert_eq!(alarm.leave(5_999), Leave::Wait);
+        assert_eq!(alarm.leave(9_999), Leave::Wait);
         alarm.was_told(Some(30_000), 6_000);
         assert_eq!(alarm.leave(6_000), Leave::Go);
         assert!(!alarm.is_due(34_999) && alarm.is_due(35_000), "it takes time to be woken");
@@ -101,11 +109,25 @@ mod tests {
         alarm.was_asked(0);
         alarm.was_told(Some(9_000), 0);
         assert_eq!((alarm.leave(0), alarm.leave(8_999)), (Leave::Stay, Leave::Stay));
-        assert_eq!(alarm.leave(9_000), Leave::Ask);
-        alarm.was_asked(9_000);
-        alarm.was_told(None, 9_100);
-        assert_eq!((alarm.leave(9_100), alarm.leave(69_099)), (Leave::Go, Leave::Go));
-        assert_eq!(alarm.leave(69_100), Leave::Ask, "another line may be there");
+        assert_eq!((alarm.leave(9_000), alarm.leave(10_000)), (Leave::Stay, Leave::Ask));
+        alarm.was_asked(10_000);
+        alarm.was_told(Some(0), 10_100);
+        assert_eq!((alarm.leave(10_100), alarm.leave(20_099)), (Leave::Stay, Leave::Stay));
+        assert_eq!(alarm.leave(20_100), Leave::Ask, "not each second");
+        alarm.was_asked(20_100);
+        alarm.was_told(None, 20_200);
+        assert_eq!((alarm.leave(20_200), alarm.leave(80_199)), (Leave::Go, Leave::Go));
+        assert_eq!(alarm.leave(80_200), Leave::Ask, "another line may be there");
+        assert!(!alarm.is_due(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_told_after_a_wake_is_of_another_time() {
+        let mut alarm = Alarm::default();
+        alarm.was_asked(0);
+        alarm = Alarm::default();
+        alarm.was_told(Some(60_000), 50_000);
+        assert_eq!(alarm.leave(50_000), Leave::Ask);
         assert!(!alarm.is_due(u64::MAX));
     }
 
@@ -113,13 +135,14 @@ mod tests {
     fn nobody_waits_for_a_daemon_that_is_not_there() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0);
-        assert_eq!((alarm.leave(999), alarm.leave(1_000)), (Leave::Wait, Leave::Go));
+        assert_eq!((alarm.leave(4_999), alarm.leave(5_000)), (Leave::Wait, Leave::Go));
         assert_eq!(alarm.leave(60_000), Leave::Ask);
     }
 
     #[test]
     fn who_is_parked_is_woken_by_the_limit_too() {
         let mut alarm = Alarm::default();
+        alarm.was_asked(0);
         alarm.was_told(Some(60_000), 0);
         alarm.was_parked(Some(20_000), 1_000);
         assert!(!alarm.is_due(20_999) && alarm.is_due(21_000));

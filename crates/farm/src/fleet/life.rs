@@ -132,14 +132,17 @@ impl Member {
         }
     }
 
-    /// Parks it if it has slept for long and it may, and wakes it if it was parked for long. True
-    /// if it was tried to park it.
-    pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
+    /// Whether it is parked and to be woken by the clock.
+    pub(super) fn is_due(&self, now_ms: u64) -> bool {
         let is_parked = self.parking().is_some_and(Parking::is_parked);
-        if (is_parked || self.suspension.is_at_rest()) && self.suspension.alarm.is_due(now_ms) {
-            self.wake();
-            return false;
-        }
+        let is_over = |parking: &Parking| parking.was_long_enough(self.config.park, now_ms);
+        let is_wanted = self.suspension.alarm.is_due(now_ms);
+        (is_parked || self.suspension.is_at_rest()) && is_wanted
+            || self.parking().is_some_and(is_over)
+    }
+
+    /// Parks it if it has slept for long and it may. True if it was tried to park it.
+    pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
         else {
@@ -152,7 +155,6 @@ impl Member {
             ParkWish::ParkIfSilent
                 if !self.suspension.is_for_nothing(running, &self.config.spec, now_ms) => {}
             ParkWish::Park | ParkWish::ParkIfSilent => self.park_unless_due(now_ms),
-            ParkWish::Wake => self.wake(),
         }
         matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
     }

@@ -50,8 +50,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use ahead::Ahead;
+use alarm::Alarm;
 use life::Parkers;
 use open::RunningGuest;
+use park::Parking;
 use reactor::{PollFlags, PollSet, Ready};
 use room::Room;
 use suspend::remove_all;
@@ -176,7 +178,12 @@ impl Fleet {
 
     /// Parks a guest: an event says when it is. The error says why it cannot be now.
     pub fn park(&mut self, guest: usize) -> Result<(), String> {
-        self.members.get_mut(guest).map_or(Ok(()), Member::park)
+        let Some(member) = self.members.get_mut(guest) else { return Ok(()) };
+        if member.parking().is_some_and(Parking::is_awake) {
+            // What was known of its timers may be over.
+            member.suspension.alarm = Alarm::default();
+        }
+        member.park()
     }
 
     /// Lets a guest run that is parked. True if an event will say when it does.
@@ -310,7 +317,13 @@ impl Fleet {
         let (first, count) = (self.parks_next, self.members.len());
         let mut left = PARKS_A_TICK;
         for at in (0..count).map(|step| (first + step) % count) {
-            if self.members[at].tick_parking(now_ms, is_short, left > 0) {
+            if self.members[at].is_due(now_ms) {
+                // Two thousand may have a line of cron's at the same minute.
+                if self.wanted.may_wake(is_short, now_ms) {
+                    self.members[at].wake();
+                    self.wanted.woke(now_ms);
+                }
+            } else if self.members[at].tick_parking(now_ms, is_short, left > 0) {
                 left -= 1;
                 if left == 0 {
                     self.parks_next = at + 1;

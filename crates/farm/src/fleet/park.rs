@@ -424,11 +424,17 @@ impl Parking {
     ) -> ParkWish {
         match self.stage {
             Stage::Awake => self.clock.awake(cpu_percent, rule, may_park, now_ms),
-            Stage::Parked { since_ms, .. } => rule.parked(now_ms.saturating_sub(since_ms)),
-            Stage::Stopping { .. } | Stage::Saving { .. } | Stage::Waking { .. } => {
-                ParkWish::Nothing
-            }
+            Stage::Stopping { .. }
+            | Stage::Saving { .. }
+            | Stage::Parked { .. }
+            | Stage::Waking { .. } => ParkWish::Nothing,
         }
+    }
+
+    /// Whether it was parked for as long as it may be.
+    pub(super) fn was_long_enough(&self, rule: ParkRule, now_ms: u64) -> bool {
+        let Stage::Parked { since_ms, .. } = self.stage else { return false };
+        rule.is_over(now_ms.saturating_sub(since_ms))
     }
 }
 

@@ -36,8 +36,6 @@ pub(super) enum ParkWish {
     Park,
     /// A client woke it a while ago: it is parked again if none has said anything since.
     ParkIfSilent,
-    /// It was parked for long.
-    Wake,
 }
 
 /// How long a guest has slept, and for whom it was woken.
@@ -150,12 +148,9 @@ impl ParkRule {
         ParkRule { after_ms, ..self }
     }
 
-    /// What is to be done with a guest that has been parked for so long.
-    pub(super) fn parked(&self, parked_ms: u64) -> ParkWish {
-        match self.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms) {
-            true => ParkWish::Wake,
-            false => ParkWish::Nothing,
-        }
+    /// Whether a guest that has been parked for so long is to be woken.
+    pub(super) fn is_over(&self, parked_ms: u64) -> bool {
+        self.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms)
     }
 }
 
@@ -245,8 +240,7 @@ mod tests {
     #[test]
     fn who_is_parked_is_woken_when_it_was_long_enough() {
         let rule = ParkRule { at_most_ms: Some(5_000), ..RULE };
-        assert_eq!(rule.parked(4_999), ParkWish::Nothing);
-        assert_eq!(rule.parked(5_000), ParkWish::Wake);
-        assert_eq!(RULE.parked(u64::MAX), ParkWish::Nothing);
+        assert!(!rule.is_over(4_999) && rule.is_over(5_000));
+        assert!(!RULE.is_over(u64::MAX));
     }
 }

@@ -44,12 +44,14 @@ impl Wanted {
 
     /// The next to be woken, if one may be now. Nothing is spent for it yet.
     pub(super) fn next(&mut self, is_short: bool, now_ms: u64) -> Option<usize> {
+        self.may_wake(is_short, now_ms).then(|| self.guests.pop_front()).flatten()
+    }
+
+    /// Whether one more may be woken now.
+    pub(super) fn may_wake(&mut self, is_short: bool, now_ms: u64) -> bool {
         self.budget.refill(now_ms);
         let waits = is_short && now_ms.saturating_sub(self.woke_ms) < SHORT_MS;
-        if self.budget.left() == 0 || waits {
-            return None;
-        }
-        self.guests.pop_front()
+        self.budget.left() > 0 && !waits
     }
 
     /// A guest was woken.

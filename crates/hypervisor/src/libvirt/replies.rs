@@ -105,14 +105,15 @@ impl Libvirt {
         guest.reach.is_stuck = true;
         guest.question.give_up();
         let why = trouble::SILENT.to_owned();
+        // First: what is known of it from here on is old.
+        if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
+            self.out.push(Event::Answers(id, false));
+        }
         if guest.wants.target.take().is_some() {
             self.out.push(Event::Refused(id, why.clone()));
         }
         if guest.wants.running.take().is_some() {
             self.out.push(Event::Stays(id, why));
-        }
-        if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
-            self.out.push(Event::Answers(id, false));
         }
         self.guests.queue(id);
     }
@@ -121,6 +122,7 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.reach.is_stuck = false;
         guest.wants.info = true;
+        guest.wants.state = true;
         if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_reported {
             self.out.push(Event::Answers(id, true));
         }

@@ -108,7 +108,8 @@ impl Libvirt {
     /// Drops the connection and whatever was open on it.
     fn let_go(&mut self) {
         let Some(up) = self.connection.up.take() else { return };
-        let refused = |id| Event::Refused(id, "the connection to libvirt was lost".to_owned());
+        let why = || "the connection to libvirt was lost".to_owned();
+        let refused = |id| Event::Refused(id, why());
         for asker in up.link.into_askers() {
             if let Asker::Guest(id, ask) = asker
                 && let Some(guest) = self.guests.get_mut(id)
@@ -123,6 +124,11 @@ impl Libvirt {
             guest.question.give_up();
             if guest.wants.target.take().is_some() {
                 self.out.push(refused(guest.id));
+            }
+            // Who asked has given it up by the time that it could be sent. One that was sent may
+            // be done yet: nothing is said of it.
+            if guest.wants.running.take().is_some() {
+                self.out.push(Event::Stays(guest.id, why()));
             }
         }
     }

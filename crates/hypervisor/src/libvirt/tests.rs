@@ -18,6 +18,7 @@ const OPEN: i32 = 1;
 const GET_XML: i32 = 14;
 const GET_INFO: i32 = 16;
 const AUTH_LIST: i32 = 66;
+const SUSPEND: i32 = 34;
 const STATS: i32 = 159;
 const SET_MEMORY: i32 = 204;
 const GET_STATE: i32 = 212;
@@ -293,6 +294,32 @@ fn many_that_hang_cost_the_others_nothing() {
         assert!(events.contains(event), "{event:?} in {events:?}");
     }
     assert!(!events.contains(&Event::Answers(found[3], true)), "{events:?}");
+}
+
+/// What was not sent is never done; what was may be, so that nothing is said of it.
+#[test]
+fn a_guest_is_not_stopped_by_a_word_that_is_old() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    scene.silent = Some(SUSPEND);
+    scene.libvirt.set_running(id, false, 0);
+    assert_eq!(scene.settle(), []);
+    assert_eq!(scene.calls(SUSPEND), 1);
+    scene.libvirt.set_running(id, true, 4_000);
+    let why = || "its hypervisor does not answer libvirt".to_owned();
+    assert_eq!(scene.at(5_000), [Event::Answers(id, false), Event::Stays(id, why())]);
+    scene.silent = None;
+    scene.peers.clear();
+    let events = [scene.at(5_100), scene.at(7_000), scene.at(9_000), scene.at(11_000)].concat();
+    assert!(events.contains(&Event::Answers(id, true)), "{events:?}");
+    scene.silent = Some(SET_MEMORY);
+    scene.libvirt.set_target(id, Bytes(1 << 20), 11_000);
+    scene.libvirt.set_running(id, false, 11_000);
+    scene.peers.clear();
+    let lost = "the connection to libvirt was lost".to_owned();
+    assert!(scene.at(11_100).contains(&Event::Stays(id, lost)));
+    scene.at(13_000);
+    assert_eq!(scene.calls(SUSPEND), 1, "nobody wants it any more");
 }
 
 #[test]

@@ -324,7 +324,7 @@ impl Guests {
                 let mut effects = vec![
                     Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
                     Effect::Release(id),
-                    Effect::Parking(ParkEvent::Gone(id)),
+                    Effect::Parking(ParkEvent::Gone(id, guest.found.process)),
                     Effect::Outcome { guest: id, row },
                 ];
                 effects.extend(self.share_out(guest.found.owner, by));
@@ -386,6 +386,7 @@ impl Guests {
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
         self.guests.insert(id, guest);
+        effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
         // What an earlier manager took is this one's to give back.
         if by.acts

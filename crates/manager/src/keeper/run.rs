@@ -60,17 +60,15 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
         match verdict {
             Verdict::Leave => return Ok(Ended::Released),
             Verdict::Rescue => {
-                log(match book.is_asked_for() {
-                    true => "The manager has ended: its guests get their memory back",
-                    false => "The manager has died: its guests get their memory back",
-                });
+                let how = if book.is_asked_for() { "ended" } else { "died" };
+                log(&format!("The manager has {how}: {}", to_do(&book)));
                 return rescue(&book, options, &clock, log);
             }
             Verdict::End => {
                 let limit_ms = options.limits.beat_ms;
                 log(&format!(
-                    "The manager has given no sign of life for {limit_ms} ms: it is \
-                              ended, and its guests get their memory back"
+                    "The manager has given no sign of life for {limit_ms} ms: it is ended, and {}",
+                    to_do(&book)
                 ));
                 line.end_manager();
                 return rescue(&book, options, &clock, log);
@@ -83,6 +81,15 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
                 }
             }
         }
+    }
+}
+
+/// What is to be done for its guests.
+fn to_do(book: &Book) -> &'static str {
+    match (book.guests().next().is_some(), book.parked().next().is_some()) {
+        (false, true) => "its parked guests run again",
+        (true, true) => "its guests get their memory back, and the parked ones run again",
+        _ => "its guests get their memory back",
     }
 }
 
@@ -166,9 +173,10 @@ fn rescue(
             }
         }
         sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());
+        wakes.step(clock.ms());
         let targets = rescue.step(available(&mut memory), clock.ms());
         sources.ask(&targets, clock.ms());
-        let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms());
+        let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms()).min(wakes.next_ms());
         ready = Some(wait(sources.poll_set(), until_ms, clock)?);
     }
     let ended = report(&rescue, !failed.is_empty(), log);

@@ -77,7 +77,9 @@ impl Sources {
             let mut events = Vec::new();
             source.turn(ready.map(|ready| ready.of(at as u64)), now_ms, &mut events);
             for event in events {
-                if let Some(parked) = learn(event, at, &mut self.places, book, (rescue, wakes)) {
+                if let Some(parked) =
+                    learn(event, (at, now_ms), &mut self.places, book, (rescue, wakes))
+                {
                     source.set_running(parked, true, now_ms);
                 }
             }
@@ -100,7 +102,7 @@ impl Sources {
 /// Takes an event. The guest that is to run, if it is one of those that are parked.
 fn learn(
     event: Event,
-    at: usize,
+    (at, now_ms): (usize, u64),
     places: &mut BTreeMap<Id, (usize, u64)>,
     book: &Book,
     (rescue, wakes): (&mut Rescue, &mut Wakes),
@@ -121,7 +123,7 @@ fn learn(
                 wakes.gone(held.id);
             } else {
                 rescue.reached(held.id, found.actual);
-                return wakes.is_in(held.id, found.state).then_some(id);
+                return wakes.is_in(held.id, found.state, now_ms).then_some(id);
             }
         }
         Event::Taken(id, target) => {
@@ -139,7 +141,7 @@ fn learn(
             if state == RunState::Dead {
                 rescue.gone(guest, "it has ended");
             }
-            wakes.is_in(guest, state);
+            return wakes.is_in(guest, state, now_ms).then_some(id);
         }
         Event::Stays(id, reason) => {
             if let Some(guest) = guest(&id) {

@@ -4,11 +4,12 @@
 
 use crate::scene::{FOUR, Scene, answer};
 use counters::Bytes;
-use hypervisor::{Balloon, Id, RunState};
+use hypervisor::{Balloon, Event, Fake, Found, Id, ProcessId, RunState};
 use manager::Options;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::process::{Child, Command};
 
 /// A scene with a keeper, and a guest in it.
 fn scene(name: &str) -> (Scene, Id) {
@@ -91,12 +92,15 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     park(&mut client);
     scene.run(6_000);
     assert_eq!(refusal(&answer(&mut client).unwrap()), "Its hypervisor has not answered in time");
+    // What was to wake it has not even been sent, as libvirt does it after a second more.
+    scene.fake.emit(Event::Stays(guest, "its hypervisor does not answer libvirt".into()));
+    scene.run(20_000);
     scene.fake.set_balloon(guest, Balloon::Quick);
     scene.fake.set_state(guest, RunState::Paused);
-    scene.run(6_000);
+    scene.run(7_000);
     assert_eq!(scene.fake.runs().last(), Some(&(guest, true)));
     assert_eq!(state(&mut scene), "running");
-    scene.run(6_000);
+    scene.run(7_000);
     let runs = scene.fake.runs().len();
     scene.run(10_000);
     assert_eq!(scene.fake.runs().len(), runs, "it is left alone once it runs");
@@ -111,8 +115,8 @@ fn a_guest_that_was_never_stopped_is_not_parked() {
     park(&mut client);
     scene.run(3_000);
     scene.fake.set_balloon(guest, Balloon::Refuses("it is running".into()));
-    scene.run(6_000);
-    assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
+    scene.run(16_000);
+    assert_eq!(scene.fake.runs(), [(guest, false), (guest, true), (guest, true)]);
     assert_eq!(state(&mut scene), "running");
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
     scene.fake.set_balloon(guest, Balloon::Quick);
@@ -130,6 +134,49 @@ fn who_waits_is_told_when_the_guest_goes() {
     scene.fake.remove(guest, "killed");
     scene.run(500);
     assert_eq!(refusal(&answer(&mut client).unwrap()), "The guest is gone");
+}
+
+/// It runs where it has gone: twice would be its disks' end.
+#[test]
+fn a_parked_guest_that_moves_away_is_not_let_run_here() {
+    let (mut scene, guest) = scene("moves");
+    asked(&mut scene, "park");
+    scene.fake.set_state(guest, RunState::Migrating);
+    scene.run(500);
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "web moves to another host, or is being saved");
+    assert_eq!(scene.fake.runs(), [(guest, false)]);
+    scene.fake.set_state(guest, RunState::Paused);
+    scene.run(500);
+    assert!(asked(&mut scene, "wake")["error"].is_null(), "it has stayed");
+}
+
+/// A process that lives, ended with this.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A monitor that is lost is no guest that is gone.
+#[test]
+fn who_was_parked_is_parked_when_its_monitor_is_back() {
+    let mut scene = Scene::kept("back", "");
+    let process = Process(Command::new("sleep").arg("60").spawn().unwrap());
+    let process_id = ProcessId::of(process.0.id());
+    let found = Found { process: process_id, ..Fake::found("web", FOUR) };
+    let guest = scene.fake.add(found.clone());
+    scene.run(5_000);
+    assert!(asked(&mut scene, "park")["error"].is_null());
+    scene.fake.remove(guest, "its monitor is silent");
+    scene.run(2_000);
+    let again = scene.fake.add(Found { state: RunState::Paused, ..found });
+    scene.run(500);
+    assert_eq!(state(&mut scene), "parked");
+    assert!(asked(&mut scene, "wake")["error"].is_null());
+    assert_eq!(scene.fake.runs(), [(guest, false), (again, true)]);
 }
 
 #[test]
