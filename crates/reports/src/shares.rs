@@ -27,16 +27,18 @@ pub enum State {
     IdleShort,
     /// It is halted for longer: it has nothing to do.
     Idle,
+    /// It stands still: its guest is parked.
+    Parked,
     /// What is left where idle time is measured.
     Other,
 }
 
 impl State {
-    const ALL: [State; 11] = {
+    const ALL: [State; 12] = {
         use State::*;
         [
             Run, Emulation, HaltPoll, CpuWait, PageWait, IoWait, Limit, AsyncIo, IdleShort, Idle,
-            Other,
+            Parked, Other,
         ]
     };
 }
@@ -54,7 +56,8 @@ pub struct States {
 /// their run delay or their number is not known.
 pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let get = |field| guest.get(field).map(|value| value as f64);
-    let time = get(GuestField::Vcpus)? * guest.covered_ms as f64 * 1e6;
+    let vcpus = get(GuestField::Vcpus)?;
+    let time = vcpus * guest.covered_ms as f64 * 1e6;
     let ran = get(GuestField::VcpuRun)?;
     let cpu_wait = get(GuestField::VcpuDelay)?;
     if time <= 0.0 {
@@ -69,6 +72,8 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let limit = get(GuestField::Throttled);
     let used = ran + cpu_wait + [page_wait, io_wait, limit].iter().flatten().sum::<f64>();
     let left = (time - used).max(0.0);
+    let parked = get(GuestField::Parked).map(|ns| (ns * vcpus).min(left));
+    let left = left - parked.unwrap_or(0.0);
     let halted = get(GuestField::HaltWait).map(|ns| ns.min(left));
     // Parts of the halted time, as far as they are known.
     let rest = halted.unwrap_or(left);
@@ -86,6 +91,7 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
         State::AsyncIo => async_io,
         State::IdleShort => idle_short,
         State::Idle => Some(rest - idle_short.unwrap_or(0.0)),
+        State::Parked => parked,
         State::Other => halted.map(|halted| left - halted),
     };
     let split = States { of: State::ALL.map(of), excess: (used - time).max(0.0) };

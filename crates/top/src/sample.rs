@@ -131,7 +131,7 @@ impl Seen<'_> {
     /// How it is, in a word.
     pub(super) fn state(&self) -> &'static str {
         match self.row.state {
-            GuestRunState::Running => self.row.state_name(),
+            GuestRunState::Running | GuestRunState::Parked => self.row.state_name(),
             // Nothing was recorded of it at that time.
             _ if self.sample.is_recorded() => "-",
             _ => self.row.state_name(),

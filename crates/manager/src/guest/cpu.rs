@@ -26,6 +26,13 @@ struct Window {
     stolen_ms: f64,
 }
 
+/// How long they have stood still because the guest is parked.
+#[derive(Debug, Default)]
+struct Stands {
+    since_ms: Option<u64>,
+    before_ms: u64,
+}
+
 /// The virtual CPUs of a guest.
 #[derive(Debug, Default)]
 pub struct CpuWatch {
@@ -40,8 +47,7 @@ pub struct CpuWatch {
     /// What they ran in the last whole windows, in percent of one CPU, from oldest to newest.
     /// Empty places are windows that were not seen.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
-    /// They stand still by this manager's own word.
-    pub is_parked: bool,
+    parked: Stands,
     /// What they used in the last whole window.
     pub usage: Option<Usage>,
 }
@@ -101,6 +107,30 @@ impl CpuWatch {
         Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
     }
 
+    /// They stand still because the guest is parked, or do no longer.
+    pub fn set_parked(&mut self, is_parked: bool, now_ms: u64) {
+        let parked = &mut self.parked;
+        match (parked.since_ms, is_parked) {
+            (None, true) => parked.since_ms = Some(now_ms),
+            (Some(since_ms), false) => {
+                parked.before_ms += now_ms.saturating_sub(since_ms);
+                parked.since_ms = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+
+    /// Whether they stand still because the guest is parked.
+    pub fn is_parked(&self) -> bool {
+        self.parked.since_ms.is_some()
+    }
+
+    /// For how long they have, since the guest was found.
+    pub fn parked_ms(&self, now_ms: u64) -> u64 {
+        let since = |since_ms| now_ms.saturating_sub(since_ms);
+        self.parked.before_ms + self.parked.since_ms.map_or(0, since)
+    }
+
     /// The guest's memory is known again.
     pub fn sampled(&mut self) {
         self.ran_ms = 0.0;
@@ -122,6 +152,20 @@ impl CpuWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_that_a_guest_is_parked_is_counted() {
+        let mut cpu = CpuWatch::default();
+        cpu.set_parked(false, 1_000);
+        assert_eq!((cpu.is_parked(), cpu.parked_ms(2_000)), (false, 0));
+        cpu.set_parked(true, 2_000);
+        cpu.set_parked(true, 3_000);
+        assert_eq!((cpu.is_parked(), cpu.parked_ms(5_000)), (true, 3_000));
+        cpu.set_parked(false, 6_000);
+        assert_eq!((cpu.is_parked(), cpu.parked_ms(9_000)), (false, 4_000));
+        cpu.set_parked(true, 10_000);
+        assert_eq!(cpu.parked_ms(10_500), 4_500);
+    }
 
     /// Looks four times a second for so many seconds at CPUs that run so much of the time, and says
     /// in which of them the guest was asleep at the end.

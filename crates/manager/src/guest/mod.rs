@@ -9,9 +9,10 @@ mod memory;
 pub use demand::GuestDemand;
 pub use memory::{GuestMemory, MemorySample};
 
-use crate::attach::Lent;
+use crate::attach::{Lent, run_dir};
 use crate::config::UserPart;
 use crate::daemon_port::DaemonPort;
+use crate::effect::Now;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
@@ -111,12 +112,20 @@ impl ManagedGuest {
 
     /// It is in this state. While it was stopped it has counted no time, and its daemon is told
     /// what time it is.
-    pub fn is_in(&mut self, state: RunState, wall_ms: i64) {
+    pub(crate) fn is_in(&mut self, state: RunState, now: Now) {
         let before = std::mem::replace(&mut self.state, state);
         if (before, state) == (RunState::Paused, RunState::Running)
-            && let Ok(ms) = u64::try_from(wall_ms)
+            && let Ok(ms) = u64::try_from(now.wall_ms)
         {
             self.daemon.link.clock(Duration::from_millis(ms));
+        }
+        self.is_parked_by_its_farm(now.ms);
+    }
+
+    /// Only its `pinhead up` stops the guests of one: it has parked those that stand still.
+    pub(crate) fn is_parked_by_its_farm(&mut self, now_ms: u64) {
+        if run_dir(&self.found).is_some() {
+            self.cpu.set_parked(self.state == RunState::Paused, now_ms);
         }
     }
 
@@ -233,7 +242,7 @@ impl ManagedGuest {
         }
         match self.state {
             RunState::Running => Usable::Yes,
-            RunState::Paused if self.cpu.is_parked => Usable::No("it is parked"),
+            RunState::Paused if self.cpu.is_parked() => Usable::No("it is parked"),
             RunState::Paused => Usable::No("it is paused"),
             RunState::Migrating => Usable::No("it is moving to another host"),
             RunState::Dead => Usable::No("it has stopped"),

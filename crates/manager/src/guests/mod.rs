@@ -178,7 +178,7 @@ impl Guests {
                 self.attended.insert(id, attention);
             }
             GuestEvent::Parked(id, is_parked) => {
-                self.with(id, |guest| guest.cpu.is_parked = is_parked);
+                self.with(id, |guest| guest.cpu.set_parked(is_parked, now.ms));
             }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
                 // Whether a daemon is there was looked at; one that has just gone does not answer.
@@ -290,7 +290,7 @@ impl Guests {
             Event::Found(id, found) => return self.found(source, id, found, by, now),
             Event::Rebooted(id) => return self.rebooted(id, now),
             Event::State(id, state) => {
-                self.with(id, |guest| guest.is_in(state, now.wall_ms));
+                self.with(id, |guest| guest.is_in(state, now));
                 return vec![Effect::Parking(ParkEvent::State(id, state))];
             }
             Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
@@ -380,6 +380,7 @@ impl Guests {
         let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         guest.part = part;
+        guest.is_parked_by_its_farm(now.ms);
         if by.acts && run_dir(&guest.found).is_some() {
             // Until its `pinhead up` has answered.
             guest.lend(Lent::No);

@@ -221,7 +221,7 @@ impl PageOuts {
         let is_there = matches!(guest.state, RunState::Running | RunState::Paused);
         GuestSample {
             key: guest.key(),
-            asleep_ms: match guest.cpu.is_parked {
+            asleep_ms: match guest.cpu.is_parked() {
                 // It has been said that nobody needs it.
                 true => Some(u64::MAX),
                 false => since_ms.map(|since| now.ms.saturating_sub(*since)),

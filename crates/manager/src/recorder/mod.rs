@@ -70,7 +70,7 @@ impl Recorder {
                 self.scans_ms.insert(guest.id, at_ms);
                 scan::processes(scanned)
             });
-            let mut known = row::known_of(guest, processes.unwrap_or_default());
+            let mut known = row::known_of(guest, processes.unwrap_or_default(), now);
             let swapped = guest.outside.seen.swapped;
             let machine = world.host.machine();
             let compressed = machine.zip(swapped).and_then(|(m, size)| m.compressed_of(size));

@@ -6,6 +6,7 @@
 //! `own_available_bytes` need not know which of the two a guest has.
 
 use crate::control::Scanned;
+use crate::effect::Now;
 use crate::guest::{ManagedGuest, MemorySample};
 use collect::GuestView;
 use hypervisor::BalloonStats;
@@ -22,13 +23,14 @@ const NS_PER_MS: u64 = 1_000_000;
 pub(super) fn known_of(
     guest: &ManagedGuest,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
+    now: Now,
 ) -> GuestView {
     GuestView {
         id: guest.id.0,
         who: GuestIdentity::clone(guest.who()),
         process: guest.found.process,
         vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
-        row: row_of(guest),
+        row: row_of(guest, now),
         processes,
     }
 }
@@ -38,7 +40,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
 }
 
 /// The values of a guest by the manager, the hypervisor and the daemon.
-fn row_of(guest: &ManagedGuest) -> Row<G> {
+fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
     let reports = guest.found.can.page_reporting == Some(true);
@@ -49,6 +51,7 @@ fn row_of(guest: &ManagedGuest) -> Row<G> {
         (G::Target, guest.memory.target.map(|size| size.0)),
         (G::Minimum, Some(guest.limits.min.0)),
         (G::Reported, reports.then_some(guest.memory.reported.0)),
+        (G::Parked, guest.cpu.parked_ms(now.ms).checked_mul(NS_PER_MS)),
     ]);
     let most = guest.found.memory.0;
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {

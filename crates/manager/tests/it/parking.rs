@@ -68,6 +68,24 @@ fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
     assert_eq!(scene.fake.runs(), [(guest, false)]);
 }
 
+/// Its farm parks and wakes it: the manager says so, and leaves it to that.
+#[test]
+fn a_guest_of_a_farm_that_stands_still_is_parked_by_its_farm() {
+    let mut scene = Scene::kept("farms", "");
+    let source = "/run/pinhead/up/77/web.qmp".into();
+    let guest = scene.fake.add(Found { source, ..Fake::found("web", FOUR) });
+    scene.run(5_000);
+    assert_eq!(state(&mut scene), "running");
+    scene.fake.set_state(guest, RunState::Paused);
+    scene.run(500);
+    assert_eq!(state(&mut scene), "parked");
+    assert!(refusal(&asked(&mut scene, "park")).contains("which parks its own"));
+    scene.fake.set_state(guest, RunState::Running);
+    scene.run(500);
+    assert_eq!(state(&mut scene), "running");
+    assert_eq!(scene.fake.runs(), []);
+}
+
 #[test]
 fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
     let (mut scene, guest) = scene("refuses");

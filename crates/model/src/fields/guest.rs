@@ -234,5 +234,7 @@ crate::field::fields! {
             "what of the private part is its hypervisor's own, and no memory of the guest";
         Compressed = "compressed_bytes", Bytes, Gauge, "PID/status VmSwap, zram mm_stat, meminfo",
             "what of the host's memory its swapped part takes: as all that is swapped, on average";
+        Parked = "parked_ns", Nanoseconds, Counter, "QMP, libvirt, farm",
+            "time that it stood still because it was parked";
     }
 }

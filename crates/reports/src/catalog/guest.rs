@@ -14,6 +14,7 @@ const WAITS: &[&str] = &[
     "async_io_percent",
     "idle_short_percent",
     "idle_percent",
+    "parked_percent",
     "other_percent",
     "states_percent",
 ];

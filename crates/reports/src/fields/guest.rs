@@ -157,6 +157,9 @@ derived! {
             "they were halted for longer",
             "halted time less pauses and I/O; where it is not counted, the rest of the time",
             |f| state(f, State::Idle);
+        "parked_percent", "Parked|%", Percent 1, [guest Parked],
+            "they stood still: the guest was parked", "the time that it was, at most what is left",
+            |f| state(f, State::Parked);
         "other_percent", "other|%", Percent 1, [guest HaltWait], "the rest",
             "100 less all of these; where halts are not counted, the rest is idle",
             |f| state(f, State::Other);

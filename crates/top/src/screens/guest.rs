@@ -129,8 +129,8 @@ fn waits(guest: &Seen<'_>) -> [String; 2] {
     [
         "WAITS %  run {run_percent}  emulation {emulation_percent}  poll {halt_poll_percent}  \
          CPU {cpu_wait_percent}  page {page_wait_percent}  I/O {io_wait_percent}",
-        "         limit {limit_percent}  idle {idle_percent}  other {other_percent}   \
-         sum {states_percent}",
+        "         limit {limit_percent}  idle {idle_percent}  parked {parked_percent}  \
+         other {other_percent}   sum {states_percent}",
     ]
     .map(|line| fields(guest, line))
 }

@@ -92,14 +92,17 @@ fn inhabitants(sample: &Sample) -> String {
     let rows = &sample.ps.guests;
     let count = |state: &str| rows.iter().filter(|row| sample.seen(row).state() == state).count();
     let (running, asleep) = (count("running"), count("asleep"));
+    let parked = count("parked");
+    let stand = if parked > 0 { format!("{parked} parked, ") } else { String::new() };
     let has: Option<u64> =
         rows.iter().filter_map(|row| row.actual_bytes).reduce(u64::saturating_add);
     let each = rows.iter().filter_map(|row| sample.seen(row).known(row.memory_bytes));
     let of: Option<u64> = each.reduce(u64::saturating_add);
     format!(
-        "Guests   {}: {running} running, {asleep} asleep, {} else   have {} of {} MiB, res {}",
+        "Guests   {}: {running} running, {asleep} asleep, {stand}{} else   have {} of {} MiB, \
+         res {}",
         rows.len(),
-        rows.len() - running - asleep,
+        rows.len() - running - asleep - parked,
         size_of(has),
         size_of(of),
         size(sample.all_guests("private_mib").or(sample.all_guests("resident_mib"))),

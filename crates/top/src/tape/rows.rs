@@ -39,13 +39,20 @@ pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
 fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
     let most_ns = over.covered_ms.saturating_mul(NS_A_MS / 100 * ASLEEP_PERCENT);
     let asleep = over.get(G::VcpuRun).map(|run| run < most_ns);
+    // For most of the time.
+    let is_parked = |parked: u64| parked > over.covered_ms.saturating_mul(NS_A_MS / 2);
+    let state = match asleep {
+        None => GuestRunState::Silent,
+        Some(_) if over.get(G::Parked).is_some_and(is_parked) => GuestRunState::Parked,
+        Some(_) => GuestRunState::Running,
+    };
     GuestRow {
         id: ids.of(&who.uuid, who.pid, &who.name),
         name: who.name.clone(),
         uuid: who.uuid.clone(),
         pid: who.pid,
         class: (!who.class.is_empty()).then(|| who.class.clone()),
-        state: if asleep.is_some() { GuestRunState::Running } else { GuestRunState::Silent },
+        state,
         asleep: asleep == Some(true),
         // Only a daemon reports these.
         daemon: over.get(G::OwnTotal).or(over.get(G::OwnCpus)).is_some(),
@@ -65,5 +72,28 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
         available_bytes: over.get(G::OwnAvailable),
         reported_bytes: over.get(G::Reported).unwrap_or_default(),
         ..GuestRow::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Row;
+
+    #[test]
+    fn a_guest_was_parked_if_it_was_for_most_of_the_time() {
+        let who = GuestIdentity { name: "web".into(), ..GuestIdentity::default() };
+        let state = |values: &[(G, u64)]| {
+            let mut of = Row::default();
+            values.iter().for_each(|(field, value)| of.set(*field, Some(*value)));
+            let over = Over { covered_ms: 60_000, row: of };
+            row(&who, &over, &mut Ids::default()).state
+        };
+        let second = 1_000 * NS_A_MS;
+        let ran = (G::VcpuRun, 0);
+        assert_eq!(state(&[]), GuestRunState::Silent);
+        assert_eq!(state(&[ran]), GuestRunState::Running);
+        assert_eq!(state(&[ran, (G::Parked, 30 * second)]), GuestRunState::Running);
+        assert_eq!(state(&[ran, (G::Parked, 31 * second)]), GuestRunState::Parked);
     }
 }

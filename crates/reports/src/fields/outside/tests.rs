@@ -73,6 +73,15 @@ fn rests_and_asynchronous_io_are_parts_of_the_halted_time() {
     let much = with(&[(G::IdleShort, 90 * SECOND), (G::OtherBlockIo, 99 * SECOND)]);
     check("async_io_percent", &much, Some(90.0));
     check("idle_short_percent", &much, Some(0.0));
+    let parked = with(&[(G::Parked, 24 * SECOND), (G::IdleShort, 3 * SECOND)]);
+    check("parked_percent", &parked, Some(40.0));
+    check("idle_short_percent", &parked, Some(5.0));
+    check("idle_percent", &parked, Some(45.0));
+    check("states_percent", &parked, Some(100.0));
+    check("parked_percent", &with(&[(G::Parked, 99 * SECOND)]), Some(90.0));
+    let both = with(&[(G::Parked, 24 * SECOND), (G::HaltWait, 30 * SECOND)]);
+    check("idle_percent", &both, Some(50.0));
+    check("other_percent", &both, Some(0.0));
     let halts = with(&[(G::HaltWait, 30 * SECOND), (G::IdleShort, 42 * SECOND)]);
     check("idle_short_percent", &halts, Some(50.0));
     check("idle_percent", &halts, Some(0.0));
