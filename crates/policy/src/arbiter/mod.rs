@@ -48,6 +48,11 @@ use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
 
+/// How fast the host's free memory falls is measured over this time at least. Passes follow each
+/// other within milliseconds while guests are in need, and what one of them takes at once is no
+/// rate that a second goes on with.
+const FALL_MS: u64 = 500;
+
 /// What is remembered from pass to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arbiter {
@@ -171,7 +176,6 @@ impl Arbiter {
                     who.clone_from(&refused);
                 }
             }
-            self.before = Some(*host);
             budget = Some(open);
         }
         let mut guests = BTreeMap::new();
@@ -234,6 +238,18 @@ impl Arbiter {
         }
     }
 
+    /// Learns how fast the host's free memory falls.
+    fn watch_fall(&mut self, host: &HostSample) {
+        let window_ms = self.before.map(|before| host.at_ms.saturating_sub(before.at_ms));
+        if window_ms.is_some_and(|window_ms| window_ms < FALL_MS) {
+            return;
+        }
+        if let (Some(before), Some(window_ms)) = (self.before.replace(*host), window_ms) {
+            let fell = before.available.less(host.available).0.saturating_mul(1000) / window_ms;
+            self.fall = Bytes(self.fall.0 / 2 + fell / 2);
+        }
+    }
+
     /// What the host has to give, and what it lacks.
     fn host_budget(
         &mut self,
@@ -243,11 +259,7 @@ impl Arbiter {
         now_ms: u64,
         pass: &mut Pass,
     ) -> HostBudget {
-        if let Some(before) = self.before.filter(|b| b.at_ms < host.at_ms) {
-            let window_ms = host.at_ms - before.at_ms;
-            let fell = before.available.less(host.available).0.saturating_mul(1000) / window_ms;
-            self.fall = Bytes(self.fall.0 / 2 + fell / 2);
-        }
+        self.watch_fall(host);
         let promised: Bytes = states
             .iter()
             .map(|s| {

@@ -80,3 +80,20 @@ fn a_guest_that_wants_more_gets_its_maximum_and_not_a_byte_beyond() {
     }
     assert_eq!(actual, gib(8));
 }
+
+#[test]
+fn what_falls_within_milliseconds_is_no_rate_that_makes_a_host_short() {
+    // A guest in need takes 300 MiB at once, and passes follow each other closely. At 15 GiB a
+    // second the host would be below its set point within one.
+    let free = [gib(10), gib(10).less(Bytes::mib(300)), gib(10).less(Bytes::mib(300))];
+    let mut arbiter = Arbiter::new();
+    for (at_ms, free) in [1000, 1020, 1040].into_iter().zip(free) {
+        let decided = pass(&mut arbiter, free, &[idle(1, at_ms)], at_ms);
+        assert_eq!(command(&decided, 1), None, "at {at_ms}");
+        assert!(!arbiter.is_short());
+    }
+    // What goes on for a second is one: 3 GiB gone, and 0.6 left above the set point.
+    let decided = pass(&mut arbiter, gib(7), &[idle(1, 2040)], 2040);
+    assert!(arbiter.is_short());
+    assert!(command(&decided, 1).is_some());
+}
