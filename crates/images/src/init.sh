@@ -13,8 +13,10 @@ mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs -o mode=1777,size=90% shm /dev/shm
 
 # What wakes an idle kernel: compaction that looks twice a second whether there is work, and
-# counters that are folded every second.
-for setting in compaction_proactiveness=0 stat_interval=60; do
+# counters that are folded every second. And watermarks that are raised for a while whenever kinds
+# of pages mix: compaction follows, which moves megabytes, and a clone that moves a page of its
+# template has it for itself.
+for setting in compaction_proactiveness=0 stat_interval=60 watermark_boost_factor=0; do
     file=/proc/sys/vm/${setting%=*}
     [ ! -w "$file" ] || echo "${setting#*=}" > "$file"
 done
