@@ -12,6 +12,7 @@
 
 use crate::clock::now;
 use crate::error::{Error, scratch};
+use crate::passes::Passes;
 use crate::table::{Row, figure};
 use model::Moment;
 use procfs::USER_HZ;
@@ -20,7 +21,7 @@ use sim::day::Day;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use store::{Keep, Recorder, Records};
+use store::{Keep, PassRecorder, Recorder, Records};
 
 /// Twelve guests for some minutes: what the day is made from.
 const RECORDED: &[u8] = include_bytes!("../../store/tests/data/guests-v1/raw.db");
@@ -36,6 +37,9 @@ const SECOND_MS: i64 = 1_000;
 const SIZE_MB: f64 = 60.0;
 /// The promise of a report, in seconds.
 const REPORT_S: f64 = 1.0;
+/// The promises of playing the day again, and of sizing its guests, in seconds of one CPU.
+const REPLAY_S: f64 = 10.0;
+const SIZE_S: f64 = 30.0;
 /// How often each report is made; the best counts.
 const TIMES: usize = 3;
 /// How they are asked for.
@@ -70,6 +74,24 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
         Row::plain("the same day by 15 minutes", &month.text()),
     ];
     found.extend(reports(dir)?);
+    found.push(Row::plain(
+        "what each pass of the day knew",
+        &figure(megabytes("passes.db")?, 1, " MB").text(),
+    ));
+    let program = program()?;
+    let whole = ["--from", "2026-11-21", "--to", "2026-11-22"];
+    let replay = [["replay"].as_slice(), &whole].concat();
+    let other = [&replay[..], &["--policy", "proxmox"]].concat();
+    let size = [["size"].as_slice(), &whole].concat();
+    for (name, words, most) in [
+        ("the day played again, of CPU", replay, REPLAY_S),
+        ("the same with another policy beside it, of CPU", other, 2.0 * REPLAY_S),
+        ("the sizes of its guests, of CPU", size, SIZE_S),
+    ] {
+        let (seconds, cpu_s) = best(&program, dir, &words)?;
+        let row = Row::promised(name, figure(cpu_s, 2, " s"), most);
+        found.push(row.note(&format!("{seconds:.2} s from its start to its end")));
+    }
     Ok(found)
 }
 
@@ -95,13 +117,16 @@ fn record(recorded: &[Moment], dir: &Path, length_ms: i64) -> Result<(), Error> 
     let wrong = || Error::Content { path: "recordings".into(), what: "guests to follow" };
     let mut day = Day::new(recorded, GUESTS, MIDNIGHT_MS).ok_or_else(wrong)?;
     let mut recorder = Recorder::new(dir, Keep::USUAL);
+    let mut pass_recorder = PassRecorder::new(dir, i64::MAX, u64::MAX);
+    let mut passes = Passes::default();
     for number in 0..=length_ms / SECOND_MS {
         let moment = day.at(MIDNIGHT_MS + number * SECOND_MS);
-        if recorder.record(&moment).is_some() {
+        let pass = passes.next(&moment, (number * SECOND_MS).unsigned_abs());
+        if recorder.record(&moment).or(pass_recorder.record(&pass)).is_some() {
             return Err(Error::Content { path: dir.into(), what: "all moments" });
         }
     }
-    recorder.close().map_err(Error::Store)
+    recorder.close().and(pass_recorder.close()).map_err(Error::Store)
 }
 
 /// How long a report took, what CPU time it used, and which one it was.
@@ -111,10 +136,15 @@ struct Took {
     name: String,
 }
 
-fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
+/// `pinhead`, which lies beside us.
+fn program() -> Result<PathBuf, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|source| Error::file(us, source))?;
-    let program = us.with_file_name("pinhead");
+    Ok(us.with_file_name("pinhead"))
+}
+
+fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
+    let program = program()?;
     let mut rows = Vec::new();
     for step in STEPS {
         let mut all = Vec::new();
@@ -153,14 +183,19 @@ fn took(
     format: &str,
     step: Option<&str>,
 ) -> Result<Took, Error> {
+    let mut words = vec!["report", report, "--format", format];
+    words.extend(["--from", "2026-11-21", "--to", "2026-11-22"]);
+    words.extend(step.map(|step| ["--interval", step]).into_iter().flatten());
+    let (seconds, cpu_s) = best(program, dir, &words)?;
+    Ok(Took { seconds, cpu_s, name: format!("{report} {format}") })
+}
+
+/// How long a command over recordings takes, and how much CPU time; the best of some.
+fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Error> {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
         let mut command = Command::new(program);
-        command.args(["report", report, "--format", format, "--dir"]).arg(dir);
-        command.args(["--from", "2026-11-21", "--to", "2026-11-22"]);
-        if let Some(step) = step {
-            command.args(["--interval", step]);
-        }
+        command.args(words).arg("--dir").arg(dir);
         command.env("TZ", "UTC").stdin(Stdio::null()).stdout(Stdio::null());
         let (start, before_s) = (now(), children_s()?);
         let status = command.status();
@@ -168,12 +203,12 @@ fn took(
         let cpu_s = children_s()? - before_s;
         let status = status.map_err(|source| Error::Start { program: program.clone(), source })?;
         if !status.success() {
-            let said = format!("{report} --format {format}");
-            return Err(Error::Ended { name: "pinhead report", status: status.to_string(), said });
+            let said = words.join(" ");
+            return Err(Error::Ended { name: "pinhead", status: status.to_string(), said });
         }
         best = (best.0.min(seconds), best.1.min(cpu_s));
     }
-    Ok(Took { seconds: best.0, cpu_s: best.1, name: format!("{report} {format}") })
+    Ok(best)
 }
 
 /// CPU time of all children that have ended, in seconds, to a hundredth.

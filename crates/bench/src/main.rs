@@ -22,6 +22,7 @@ mod idle;
 mod meter;
 mod original;
 mod overhead;
+mod passes;
 mod rivals;
 mod scan;
 mod scene;

@@ -1,7 +1,9 @@
 //! Everything at one moment: what the manager knows, and what the host's kernel counts.
 
 use hypervisor::ProcessId;
-use model::{GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row};
+use model::{
+    GuestField, GuestIdentity, HostField, Moment, PassInput, ProcessField, ProcessName, Row,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub struct ManagerView {
     pub host: Row<HostField>,
     /// The guests.
     pub guests: Vec<GuestView>,
+    /// What passes of the policy knew since the last view.
+    pub passes: Vec<PassInput>,
 }
 
 /// Reads moments, one after another.

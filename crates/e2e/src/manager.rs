@@ -75,6 +75,36 @@ impl Place {
         assert!(there.is_some(), "the balloon of {name} is not as set");
     }
 
+    /// Has what managers here have recorded decided again. At least 95 % of all decisions are those
+    /// of the journal: the same guest and time, the same direction, the target within 5 %. Gives
+    /// how many moved memory.
+    pub fn replayed(&self) -> u64 {
+        let mut command = Command::new(crate::program());
+        command.args(["replay", "--from", "1d ago", "--format", "json", "--dir"]);
+        command.arg(self.dir.join("recordings")).arg("--journal").arg(self.journal());
+        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{e}"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let answer: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let number = |name: &str| answer["agreement"][name].as_u64().unwrap_or(0);
+        let [all, same, moves] = ["decisions", "same", "moves"].map(number);
+        println!(
+            "decided again: {same} of {all} decisions, {} of {moves} moves",
+            number("same_moves")
+        );
+        assert!(all > 0 && same * 100 >= all * 95, "{}", self.replay_text());
+        moves
+    }
+
+    /// The same for people, for a test that fails.
+    fn replay_text(&self) -> String {
+        let mut command = Command::new(crate::program());
+        command.args(["replay", "--from", "1d ago", "--dir"]).arg(self.dir.join("recordings"));
+        let output = command.arg("--journal").arg(self.journal()).output();
+        output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
+    }
+
     /// Writes the settings of a host that is as large as `size` says. KSM and swap belong to the
     /// whole machine, which may have swap or not, and on which other tests run too: they are left
     /// alone unless `more` is about them.

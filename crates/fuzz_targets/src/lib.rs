@@ -72,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     ("load_target", load::target),
     ("metrics_answer", metrics::metrics_answer),
     ("park_file", farm_file::park_file),
+    ("passes", recording::passes),
     ("proc_cgroup", proc_files::cgroup),
     ("proc_counts", proc_files::counts),
     ("proc_entries", proc_files::entries),

@@ -1,11 +1,13 @@
 //! Targets for recordings: blocks of raw samples, and files of a day that are not what they seem.
 
-use model::{Moment, Parts};
+use model::{Moment, Parts, PassInput};
+use policy::rivals::Kind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::pack::{Damaged, Decoder, Encoder, block, chain};
-use store::{Records, Span};
+use store::{Records, Span, pass_codec};
+use whatif::{Change, Player};
 
 /// Inputs larger than this find nothing that smaller ones do not.
 const FILE_MAX: usize = 256 << 10;
@@ -36,6 +38,29 @@ pub(crate) fn raw_block(data: &[u8]) {
     if let Ok(unpacked) = chain(data) {
         assert_eq!(chain(&block(&unpacked)), Ok(unpacked.clone()));
         raw_chain(&unpacked);
+    }
+}
+
+fn decoded_passes(bytes: &[u8]) -> (Vec<PassInput>, Result<(), Damaged>) {
+    let mut passes = Vec::new();
+    let result = pass_codec::decode(bytes, |pass| passes.push(pass));
+    (passes, result)
+}
+
+/// A chain of passes: those that can be read of it are the same when they are written again, and
+/// whatever they say, a policy decides again from them.
+pub(crate) fn passes(data: &[u8]) {
+    let (passes, _) = decoded_passes(data);
+    let mut encoder = pass_codec::Encoder::default();
+    let again: Vec<u8> = passes.iter().flat_map(|pass| encoder.encode(pass)).collect();
+    assert_eq!(decoded_passes(&again), (passes.clone(), Ok(())));
+    let more = Some((2, "*".to_owned()));
+    let other =
+        Change { kind: Some(Kind::Pinhead), growth_permille: 30, more, ..Change::default() };
+    for change in [Change::default(), other] {
+        let mut player = Player::new(change);
+        passes.iter().for_each(|pass| drop(player.play(pass)));
+        assert_eq!(player.passes(), passes.len() as u64);
     }
 }
 

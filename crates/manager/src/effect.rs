@@ -8,6 +8,7 @@ use agent::TaskScan;
 use collect::ManagerView;
 use counters::Bytes;
 use hypervisor::{Event, Found, Id, ProcessId, RunState};
+use model::PassInput;
 use policy::arbiter::{Limits, Mode, Reserved};
 use reactor::PollFlags;
 use std::path::PathBuf;
@@ -218,6 +219,8 @@ pub(crate) enum Effect {
     Answer { to: Return, answer: Box<Result<Answer, Failure>> },
     /// What the manager knows goes to the monitor.
     Record(Box<ManagerView>),
+    /// A pass knew this, which is recorded.
+    Passed(Box<PassInput>),
     /// The next pass is to come soon.
     Hurry,
     /// No answer is waited for any more: a pass that waits may begin.

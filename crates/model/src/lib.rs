@@ -17,12 +17,14 @@ mod fields;
 mod fold;
 mod identity;
 mod moment;
+mod pass;
 pub mod quantity;
 mod row;
 
 pub use field::{Field, Kind, Unit};
-pub use fields::{GuestField, HostField, ProcessField, TierField};
+pub use fields::{GuestField, HostField, PassField, PassGuestField, ProcessField, TierField};
 pub use fold::{Fed, Folder, GAP_MS, Gap, minute_of};
 pub use identity::{GuestIdentity, ProcessName};
 pub use moment::{Interval, Moment, Over, Parts};
+pub use pass::{PassEvent, PassGuest, PassInput};
 pub use row::Row;

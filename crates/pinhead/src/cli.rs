@@ -9,8 +9,10 @@ use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::idle::IdleArgs;
 use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
+use crate::replay::{ReplayArgs, SimulateArgs};
 use crate::report::ReportArgs;
 use crate::schema::SchemaArgs;
+use crate::size::SizeArgs;
 use crate::sql::SqlArgs;
 use crate::top::TopArgs;
 use crate::why::WhyArgs;
@@ -65,6 +67,12 @@ pub enum Command {
     Top(TopArgs),
     /// Make a report of what was recorded
     Report(ReportArgs),
+    /// Decide again what was decided, by the same policy or by another
+    Replay(ReplayArgs),
+    /// Play what was recorded in another world
+    Simulate(SimulateArgs),
+    /// Tell how large guests should be, by what was recorded of them
+    Size(SizeArgs),
     /// Show who wakes an idle guest, and what that costs
     Idle(IdleArgs),
     /// List the tables and columns of the recordings

@@ -7,8 +7,8 @@ use pinhead::cli::{self, Cli, Command};
 use pinhead::manage::{self, HostCommand};
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, report,
-    schema, sql, top, up, why,
+    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, replay,
+    report, schema, size, sql, top, up, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -43,6 +43,9 @@ fn main() -> ExitCode {
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
+        Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),
+        Command::Simulate(args) => replay::simulate(&args).and_then(|text| print(&text)),
+        Command::Size(args) => size::run(&args).and_then(|text| print(&text)),
         Command::Idle(args) => idle::run(&args).and_then(|text| print(&text)),
         Command::Schema(args) => schema::run(&args).and_then(|text| print(&text)),
         Command::Sql(args) => run_sql(&args),

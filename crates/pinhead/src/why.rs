@@ -103,7 +103,7 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
 }
 
 /// Where the manager writes its journal by itself.
-fn default_journal() -> PathBuf {
+pub(crate) fn default_journal() -> PathBuf {
     let place = Place::of_this_process(None);
     place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
 }

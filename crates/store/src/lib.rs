@@ -32,8 +32,9 @@ pub use journal::{
     Policy, Pruned, Query, Range, Word,
 };
 pub use records::pack;
+pub use records::passes::codec as pass_codec;
 pub use records::{
-    Cell, Column, Keep, Period, Pick, Processes, Recorder, Records, STEPS_MAX, Span, Sql,
-    TableText, tables,
+    Cell, Column, Keep, PassRecorder, Period, Pick, Processes, Recorder, Records, STEPS_MAX, Span,
+    Sql, TableText, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

@@ -64,6 +64,8 @@ pub const CRATES: &[Crate] = &[
     row("settings", Some(""), "toml"),
     // The reports, as pure as layer 0: what happened comes in as an argument.
     row("reports", Some("model reports"), ""),
+    // What if: as pure as the reports, and for the same reason. Its tests play the model.
+    row("whatif", Some("base model policy sim"), ""),
     // snap for remote write, whose requests are compressed so; serde for answers of engines;
     // httparse for heads.
     row("metrics", Some("model"), "httparse serde serde_json snap"),

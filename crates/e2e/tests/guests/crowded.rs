@@ -39,7 +39,7 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
 
     // What is free beside the guests is what no grant may touch, and a little more.
     let size = Size { set_point_mib: 48, hysteresis_mib: 8, ..Size::with_free(&host, GUESTS, 48) };
-    let manager = Manager::start(&place, &place.settings(&size, ""));
+    let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS);
     guests[0].use_memory(NEED_MIB);
     guests[0].until_used(PATIENCE);
@@ -74,4 +74,7 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
     println!("shrinks gave the host {got:?} MiB");
     assert!(got.iter().sum::<u64>() > NEED_MIB / 2, "{got:?}: {}", manager.journal_text());
     assert!(for_nothing.is_empty(), "for nothing:\n{}", for_nothing.join("\n"));
+    manager.signal("TERM");
+    manager.end(Duration::from_secs(10));
+    assert!(place.replayed() > 0, "nothing moved");
 }

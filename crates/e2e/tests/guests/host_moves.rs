@@ -88,6 +88,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let took = wait_until(Duration::from_secs(30), all_back);
     println!("SIGTERM: all memory was back after {took:?}");
     assert!(took.is_some());
+    assert!(place.replayed() > 0, "nothing moved");
 
     // (c) The host lacks a lot.
     for name in ["KILL", "STOP"] {

@@ -9,8 +9,11 @@ use super::rules::{GuestContext, OperatorRules};
 use crate::Error;
 use crate::config::{Loaded, Settings};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, RuleVerdicts};
-use policy::rivals::{Rival, Scene};
+use model::{PassField, PassGuestField, Row};
+use policy::arbiter::{
+    Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, PassHost, PassSample, RuleVerdicts,
+};
+use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 
 /// A policy.
@@ -26,6 +29,17 @@ pub(crate) struct PolicyEngine {
     pub rules: Option<OperatorRules>,
     /// What each guest would have, in a shadow; `None` where decisions are carried out.
     imagined: Option<BTreeMap<Key, Bytes>>,
+    /// Whether what its passes know is recorded.
+    is_recorded: bool,
+    /// What the last pass knew, if it is to be recorded.
+    seen: Option<Seen>,
+}
+
+/// What a pass knew, as it is recorded.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) host: Row<PassField>,
+    pub(super) guests: Vec<(Key, Row<PassGuestField>)>,
 }
 
 /// The engine that acts, unless this is a dry run, and a shadow with its settings, if the settings
@@ -40,7 +54,8 @@ pub(crate) fn engines(
         let imagined = (!acts).then(BTreeMap::new);
         let rival = Rival::of(settings.policy.kind);
         let (arbiter, config) = (Arbiter::new(), plan(settings, total));
-        Ok(PolicyEngine { arbiter, rival, config, rules, imagined })
+        let is_recorded = false;
+        Ok(PolicyEngine { arbiter, rival, config, rules, imagined, is_recorded, seen: None })
     };
     let engine = make(&loaded.settings, acts)?;
     let shadow = match &loaded.shadow {
@@ -60,10 +75,21 @@ impl PolicyEngine {
     /// is of use to the same rules only.
     pub fn succeed(&mut self, before: PolicyEngine) {
         self.arbiter = before.arbiter;
+        self.is_recorded = before.is_recorded;
         let kind = |rival: &Option<Rival>| rival.as_ref().map(Rival::kind);
         if kind(&before.rival) == kind(&self.rival) {
             self.rival = before.rival;
         }
+    }
+
+    /// What its passes know is recorded from now on.
+    pub fn record(&mut self) {
+        self.is_recorded = true;
+    }
+
+    /// What the last pass knew, if it is to be recorded.
+    pub(super) fn take_seen(&mut self) -> Option<Seen> {
+        self.seen.take()
     }
 
     /// One pass over the host and its guests.
@@ -96,18 +122,44 @@ impl PolicyEngine {
     fn pass(&mut self, scene: &Scene<'_>, contexts: &BTreeMap<Key, GuestContext>) -> Pass {
         let PolicyEngine { arbiter, rival, config, rules, .. } = self;
         let Scene { now_ms, host, samples, .. } = *scene;
-        if let Some(rival) = rival {
-            let orders = rival.pass(scene);
-            return arbiter.follow(&orders, config, host, samples, now_ms);
-        }
-        let mut verdicts = |key: Key, inputs: &Inputs| match rules {
-            Some(rules) => {
-                let context = contexts.get(&key).copied().unwrap_or_default();
-                rules.verdicts(key, inputs, &context)
+        let mut said = BTreeMap::new();
+        let pass = match rival {
+            Some(rival) => {
+                let orders = rival.pass(scene);
+                arbiter.follow(&orders, config, host, samples, now_ms)
             }
-            None => RuleVerdicts::default(),
+            None => {
+                let mut verdicts = |key: Key, inputs: &Inputs| match rules {
+                    Some(rules) => {
+                        let context = contexts.get(&key).copied().unwrap_or_default();
+                        let verdicts = rules.verdicts(key, inputs, &context);
+                        said.insert(key, verdicts);
+                        verdicts
+                    }
+                    None => RuleVerdicts::default(),
+                };
+                arbiter.pass(config, host, samples, &mut verdicts, now_ms)
+            }
         };
-        arbiter.pass(config, host, samples, &mut verdicts, now_ms)
+        if self.is_recorded {
+            self.seen = Some(self.see(scene, &said));
+        }
+        pass
+    }
+
+    /// What a pass knew.
+    fn see(&self, scene: &Scene<'_>, said: &BTreeMap<Key, RuleVerdicts>) -> Seen {
+        let host = PassHost {
+            config: self.config,
+            kind: self.rival.as_ref().map_or(Kind::Pinhead, Rival::kind),
+            sample: scene.host.copied(),
+            psi_permille: scene.host_psi_permille,
+        };
+        let row = |sample: &GuestSample| {
+            let verdicts = said.get(&sample.key).copied().unwrap_or_default();
+            (sample.key, PassSample { sample: *sample, verdicts }.row())
+        };
+        Seen { host: host.row(), guests: scene.samples.iter().map(row).collect() }
     }
 }
 
@@ -206,7 +258,15 @@ mod tests {
 
     fn dry(config: Config, rival: Option<Rival>) -> PolicyEngine {
         let imagined = Some(BTreeMap::new());
-        PolicyEngine { arbiter: Arbiter::new(), rival, config, rules: None, imagined }
+        PolicyEngine {
+            arbiter: Arbiter::new(),
+            rival,
+            config,
+            rules: None,
+            imagined,
+            is_recorded: false,
+            seen: None,
+        }
     }
 
     /// How often a minute moves a guest that has 800 of its 1000 MiB to spare.

@@ -9,6 +9,7 @@ mod engine;
 mod record;
 mod rules;
 mod schedule;
+mod trace;
 
 pub(crate) use engine::engines;
 pub(crate) use rules::value;
@@ -22,12 +23,14 @@ use crate::world::World;
 use counters::Bytes;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
+use model::PassEvent;
 use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass};
 use policy::rivals::Scene;
 use record::Record;
 use rules::{GuestContext, HostMetrics};
 use std::collections::BTreeMap;
 use store::{Policy, kinds};
+use trace::Trace;
 
 /// The policy that acts, its shadow, and what was decided about each guest.
 pub(crate) struct Memory {
@@ -35,11 +38,20 @@ pub(crate) struct Memory {
     pub(crate) engine: PolicyEngine,
     shadow: Option<(PolicyEngine, Settings)>,
     records: BTreeMap<Id, Record>,
+    trace: Trace,
 }
 
 impl Memory {
-    pub(crate) fn new(engine: PolicyEngine, shadow: Option<(PolicyEngine, Settings)>) -> Memory {
-        Memory { engine, shadow, records: BTreeMap::new() }
+    /// With a policy that acts, whose passes may be recorded, and a shadow.
+    pub(crate) fn new(
+        mut engine: PolicyEngine,
+        shadow: Option<(PolicyEngine, Settings)>,
+        is_recorded: bool,
+    ) -> Memory {
+        if is_recorded {
+            engine.record();
+        }
+        Memory { engine, shadow, records: BTreeMap::new(), trace: Trace::default() }
     }
 
     /// What was decided about a guest.
@@ -79,6 +91,7 @@ impl Memory {
             MemoryEvent::Rebooted(guest) => {
                 let key = Key(guest.0);
                 self.engine.arbiter.rebooted(key);
+                self.trace.note(PassEvent::Rebooted(key.0));
                 if let Some((shadow, _)) = &mut self.shadow {
                     shadow.arbiter.rebooted(key);
                 }
@@ -87,6 +100,8 @@ impl Memory {
                 record.and_then(|record| record.attend(guest, attention)).into_iter().collect()
             }
             MemoryEvent::Reserve { reservation, size, deadline_ms, held_ms } => {
+                let (id, bytes) = (reservation, size.0);
+                self.trace.note(PassEvent::Reserved { id, bytes, deadline_ms, held_ms });
                 let arbiter = &mut self.engine.arbiter;
                 match arbiter.reserve(reservation, size, deadline_ms, held_ms) {
                     true => vec![Effect::Hurry],
@@ -95,6 +110,7 @@ impl Memory {
             }
             MemoryEvent::Unreserve(reservation) => {
                 self.engine.arbiter.unreserve(reservation);
+                self.trace.note(PassEvent::Unreserved(reservation));
                 Vec::new()
             }
         }
@@ -146,6 +162,9 @@ impl Memory {
             self.records.retain(|id, _| world.guests.get(*id).is_some());
         }
         let mut effects = Vec::new();
+        if let Some(seen) = self.engine.take_seen() {
+            effects.push(Effect::Passed(Box::new(self.trace.pass(seen, world, now))));
+        }
         self.apply(&pass, world, now, &mut effects);
         self.remember(&pass, world, &mut effects);
         self.leave_to_others(world, now, &mut effects);

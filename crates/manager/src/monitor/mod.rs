@@ -16,7 +16,7 @@
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
 use collect::{Care, Collector, ManagerView};
-use model::{GuestIdentity, Interval, Moment, Over, ProcessField, ProcessName, Row};
+use model::{GuestIdentity, Interval, Moment, Over, PassInput, ProcessField, ProcessName, Row};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +46,12 @@ pub use recording::Recording;
 pub trait Sink: Send {
     /// Keeps a moment. Returns messages to the operator, each once.
     fn record(&mut self, moment: &Moment) -> Option<String>;
+
+    /// Keeps what passes of the policy knew, where it keeps such. Returns messages as
+    /// [`record`](Sink::record) does.
+    fn passes(&mut self, _passes: &[PassInput]) -> Option<String> {
+        None
+    }
 
     /// The last moment was given: what is still in memory is written.
     fn finish(&mut self) -> Option<String>;
@@ -87,7 +93,7 @@ struct Shared {
 /// The monitor of a manager. It ends with this value.
 #[derive(Debug)]
 pub struct Monitor {
-    queue: Option<SyncSender<ManagerView>>,
+    queue: Option<SyncSender<Box<ManagerView>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
     /// Moments that were left out.
@@ -136,7 +142,7 @@ impl Monitor {
     }
 
     /// Gives a view. If the monitor is late, it is left out: nobody waits.
-    pub fn send(&mut self, view: ManagerView) {
+    pub fn send(&mut self, view: Box<ManagerView>) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
             self.missed += 1;
@@ -250,9 +256,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(&mut self, views: &Receiver<ManagerView>) {
+    fn run(&mut self, views: &Receiver<Box<ManagerView>>) {
         for view in views {
-            self.round(view);
+            self.round(*view);
         }
         self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
@@ -269,7 +275,8 @@ impl Worker {
         }
     }
 
-    fn round(&mut self, view: ManagerView) {
+    fn round(&mut self, mut view: ManagerView) {
+        let passes = std::mem::take(&mut view.passes);
         let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
         // What is read is true now, and not when the manager spoke.
         let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
@@ -282,8 +289,9 @@ impl Worker {
             true => LEAST_ROUNDS,
             false => self.least.saturating_sub(1),
         };
-        if let Some(news) = self.sink.as_mut().and_then(|sink| sink.record(&moment)) {
-            lock(&self.shared).notify(news);
+        if let Some(sink) = &mut self.sink {
+            let news = [sink.record(&moment), sink.passes(&passes)];
+            news.into_iter().flatten().for_each(|news| lock(&self.shared).notify(news));
         }
         self.take_processes(&moment);
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {

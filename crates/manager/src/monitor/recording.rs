@@ -1,42 +1,94 @@
-//! Moments into the recordings of the store.
+//! Moments and passes into the recordings of the store.
 
 use super::Sink;
-use model::Moment;
+use model::{Moment, PassInput};
 use std::path::Path;
-use store::{Keep, News, Recorder};
+use store::{Keep, News, PassRecorder, Recorder};
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
 
 /// The recordings in a directory.
 #[derive(Debug)]
-pub struct Recording(Option<Recorder>);
+pub struct Recording(Option<(Recorder, PassRecorder)>);
 
 impl Recording {
-    /// Recordings in this directory, which is made with the first moment.
+    /// Recordings in this directory, which is made with the first moment. Passes are kept for as
+    /// long as samples of a second, and have half as much room.
     pub fn new(dir: &Path, keep: Keep) -> Recording {
-        Recording(Some(Recorder::new(dir, keep)))
+        let keep_ms = i64::from(keep.raw_hours) * HOUR_MS;
+        let passes = PassRecorder::new(dir, keep_ms, keep.raw_bytes / 2);
+        Recording(Some((Recorder::new(dir, keep), passes)))
+    }
+}
+
+/// What is told of news about some of what is recorded.
+fn told(what: &str, news: News) -> String {
+    match news {
+        News::Failed(error) => {
+            format!("{what} cannot be written; they go on in memory, for half an hour: {error}")
+        }
+        News::SetAside { path, aside } => format!(
+            "{} is damaged: it was set aside as {}, and recordings go on in a new file",
+            path.display(),
+            aside.display()
+        ),
+        News::Recovered { lost: 0 } => format!("{what} can be written again"),
+        News::Recovered { lost } => {
+            format!("{what} can be written again; {lost} minutes were lost")
+        }
     }
 }
 
 impl Sink for Recording {
     fn record(&mut self, moment: &Moment) -> Option<String> {
-        let news = self.0.as_mut()?.record(moment)?;
-        Some(match news {
-            News::Failed(error) => format!(
-                "Recordings cannot be written; they go on in memory, for half an hour: {error}"
-            ),
-            News::SetAside { path, aside } => format!(
-                "{} is damaged: it was set aside as {}, and recordings go on in a new file",
-                path.display(),
-                aside.display()
-            ),
-            News::Recovered { lost: 0 } => "Recordings can be written again".to_owned(),
-            News::Recovered { lost } => {
-                format!("Recordings can be written again; {lost} minutes were lost")
-            }
-        })
+        let (recorder, _) = self.0.as_mut()?;
+        recorder.record(moment).map(|news| told("Recordings", news))
+    }
+
+    fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
+        let (_, recorder) = self.0.as_mut()?;
+        // In their order: an iterator that is asked for its last would begin with that.
+        let mut news = None;
+        for pass in passes {
+            news = recorder.record(pass).or(news);
+        }
+        news.map(|news| told("Recordings of what was decided from", news))
     }
 
     fn finish(&mut self) -> Option<String> {
-        let closed = self.0.take()?.close();
+        let (recorder, passes) = self.0.take()?;
+        let closed = recorder.close().and(passes.close());
         closed.err().map(|error| format!("The last recordings cannot be written: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::ControlFlow;
+    use store::Records;
+
+    #[test]
+    fn passes_of_one_second_are_kept_in_their_order() {
+        let dir = std::env::temp_dir().join(format!("pinhead-passes-{}", std::process::id()));
+        let mut recording = Recording::new(&dir, Keep::USUAL);
+        let at_ms = 1_795_500_001_000;
+        assert_eq!(recording.record(&Moment { at_ms, ..Moment::default() }), None);
+        let pass = |number: u64| PassInput {
+            number,
+            at_ms: at_ms + number.cast_signed(),
+            ..PassInput::default()
+        };
+        assert_eq!(recording.passes(&[0, 1, 2].map(pass)), None);
+        assert_eq!(recording.finish(), None);
+        let mut numbers = Vec::new();
+        let visit = |pass: PassInput| {
+            numbers.push(pass.number);
+            ControlFlow::Continue(())
+        };
+        Records::open(&dir).unwrap().passes(0, i64::MAX, visit).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(numbers, [0, 1, 2]);
     }
 }

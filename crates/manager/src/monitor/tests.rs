@@ -37,8 +37,8 @@ fn scene() -> Scene {
     Scene { monitor: Monitor::start(&root, Some(sink)).unwrap(), seen, go }
 }
 
-fn view(guests: Vec<GuestView>) -> ManagerView {
-    ManagerView { guests, ..ManagerView::default() }
+fn view(guests: Vec<GuestView>) -> Box<ManagerView> {
+    Box::new(ManagerView { guests, ..ManagerView::default() })
 }
 
 fn known(processes: Processes) -> GuestView {

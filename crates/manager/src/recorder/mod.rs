@@ -11,20 +11,32 @@ use crate::world::World;
 use collect::ManagerView;
 use counters::Bytes;
 use hypervisor::{Id, RunState};
-use model::{GuestField, HostField, Row};
+use model::{GuestField, HostField, PassInput, Row};
 use std::collections::BTreeMap;
 
 /// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
 const BLOCKS_MS: u64 = 15_000;
 
-/// The times of the last recorded reports, so that each is recorded once.
+/// Passes that wait for the next second at most.
+const PASSES_MAX: usize = 256;
+
+/// The times of the last recorded reports, so that each is recorded once, and what passes knew
+/// since the last second.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     scans_ms: BTreeMap<Id, u64>,
     blocks_ms: BTreeMap<Id, u64>,
+    passes: Vec<PassInput>,
 }
 
 impl Recorder {
+    /// A pass knew this. One that is left out is seen by the numbers of the others.
+    pub(crate) fn passed(&mut self, pass: PassInput) {
+        if self.passes.len() < PASSES_MAX {
+            self.passes.push(pass);
+        }
+    }
+
     /// Once a second: with what daemons have reported of their processes, and what is known of the
     /// manager itself.
     pub(crate) fn step(
@@ -82,6 +94,7 @@ impl Recorder {
         }
         let machine = world.host.machine();
         let is_short = machine.is_some_and(|machine| machine.available < world.plan.reserve);
-        ManagerView { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests }
+        let passes = std::mem::take(&mut self.passes);
+        ManagerView { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests, passes }
     }
 }

@@ -56,7 +56,7 @@ impl Manager {
             },
             host: HostMeter::default(),
             guests: Guests::new(parts.users),
-            memory: Memory::new(engine, shadow),
+            memory: Memory::new(engine, shadow, is_recorded),
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),
             parking: Parking::default(),

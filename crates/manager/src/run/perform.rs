@@ -87,9 +87,10 @@ impl Manager {
             }
             Effect::Record(view) => {
                 if let Some(monitor) = &mut self.devices.monitor {
-                    monitor.send(*view);
+                    monitor.send(view);
                 }
             }
+            Effect::Passed(pass) => self.recorder.passed(*pass),
             Effect::Hurry => self.schedule.hurry(now.ms),
             Effect::AllAnswered => self.schedule.all_answered(now.ms),
         }

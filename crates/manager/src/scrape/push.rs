@@ -10,7 +10,7 @@
 use crate::config::MetricsSettings;
 use crate::monitor::Sink;
 use metrics::{Latest, Pusher};
-use model::Moment;
+use model::{Moment, PassInput};
 
 /// The version that metrics carry.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -89,6 +89,10 @@ impl Sink for MetricsPush {
             (Some(pushed), Some(recorded)) => Some(format!("{pushed}. {recorded}")),
             (pushed, recorded) => pushed.or(recorded),
         }
+    }
+
+    fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
+        self.next_sink.as_mut().and_then(|sink| sink.passes(passes))
     }
 
     fn finish(&mut self) -> Option<String> {

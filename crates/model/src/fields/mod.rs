@@ -1,5 +1,5 @@
 //! What is recorded: one table of raw fields for a guest, one for the host, one for a tier of
-//! memory, one for a process inside of a guest.
+//! memory, one for a process inside of a guest; and what a pass of the policy knew.
 //!
 //! Values are kept as they were read. A rate, a share or a wait is derived from two rows by
 //! the same code wherever it is shown. The names here are the columns of the store, the keys
@@ -8,11 +8,13 @@
 
 mod guest;
 mod host;
+mod pass;
 mod process;
 mod tier;
 
 pub use guest::GuestField;
 pub use host::HostField;
+pub use pass::{PassField, PassGuestField};
 pub use process::ProcessField;
 pub use tier::TierField;
 
@@ -46,5 +48,7 @@ mod tests {
         check::<HostField>();
         check::<TierField>();
         check::<ProcessField>();
+        check::<PassField>();
+        check::<PassGuestField>();
     }
 }

@@ -27,6 +27,7 @@ mod sentence;
 mod share;
 mod spare;
 mod state;
+mod trace;
 mod view;
 
 pub use balloon::STUCK_MS;
@@ -37,6 +38,7 @@ pub use sample::{
     Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts, Usable,
 };
 pub use share::{Part, divide};
+pub use trace::{PassHost, PassSample};
 pub use view::MemoryView;
 
 use crate::rivals::Orders;

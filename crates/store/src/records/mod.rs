@@ -15,6 +15,7 @@ mod calendar;
 mod damage;
 mod keep;
 pub mod pack;
+pub mod passes;
 mod raw;
 mod read;
 mod recorder;
@@ -27,6 +28,7 @@ mod tables;
 
 pub use calendar::Period;
 pub use keep::Keep;
+pub use passes::PassRecorder;
 pub use read::{Records, STEPS_MAX, Span};
 pub use recorder::Recorder;
 pub use scan::{Pick, Processes};

@@ -119,13 +119,15 @@ fn put_guest(
     state: &mut State,
     who: &GuestIdentity,
 ) -> usize {
-    put_number(out, known, &mut state.guests, who, |out| {
-        for text in [&who.uuid, &who.name, &who.class, &who.boot] {
-            put_text(out, text);
-        }
-        put(out, who.pid.map_or(0, |pid| u128::from(pid) + 1));
-        put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
-    })
+    put_number(out, known, &mut state.guests, who, |out| put_identity(out, who))
+}
+
+pub(super) fn put_identity(out: &mut Vec<u8>, who: &GuestIdentity) {
+    for text in [&who.uuid, &who.name, &who.class, &who.boot] {
+        put_text(out, text);
+    }
+    put(out, who.pid.map_or(0, |pid| u128::from(pid) + 1));
+    put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
 }
 
 /// Writes the number of a thing, and its name where it is the first time.
@@ -148,7 +150,7 @@ fn put_number<K: Ord + Clone, T: Default>(
     number
 }
 
-fn put(out: &mut Vec<u8>, mut number: u128) {
+pub(super) fn put(out: &mut Vec<u8>, mut number: u128) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -162,15 +164,15 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-fn fold(number: i64) -> u128 {
+pub(super) fn fold(number: i64) -> u128 {
     u128::from(((number << 1) ^ (number >> 63)) as u64)
 }
 
-fn unfold(number: u64) -> i64 {
+pub(super) fn unfold(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-fn put_row(out: &mut Vec<u8>, before: &mut Vec<Option<u64>>, now: &[Option<u64>]) {
+pub(super) fn put_row(out: &mut Vec<u8>, before: &mut Vec<Option<u64>>, now: &[Option<u64>]) {
     before.resize(now.len(), None);
     for (before, now) in before.chunks(64).zip(now.chunks(64)) {
         let pairs = before.iter().zip(now).enumerate();
@@ -249,7 +251,8 @@ impl Decoder {
     }
 }
 
-struct Input<'a>(&'a [u8]);
+/// What is left to be read.
+pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl Input<'_> {
     fn wide(&mut self) -> Result<u128, Damaged> {
@@ -266,11 +269,11 @@ impl Input<'_> {
         Err(Damaged("a number has more than ten bytes"))
     }
 
-    fn number(&mut self) -> Result<u64, Damaged> {
+    pub(super) fn number(&mut self) -> Result<u64, Damaged> {
         u64::try_from(self.wide()?).map_err(|_| Damaged("a number has more than 64 bits"))
     }
 
-    fn at_most(&mut self, most: u64) -> Result<usize, Damaged> {
+    pub(super) fn at_most(&mut self, most: u64) -> Result<usize, Damaged> {
         let number = self.number()?;
         if number > most {
             return Err(Damaged("a count is too large"));
@@ -278,7 +281,7 @@ impl Input<'_> {
         usize::try_from(number).map_err(|_| Damaged("a count is too large"))
     }
 
-    fn things(&mut self) -> Result<usize, Damaged> {
+    pub(super) fn things(&mut self) -> Result<usize, Damaged> {
         self.at_most(THINGS_MAX as u64)
     }
 
@@ -292,7 +295,7 @@ impl Input<'_> {
     }
 
     /// The place of a thing that has a number, or of a new one, which stands behind a 0.
-    fn numbered<T>(
+    pub(super) fn numbered<T>(
         &mut self,
         things: &mut Vec<T>,
         new: impl FnOnce(&mut Self) -> Result<T, Damaged>,
@@ -313,18 +316,25 @@ impl Input<'_> {
     }
 
     fn guest(&mut self, state: &mut State) -> Result<usize, Damaged> {
-        self.numbered(&mut state.guests, |input| {
-            let (uuid, name, class) = (input.text()?, input.text()?, input.text()?);
-            let boot = input.text()?;
-            let pid = input.number()?.checked_sub(1).map(u32::try_from).transpose();
-            let pid = pid.map_err(|_| Damaged("a PID is too large"))?;
-            let start_ticks = input.wide()?.checked_sub(1).map(u64::try_from).transpose();
-            let start_ticks = start_ticks.map_err(|_| Damaged("ticks are too many"))?;
-            Ok((GuestIdentity { uuid, name, class, pid, start_ticks, boot }, Vec::new()))
-        })
+        self.numbered(&mut state.guests, |input| Ok((input.identity()?, Vec::new())))
     }
 
-    fn row<F: Field>(
+    pub(super) fn identity(&mut self) -> Result<GuestIdentity, Damaged> {
+        let (uuid, name, class) = (self.text()?, self.text()?, self.text()?);
+        let boot = self.text()?;
+        let pid = self.number()?.checked_sub(1).map(u32::try_from).transpose();
+        let pid = pid.map_err(|_| Damaged("a PID is too large"))?;
+        let start_ticks = self.wide()?.checked_sub(1).map(u64::try_from).transpose();
+        let start_ticks = start_ticks.map_err(|_| Damaged("ticks are too many"))?;
+        Ok(GuestIdentity { uuid, name, class, pid, start_ticks, boot })
+    }
+
+    /// How many fields a row has.
+    pub(super) fn fields(&mut self) -> Result<usize, Damaged> {
+        self.at_most(FIELDS_MAX)
+    }
+
+    pub(super) fn row<F: Field>(
         &mut self,
         before: &mut Vec<Option<u64>>,
         count: usize,

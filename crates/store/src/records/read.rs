@@ -2,6 +2,7 @@
 
 use super::calendar::Period;
 use super::keep::periods;
+use super::passes;
 use super::raw::RawFile;
 use super::rows::RowFile;
 use super::running::Running;
@@ -9,7 +10,7 @@ use super::scan::{Pick, Processes, Reading};
 use super::schema::{Grain, QUARTER_MS};
 use crate::Error;
 use base::duration::MINUTE_MS;
-use model::{Gap, Interval, Moment, Parts, ProcessField};
+use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -312,6 +313,17 @@ impl Records {
             Some(file) => file.visit(from_ms, to_ms, &mut visit),
             None => Ok(()),
         }
+    }
+
+    /// What the policy knew in each pass from one time up to before another, in their order, until
+    /// the visitor breaks off. The minute that is running is not among it.
+    pub fn passes(
+        &self,
+        from_ms: i64,
+        to_ms: i64,
+        visit: impl FnMut(PassInput) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        passes::visit(&self.dir, from_ms, to_ms, visit)
     }
 }
 

@@ -5,6 +5,7 @@ mod crash;
 mod day;
 mod golden;
 mod journal;
+mod passes;
 mod recorder_crash;
 mod records;
 mod records_damaged;

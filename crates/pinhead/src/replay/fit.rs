@@ -1,0 +1,61 @@
+//! How many more guests fit.
+
+use super::Played;
+use crate::Error;
+use whatif::Tally;
+
+/// More than this is not tried.
+const MOST: u32 = 10_000;
+/// What is not met may grow by so much of the time times what guests have, in millionths, before it
+/// counts: an estimate of needs is no finer.
+const UNMET_PPM: u128 = 100;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fit {
+    /// So many more fit.
+    pub(super) count: u32,
+    /// Whether more were not tried.
+    pub(super) is_bound: bool,
+    /// What it comes to with as many.
+    pub(super) with: Tally,
+    /// And with one more, unless none was tried.
+    pub(super) beyond: Option<Tally>,
+}
+
+/// Doubles until it breaks, and halves the difference then. `play` plays with so many more guests.
+pub(super) fn search(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
+    let without = play(0)?;
+    let tally = without.player.total();
+    let unmet = tally.unmet;
+    let least_ms = without.player.host().below_reserve_ms;
+    let fits = |played: &Played| {
+        let total = played.player.total();
+        let allowed = unmet.max(1) * (total.there_ms.max(1) as u128)
+            / (tally.there_ms.max(1) as u128)
+            + total.had * UNMET_PPM / 1_000_000;
+        total.unmet <= allowed && played.player.host().below_reserve_ms <= least_ms
+    };
+    let (mut low, mut with) = (0, tally);
+    let mut high = 1;
+    let mut beyond = loop {
+        let played = play(high)?;
+        if !fits(&played) {
+            break played.player.total();
+        }
+        (low, with) = (high, played.player.total());
+        if high == MOST {
+            return Ok(Fit { count: low, is_bound: true, with, beyond: None });
+        }
+        high = (high * 2).min(MOST);
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let played = play(middle)?;
+        match fits(&played) {
+            true => (low, with) = (middle, played.player.total()),
+            false => (high, beyond) = (middle, played.player.total()),
+        }
+    }
+    Ok(Fit { count: low, is_bound: false, with, beyond: Some(beyond) })
+}

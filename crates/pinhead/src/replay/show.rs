@@ -1,0 +1,428 @@
+//! What came of playing a recording, as text and as JSON.
+
+use super::fit::Fit;
+use super::{Played, percent};
+use crate::Error;
+use crate::args::Format;
+use crate::escape::json;
+use base::{Bytes, Table, left, plain, right};
+use serde::Serialize;
+use whatif::{Agreement, Difference, Replayed, Tally};
+use why::when::{self, Now};
+
+/// Guests that are listed.
+const GUESTS: usize = 20;
+/// Differences that are listed.
+const DIFFERENCES: usize = 5;
+/// Characters of a name, and of a reason.
+const NAME_MAX: usize = 24;
+const REASON_MAX: usize = 120;
+
+/// Bytes times milliseconds as GiB times hours, in hundredths.
+fn gib_hours(area: u128) -> String {
+    let hundredths = area * 100 / (u128::from(base::GIB) * 3_600_000);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// Bytes times milliseconds as MiB times minutes.
+fn mib_minutes(area: u128) -> String {
+    (area / (u128::from(base::MIB) * 60_000)).to_string()
+}
+
+fn seconds(ms: u64) -> String {
+    (ms / 1000).to_string()
+}
+
+pub(super) fn replay(
+    played: &Played,
+    agreement: Option<&Agreement>,
+    other: Option<&(String, Played)>,
+    format: Format,
+    now: &Now,
+) -> Result<String, Error> {
+    if format == Format::Json {
+        let named = other.map(|(name, other)| RunDocument::of(name, other));
+        return json(&ReplayDocument {
+            recorded: RunDocument::of("recorded", played),
+            agreement: agreement.map(AgreementDocument::of),
+            other: named,
+        });
+    }
+    let mut out = head(played, now);
+    out.push_str(&match agreement {
+        Some(agreement) => agreement_text(agreement, now),
+        None => "There is no journal of this time to compare with.\n".into(),
+    });
+    let mut runs = vec![("recorded", played)];
+    runs.extend(other.map(|(name, other)| (name.as_str(), other)));
+    out.push_str(&table(&runs));
+    if let Some((name, other)) = other {
+        out.push_str(&parted(played, name, other, now));
+    }
+    out.push_str(&guests(&runs));
+    Ok(out)
+}
+
+pub(super) fn simulate(
+    played: &Played,
+    other: &Played,
+    format: Format,
+    now: &Now,
+) -> Result<String, Error> {
+    if format == Format::Json {
+        return json(&ReplayDocument {
+            recorded: RunDocument::of("recorded", played),
+            agreement: None,
+            other: Some(RunDocument::of("simulated", other)),
+        });
+    }
+    let runs = [("recorded", played), ("simulated", other)];
+    let mut out = head(played, now) + &table(&runs);
+    out.push_str(&breaks(other));
+    out.push_str(&guests(&runs));
+    Ok(out)
+}
+
+pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error> {
+    if format == Format::Json {
+        return json(&FitDocument {
+            like: like.to_owned(),
+            count: fit.count,
+            is_bound: fit.is_bound,
+            with: TallyDocument::of(&fit.with),
+            beyond: fit.beyond.as_ref().map(TallyDocument::of),
+        });
+    }
+    let like = plain(like, 60);
+    if fit.is_bound {
+        return Ok(format!("At least {} more guests like {like} fit.\n", fit.count));
+    }
+    let lacked = |tally: &Tally| {
+        format!("{} MiB min over {} s", mib_minutes(tally.unmet), seconds(tally.short_ms))
+    };
+    let beyond = fit.beyond.as_ref().map_or_else(String::new, lacked);
+    Ok(format!(
+        "{} more guests like {like} fit. Not met of what guests need: {} with them, {beyond} with \
+         one more.\n",
+        fit.count,
+        lacked(&fit.with),
+    ))
+}
+
+fn head(played: &Played, now: &Now) -> String {
+    let player = &played.player;
+    let mut out = format!(
+        "{} passes from {} to {}",
+        player.passes(),
+        when::show(played.from_ms, now),
+        when::show(played.to_ms, now)
+    );
+    if player.starts() > 1 {
+        out.push_str(&format!(", of {} managers one after another", player.starts()));
+    }
+    if player.missing() > 0 {
+        out.push_str(&format!("; {} are missing", player.missing()));
+    }
+    if player.unread() > 0 {
+        out.push_str(&format!(
+            "; {} guests or passes of a later version left out",
+            player.unread()
+        ));
+    }
+    out + ".\n"
+}
+
+fn agreement_text(agreement: &Agreement, now: &Now) -> String {
+    let Agreement { all, same, moves, same_moves, differences } = agreement;
+    let mut out = format!(
+        "Decided again as in the journal: {same} of {all} decisions ({}), {same_moves} of {moves} \
+         moves.\n",
+        percent(*same, *all)
+    );
+    for difference in differences.iter().take(DIFFERENCES) {
+        out.push_str(&difference_text(difference, now));
+    }
+    if differences.len() > DIFFERENCES {
+        out.push_str("  ...\n");
+    }
+    out
+}
+
+fn difference_text(difference: &Difference, now: &Now) -> String {
+    let recorded = difference.recorded.as_ref().map_or_else(
+        || "nothing".to_owned(),
+        |one| format!("{} {}", one.action, sizes(one.from, one.to)),
+    );
+    let replayed = difference.replayed.as_ref().map_or_else(
+        || "nothing".to_owned(),
+        |one| format!("{} {}", action(one), sizes(one.from, one.to)),
+    );
+    format!(
+        "  {} {}: {recorded} in the journal, {replayed} now\n",
+        when::show(difference.at_ms, now),
+        plain(&difference.guest, NAME_MAX)
+    )
+}
+
+fn action(one: &Replayed) -> &'static str {
+    match one.action {
+        policy::arbiter::Action::Hold => "hold",
+        policy::arbiter::Action::Grow => "grow",
+        policy::arbiter::Action::Shrink => "shrink",
+    }
+}
+
+fn sizes(from: Bytes, to: Bytes) -> String {
+    match from == to {
+        true => format!("{} MiB", to.as_mib()),
+        false => format!("{} -> {} MiB", from.as_mib(), to.as_mib()),
+    }
+}
+
+fn table(runs: &[(&str, &Played)]) -> String {
+    let columns = [
+        left("\nPOLICY").most(NAME_MAX),
+        right("HAD GiB h"),
+        right("IN HOST"),
+        right("NOT MET MiB min"),
+        right("FOR s"),
+        right("UP"),
+        right("DOWN"),
+        right("FREE MiB"),
+        right("LEAST"),
+        right("BELOW s"),
+        right("RESERVE s"),
+    ];
+    let mut table = Table::new(&columns);
+    for (name, run) in runs {
+        let (total, host) = (run.player.total(), run.player.host());
+        let free = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
+        table.row([
+            (*name).to_owned(),
+            gib_hours(total.had),
+            gib_hours(total.resident),
+            mib_minutes(total.unmet),
+            seconds(total.short_ms),
+            total.grows.to_string(),
+            total.shrinks.to_string(),
+            (free / u128::from(base::MIB)).to_string(),
+            host.least.map_or_else(|| "-".into(), |least| least.as_mib().to_string()),
+            seconds(host.below_ms),
+            seconds(host.below_reserve_ms),
+        ]);
+    }
+    table.text()
+}
+
+/// Where two policies parted first, and why.
+fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
+    let mut ours = played.decisions.iter().filter(|one| one.moves);
+    let mut theirs = other.decisions.iter().filter(|one| one.moves);
+    loop {
+        let (a, b) = (ours.next(), theirs.next());
+        let key = |one: Option<&Replayed>| one.map(|one| (one.at_ms, one.guest.clone(), one.to));
+        match (a, b) {
+            (None, None) => return "They never part.\n".into(),
+            (a, b) if key(a) == key(b) => {}
+            (a, b) => {
+                let at_ms = |one: Option<&Replayed>| one.map_or(i64::MAX, |one| one.at_ms);
+                let (who, one) = match at_ms(a) <= at_ms(b) {
+                    true => ("recorded", a),
+                    false => (name, b),
+                };
+                let Some(one) = one else { return String::new() };
+                return format!(
+                    "They part at {}: {}, {} {}: {}\n",
+                    when::show(one.at_ms, now),
+                    plain(who, NAME_MAX),
+                    plain(&one.guest, NAME_MAX),
+                    format_args!("{} {}", action(one), sizes(one.from, one.to)),
+                    plain(&one.reason, REASON_MAX)
+                );
+            }
+        }
+    }
+}
+
+/// What breaks in a simulated world, and for whom first.
+fn breaks(other: &Played) -> String {
+    let mut worst: Vec<(&str, &Tally)> =
+        other.player.guests().filter(|(_, tally)| tally.unmet > 0).collect();
+    worst.sort_by_key(|(name, tally)| (std::cmp::Reverse(tally.unmet), name.to_owned()));
+    let host = other.player.host();
+    let below = match host.below_reserve_ms {
+        0 => String::new(),
+        ms => format!(" The host has less than its reserve for {} s.", seconds(ms)),
+    };
+    match worst.first() {
+        Some((name, tally)) => format!(
+            "{} guests need more than they get, {} most: {} MiB min over {} s.{below}\n",
+            worst.len(),
+            plain(name, NAME_MAX),
+            mib_minutes(tally.unmet),
+            seconds(tally.short_ms)
+        ),
+        None => format!("Every need is met.{below}\n"),
+    }
+}
+
+/// Guests, those that lacked most first.
+fn guests(runs: &[(&str, &Played)]) -> String {
+    let columns = [
+        left("\nGUEST").most(NAME_MAX),
+        left("POLICY").most(NAME_MAX),
+        right("HAD MiB"),
+        right("IN HOST"),
+        right("NOT MET MiB min"),
+        right("FOR s"),
+        right("UP"),
+        right("DOWN"),
+    ];
+    let Some((_, last)) = runs.last() else { return String::new() };
+    let mut order: Vec<(&str, &Tally)> = last.player.guests().collect();
+    order.sort_by_key(|(name, tally)| {
+        (std::cmp::Reverse(tally.unmet), std::cmp::Reverse(tally.moves()), name.to_owned())
+    });
+    let mut table = Table::new(&columns);
+    for (name, _) in order.iter().take(GUESTS) {
+        for (policy, run) in runs {
+            let found = run.player.guests().find(|(other, _)| other == name);
+            let Some((_, tally)) = found else { continue };
+            let mean = |area: u128| {
+                let mean = area.checked_div(u128::from(tally.there_ms)).unwrap_or(0);
+                (mean / u128::from(base::MIB)).to_string()
+            };
+            table.row([
+                (*name).to_owned(),
+                (*policy).to_owned(),
+                mean(tally.had),
+                mean(tally.resident),
+                mib_minutes(tally.unmet),
+                seconds(tally.short_ms),
+                tally.grows.to_string(),
+                tally.shrinks.to_string(),
+            ]);
+        }
+    }
+    if order.len() > GUESTS {
+        table.note(&format!("and {} more", order.len() - GUESTS));
+    }
+    table.text()
+}
+
+#[derive(Debug, Serialize)]
+struct ReplayDocument {
+    recorded: RunDocument,
+    agreement: Option<AgreementDocument>,
+    other: Option<RunDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct AgreementDocument {
+    decisions: u64,
+    same: u64,
+    moves: u64,
+    same_moves: u64,
+}
+
+impl AgreementDocument {
+    fn of(agreement: &Agreement) -> AgreementDocument {
+        let Agreement { all, same, moves, same_moves, .. } = *agreement;
+        AgreementDocument { decisions: all, same, moves, same_moves }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct RunDocument {
+    policy: String,
+    from_ms: i64,
+    to_ms: i64,
+    passes: u64,
+    missing: u64,
+    unread: u64,
+    managers: u64,
+    total: TallyDocument,
+    host: HostDocument,
+    guests: Vec<GuestDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct HostDocument {
+    seconds: u64,
+    mean_available_bytes: u64,
+    least_available_bytes: Option<u64>,
+    below_set_point_s: u64,
+    below_reserve_s: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct GuestDocument {
+    guest: String,
+    #[serde(flatten)]
+    tally: TallyDocument,
+}
+
+#[derive(Debug, Serialize)]
+struct TallyDocument {
+    there_s: u64,
+    had_byte_seconds: f64,
+    resident_byte_seconds: f64,
+    unmet_byte_seconds: f64,
+    short_s: u64,
+    grows: u64,
+    shrinks: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct FitDocument {
+    like: String,
+    count: u32,
+    is_bound: bool,
+    with: TallyDocument,
+    beyond: Option<TallyDocument>,
+}
+
+impl TallyDocument {
+    fn of(tally: &Tally) -> TallyDocument {
+        let area = |area: u128| area as f64 / 1000.0;
+        TallyDocument {
+            there_s: tally.there_ms / 1000,
+            had_byte_seconds: area(tally.had),
+            resident_byte_seconds: area(tally.resident),
+            unmet_byte_seconds: area(tally.unmet),
+            short_s: tally.short_ms / 1000,
+            grows: tally.grows,
+            shrinks: tally.shrinks,
+        }
+    }
+}
+
+impl RunDocument {
+    fn of(policy: &str, played: &Played) -> RunDocument {
+        let player = &played.player;
+        let host = player.host();
+        let mean = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
+        let guest = |(name, tally): (&str, &Tally)| GuestDocument {
+            guest: name.to_owned(),
+            tally: TallyDocument::of(tally),
+        };
+        RunDocument {
+            policy: policy.to_owned(),
+            from_ms: played.from_ms,
+            to_ms: played.to_ms,
+            passes: player.passes(),
+            missing: player.missing(),
+            unread: player.unread(),
+            managers: player.starts(),
+            total: TallyDocument::of(&player.total()),
+            host: HostDocument {
+                seconds: host.ms / 1000,
+                mean_available_bytes: u64::try_from(mean).unwrap_or(u64::MAX),
+                least_available_bytes: host.least.map(|least| least.0),
+                below_set_point_s: host.below_ms / 1000,
+                below_reserve_s: host.below_reserve_ms / 1000,
+            },
+            guests: player.guests().map(guest).collect(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+use super::*;
+use base::MIB;
+use clap::Parser;
+use jiff::tz::TimeZone;
+use model::{GuestIdentity, Moment, PassGuest, PassInput};
+use policy::arbiter::{
+    Arbiter, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, PassHost, PassSample,
+    RuleVerdicts, Usable,
+};
+use std::sync::Arc;
+use store::{Decision, Keep, PassRecorder, Recorder, Word};
+
+const BEGIN_MS: i64 = 1_795_500_000_000;
+const SECONDS: u64 = 180;
+
+fn now() -> Now {
+    Now { ms: BEGIN_MS + 600_000, zone: TimeZone::UTC }
+}
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir =
+            std::env::temp_dir().join(format!("pinhead-replay-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("recordings")).unwrap();
+        Dir(dir)
+    }
+
+    fn recordings(&self) -> PathBuf {
+        self.0.join("recordings")
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[derive(Debug, Parser)]
+struct Typed {
+    #[command(flatten)]
+    args: ReplayArgs,
+}
+
+fn args(dir: &Dir, typed: &[&str]) -> ReplayArgs {
+    let path = dir.recordings().to_string_lossy().into_owned();
+    let words = [["pinhead", "--dir", path.as_str()].as_slice(), typed].concat();
+    Typed::try_parse_from(words).unwrap().args
+}
+
+/// A guest of 512 MiB with so much of it available.
+fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
+    let size = Bytes::mib(512);
+    let memory = Memory {
+        at_ms,
+        clock_ms: at_ms,
+        actual: size,
+        free: Some(Bytes::mib(available_mib)),
+        available: Some(Bytes::mib(available_mib)),
+        ..Memory::default()
+    };
+    GuestSample {
+        key: Key(key),
+        limits: Limits { min: Bytes::mib(64), max: size, shares: 100, mode: Mode::Managed },
+        actual: Some(size),
+        resident: Some(size),
+        doubtful: Bytes::ZERO,
+        beside: Bytes::ZERO,
+        swapped: None,
+        runs: Some(true),
+        memory: Some(memory),
+        idle_since_sample: false,
+        usable: Usable::Yes,
+        request: None,
+        asks: false,
+        urgent: false,
+        deflates_on_oom: true,
+    }
+}
+
+/// Records three minutes of a host that is short, with a guest that has memory to spare and one
+/// that has none, and the journal of what was decided. `skip` leaves passes out.
+fn record(dir: &Dir, skip: &[u64]) {
+    let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
+    assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
+    recorder.close().unwrap();
+    let mut passes = PassRecorder::new(&dir.recordings(), i64::MAX, 1 << 30);
+    let mut journal = Journal::open(&dir.0.join("journal.db")).unwrap();
+    let mut arbiter = Arbiter::new();
+    let total = Bytes::mib(2048);
+    let config = Config::of_host(total);
+    for number in 0..SECONDS {
+        let (now_ms, at_ms) = (number * 1000, BEGIN_MS + (number * 1000).cast_signed());
+        let host = HostSample {
+            at_ms: now_ms,
+            total,
+            available: Bytes::mib(150),
+            strained: false,
+            page_out: Bytes::ZERO,
+        };
+        let samples = [sample(1, 400, now_ms), sample(2, 10, now_ms)];
+        let mut verdicts = |_, _: &_| RuleVerdicts::default();
+        let pass = arbiter.pass(&config, Some(&host), &samples, &mut verdicts, now_ms);
+        let who = |key: u64| GuestIdentity {
+            name: format!("g{key}"),
+            uuid: format!("0000-{key}"),
+            ..GuestIdentity::default()
+        };
+        for decision in pass.decisions.iter().filter(|decision| !decision.goes_on) {
+            let row = Decision {
+                at_ms,
+                policy: Policy::Active,
+                action: Word::from(match decision.action {
+                    policy::arbiter::Action::Hold => "hold",
+                    policy::arbiter::Action::Grow => "grow",
+                    policy::arbiter::Action::Shrink => "shrink",
+                }),
+                clause: Word::from(decision.clause.name()),
+                reason: decision.to_string(),
+                from_bytes: decision.from.0,
+                to_bytes: decision.to.0,
+                bounds: Vec::new(),
+                inputs: Vec::new(),
+                acted: true,
+            };
+            let key = journal.guest(&who(decision.key.0), at_ms).unwrap();
+            journal.decision(key, &row).unwrap();
+        }
+        if skip.contains(&number) {
+            continue;
+        }
+        let kept = PassHost { config, kind: Kind::Pinhead, sample: Some(host), psi_permille: None };
+        let guests = samples.map(|sample| {
+            let row = PassSample { sample, verdicts: RuleVerdicts::default() }.row();
+            (sample.key.0, PassGuest { who: Arc::new(who(sample.key.0)), row })
+        });
+        let input = PassInput {
+            number,
+            at_ms,
+            now_ms,
+            host: kept.row(),
+            guests: guests.into(),
+            events: Vec::new(),
+        };
+        assert!(passes.record(&input).is_none());
+    }
+    passes.close().unwrap();
+}
+
+#[test]
+fn what_was_recorded_is_decided_as_the_journal_has_it() {
+    let dir = Dir::new("same");
+    record(&dir, &[]);
+    let text = replay(&args(&dir, &[]), &now()).unwrap();
+    assert!(text.starts_with("180 passes from 06:00:00 to 06:02:59.\n"), "{text}");
+    let line = text.lines().nth(1).unwrap();
+    assert!(line.starts_with("Decided again as in the journal: "), "{text}");
+    assert!(line.contains("(100%)"), "{text}");
+    assert!(text.contains("recorded"), "{text}");
+    let json = replay(&args(&dir, &["--format", "json"]), &now()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["agreement"]["same"], json["agreement"]["decisions"]);
+    assert!(json["agreement"]["moves"].as_u64() > Some(0), "{json}");
+    // Two guests of 512 MiB for three minutes.
+    let had = json["recorded"]["total"]["had_byte_seconds"].as_f64().unwrap();
+    assert_eq!(had, (1024 * MIB * 179) as f64);
+}
+
+#[test]
+fn missing_passes_are_told() {
+    let dir = Dir::new("missing");
+    record(&dir, &[7, 8, 100]);
+    let text = replay(&args(&dir, &[]), &now()).unwrap();
+    assert!(text.starts_with("177 passes from 06:00:00 to 06:02:59; 3 are missing.\n"), "{text}");
+}
+
+#[test]
+fn another_policy_stands_beside_with_the_place_where_they_part() {
+    let dir = Dir::new("other");
+    record(&dir, &[]);
+    let text = replay(&args(&dir, &["--policy", "none"]), &now()).unwrap();
+    assert!(text.contains("\nnone "), "{text}");
+    assert!(text.contains("They part at 06:00:0"), "{text}");
+    let none = text.lines().find(|line| line.starts_with("none ")).unwrap();
+    let cells: Vec<&str> = none.split_whitespace().collect();
+    assert_eq!(cells[5..7], ["0", "0"], "nothing moves: {text}");
+    // With twice the memory nobody lacks any.
+    let text = replay(&args(&dir, &["--host", "4 GiB"]), &now()).unwrap();
+    let other = text.lines().find(|line| line.starts_with("another host")).unwrap();
+    assert!(other.contains("2198"), "150 MiB free and 2 GiB more: {text}");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_with_what_would_be_right() {
+    let dir = Dir::new("refused");
+    let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
+    assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
+    recorder.close().unwrap();
+    let refused = |typed: &[&str]| replay(&args(&dir, typed), &now()).unwrap_err().to_string();
+    assert!(refused(&[]).contains("No passes were recorded"), "{}", refused(&[]));
+    let unknown = refused(&["--policy", "proxmux"]);
+    assert!(
+        unknown.contains("proxmox") && unknown.contains("neither a policy nor a file"),
+        "{unknown}"
+    );
+    let rules = dir.0.join("rules.toml");
+    std::fs::write(dir.0.join("own.rules"), "MAYGROW=\"1\"\n").unwrap();
+    std::fs::write(&rules, "[policy]\nrules = \"own.rules\"\n").unwrap();
+    let with_rules = refused(&["--policy", &rules.to_string_lossy()]);
+    assert!(with_rules.contains("cannot be replayed"), "{with_rules}");
+    assert!(growth("3%") == Ok(30) && growth("2000%").is_err() && growth("3").is_err());
+    assert!(size("16 GiB").is_ok() && size("much").is_err());
+}
+
+#[test]
+fn more_guests_fit_until_a_need_is_not_met() {
+    let dir = Dir::new("fit");
+    record(&dir, &[]);
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: SimulateArgs,
+    }
+    let path = dir.recordings().to_string_lossy().into_owned();
+    let (from, to) = ("2026-11-24 05:00", "2026-11-24 07:00");
+    let simulated = |typed: &[&str]| {
+        let usual = ["pinhead", "--dir", path.as_str(), "--from", from, "--to", to];
+        let parsed = Typed::try_parse_from([usual.as_slice(), typed].concat()).unwrap();
+        simulate_at(&parsed.args, &now())
+    };
+    let error = simulated(&[]).unwrap_err().to_string();
+    assert!(error.contains("Say what is to be different"), "{error}");
+    let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
+    assert!(error.contains("No guest web* was recorded"), "{error}");
+    let text = simulated(&["--fit", "--like", "g1", "--host", "8 GiB"]).unwrap();
+    let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
+    assert!((8..=60).contains(&count), "{text}");
+    let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
+    assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");
+    let text = simulated(&["--grow", "50%"]).unwrap();
+    assert!(text.contains("need more than they get, g2 most"), "{text}");
+}

@@ -1,0 +1,229 @@
+//! Sizes as settings, as commands of virsh, or set in a manager that runs.
+
+use super::{Answer, Apply};
+use crate::Error;
+use crate::manage::{SocketArg, ask_manager, unexpected};
+use base::{Bytes, plain, shell_word};
+use manager::control::{Answer as Told, Ask, Change, GuestRow};
+use settings::Share;
+use std::fmt::Write;
+use whatif::{Sizing, Verdict};
+
+/// What a guest is to have, where that is known for long enough.
+struct Wanted<'a> {
+    name: &'a str,
+    size: Bytes,
+    minimum: Bytes,
+    shares: u32,
+    cpus: Option<u64>,
+}
+
+impl Wanted<'_> {
+    fn of(guest: &Sizing) -> Option<Wanted<'_>> {
+        let is_known = guest.verdict != Verdict::TooLittleHistory;
+        Some(Wanted {
+            name: &guest.name,
+            size: guest.memory.filter(|_| is_known)?.size,
+            minimum: guest.minimum?,
+            shares: guest.shares?,
+            cpus: guest.cpus.map(|cpus| cpus.size),
+        })
+    }
+}
+
+pub(super) fn apply(answer: &Answer, how: Apply, socket: &SocketArg) -> Result<String, Error> {
+    let guests = &answer.advice.guests;
+    let wanted: Vec<Wanted<'_>> = guests.iter().filter_map(Wanted::of).collect();
+    let left_out = guests.len() - wanted.len();
+    if wanted.is_empty() {
+        return Err(Error::Message(
+            "No guest is known for long enough: look at `pinhead size` without --apply, or ask for \
+             less history with --enough"
+                .into(),
+        ));
+    }
+    let text = match how {
+        Apply::Settings => settings_text(&wanted)?,
+        Apply::Virsh => virsh_text(&wanted),
+        Apply::Manager => set_all(&wanted, socket)?,
+    };
+    let note = match left_out {
+        0 => String::new(),
+        1 => "# 1 guest is left out: its history is too short\n".into(),
+        many => format!("# {many} guests are left out: their history is too short\n"),
+    };
+    Ok(text + &note)
+}
+
+/// A text of TOML, in double quotes.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => {
+                let _ = write!(out, "\\U{:08X}", u32::from(letter));
+            }
+            letter => out.push(letter),
+        }
+    }
+    out + "\""
+}
+
+fn settings_text(wanted: &[Wanted<'_>]) -> Result<String, Error> {
+    let mut out = String::from("# `pinhead host --config FILE` reads this.\n");
+    for one in wanted {
+        // A name is a pattern there, and these letters would fit others' names.
+        if one.name.contains(['*', '?']) {
+            return Err(Error::Message(format!(
+                "The guest {} has a letter in its name that is a pattern in settings: leave it out",
+                plain(one.name, 60)
+            )));
+        }
+        let name = quoted(one.name);
+        let _ = write!(
+            out,
+            "\n[[class]]\nname = {name}\nmatch = [{name}]\nmin = \"{} MiB\"\nmax = \"{} MiB\"\n\
+             shares = {}\n",
+            one.minimum.as_mib(),
+            one.size.as_mib(),
+            one.shares
+        );
+    }
+    Ok(out)
+}
+
+fn virsh_text(wanted: &[Wanted<'_>]) -> String {
+    let mut out = String::new();
+    for one in wanted {
+        let name = shell_word(one.name);
+        // A name that looks like an option is none behind this.
+        let domain = format!("--domain {name}");
+        let mib = one.size.as_mib();
+        let _ = writeln!(out, "virsh setmaxmem {domain} {mib}M --config");
+        let _ = writeln!(out, "virsh setmem {domain} {mib}M --config");
+        if let Some(cpus) = one.cpus {
+            let _ = writeln!(out, "virsh setvcpus {domain} {cpus} --maximum --config");
+            let _ = writeln!(out, "virsh setvcpus {domain} {cpus} --config");
+        }
+    }
+    out
+}
+
+/// Sets all of them, or none: what was set is put back where one is refused.
+fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
+    let Told::Ps(now) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
+    let find = |name: &str| now.guests.iter().find(|guest| guest.name == name);
+    let missing: Vec<&str> =
+        wanted.iter().map(|one| one.name).filter(|name| find(name).is_none()).collect();
+    if !missing.is_empty() {
+        return Err(Error::Message(format!(
+            "Nothing is set: the manager has no guest {}",
+            plain(&missing.join(", "), 400)
+        )));
+    }
+    let mut out = String::new();
+    let mut done: Vec<(&GuestRow, Vec<Change>)> = Vec::new();
+    for one in wanted {
+        let Some(row) = find(one.name) else { continue };
+        let size = one.size.min(Bytes(row.memory_bytes));
+        let minimum = one.minimum.min(size);
+        // A minimum may not be above the maximum at any moment.
+        let mut changes = vec![
+            Change::Min(Share::Bytes(minimum)),
+            Change::Max(Share::Bytes(size)),
+            Change::Shares(one.shares),
+        ];
+        let mut back = vec![
+            Change::Min(Share::Bytes(Bytes(row.min_bytes))),
+            Change::Max(Share::Bytes(Bytes(row.max_bytes))),
+            Change::Shares(row.shares),
+        ];
+        if minimum > Bytes(row.max_bytes) {
+            changes.swap(0, 1);
+        } else {
+            back.swap(0, 1);
+        }
+        done.push((row, back));
+        for change in changes {
+            if let Err(error) = set(row, change, socket) {
+                return Err(undo(&done, error, socket));
+            }
+        }
+        let _ = writeln!(
+            out,
+            "{}: min {} MiB, max {} MiB, shares {}",
+            plain(one.name, 60),
+            minimum.as_mib(),
+            size.as_mib(),
+            one.shares
+        );
+    }
+    Ok(out)
+}
+
+fn set(row: &GuestRow, change: Change, socket: &SocketArg) -> Result<(), Error> {
+    // Names may be twice on a host.
+    let guest = if row.uuid.is_empty() { &row.name } else { &row.uuid };
+    match ask_manager(socket, &Ask::Set { guest: guest.clone(), change })? {
+        Told::Set(_) => Ok(()),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Puts back what was set.
+fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> Error {
+    let mut stays = Vec::new();
+    for (row, back) in done.iter().rev() {
+        if back.iter().any(|change| set(row, *change, socket).is_err()) {
+            stays.push(row.name.as_str());
+        }
+    }
+    let what = match stays.is_empty() {
+        true => "Nothing is set".to_owned(),
+        false => format!("Not all could be put back ({})", plain(&stays.join(", "), 400)),
+    };
+    Error::step(what, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Wanted<'static> = Wanted {
+        name: "a b",
+        size: Bytes::mib(96),
+        minimum: Bytes::mib(40),
+        shares: 100,
+        cpus: Some(2),
+    };
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        let wanted = [Wanted { name: "we\"b\\\u{1}", ..WANTED }, WANTED];
+        let text = settings_text(&wanted).unwrap();
+        let dir = std::env::temp_dir().join(format!("pinhead-size-{}", std::process::id()));
+        std::fs::write(&dir, &text).unwrap();
+        let loaded = manager::config::load(Some(&dir), &manager::config::Place::default());
+        std::fs::remove_file(&dir).unwrap();
+        let classes = loaded.unwrap().settings.classes;
+        assert_eq!(classes.len(), 2, "{text}");
+        assert_eq!(classes[0].name, "we\"b\\\u{1}");
+        assert_eq!(classes[1].max, Share::Bytes(Bytes::mib(96)));
+    }
+
+    #[test]
+    fn a_name_that_is_a_pattern_is_no_class() {
+        let error = settings_text(&[Wanted { name: "web*", ..WANTED }]).unwrap_err();
+        assert!(error.to_string().contains("web*"), "{error}");
+    }
+
+    #[test]
+    fn commands_are_one_words_each() {
+        let text = virsh_text(&[WANTED]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "virsh setmaxmem --domain 'a b' 96M --config");
+        assert_eq!(lines[3], "virsh setvcpus --domain 'a b' 2 --config");
+        assert_eq!(lines.len(), 4);
+    }
+}

@@ -1,0 +1,112 @@
+use super::*;
+use clap::Parser;
+use jiff::tz::TimeZone;
+use model::{GuestField as G, GuestIdentity, HostField, Moment, Row};
+use std::path::Path;
+use store::{Keep, Recorder};
+
+const BEGIN_MS: i64 = 1_795_500_000_000;
+
+fn now(minutes: i64) -> Now {
+    Now { ms: BEGIN_MS + minutes * STEP_MS, zone: TimeZone::UTC }
+}
+
+fn args(dir: &Path, typed: &[&str]) -> SizeArgs {
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: SizeArgs,
+    }
+    let dir = dir.to_string_lossy().into_owned();
+    let words = [["pinhead", "--dir", dir.as_str()].as_slice(), typed].concat();
+    Typed::try_parse_from(words).unwrap().args
+}
+
+/// Records so many minutes of guests of 256 MiB that need so many MiB of it.
+fn record(dir: &Path, minutes: i64, guests: &[(&str, u64)]) {
+    let mut recorder = Recorder::new(dir, Keep::USUAL);
+    for at in 0..=minutes * 6 {
+        let mut host = Row::default();
+        host.set(HostField::Total, Some(8 << 30));
+        let mut moment = Moment { at_ms: BEGIN_MS + at * 10_000, host, ..Moment::default() };
+        for (name, need) in guests {
+            let mut row = Row::default();
+            row.extend([
+                (G::Memory, Some(256 << 20)),
+                (G::Actual, Some(256 << 20)),
+                (G::Vcpus, Some(2)),
+                (G::OwnAvailable, Some((256 - need) << 20)),
+                (G::VcpuRun, Some(at.unsigned_abs() * 5_000_000_000)),
+            ]);
+            let who = GuestIdentity { name: (*name).into(), ..GuestIdentity::default() };
+            moment.guests.insert(who, row);
+        }
+        let _ = recorder.record(&moment);
+    }
+    recorder.close().unwrap();
+}
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("pinhead-size-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn guests_are_sized_by_what_was_recorded_of_them() {
+    let dir = Dir::new("sized");
+    record(&dir.0, 240, &[("web1", 100), ("web2", 200), ("db", 60)]);
+    let typed = args(&dir.0, &["web*"]);
+    let answer = answer(&typed, &now(240)).unwrap();
+    let text = show::show(&answer, SizeFormat::Text, &now(240)).unwrap();
+    assert!(text.contains("\nweb1   256   112    96  120  100     1   2     100"), "{text}");
+    assert!(text.contains("\nweb2   256   220"), "{text}");
+    assert!(!text.contains("\ndb "), "{text}");
+    assert!(text.contains("sizes of 332 MiB, of which at most 332 MiB were needed"), "{text}");
+    let krr = text.lines().find(|line| line.starts_with("krr ")).unwrap();
+    assert_eq!(krr.split_whitespace().collect::<Vec<_>>(), ["krr", "348", "13.7", "0", "0"]);
+    let csv = show::show(&answer, SizeFormat::Csv, &now(240)).unwrap();
+    assert_eq!(csv.lines().count(), 3);
+    assert!(csv.lines().nth(1).unwrap().starts_with("web1,,,too large,1"), "{csv}");
+    let json = show::show(&answer, SizeFormat::Json, &now(240)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["guests"][1]["memory_bytes"]["size"], 220u64 << 20);
+    assert_eq!(json["rules"][0]["rule"], "pinhead");
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let dir = Dir::new("refused");
+    record(&dir.0, 10, &[("web1", 100)]);
+    let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();
+    assert!(refused(&["wep1"]).contains("did you mean web1?"), "{}", refused(&["wep1"]));
+    assert!(refused(&["--from", "2026-11-25", "--to", "2026-11-24"]).contains("--from is after"));
+    assert!(refused(&["--from", "2020-01-01"]).contains("at most a year"));
+    assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
+    let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
+    let error = apply::apply(&short, Apply::Virsh, &SocketArg { socket: None }).unwrap_err();
+    assert!(error.to_string().contains("--enough"), "{error}");
+    let text = show::show(&short, SizeFormat::Text, &now(10)).unwrap();
+    assert!(text.contains("not enough history"), "{text}");
+}
+
+#[test]
+fn sizes_become_settings_of_those_who_are_known_for_long_enough() {
+    let dir = Dir::new("settings");
+    record(&dir.0, 200, &[("web1", 100)]);
+    let answer = answer(&args(&dir.0, &["--enough", "1h"]), &now(200)).unwrap();
+    let text = apply::apply(&answer, Apply::Settings, &SocketArg { socket: None }).unwrap();
+    let block = "[[class]]\nname = \"web1\"\nmatch = [\"web1\"]\nmin = \"100 MiB\"\n\
+                 max = \"112 MiB\"\nshares = 100\n";
+    assert!(text.contains(block), "{text}");
+}

@@ -1,0 +1,241 @@
+//! What the policy knew in each pass, so that it can be decided again: `passes.db`.
+//!
+//! ```text
+//!   PassInput ─► chain ─► a block a minute ─► passes.db ─► Records::passes
+//! ```
+//!
+//! A pass is written with its minute: a process that is killed loses those of the minute that was
+//! running. What was lost is seen by the numbers of the passes. A damaged file is set aside.
+
+pub mod codec;
+
+use super::damage;
+use super::pack::{Damaged, block, chain};
+use crate::backoff::Backoff;
+use crate::error::cannot;
+use crate::writer::News;
+use crate::{Error, db};
+use codec::Encoder;
+use model::{PassInput, minute_of};
+use rusqlite::{Connection, params};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// The file's name.
+pub const FILE: &str = "passes.db";
+/// The file's kind.
+const PASSES: db::Kind = db::Kind { application_id: 0x7069_6e70, migrations: &[PASSES_1] };
+const PASSES_1: &str = "
+CREATE TABLE pass (
+    number INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    to_ms INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    bytes BLOB NOT NULL
+);
+CREATE INDEX pass_at ON pass (at_ms);
+";
+/// Blocks that wait to be written at most.
+const WAITING_MAX: usize = 30;
+/// Passes of one block: a clock that stands still fills no memory.
+const PASSES_MAX: u64 = 4_096;
+/// Blocks taken away at a time: a bound on how long it takes.
+const PRUNE_MAX: i64 = 120;
+
+/// A minute of passes, packed.
+#[derive(Debug)]
+struct Block {
+    at_ms: i64,
+    to_ms: i64,
+    count: u64,
+    bytes: Vec<u8>,
+}
+
+/// The passes of the running minute.
+#[derive(Debug, Default)]
+struct Running {
+    minute_ms: i64,
+    at_ms: i64,
+    to_ms: i64,
+    count: u64,
+    encoder: Encoder,
+    chain: Vec<u8>,
+}
+
+impl Running {
+    fn block(self) -> Option<Block> {
+        let Running { at_ms, to_ms, count, chain, .. } = self;
+        (count > 0).then(|| Block { at_ms, to_ms, count, bytes: block(&chain) })
+    }
+}
+
+/// Writes passes.
+#[derive(Debug)]
+pub struct PassRecorder {
+    path: PathBuf,
+    keep_ms: i64,
+    most_bytes: u64,
+    file: Option<Connection>,
+    running: Running,
+    waiting: VecDeque<Block>,
+    backoff: Backoff,
+}
+
+impl PassRecorder {
+    /// A recorder into this directory, which keeps passes for so long, and so many bytes of them.
+    pub fn new(dir: &Path, keep_ms: i64, most_bytes: u64) -> PassRecorder {
+        PassRecorder {
+            path: dir.join(FILE),
+            keep_ms,
+            most_bytes,
+            file: None,
+            running: Running::default(),
+            waiting: VecDeque::new(),
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// Records a pass.
+    pub fn record(&mut self, pass: &PassInput) -> Option<News> {
+        let minute_ms = minute_of(pass.at_ms);
+        let turns = self.running.minute_ms != minute_ms || self.running.count >= PASSES_MAX;
+        if turns {
+            self.turn(minute_ms, pass.at_ms);
+        }
+        let running = &mut self.running;
+        let bytes = running.encoder.encode(pass);
+        running.chain.extend(bytes);
+        running.count += 1;
+        (running.at_ms, running.to_ms) =
+            (running.at_ms.min(pass.at_ms), running.to_ms.max(pass.at_ms));
+        if !turns || self.waiting.is_empty() || self.backoff.waits() {
+            return None;
+        }
+        self.write_or_wait(pass.at_ms)
+    }
+
+    fn turn(&mut self, minute_ms: i64, at_ms: i64) {
+        let next = Running { minute_ms, at_ms, to_ms: at_ms, ..Running::default() };
+        if let Some(block) = std::mem::replace(&mut self.running, next).block() {
+            if self.waiting.len() >= WAITING_MAX {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(block);
+        }
+    }
+
+    fn write_or_wait(&mut self, now_ms: i64) -> Option<News> {
+        let written = match self.write(now_ms) {
+            Err(error) if damage::is_damaged(&self.path, &error) => {
+                // Nobody of us has it open when it is moved.
+                self.file = None;
+                match damage::set_aside(&self.path, now_ms) {
+                    Ok(aside) => {
+                        let path = self.path.clone();
+                        let _ = self.write(now_ms);
+                        return Some(News::SetAside { path, aside });
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            written => written,
+        };
+        match written {
+            Ok(()) => self.backoff.worked().then_some(News::Recovered { lost: 0 }),
+            Err(error) => {
+                self.file = None;
+                self.backoff.failed().then_some(News::Failed(error))
+            }
+        }
+    }
+
+    fn write(&mut self, now_ms: i64) -> Result<(), Error> {
+        let failed = cannot("write passes");
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => db::open(&self.path, &PASSES)?,
+        };
+        let file = self.file.insert(file);
+        let transaction = file.transaction().map_err(&failed)?;
+        for block in &self.waiting {
+            transaction
+                .prepare_cached("INSERT INTO pass (at_ms, to_ms, count, bytes) VALUES (?, ?, ?, ?)")
+                .and_then(|mut statement| {
+                    let count = i64::try_from(block.count).unwrap_or(i64::MAX);
+                    statement.execute(params![block.at_ms, block.to_ms, count, block.bytes])
+                })
+                .map_err(&failed)?;
+        }
+        transaction.commit().map_err(&failed)?;
+        self.waiting.clear();
+        prune(file, now_ms.saturating_sub(self.keep_ms), self.most_bytes)
+    }
+
+    /// Writes what has not been written.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.turn(i64::MAX, 0);
+        match self.waiting.back().map(|block| block.to_ms) {
+            Some(to_ms) => self.write(to_ms),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes away blocks that ended before a time, and the oldest while there are more bytes of them
+/// than are allowed; a bounded number at a time.
+fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
+    let failed = cannot("take passes away");
+    let old = "DELETE FROM pass WHERE number IN
+               (SELECT number FROM pass WHERE to_ms < ? ORDER BY number LIMIT ?)";
+    file.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;
+    let pages = |name| file.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+    let size: i64 = pages("page_size").map_err(&failed)?;
+    let all: i64 = pages("page_count").map_err(&failed)?;
+    let free: i64 = pages("freelist_count").map_err(&failed)?;
+    if ((all - free) * size).unsigned_abs() > most_bytes {
+        let most = "DELETE FROM pass WHERE number IN
+                    (SELECT number FROM pass ORDER BY number LIMIT 60)";
+        file.execute(most, []).map_err(&failed)?;
+    }
+    if free > 0 {
+        file.execute_batch("PRAGMA incremental_vacuum(1024)").map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// Visits every pass from one time up to before another, in the order in which they were made.
+pub(super) fn visit(
+    dir: &Path,
+    from_ms: i64,
+    to_ms: i64,
+    mut visit: impl FnMut(PassInput) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let Some(file) = db::open_if_begun(&dir.join(FILE), &PASSES)? else { return Ok(()) };
+    let failed = cannot("read passes");
+    let mut statement = file
+        .prepare("SELECT number, bytes FROM pass WHERE at_ms < ? AND to_ms >= ? ORDER BY number")
+        .map_err(&failed)?;
+    let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let id: i64 = row.get(0).map_err(&failed)?;
+        let bytes = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
+        let damaged = |Damaged(reason)| Error::Row {
+            table: "pass",
+            id,
+            reason: format!("{reason}; what is before and after it can be read"),
+        };
+        let chain = chain(bytes).map_err(damaged)?;
+        let mut flow = ControlFlow::Continue(());
+        codec::decode(&chain, |pass| {
+            if flow.is_continue() && (from_ms..to_ms).contains(&pass.at_ms) {
+                flow = visit(pass);
+            }
+        })
+        .map_err(damaged)?;
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Guests as they would be if another policy had moved their memory, or needed more of it.
+//!
+//! A guest uses what it used, whatever size it has; what it has more is available in it, and what
+//! it has less is not. Where it used more than it would have now, its tasks wait. Where it has more
+//! than it had and waited then, it waits no longer, and takes what it was known to need. What it
+//! would have used had it never been short is not known: an estimate of a policy that gives more
+//! begins from what was seen under one that gave less.
+
+use crate::replay::Change;
+use base::{Bytes, PAGE_BYTES, glob};
+use policy::arbiter::{GuestSample, HostSample, Key, Memory};
+use std::collections::BTreeMap;
+
+/// Tasks of a guest that lacks memory wait for so much of the time, in thousandths.
+const WAITS_PERMILLE: u64 = 100;
+/// And so much of what it lacks is read from swap in a second, in thousandths.
+const SWAPS_PERMILLE: u64 = 100;
+/// Keys of guests that are added are from here on.
+const ADDED: u64 = 1 << 62;
+
+/// Counters of a guest's strain, as this world has them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strain {
+    swap_in: u64,
+    swap_out: u64,
+    refaults: u64,
+    stalls: u64,
+    oom_kills: u64,
+    psi_us: u64,
+}
+
+/// A guest as it would be.
+#[derive(Clone, Debug, Default)]
+struct Guest {
+    /// What it has, if this world has decided that.
+    size: Option<Bytes>,
+    /// What it has taken of what it was known to lack.
+    taken: Bytes,
+    /// What it would use and does not have.
+    lacks: Bytes,
+    /// The last sample that was recorded.
+    before: Option<Memory>,
+    strain: Strain,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Imagined {
+    guests: BTreeMap<Key, Guest>,
+}
+
+impl Imagined {
+    /// Balloons go where they are to.
+    pub(crate) fn set(&mut self, targets: impl Iterator<Item = (Key, Bytes)>) {
+        for (key, size) in targets {
+            self.guests.entry(key).or_default().size = Some(size);
+        }
+    }
+
+    /// A guest starts again, with what it has.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.guests.remove(&key);
+    }
+
+    /// What a guest would use and does not have.
+    pub(crate) fn lacks(&self, key: Key) -> Bytes {
+        self.guests.get(&key).map_or(Bytes::ZERO, |guest| guest.lacks)
+    }
+
+    /// Makes of what was recorded what would be so; `ms` have passed since the last time.
+    pub(crate) fn see(
+        &mut self,
+        change: &Change,
+        host: Option<&mut HostSample>,
+        samples: &mut Vec<GuestSample>,
+        names: &mut BTreeMap<Key, String>,
+        ms: u64,
+    ) {
+        // What the host has less free than was recorded.
+        let mut more = 0i128;
+        add(change, samples, names, &mut more);
+        for sample in samples.iter_mut() {
+            let guest = self.guests.entry(sample.key).or_default();
+            more += guest.see(sample, change.growth_permille, ms);
+        }
+        self.guests.retain(|key, _| samples.iter().any(|sample| sample.key == *key));
+        let Some(host) = host else { return };
+        let total = change.total.unwrap_or(host.total);
+        let wider = i128::from(total.0) - i128::from(host.total.0);
+        let available = i128::from(host.available.0) + wider - more;
+        // What it lacks it would have to swap.
+        host.strained = available < 0 || (host.strained && more >= wider);
+        host.available = Bytes(u64::try_from(available.max(0)).unwrap_or(u64::MAX));
+        host.total = total;
+    }
+}
+
+/// Adds guests like some that are there; what they hold is not free on the host.
+fn add(
+    change: &Change,
+    samples: &mut Vec<GuestSample>,
+    names: &mut BTreeMap<Key, String>,
+    more: &mut i128,
+) {
+    let Some((count, pattern)) = &change.more else { return };
+    let fits = |sample: &&GuestSample| {
+        names.get(&sample.key).is_some_and(|name| glob::matches(pattern, name))
+    };
+    let like: Vec<GuestSample> = samples.iter().filter(fits).copied().collect();
+    if like.is_empty() {
+        return;
+    }
+    for number in 0..*count {
+        let mut sample = like[number as usize % like.len()];
+        let source = names.get(&sample.key).cloned().unwrap_or_default();
+        sample.key = Key(ADDED + u64::from(number));
+        names.insert(sample.key, format!("{source}+{}", number as usize / like.len() + 1));
+        let beside = sample.resident.unwrap_or(Bytes::ZERO).plus(sample.doubtful);
+        *more += i128::from(beside.0);
+        samples.push(sample);
+    }
+}
+
+impl Guest {
+    /// Makes a sample what it would be; what the host has less free by that.
+    fn see(&mut self, sample: &mut GuestSample, growth_permille: u64, ms: u64) -> i128 {
+        let Some(actual) = sample.actual else { return 0 };
+        // What it had at first; from then on what this world decides, and not what was recorded.
+        let size = *self.size.get_or_insert(actual);
+        let recorded = sample.memory;
+        let (mut lacks, mut grown, mut eased) = (Bytes::ZERO, Bytes::ZERO, false);
+        if let Some(memory) = &mut sample.memory {
+            let available = memory.available.unwrap_or(Bytes::ZERO);
+            let used = memory.actual.less(available);
+            // The guest's memory beside what it has now: what was recorded then is shifted by it.
+            grown = used.permille(growth_permille);
+            let had = memory.actual;
+            eased = size > had && grown <= size.less(had);
+            self.taken = self.takes(&recorded, size.less(had));
+            let wants = used.plus(grown).plus(self.taken);
+            lacks = wants.less(size);
+            let left = size.less(wants);
+            memory.actual = size;
+            memory.available = memory.available.map(|_| left);
+            memory.free = memory.free.map(|free| free.min(left).max(left.less(available)));
+            memory.cached = memory.cached.map(|cached| cached.min(left));
+            memory.active_file = memory.active_file.map(|hot| hot.min(left));
+        }
+        self.lacks = lacks;
+        if let Some(memory) = &mut sample.memory {
+            self.strain(memory, lacks, eased, ms);
+        }
+        self.before = recorded;
+        sample.urgent = (sample.urgent && !eased) || lacks.0 > 0;
+        sample.idle_since_sample &= lacks.0 == 0;
+        sample.actual = Some(size);
+        let resident = sample.resident.unwrap_or(Bytes::ZERO);
+        let holds = resident.plus(grown).plus(self.taken).min(size);
+        sample.resident = sample.resident.map(|_| holds);
+        // What it lacks, somebody has to hold: its own swap, or nobody.
+        i128::from(holds.0) - i128::from(resident.0)
+    }
+
+    /// What it takes of what it has more than it had: what it waited for then.
+    fn takes(&self, recorded: &Option<Memory>, more: Bytes) -> Bytes {
+        let (Some(before), Some(now)) = (self.before, recorded) else {
+            return self.taken.min(more);
+        };
+        let since = |now: Option<u64>, before: Option<u64>| {
+            now.zip(before).map_or(0, |(now, before)| now.saturating_sub(before))
+        };
+        let missed = since(now.swap_in, before.swap_in) + since(now.refaults, before.refaults);
+        let missed = Bytes(missed.saturating_mul(PAGE_BYTES));
+        self.taken.plus(missed).min(more)
+    }
+
+    /// The counters of its strain go on as recorded, stand still where it has enough now, and grow
+    /// where it lacks memory that it had.
+    fn strain(&mut self, memory: &mut Memory, lacks: Bytes, eased: bool, ms: u64) {
+        let before = self.before;
+        let grow = |own: &mut u64, now: Option<u64>, before: Option<u64>, more: u64| {
+            let recorded = now.zip(before).map_or(0, |(now, before)| now.saturating_sub(before));
+            *own = own.saturating_add(if eased { 0 } else { recorded }).saturating_add(more);
+            now.map(|_| *own)
+        };
+        let pages = lacks.0 / PAGE_BYTES;
+        let swaps = pages.saturating_mul(SWAPS_PERMILLE) / 1000 * ms / 1000;
+        let waits_us = if lacks.0 > 0 { ms * WAITS_PERMILLE } else { 0 };
+        let stalls = u64::from(lacks.0 > 0);
+        let of = |field: fn(&Memory) -> Option<u64>| before.as_ref().and_then(field);
+        let own = &mut self.strain;
+        memory.swap_in = grow(&mut own.swap_in, memory.swap_in, of(|m| m.swap_in), swaps);
+        memory.swap_out = grow(&mut own.swap_out, memory.swap_out, of(|m| m.swap_out), swaps);
+        memory.refaults = grow(&mut own.refaults, memory.refaults, of(|m| m.refaults), 0);
+        memory.stalls = grow(&mut own.stalls, memory.stalls, of(|m| m.stalls), stalls);
+        memory.oom_kills = grow(&mut own.oom_kills, memory.oom_kills, of(|m| m.oom_kills), 0);
+        let psi = grow(&mut own.psi_us, memory.psi_some_us, of(|m| m.psi_some_us), waits_us);
+        memory.psi_some_us = psi;
+        // The guest's clock goes on even where nothing new was recorded of it.
+        if lacks.0 > 0 && before.is_some_and(|before| before.clock_ms == memory.clock_ms) {
+            memory.clock_ms = memory.clock_ms.saturating_add(ms);
+        }
+    }
+}

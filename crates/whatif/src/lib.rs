@@ -1,0 +1,30 @@
+//! What if: how large guests should be, and what another policy would have done, worked out from
+//! what was recorded.
+//!
+//! ```text
+//!   intervals ─► Past (a series of needs for each guest) ─► size ─► Sizing, each with its proof
+//!                                 │                          ▲
+//!                                 └──► rules (ours, others) ─┘
+//!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
+//! ```
+//!
+//! Pure: what happened comes in as intervals, and the same intervals give the same answer. A rule
+//! is tried before it is trusted: it is fitted on the first two thirds of the time, and judged by
+//! the last.
+
+#![forbid(unsafe_code)]
+
+mod compare;
+mod imagined;
+mod past;
+mod replay;
+mod rules;
+mod size;
+#[cfg(test)]
+mod testing;
+
+pub use compare::{Agreement, Difference, Recorded, compare};
+pub use past::{FIELDS, Guest, Past, Step};
+pub use replay::{Change, HostTally, LimitsOf, PlanOf, Player, Replayed, Tally};
+pub use rules::{Options, Rule};
+pub use size::{Advice, Proof, Sizes, Sizing, Together, Tried, Verdict, size};

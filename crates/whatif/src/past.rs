@@ -1,0 +1,215 @@
+//! What guests needed, step by step.
+
+use base::Bytes;
+use model::{GuestField as G, GuestIdentity, Interval, Over};
+use std::collections::BTreeMap;
+
+/// What has to be known of guests for this.
+pub const FIELDS: &[G] = &[
+    G::Memory,
+    G::Vcpus,
+    G::Actual,
+    G::OwnAvailable,
+    G::OwnWorkingSet,
+    G::OwnPsiSome,
+    G::OwnOomKills,
+    G::VcpuRun,
+    G::VcpuDelay,
+];
+
+/// A guest's tasks that wait for memory for so much of a step are short of it, in thousandths.
+const SHORT_PERMILLE: u64 = 10;
+/// After a kill a guest would have needed so much more than it had, whichever is more: the rule of
+/// Kubernetes' vertical pod autoscaler.
+const KILL_PERMILLE: u64 = 1_200;
+const KILL_BYTES: Bytes = Bytes::mib(100);
+
+/// A guest in a step of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The number of the step, from the beginning of the time.
+    pub at: usize,
+    /// The memory that it used: its working set on average, or what was not available in it.
+    pub used: Option<Bytes>,
+    /// What it needed: that, and more where it was short.
+    pub needed: Option<Bytes>,
+    /// Processes were killed in it because memory ran out.
+    pub kills: u64,
+    /// The CPUs that its virtual CPUs used or waited for, in thousandths of one.
+    pub cpus_permille: Option<u64>,
+}
+
+/// A guest, in whatever process and boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guest {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its class, if any.
+    pub class: String,
+    /// The memory that it was started with last.
+    pub memory: Option<Bytes>,
+    /// Its virtual CPUs.
+    pub vcpus: Option<u64>,
+    /// The steps in which something is known of it.
+    pub steps: Vec<Step>,
+}
+
+/// What is known of all guests in a time.
+#[derive(Clone, Debug)]
+pub struct Past {
+    /// How long a step is.
+    pub step_ms: u64,
+    /// How many steps there were.
+    pub steps: usize,
+    guests: BTreeMap<(String, String), Guest>,
+}
+
+impl Past {
+    /// Nothing yet, in steps so long.
+    pub fn new(step_ms: u64) -> Past {
+        Past { step_ms: step_ms.max(1), steps: 0, guests: BTreeMap::new() }
+    }
+
+    /// All guests, by name.
+    pub fn guests(&self) -> impl Iterator<Item = &Guest> {
+        self.guests.values()
+    }
+
+    /// Leaves only guests that are wanted.
+    pub fn retain(&mut self, is_wanted: impl Fn(&Guest) -> bool) {
+        self.guests.retain(|_, guest| is_wanted(guest));
+    }
+
+    /// The next step.
+    pub fn add(&mut self, interval: &Interval) {
+        for (who, over) in &interval.guests {
+            self.add_guest(who, over);
+        }
+        self.steps += 1;
+    }
+
+    fn add_guest(&mut self, who: &GuestIdentity, over: &Over<G>) {
+        if over.covered_ms == 0 {
+            return;
+        }
+        let at = self.steps;
+        let guest = self.guests.entry((who.name.clone(), who.uuid.clone())).or_default();
+        if guest.name.is_empty() {
+            (guest.name, guest.uuid) = (who.name.clone(), who.uuid.clone());
+        }
+        guest.class.clone_from(&who.class);
+        guest.memory = over.get(G::Memory).map(Bytes).or(guest.memory);
+        guest.vcpus = over.get(G::Vcpus).or(guest.vcpus);
+        let step = step(at, over);
+        match guest.steps.last_mut().filter(|last| last.at == at) {
+            // It has started again within the step: the worse half counts.
+            Some(last) => *last = last.worse(&step),
+            None => guest.steps.push(step),
+        }
+    }
+}
+
+impl Step {
+    fn worse(&self, other: &Step) -> Step {
+        Step {
+            at: self.at,
+            used: self.used.max(other.used),
+            needed: self.needed.max(other.needed),
+            kills: self.kills + other.kills,
+            cpus_permille: self.cpus_permille.max(other.cpus_permille),
+        }
+    }
+}
+
+fn step(at: usize, over: &Over<G>) -> Step {
+    let size = |field| over.get(field).map(Bytes);
+    let actual = size(G::Actual);
+    // A balloon does not tell how much of the cache is in use: without it the need is less sure.
+    let less_available = actual.zip(size(G::OwnAvailable)).map(|(all, free)| all.less(free));
+    let used = size(G::OwnWorkingSet).or(less_available);
+    let kills = over.get(G::OwnOomKills).unwrap_or(0);
+    let waited_ns = over.get(G::OwnPsiSome).unwrap_or(0);
+    let is_short = waited_ns / 1_000 >= over.covered_ms.saturating_mul(SHORT_PERMILLE);
+    let mut needed = used;
+    if is_short {
+        // It would have used all that it had, at least.
+        needed = needed.max(actual.filter(|_| used.is_some()));
+    }
+    if kills > 0 {
+        let more = |had: Bytes| had.permille(KILL_PERMILLE).max(had.plus(KILL_BYTES));
+        needed = needed.max(actual.map(more));
+    }
+    let ns = [G::VcpuRun, G::VcpuDelay].map(|field| over.get(field));
+    let [ran, delayed] = ns;
+    let permille = |ns: u64| ns / 1_000 / over.covered_ms.max(1);
+    Step {
+        at,
+        used,
+        needed,
+        kills,
+        cpus_permille: ran.map(|ran| permille(ran.saturating_add(delayed.unwrap_or(0)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, interval};
+
+    fn needs(values: &[(G, u64)]) -> Step {
+        let mut past = Past::new(60_000);
+        past.add(&interval(&[("web", values)]));
+        let step = past.guests().next().unwrap().steps[0];
+        assert_eq!((past.steps, step.at), (1, 0));
+        step
+    }
+
+    #[test]
+    fn a_guest_needs_its_working_set_or_what_is_not_available() {
+        let known = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB)];
+        assert_eq!(needs(&known).needed, Some(Bytes::mib(36)));
+        let set = [&known[..], &[(G::OwnWorkingSet, 40 * MIB)]].concat();
+        assert_eq!(needs(&set).needed, Some(Bytes::mib(40)));
+        assert_eq!(needs(&known[..1]).needed, None, "nothing is known");
+    }
+
+    #[test]
+    fn who_waits_for_memory_or_is_killed_needs_more_than_it_had() {
+        let known = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB)];
+        let waits = |ms: u64| [&known[..], &[(G::OwnPsiSome, ms * 1_000_000)]].concat();
+        assert_eq!(needs(&waits(599)).needed, Some(Bytes::mib(36)));
+        assert_eq!(needs(&waits(600)).needed, Some(Bytes::mib(96)));
+        let killed = [&known[..], &[(G::OwnOomKills, 1)]].concat();
+        let step = needs(&killed);
+        assert_eq!((step.used, step.needed), (Some(Bytes::mib(36)), Some(Bytes::mib(196))));
+        let large = [(G::Actual, 1000 * MIB), (G::OwnAvailable, MIB), (G::OwnOomKills, 2)];
+        assert_eq!(needs(&large).needed, Some(Bytes::mib(1200)));
+    }
+
+    #[test]
+    fn cpus_are_those_that_it_used_and_waited_for() {
+        let second = 1_000_000_000;
+        let ran = [(G::VcpuRun, 30 * second), (G::VcpuDelay, 15 * second)];
+        assert_eq!(needs(&ran).cpus_permille, Some(750));
+        assert_eq!(needs(&ran[..1]).cpus_permille, Some(500));
+        assert_eq!(needs(&ran[1..]).cpus_permille, None);
+    }
+
+    #[test]
+    fn a_guest_that_starts_again_is_the_same_guest() {
+        let mut past = Past::new(60_000);
+        let values = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB), (G::Memory, 128 * MIB)];
+        past.add(&interval(&[("web", &values)]));
+        past.add(&interval(&[]));
+        past.add(&interval(&[("web", &values), ("db", &values[..1])]));
+        let guests: Vec<(&str, usize)> =
+            past.guests().map(|guest| (guest.name.as_str(), guest.steps.len())).collect();
+        assert_eq!(guests, [("db", 1), ("web", 2)]);
+        let web = past.guests().last().unwrap();
+        assert_eq!((web.steps[1].at, web.memory), (2, Some(Bytes::mib(128))));
+        past.retain(|guest| guest.name == "db");
+        assert_eq!(past.guests().count(), 1);
+    }
+}

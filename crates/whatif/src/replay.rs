@@ -1,0 +1,408 @@
+//! Passes of a policy decided again: as they were recorded, or by another policy on another host.
+//!
+//! ```text
+//!   PassInput ─► what the policy knew ───────────► Arbiter, rival ─► decisions, as in the journal
+//!                      └─► Imagined: guests as they would be ─┘            │
+//!                                   ▲──────────── sizes ───────────────────┘
+//! ```
+//!
+//! Decided by the policy that ran, a pass gives the decisions that it gave then: the same code over
+//! the same numbers. By another one, guests are as if they had got what it decides
+//! ([`imagined`](crate::imagined)); what comes out is an estimate.
+
+use crate::imagined::Imagined;
+use base::Bytes;
+use model::{PassEvent, PassInput};
+use policy::arbiter::{
+    Action, Arbiter, Clause, Config, GuestSample, HostSample, Inputs, Key, Limits, Pass, PassHost,
+    PassSample, RuleVerdicts,
+};
+use policy::rivals::{Kind, Rival, Scene};
+use std::collections::BTreeMap;
+
+/// No more time than this is taken to pass between two passes: a manager that stood still, or was
+/// started again, is no time in which anything was so.
+const STEP_MS_MAX: u64 = 10_000;
+
+/// How a host of so much memory is to be kept.
+pub type PlanOf = Box<dyn Fn(Bytes) -> Config>;
+/// What a guest of this name, which could get this at most, is entitled to.
+pub type LimitsOf = Box<dyn Fn(&str, Bytes) -> Limits>;
+
+/// What is to be different from what was recorded. Nothing is at first.
+#[derive(Default)]
+pub struct Change {
+    /// Whose rules decide.
+    pub kind: Option<Kind>,
+    /// How the host is to be kept.
+    pub plan: Option<PlanOf>,
+    /// What guests are entitled to.
+    pub limits: Option<LimitsOf>,
+    /// What the host, or what guests may use together, has.
+    pub total: Option<Bytes>,
+    /// So much more of what its programs use does each guest need, in thousandths.
+    pub growth_permille: u64,
+    /// So many more guests like these, by a pattern of their names.
+    pub more: Option<(u32, String)>,
+}
+
+impl Change {
+    /// Whether nothing is different.
+    pub fn is_none(&self) -> bool {
+        self.kind.is_none()
+            && self.plan.is_none()
+            && self.limits.is_none()
+            && self.total.is_none()
+            && self.growth_permille == 0
+            && self.more.is_none()
+    }
+}
+
+/// What was decided about a guest in a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The guest's name.
+    pub guest: String,
+    /// Which way.
+    pub action: Action,
+    /// By which part of the policy.
+    pub clause: Clause,
+    /// What it had.
+    pub from: Bytes,
+    /// What it was to have.
+    pub to: Bytes,
+    /// Whether a balloon was asked.
+    pub moves: bool,
+    /// In a sentence.
+    pub reason: String,
+}
+
+/// What came of a policy, for one guest or for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// For how long it was there, in milliseconds.
+    pub there_ms: u64,
+    /// The memory that it had times the time, in bytes times milliseconds.
+    pub had: u128,
+    /// The same of what was in the host's memory.
+    pub resident: u128,
+    /// What it needed and did not have, times the time.
+    pub unmet: u128,
+    /// For how long it needed more than it had.
+    pub short_ms: u64,
+    /// Movements up and down.
+    pub grows: u64,
+    /// The same, down.
+    pub shrinks: u64,
+}
+
+/// How a host of another size is to be kept, if the parts stay the same.
+fn scaled(config: &Config, from: Bytes, to: Bytes) -> Config {
+    let part = |size: Bytes| {
+        let scaled = u128::from(size.0) * u128::from(to.0) / u128::from(from.0.max(1));
+        Bytes(u64::try_from(scaled).unwrap_or(u64::MAX))
+    };
+    let Config { set_point, hysteresis, reserve, .. } = *config;
+    let (set_point, hysteresis, reserve) = (part(set_point), part(hysteresis), part(reserve));
+    Config { set_point, hysteresis, reserve, ..*config }
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.there_ms += other.there_ms;
+        self.had += other.had;
+        self.resident += other.resident;
+        self.unmet += other.unmet;
+        self.short_ms += other.short_ms;
+        self.grows += other.grows;
+        self.shrinks += other.shrinks;
+    }
+
+    /// Movements.
+    pub fn moves(&self) -> u64 {
+        self.grows + self.shrinks
+    }
+}
+
+/// The host under a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTally {
+    /// For how long it was watched, in milliseconds.
+    pub ms: u64,
+    /// Its free memory times the time.
+    pub available: u128,
+    /// For how long it had less than its set point by more than what may be missed.
+    pub below_ms: u64,
+    /// For how long it had less than its reserve.
+    pub below_reserve_ms: u64,
+    /// The least that it had free.
+    pub least: Option<Bytes>,
+}
+
+/// Plays passes of a recording, one after another.
+pub struct Player {
+    change: Change,
+    arbiter: Arbiter,
+    rival: Option<Rival>,
+    imagined: Option<Imagined>,
+    last: Option<(u64, u64)>,
+    guests: BTreeMap<String, Tally>,
+    host: HostTally,
+    passes: u64,
+    missing: u64,
+    unread: u64,
+    starts: u64,
+}
+
+impl Player {
+    /// Plays with this difference.
+    pub fn new(change: Change) -> Player {
+        let imagined = (!change.is_none()).then(Imagined::default);
+        Player {
+            change,
+            arbiter: Arbiter::new(),
+            rival: None,
+            imagined,
+            last: None,
+            guests: BTreeMap::new(),
+            host: HostTally::default(),
+            passes: 0,
+            missing: 0,
+            unread: 0,
+            starts: 0,
+        }
+    }
+
+    /// Decides the next pass: what came of it.
+    pub fn play(&mut self, input: &PassInput) -> Vec<Replayed> {
+        let ms = self.begin(input);
+        let Some(mut host) = PassHost::of(&input.host) else {
+            self.unread += 1;
+            return Vec::new();
+        };
+        let seen: Vec<PassSample> = input
+            .guests
+            .iter()
+            .filter_map(|(key, guest)| PassSample::of(Key(*key), &guest.row))
+            .collect();
+        self.unread += (input.guests.len() - seen.len()) as u64;
+        let names: BTreeMap<Key, String> =
+            input.guests.iter().map(|(key, guest)| (Key(*key), guest.who.name.clone())).collect();
+        let (samples, names) = self.scene(&mut host, &seen, names, ms);
+        for event in &input.events {
+            self.tell(event);
+        }
+        let pass = self.pass(&host, &samples, &seen, input.now_ms);
+        if let Some(imagined) = &mut self.imagined {
+            let targets = pass.decisions.iter().filter_map(|d| Some((d.key, d.command?)));
+            imagined.set(targets);
+        }
+        self.count(&host, &samples, &pass, &names, ms);
+        let named = |decision: &policy::arbiter::Decision| Replayed {
+            at_ms: input.at_ms,
+            guest: names.get(&decision.key).cloned().unwrap_or_default(),
+            action: decision.action,
+            clause: decision.clause,
+            from: decision.from,
+            to: decision.to,
+            moves: decision.command.is_some() && decision.action != Action::Hold,
+            reason: decision.to_string(),
+        };
+        pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect()
+    }
+
+    /// A pass begins: how much time has passed since the last one.
+    fn begin(&mut self, input: &PassInput) -> u64 {
+        let PassInput { number, now_ms, .. } = *input;
+        self.passes += 1;
+        let last = self.last.replace((number, now_ms));
+        let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
+        let Some((before, at_ms)) = last.filter(|_| is_next) else {
+            // Another process: its policy knew nothing yet.
+            self.starts += 1;
+            self.missing += number;
+            (self.arbiter, self.rival) = (Arbiter::new(), None);
+            if let Some(imagined) = &mut self.imagined {
+                *imagined = Imagined::default();
+            }
+            return 0;
+        };
+        self.missing += number - before - 1;
+        (now_ms - at_ms).min(STEP_MS_MAX)
+    }
+
+    fn tell(&mut self, event: &PassEvent) {
+        match *event {
+            PassEvent::Rebooted(key) => {
+                self.arbiter.rebooted(Key(key));
+                if let Some(imagined) = &mut self.imagined {
+                    imagined.forget(Key(key));
+                }
+            }
+            PassEvent::Reserved { id, bytes, deadline_ms, held_ms } => {
+                // More than can be open at once are refused, as they were.
+                let _ = self.arbiter.reserve(id, Bytes(bytes), deadline_ms, held_ms);
+            }
+            PassEvent::Unreserved(id) => self.arbiter.unreserve(id),
+        }
+    }
+
+    /// What the policy is shown: what was recorded, or what would be so.
+    fn scene(
+        &mut self,
+        host: &mut PassHost,
+        seen: &[PassSample],
+        mut names: BTreeMap<Key, String>,
+        ms: u64,
+    ) -> (Vec<GuestSample>, BTreeMap<Key, String>) {
+        let mut samples: Vec<GuestSample> = seen.iter().map(|one| one.sample).collect();
+        let Some(imagined) = &mut self.imagined else { return (samples, names) };
+        let recorded = host.sample.map(|sample| sample.total);
+        imagined.see(&self.change, host.sample.as_mut(), &mut samples, &mut names, ms);
+        if let Some(limits_of) = &self.change.limits {
+            for sample in &mut samples {
+                let name = names.get(&sample.key).map_or("", String::as_str);
+                sample.limits = limits_of(name, sample.limits.max);
+            }
+        }
+        if let Some(kind) = self.change.kind {
+            host.kind = kind;
+        }
+        if let (Some(sample), Some(recorded)) = (&host.sample, recorded) {
+            host.config = match &self.change.plan {
+                Some(plan) => plan(sample.total),
+                None => scaled(&host.config, recorded, sample.total),
+            };
+        }
+        (samples, names)
+    }
+
+    fn pass(
+        &mut self,
+        host: &PassHost,
+        samples: &[GuestSample],
+        seen: &[PassSample],
+        now_ms: u64,
+    ) -> Pass {
+        if self.rival.as_ref().map_or(Kind::Pinhead, Rival::kind) != host.kind {
+            self.rival = Rival::of(host.kind);
+        }
+        let sample = host.sample.as_ref();
+        if let Some(rival) = &mut self.rival {
+            let host_psi_permille = host.psi_permille;
+            let scene = Scene { now_ms, host: sample, host_psi_permille, samples };
+            let orders = rival.pass(&scene);
+            return self.arbiter.follow(&orders, &host.config, sample, samples, now_ms);
+        }
+        // The operator's rules belong to the policy that ran.
+        let is_recorded = self.imagined.is_none();
+        let mut verdicts = |key: Key, _: &Inputs| {
+            let found = seen.binary_search_by_key(&key, |one| one.sample.key).ok();
+            let said = found.filter(|_| is_recorded).map(|place| seen[place].verdicts);
+            said.unwrap_or(RuleVerdicts::default())
+        };
+        self.arbiter.pass(&host.config, sample, samples, &mut verdicts, now_ms)
+    }
+
+    fn count(
+        &mut self,
+        host: &PassHost,
+        samples: &[GuestSample],
+        pass: &Pass,
+        names: &BTreeMap<Key, String>,
+        ms: u64,
+    ) {
+        let needs: BTreeMap<Key, Bytes> = pass
+            .inputs
+            .iter()
+            .filter_map(|(key, inputs)| Some((*key, inputs.need.filter(|need| need.0 > 0)?)))
+            .collect();
+        let area = |size: Bytes| u128::from(size.0) * u128::from(ms);
+        for sample in samples {
+            let Some(name) = names.get(&sample.key) else { continue };
+            let need = needs.get(&sample.key).copied().unwrap_or(Bytes::ZERO);
+            // What a guest cannot get it does not need, by the policy's measure.
+            let lacks = self.imagined.as_ref().map_or(Bytes::ZERO, |all| all.lacks(sample.key));
+            let need = need.max(lacks);
+            if !self.guests.contains_key(name) {
+                self.guests.insert(name.clone(), Tally::default());
+            }
+            let Some(tally) = self.guests.get_mut(name) else { continue };
+            tally.add(&Tally {
+                there_ms: ms,
+                had: area(sample.actual.unwrap_or(Bytes::ZERO)),
+                resident: area(sample.resident.unwrap_or(Bytes::ZERO)),
+                unmet: area(need),
+                short_ms: if need.0 > 0 { ms } else { 0 },
+                ..Tally::default()
+            });
+        }
+        for decision in pass.decisions.iter().filter(|d| !d.goes_on && d.command.is_some()) {
+            let tally = names.get(&decision.key).and_then(|name| self.guests.get_mut(name));
+            match (tally, decision.action) {
+                (Some(tally), Action::Grow) => tally.grows += 1,
+                (Some(tally), Action::Shrink) => tally.shrinks += 1,
+                _ => {}
+            }
+        }
+        self.count_host(host.sample.as_ref(), &host.config, ms);
+    }
+
+    fn count_host(&mut self, sample: Option<&HostSample>, config: &Config, ms: u64) {
+        let Some(available) = sample.map(|sample| sample.available) else { return };
+        let host = &mut self.host;
+        host.ms += ms;
+        host.available += u128::from(available.0) * u128::from(ms);
+        host.least = Some(host.least.map_or(available, |least| least.min(available)));
+        if available < config.set_point.less(config.hysteresis) {
+            host.below_ms += ms;
+        }
+        if available < config.reserve {
+            host.below_reserve_ms += ms;
+        }
+    }
+
+    /// What came of it for each guest, by its name.
+    pub fn guests(&self) -> impl Iterator<Item = (&str, &Tally)> {
+        self.guests.iter().map(|(name, tally)| (name.as_str(), tally))
+    }
+
+    /// The same, added up.
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        self.guests.values().for_each(|tally| total.add(tally));
+        total
+    }
+
+    /// What came of it for the host.
+    pub fn host(&self) -> &HostTally {
+        &self.host
+    }
+
+    /// How many passes were played.
+    pub fn passes(&self) -> u64 {
+        self.passes
+    }
+
+    /// How many are known to be missing.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Passes, and guests in them, that could not be read: a later version has recorded them.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// Whose rules decided last.
+    pub fn kind(&self) -> Kind {
+        self.rival.as_ref().map_or(Kind::Pinhead, Rival::kind)
+    }
+
+    /// How many managers made the recording, one after another.
+    pub fn starts(&self) -> u64 {
+        self.starts
+    }
+}

@@ -1,0 +1,212 @@
+//! Rules that make a size of what a guest needed: ours, and others' to compare with.
+
+use crate::past::Step;
+use base::{Bytes, named};
+
+/// A guest is given whole parts of this size.
+const GRAIN: Bytes = Bytes::mib(4);
+/// How much a guest may have outgrown its own past before more headroom than that is useless.
+const GROWTH_PERMILLE_MAX: u64 = 500;
+/// Milliseconds of a day, the span that Kubernetes' autoscaler takes a peak of.
+const DAY_MS: u64 = 86_400_000;
+/// Its histogram's first bucket, and how much wider each next one is.
+const BUCKET_BYTES: u64 = 10_000_000;
+const BUCKET_PERMILLE: u64 = 1_050;
+
+named! {
+    /// A rule.
+    pub enum Rule {
+        /// Ours: a percentile with headroom, and as much more as the guest has outgrown its own
+        /// past within the time.
+        Pinhead = "pinhead",
+        /// Kubernetes' vertical pod autoscaler: of the daily peaks, newer ones counting more, the
+        /// 90th percentile and 15 %. Its floor of 250 MB is left out: it is meant for larger hosts.
+        Vpa = "vpa",
+        /// KRR of Robusta: the maximum and 15 %.
+        Krr = "krr",
+        /// AWS Compute Optimizer as it is set at first: percentile 99.5 and 20 %.
+        P995 = "p99.5+20%",
+        /// What the guest had.
+        AsItWas = "as it was",
+    }
+}
+
+/// How sure a size is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// A guest is to have what it needed in so many of a thousand minutes.
+    pub percentile_permille: u64,
+    /// And so much of it more, in thousandths.
+    pub headroom_permille: u64,
+    /// Less history than this is not enough to say anything.
+    pub enough_ms: u64,
+}
+
+impl Options {
+    /// What is usual.
+    pub const USUAL: Options =
+        Options { percentile_permille: 999, headroom_permille: 100, enough_ms: 3 * 3_600_000 };
+}
+
+impl Rule {
+    /// The size that the rule gives to a guest that needed this, and had `memory`. `None` if
+    /// nothing is known of its needs.
+    pub fn size(
+        self,
+        steps: &[Step],
+        memory: Option<Bytes>,
+        step_ms: u64,
+        options: &Options,
+    ) -> Option<Bytes> {
+        let needs: Vec<Bytes> = steps.iter().filter_map(|step| step.needed).collect();
+        let most = needs.iter().copied().max()?;
+        let size = match self {
+            Rule::Pinhead => {
+                let base = quantile(&needs, options.percentile_permille)?;
+                let headroom = options.headroom_permille.max(growth_permille(&needs));
+                // What ended in a kill is not cut off by a percentile.
+                let killed = steps.iter().filter(|step| step.kills > 0);
+                let killed = killed.filter_map(|step| step.needed).max().unwrap_or(Bytes::ZERO);
+                base.permille(1000 + headroom).max(killed)
+            }
+            Rule::Vpa => vpa(steps, step_ms)?,
+            Rule::Krr => most.permille(1_150),
+            Rule::P995 => quantile(&needs, 995)?.permille(1_200),
+            Rule::AsItWas => return memory,
+        };
+        Some(rounded(size))
+    }
+}
+
+/// Up to the next whole part.
+pub(crate) fn rounded(size: Bytes) -> Bytes {
+    Bytes(size.0.div_ceil(GRAIN.0).saturating_mul(GRAIN.0))
+}
+
+/// The smallest value that so many of a thousand do not exceed: the nearest rank.
+pub(crate) fn quantile<T: Copy + Ord>(values: &[T], permille: u64) -> Option<T> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() as u64 * permille.min(1000)).div_ceil(1000).max(1);
+    sorted.get(usize::try_from(rank).ok()? - 1).copied()
+}
+
+/// By how much the second half's peak is above the first half's, in thousandths.
+fn growth_permille(needs: &[Bytes]) -> u64 {
+    let (first, second) = needs.split_at(needs.len() / 2);
+    let peaks = first.iter().max().zip(second.iter().max());
+    let Some((before, after)) = peaks.filter(|(before, _)| before.0 > 0) else { return 0 };
+    let grown = u128::from(after.less(*before).0) * 1000 / u128::from(before.0);
+    u64::try_from(grown).unwrap_or(GROWTH_PERMILLE_MAX).min(GROWTH_PERMILLE_MAX)
+}
+
+/// Kubernetes' rule: the peak of each day weighs half of the next day's.
+fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
+    let day = |step: &Step| (step.at as u64).saturating_mul(step_ms) / DAY_MS;
+    let mut peaks: Vec<(u64, Bytes)> = Vec::new();
+    for (day, needed) in steps.iter().filter_map(|step| Some((day(step), step.needed?))) {
+        match peaks.last_mut() {
+            Some((last, peak)) if *last == day => *peak = needed.max(*peak),
+            _ => peaks.push((day, needed)),
+        }
+    }
+    let newest = peaks.last()?.0;
+    peaks.sort_by_key(|(_, peak)| *peak);
+    // Eight days are kept: the oldest weighs 1, so that weights are whole numbers.
+    let weight = |day: u64| 1u64 << 7u64.saturating_sub(newest - day);
+    peaks.retain(|(day, _)| newest - day < 8);
+    let all: u64 = peaks.iter().map(|(day, _)| weight(*day)).sum();
+    let mut sum = 0;
+    let at = peaks.iter().find(|(day, _)| {
+        sum += weight(*day);
+        sum * 1000 >= all * 900
+    });
+    Some(bucket_end(at?.1).permille(1_150))
+}
+
+/// Where the bucket of its histogram ends in which a size is.
+fn bucket_end(size: Bytes) -> Bytes {
+    let (mut end, mut width) = (BUCKET_BYTES, BUCKET_BYTES);
+    while end <= size.0 && end < u64::MAX / 2 {
+        width = width * BUCKET_PERMILLE / 1000;
+        end += width;
+    }
+    Bytes(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(needs: &[u64]) -> Vec<Step> {
+        let step = |(at, mib): (usize, &u64)| Step {
+            at,
+            needed: Some(Bytes::mib(*mib)),
+            ..Step::default()
+        };
+        needs.iter().enumerate().map(step).collect()
+    }
+
+    fn size(rule: Rule, needs: &[u64]) -> u64 {
+        let size = rule.size(&steps(needs), Some(Bytes::mib(512)), 60_000, &Options::USUAL);
+        size.unwrap().0 >> 20
+    }
+
+    #[test]
+    fn each_rule_is_as_its_source_has_it() {
+        let needs: Vec<u64> = (1..=1000).collect();
+        assert_eq!(size(Rule::Krr, &needs), 1152, "1000 and 15 %, in parts of 4");
+        assert_eq!(size(Rule::P995, &needs), 1196, "995 and 20 %");
+        assert_eq!(size(Rule::AsItWas, &needs), 512);
+        // The peak of the only day, 1,049 MB, lies in the 38th bucket, which ends at
+        // 10 MB * (1.05^38 - 1) / 0.05.
+        assert_eq!(bucket_end(Bytes::mib(1000)).0 / 1_000_000, 1_077);
+        assert_eq!(size(Rule::Vpa, &needs), 1184);
+        // Percentile 99.9 is 999, and the second half is twice the first: half as much again.
+        assert_eq!(size(Rule::Pinhead, &needs), 1500);
+    }
+
+    #[test]
+    fn steady_needs_get_the_usual_headroom_and_a_single_peak_is_cut_off() {
+        let mut needs = vec![100; 2000];
+        assert_eq!(size(Rule::Pinhead, &needs), 112);
+        needs[100] = 400;
+        assert_eq!(size(Rule::Pinhead, &needs), 112);
+        assert_eq!(size(Rule::Krr, &needs), 460);
+    }
+
+    #[test]
+    fn a_kill_is_not_cut_off() {
+        let mut all = steps(&[100; 2000]);
+        (all[7].kills, all[7].needed) = (1, Some(Bytes::mib(220)));
+        let size = Rule::Pinhead.size(&all, None, 60_000, &Options::USUAL).unwrap();
+        assert_eq!(size, Bytes::mib(220));
+    }
+
+    #[test]
+    fn newer_days_count_more_and_the_ninth_is_forgotten() {
+        let day = 1440;
+        let mut needs = vec![100; 9 * day];
+        needs[10] = 4000;
+        let eight_days = size(Rule::Vpa, &needs);
+        assert!((115..=128).contains(&eight_days), "{eight_days}");
+        needs[9 * day - 1] = 1000;
+        assert_eq!(size(Rule::Vpa, &needs), 1184, "the newest day weighs half of all");
+    }
+
+    #[test]
+    fn nothing_known_gives_no_size() {
+        let unknown = [Step::default()];
+        for rule in Rule::ALL {
+            assert_eq!(rule.size(&unknown, Some(GRAIN), 60_000, &Options::USUAL), None);
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_the_nearest_rank() {
+        assert_eq!(quantile(&[3, 1, 2], 500), Some(2));
+        assert_eq!(quantile(&[3, 1, 2], 1000), Some(3));
+        assert_eq!(quantile(&[3, 1, 2], 0), Some(1));
+        assert_eq!(quantile::<u64>(&[], 500), None);
+    }
+}

@@ -1,0 +1,3 @@
+//! Recordings of the model, played again.
+
+mod replay;
