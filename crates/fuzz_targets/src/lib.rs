@@ -89,6 +89,7 @@ pub const TARGETS: &[Target] = &[
     ("raw_block", recording::raw_block),
     ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
+    ("record_tar", recording::record_tar),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),
     ("scan_sums", hypervisor::scan_sums),

@@ -83,6 +83,28 @@ pub(crate) fn day_file(data: &[u8]) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
+/// A stream of recordings: whatever is in it, only files of recordings are made, and those where
+/// they belong.
+pub(crate) fn record_tar(data: &[u8]) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pinhead-fuzz-tar-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    let recordings = dir.join("to").join("recordings");
+    if std::fs::create_dir_all(&recordings).is_ok() {
+        let _ = pinhead::record::unpack(&mut &*data, &dir.join("to"));
+        let names = |dir: &Path| -> Vec<String> {
+            let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&dir), ["to"]);
+        let known = ["recordings", "journal.db"];
+        assert!(names(&dir.join("to")).iter().all(|name| known.contains(&name.as_str())));
+        assert!(names(&recordings).iter().all(|name| name.ends_with(".db")));
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
 fn read(dir: &Path) {
     let Ok(records) = Records::open(dir) else { return };
     let mut last_ms = i64::MIN;

@@ -9,12 +9,14 @@ use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::idle::IdleArgs;
 use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
+use crate::record::RecordArgs;
 use crate::replay::{ReplayArgs, SimulateArgs};
 use crate::report::ReportArgs;
 use crate::schema::SchemaArgs;
 use crate::size::SizeArgs;
 use crate::sql::SqlArgs;
 use crate::top::TopArgs;
+use crate::tune::TuneArgs;
 use crate::why::WhyArgs;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -73,8 +75,12 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Tell how large guests should be, by what was recorded of them
     Size(SizeArgs),
+    /// Tell what deserves doing, by what was recorded
+    Tune(TuneArgs),
     /// Show who wakes an idle guest, and what that costs
     Idle(IdleArgs),
+    /// Take recordings elsewhere, with other names if that is wanted
+    Record(RecordArgs),
     /// List the tables and columns of the recordings
     Schema(SchemaArgs),
     /// Ask the recordings a question of your own

@@ -17,6 +17,7 @@ pub mod load;
 pub mod machine;
 pub mod manage;
 pub mod presets;
+pub mod record;
 pub mod replay;
 pub mod report;
 pub mod rulesfile;
@@ -26,6 +27,7 @@ pub mod size;
 pub mod sql;
 mod tell;
 pub mod top;
+pub mod tune;
 pub mod up;
 pub mod why;
 

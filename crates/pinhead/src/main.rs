@@ -5,10 +5,11 @@ use pinhead::args::{CheckArgs, ConformArgs, Format};
 use pinhead::check::{self, Against};
 use pinhead::cli::{self, Cli, Command};
 use pinhead::manage::{self, HostCommand};
+use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, replay,
-    report, schema, size, sql, top, up, why,
+    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, record,
+    replay, report, schema, size, sql, top, tune, up, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -46,7 +47,9 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),
         Command::Simulate(args) => replay::simulate(&args).and_then(|text| print(&text)),
         Command::Size(args) => size::run(&args).and_then(|text| print(&text)),
+        Command::Tune(args) => tune::run(&args).and_then(|text| print(&text)),
         Command::Idle(args) => idle::run(&args).and_then(|text| print(&text)),
+        Command::Record(args) => run_record(&args),
         Command::Schema(args) => schema::run(&args).and_then(|text| print(&text)),
         Command::Sql(args) => run_sql(&args),
         Command::Keeper => manage::keep().map(|()| ExitCode::SUCCESS),
@@ -103,6 +106,11 @@ fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
         eprintln!("pinhead: {remark}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_record(args: &RecordArgs) -> Result<ExitCode, Error> {
+    let told = record::run(args, &mut std::io::stdout().lock())?;
+    print(&told)
 }
 
 fn run_conform(args: &ConformArgs) -> Result<ExitCode, Error> {

@@ -5,7 +5,7 @@ use crate::args::Format;
 use crate::escape::json;
 use clap::{Args, ValueEnum};
 use manager::config::Place;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::{Journal, Policy};
 use why::{Question, Time, diff};
 
@@ -106,6 +106,31 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
 pub(crate) fn default_journal() -> PathBuf {
     let place = Place::of_this_process(None);
     place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
+}
+
+/// The recordings that are named, or those that this host's manager makes by itself.
+pub fn recordings(dir: Option<&Path>) -> Result<PathBuf, Error> {
+    let path = dir.map_or_else(default_recordings, Path::to_path_buf);
+    if dir.is_none() && !path.exists() {
+        return Err(Error::Message(format!(
+            "There are no recordings in {}: `pinhead host` makes them; if yours are elsewhere, \
+             name them with --dir",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+/// The journal that belongs to recordings: the one beside them, where they are named.
+pub(crate) fn journal_of(dir: Option<&Path>) -> PathBuf {
+    match dir {
+        // `.` has no name, and what is beside it is elsewhere.
+        Some(dir) => match dir.canonicalize() {
+            Ok(whole) => whole.with_file_name("journal.db"),
+            Err(_) => dir.with_file_name("journal.db"),
+        },
+        None => default_journal(),
+    }
 }
 
 /// Where the manager records by itself: next to its journal.

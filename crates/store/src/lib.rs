@@ -34,7 +34,7 @@ pub use journal::{
 pub use records::pack;
 pub use records::passes::codec as pass_codec;
 pub use records::{
-    Cell, Column, Keep, PassRecorder, Period, Pick, Processes, Recorder, Records, STEPS_MAX, Span,
-    Sql, TableText, tables,
+    Cell, Column, Keep, Names, PassRecorder, Period, Pick, Processes, Recorder, Records, STEPS_MAX,
+    Span, Sql, TableText, Taken, Travel, tables,
 };
 pub use writer::{News, QUEUE_MAX, Ticket, Writer};

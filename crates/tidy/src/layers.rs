@@ -107,12 +107,13 @@ pub const CRATES: &[Crate] = &[
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
     row("pinheadd", Some("counters rules policy procfs plug wire"), "libc"),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
-    // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone.
+    // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone; tar for
+    // recordings that travel.
     row(
         "pinhead",
         ANY,
         "annotate-snippets clap clap_complete clap_mangen flate2 jiff rustix serde serde_json \
-         signal-hook",
+         signal-hook tar",
     ),
     // Tests.
     // A model of guests and of the host: as pure as what it tries.

@@ -14,6 +14,8 @@ pub struct Recorded {
     pub at_ms: i64,
     /// The guest's name.
     pub guest: String,
+    /// Its UUID.
+    pub uuid: String,
     /// `hold`, `grow`, `shrink`.
     pub action: String,
     /// What it had.
@@ -60,15 +62,15 @@ type Both<'a> = (Option<&'a Recorded>, Option<&'a Replayed>);
 
 /// Compares decisions by the same policy over the same time.
 pub fn compare(recorded: &[Recorded], replayed: &[Replayed]) -> Agreement {
-    let mut all: BTreeMap<(i64, &str), Both<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<(i64, &str, &str), Both<'_>> = BTreeMap::new();
     for one in recorded {
-        all.entry((one.at_ms, &one.guest)).or_default().0 = Some(one);
+        all.entry((one.at_ms, &one.guest, &one.uuid)).or_default().0 = Some(one);
     }
     for one in replayed {
-        all.entry((one.at_ms, &one.guest)).or_default().1 = Some(one);
+        all.entry((one.at_ms, &one.who.name, &one.who.uuid)).or_default().1 = Some(one);
     }
     let mut agreement = Agreement::default();
-    for ((at_ms, guest), (recorded, replayed)) in all {
+    for ((at_ms, guest, _), (recorded, replayed)) in all {
         let is_same = recorded.zip(replayed).is_some_and(|(a, b)| is_same(a, b));
         let moves = recorded.is_some_and(|one| one.action != "hold")
             || replayed.is_some_and(|one| one.moves);

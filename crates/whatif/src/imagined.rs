@@ -6,10 +6,12 @@
 //! would have used had it never been short is not known: an estimate of a policy that gives more
 //! begins from what was seen under one that gave less.
 
-use crate::replay::Change;
+use crate::replay::{Change, Names};
 use base::{Bytes, PAGE_BYTES, glob};
+use model::GuestIdentity;
 use policy::arbiter::{GuestSample, HostSample, Key, Memory};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Tasks of a guest that lacks memory wait for so much of the time, in thousandths.
 const WAITS_PERMILLE: u64 = 100;
@@ -47,6 +49,8 @@ struct Guest {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Imagined {
     guests: BTreeMap<Key, Guest>,
+    /// Whom each guest that was added does as.
+    copies: BTreeMap<Key, Key>,
 }
 
 impl Imagined {
@@ -67,24 +71,27 @@ impl Imagined {
         self.guests.get(&key).map_or(Bytes::ZERO, |guest| guest.lacks)
     }
 
-    /// Makes of what was recorded what would be so; `ms` have passed since the last time.
+    /// Makes of what was recorded what would be so; `ms` have passed since the last time. Gives
+    /// guests that are others from now on.
     pub(crate) fn see(
         &mut self,
         change: &Change,
         host: Option<&mut HostSample>,
         samples: &mut Vec<GuestSample>,
-        names: &mut BTreeMap<Key, String>,
+        names: &mut Names,
         ms: u64,
-    ) {
+    ) -> Vec<Key> {
         // What the host has less free than was recorded.
         let mut more = 0i128;
-        add(change, samples, names, &mut more);
+        let changed = self.add(change, samples, names, &mut more);
         for sample in samples.iter_mut() {
             let guest = self.guests.entry(sample.key).or_default();
             more += guest.see(sample, change.growth_permille, ms);
         }
-        self.guests.retain(|key, _| samples.iter().any(|sample| sample.key == *key));
-        let Some(host) = host else { return };
+        // Samples are in the order of their keys, as a recording has them.
+        let is_there = |key: &Key| samples.binary_search_by_key(key, |sample| sample.key).is_ok();
+        self.guests.retain(|key, _| is_there(key));
+        let Some(host) = host else { return changed };
         let total = change.total.unwrap_or(host.total);
         let wider = i128::from(total.0) - i128::from(host.total.0);
         let available = i128::from(host.available.0) + wider - more;
@@ -92,32 +99,48 @@ impl Imagined {
         host.strained = available < 0 || (host.strained && more >= wider);
         host.available = Bytes(u64::try_from(available.max(0)).unwrap_or(u64::MAX));
         host.total = total;
+        changed
     }
-}
 
-/// Adds guests like some that are there; what they hold is not free on the host.
-fn add(
-    change: &Change,
-    samples: &mut Vec<GuestSample>,
-    names: &mut BTreeMap<Key, String>,
-    more: &mut i128,
-) {
-    let Some((count, pattern)) = &change.more else { return };
-    let fits = |sample: &&GuestSample| {
-        names.get(&sample.key).is_some_and(|name| glob::matches(pattern, name))
-    };
-    let like: Vec<GuestSample> = samples.iter().filter(fits).copied().collect();
-    if like.is_empty() {
-        return;
-    }
-    for number in 0..*count {
-        let mut sample = like[number as usize % like.len()];
-        let source = names.get(&sample.key).cloned().unwrap_or_default();
-        sample.key = Key(ADDED + u64::from(number));
-        names.insert(sample.key, format!("{source}+{}", number as usize / like.len() + 1));
-        let beside = sample.resident.unwrap_or(Bytes::ZERO).plus(sample.doubtful);
-        *more += i128::from(beside.0);
-        samples.push(sample);
+    /// Adds guests like some that are there; what they hold is not free on the host. One whose
+    /// model is gone does as another from now on.
+    fn add(
+        &mut self,
+        change: &Change,
+        samples: &mut Vec<GuestSample>,
+        names: &mut Names,
+        more: &mut i128,
+    ) -> Vec<Key> {
+        let Some((count, pattern)) = &change.more else { return Vec::new() };
+        let fits = |sample: &&GuestSample| {
+            names.get(&sample.key).is_some_and(|who| glob::matches(pattern, &who.name))
+        };
+        let like: Vec<GuestSample> = samples.iter().filter(fits).copied().collect();
+        if like.is_empty() {
+            self.copies.clear();
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        for number in 0..*count {
+            let key = Key(ADDED + u64::from(number));
+            let place = number as usize % like.len();
+            let before = self.copies.get(&key).copied();
+            let same = like.iter().find(|sample| Some(sample.key) == before);
+            let mut sample = *same.unwrap_or(&like[place]);
+            if same.is_none() {
+                self.copies.insert(key, sample.key);
+                self.guests.remove(&key);
+                changed.extend(before.map(|_| key));
+            }
+            let source = names.get(&sample.key).map_or("", |who| who.name.as_str());
+            let name = format!("{source}+{}", number as usize / like.len() + 1);
+            names.insert(key, Arc::new(GuestIdentity { name, ..GuestIdentity::default() }));
+            sample.key = key;
+            let holds = sample.resident.unwrap_or(Bytes::ZERO).plus(sample.doubtful);
+            *more += i128::from(holds.0);
+            samples.push(sample);
+        }
+        changed
     }
 }
 
@@ -169,7 +192,8 @@ impl Guest {
         let since = |now: Option<u64>, before: Option<u64>| {
             now.zip(before).map_or(0, |(now, before)| now.saturating_sub(before))
         };
-        let missed = since(now.swap_in, before.swap_in) + since(now.refaults, before.refaults);
+        let read = since(now.swap_in, before.swap_in);
+        let missed = read.saturating_add(since(now.refaults, before.refaults));
         let missed = Bytes(missed.saturating_mul(PAGE_BYTES));
         self.taken.plus(missed).min(more)
     }

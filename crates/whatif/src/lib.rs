@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod habits;
 mod imagined;
 mod past;
 mod replay;
@@ -22,9 +23,12 @@ mod rules;
 mod size;
 #[cfg(test)]
 mod testing;
+mod tune;
 
 pub use compare::{Agreement, Difference, Recorded, compare};
+pub use habits::{GUEST_FIELDS, GuestHabits, Habits, HostHabits, PROCESS_FIELDS, points};
 pub use past::{FIELDS, Guest, Past, Step};
-pub use replay::{Change, HostTally, LimitsOf, PlanOf, Player, Replayed, Tally};
+pub use replay::{Adjust, Change, HostTally, LimitsOf, PlanOf, Player, Replan, Replayed, Tally};
 pub use rules::{Options, Rule};
 pub use size::{Advice, Proof, Sizes, Sizing, Together, Tried, Verdict, size};
+pub use tune::{Fault, Finding, Gain, Known, Remedy, tune};

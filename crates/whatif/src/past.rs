@@ -52,6 +52,8 @@ pub struct Guest {
     pub memory: Option<Bytes>,
     /// Its virtual CPUs.
     pub vcpus: Option<u64>,
+    /// For how long its needs are known.
+    pub known_ms: u64,
     /// The steps in which something is known of it.
     pub steps: Vec<Step>,
 }
@@ -103,6 +105,9 @@ impl Past {
         guest.memory = over.get(G::Memory).map(Bytes).or(guest.memory);
         guest.vcpus = over.get(G::Vcpus).or(guest.vcpus);
         let step = step(at, over);
+        if step.needed.is_some() {
+            guest.known_ms = guest.known_ms.saturating_add(over.covered_ms);
+        }
         match guest.steps.last_mut().filter(|last| last.at == at) {
             // It has started again within the step: the worse half counts.
             Some(last) => *last = last.worse(&step),
@@ -117,7 +122,7 @@ impl Step {
             at: self.at,
             used: self.used.max(other.used),
             needed: self.needed.max(other.needed),
-            kills: self.kills + other.kills,
+            kills: self.kills.saturating_add(other.kills),
             cpus_permille: self.cpus_permille.max(other.cpus_permille),
         }
     }

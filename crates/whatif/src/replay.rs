@@ -12,22 +12,31 @@
 
 use crate::imagined::Imagined;
 use base::Bytes;
-use model::{PassEvent, PassInput};
+use model::{GuestIdentity, PassEvent, PassInput};
 use policy::arbiter::{
-    Action, Arbiter, Clause, Config, GuestSample, HostSample, Inputs, Key, Limits, Pass, PassHost,
-    PassSample, RuleVerdicts,
+    Action, Arbiter, Clause, Config, Decision, GuestSample, HostSample, Inputs, Key, Limits, Pass,
+    PassHost, PassSample, RuleVerdicts,
 };
 use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// No more time than this is taken to pass between two passes: a manager that stood still, or was
 /// started again, is no time in which anything was so.
 const STEP_MS_MAX: u64 = 10_000;
 
+/// No manager has run for so long: thousands of years.
+const NOW_MS_MAX: u64 = 1 << 50;
+
 /// How a host of so much memory is to be kept.
 pub type PlanOf = Box<dyn Fn(Bytes) -> Config>;
 /// What a guest of this name, which could get this at most, is entitled to.
 pub type LimitsOf = Box<dyn Fn(&str, Bytes) -> Limits>;
+
+/// What becomes of what a guest of this name was entitled to.
+pub type Adjust = Box<dyn Fn(&str, Limits) -> Limits>;
+/// What becomes of how the host was to be kept.
+pub type Replan = Box<dyn Fn(Config) -> Config>;
 
 /// What is to be different from what was recorded. Nothing is at first.
 #[derive(Default)]
@@ -38,6 +47,10 @@ pub struct Change {
     pub plan: Option<PlanOf>,
     /// What guests are entitled to.
     pub limits: Option<LimitsOf>,
+    /// What is different in that, for some of them.
+    pub adjust: Option<Adjust>,
+    /// What is different in how the host is to be kept.
+    pub set_point: Option<Replan>,
     /// What the host, or what guests may use together, has.
     pub total: Option<Bytes>,
     /// So much more of what its programs use does each guest need, in thousandths.
@@ -52,6 +65,8 @@ impl Change {
         self.kind.is_none()
             && self.plan.is_none()
             && self.limits.is_none()
+            && self.adjust.is_none()
+            && self.set_point.is_none()
             && self.total.is_none()
             && self.growth_permille == 0
             && self.more.is_none()
@@ -63,8 +78,8 @@ impl Change {
 pub struct Replayed {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The guest's name.
-    pub guest: String,
+    /// The guest.
+    pub who: Arc<GuestIdentity>,
     /// Which way.
     pub action: Action,
     /// By which part of the policy.
@@ -75,7 +90,7 @@ pub struct Replayed {
     pub to: Bytes,
     /// Whether a balloon was asked.
     pub moves: bool,
-    /// In a sentence.
+    /// In a sentence, if it moves.
     pub reason: String,
 }
 
@@ -141,6 +156,36 @@ pub struct HostTally {
     pub least: Option<Bytes>,
 }
 
+/// Who is behind each key.
+pub(crate) type Names = BTreeMap<Key, Arc<GuestIdentity>>;
+
+/// Tallies by the names of guests, found again by the keys that a manager has for them.
+#[derive(Default)]
+struct Tallies {
+    by_name: BTreeMap<String, usize>,
+    by_key: BTreeMap<Key, usize>,
+    all: Vec<Tally>,
+}
+
+impl Tallies {
+    fn of(&mut self, key: Key, names: &Names) -> Option<&mut Tally> {
+        if let Some(place) = self.by_key.get(&key) {
+            return self.all.get_mut(*place);
+        }
+        let name = &names.get(&key)?.name;
+        let place = match self.by_name.get(name) {
+            Some(place) => *place,
+            None => {
+                self.all.push(Tally::default());
+                self.by_name.insert(name.clone(), self.all.len() - 1);
+                self.all.len() - 1
+            }
+        };
+        self.by_key.insert(key, place);
+        self.all.get_mut(place)
+    }
+}
+
 /// Plays passes of a recording, one after another.
 pub struct Player {
     change: Change,
@@ -148,7 +193,7 @@ pub struct Player {
     rival: Option<Rival>,
     imagined: Option<Imagined>,
     last: Option<(u64, u64)>,
-    guests: BTreeMap<String, Tally>,
+    guests: Tallies,
     host: HostTally,
     passes: u64,
     missing: u64,
@@ -166,7 +211,7 @@ impl Player {
             rival: None,
             imagined,
             last: None,
-            guests: BTreeMap::new(),
+            guests: Tallies::default(),
             host: HostTally::default(),
             passes: 0,
             missing: 0,
@@ -175,10 +220,20 @@ impl Player {
         }
     }
 
+    /// What came of it so far does not count; what the policy remembers stays.
+    pub fn count_from_here(&mut self) {
+        (self.guests, self.host) = (Tallies::default(), HostTally::default());
+        (self.passes, self.missing, self.unread, self.starts) = (0, 0, 0, 0);
+    }
+
     /// Decides the next pass: what came of it.
     pub fn play(&mut self, input: &PassInput) -> Vec<Replayed> {
         let ms = self.begin(input);
-        let Some(mut host) = PassHost::of(&input.host) else {
+        for event in &input.events {
+            self.tell(event);
+        }
+        let host = PassHost::of(&input.host).filter(|_| input.now_ms <= NOW_MS_MAX);
+        let Some(mut host) = host else {
             self.unread += 1;
             return Vec::new();
         };
@@ -188,27 +243,26 @@ impl Player {
             .filter_map(|(key, guest)| PassSample::of(Key(*key), &guest.row))
             .collect();
         self.unread += (input.guests.len() - seen.len()) as u64;
-        let names: BTreeMap<Key, String> =
-            input.guests.iter().map(|(key, guest)| (Key(*key), guest.who.name.clone())).collect();
+        let names: Names =
+            input.guests.iter().map(|(key, guest)| (Key(*key), Arc::clone(&guest.who))).collect();
         let (samples, names) = self.scene(&mut host, &seen, names, ms);
-        for event in &input.events {
-            self.tell(event);
-        }
         let pass = self.pass(&host, &samples, &seen, input.now_ms);
         if let Some(imagined) = &mut self.imagined {
             let targets = pass.decisions.iter().filter_map(|d| Some((d.key, d.command?)));
             imagined.set(targets);
         }
         self.count(&host, &samples, &pass, &names, ms);
-        let named = |decision: &policy::arbiter::Decision| Replayed {
+        let moves =
+            |decision: &Decision| decision.command.is_some() && decision.action != Action::Hold;
+        let named = |decision: &Decision| Replayed {
             at_ms: input.at_ms,
-            guest: names.get(&decision.key).cloned().unwrap_or_default(),
+            who: names.get(&decision.key).map(Arc::clone).unwrap_or_default(),
             action: decision.action,
             clause: decision.clause,
             from: decision.from,
             to: decision.to,
-            moves: decision.command.is_some() && decision.action != Action::Hold,
-            reason: decision.to_string(),
+            moves: moves(decision),
+            reason: if moves(decision) { decision.to_string() } else { String::new() },
         };
         pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect()
     }
@@ -220,16 +274,20 @@ impl Player {
         let last = self.last.replace((number, now_ms));
         let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
         let Some((before, at_ms)) = last.filter(|_| is_next) else {
-            // Another process: its policy knew nothing yet.
+            // Another process: its policy knew nothing yet. Of one that ran before the first pass
+            // that is played, nothing is missing.
             self.starts += 1;
-            self.missing += number;
+            if last.is_some() {
+                self.missing = self.missing.saturating_add(number);
+            }
             (self.arbiter, self.rival) = (Arbiter::new(), None);
+            self.guests.by_key.clear();
             if let Some(imagined) = &mut self.imagined {
                 *imagined = Imagined::default();
             }
             return 0;
         };
-        self.missing += number - before - 1;
+        self.missing = self.missing.saturating_add(number - before - 1);
         (now_ms - at_ms).min(STEP_MS_MAX)
     }
 
@@ -254,17 +312,31 @@ impl Player {
         &mut self,
         host: &mut PassHost,
         seen: &[PassSample],
-        mut names: BTreeMap<Key, String>,
+        mut names: Names,
         ms: u64,
-    ) -> (Vec<GuestSample>, BTreeMap<Key, String>) {
+    ) -> (Vec<GuestSample>, Names) {
         let mut samples: Vec<GuestSample> = seen.iter().map(|one| one.sample).collect();
         let Some(imagined) = &mut self.imagined else { return (samples, names) };
         let recorded = host.sample.map(|sample| sample.total);
-        imagined.see(&self.change, host.sample.as_mut(), &mut samples, &mut names, ms);
+        let changed =
+            imagined.see(&self.change, host.sample.as_mut(), &mut samples, &mut names, ms);
+        changed.into_iter().for_each(|key| self.arbiter.rebooted(key));
+        if let Some(total) = self.change.total {
+            // No guest gets more than its host has.
+            for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
+                (*min, *max) = ((*min).min(total), (*max).min(total));
+            }
+        }
         if let Some(limits_of) = &self.change.limits {
             for sample in &mut samples {
-                let name = names.get(&sample.key).map_or("", String::as_str);
+                let name = names.get(&sample.key).map_or("", |who| who.name.as_str());
                 sample.limits = limits_of(name, sample.limits.max);
+            }
+        }
+        if let Some(adjust) = &self.change.adjust {
+            for sample in &mut samples {
+                let name = names.get(&sample.key).map_or("", |who| who.name.as_str());
+                sample.limits = adjust(name, sample.limits);
             }
         }
         if let Some(kind) = self.change.kind {
@@ -275,6 +347,9 @@ impl Player {
                 Some(plan) => plan(sample.total),
                 None => scaled(&host.config, recorded, sample.total),
             };
+            if let Some(replan) = &self.change.set_point {
+                host.config = replan(host.config);
+            }
         }
         (samples, names)
     }
@@ -311,25 +386,17 @@ impl Player {
         host: &PassHost,
         samples: &[GuestSample],
         pass: &Pass,
-        names: &BTreeMap<Key, String>,
+        names: &Names,
         ms: u64,
     ) {
-        let needs: BTreeMap<Key, Bytes> = pass
-            .inputs
-            .iter()
-            .filter_map(|(key, inputs)| Some((*key, inputs.need.filter(|need| need.0 > 0)?)))
-            .collect();
         let area = |size: Bytes| u128::from(size.0) * u128::from(ms);
-        for sample in samples {
-            let Some(name) = names.get(&sample.key) else { continue };
-            let need = needs.get(&sample.key).copied().unwrap_or(Bytes::ZERO);
+        // A pass has the numbers of its guests in the order of their samples.
+        for (sample, (_, inputs)) in samples.iter().zip(&pass.inputs) {
+            let need = inputs.need.unwrap_or(Bytes::ZERO);
             // What a guest cannot get it does not need, by the policy's measure.
             let lacks = self.imagined.as_ref().map_or(Bytes::ZERO, |all| all.lacks(sample.key));
             let need = need.max(lacks);
-            if !self.guests.contains_key(name) {
-                self.guests.insert(name.clone(), Tally::default());
-            }
-            let Some(tally) = self.guests.get_mut(name) else { continue };
+            let Some(tally) = self.guests.of(sample.key, names) else { continue };
             tally.add(&Tally {
                 there_ms: ms,
                 had: area(sample.actual.unwrap_or(Bytes::ZERO)),
@@ -340,7 +407,7 @@ impl Player {
             });
         }
         for decision in pass.decisions.iter().filter(|d| !d.goes_on && d.command.is_some()) {
-            let tally = names.get(&decision.key).and_then(|name| self.guests.get_mut(name));
+            let tally = self.guests.of(decision.key, names);
             match (tally, decision.action) {
                 (Some(tally), Action::Grow) => tally.grows += 1,
                 (Some(tally), Action::Shrink) => tally.shrinks += 1,
@@ -366,13 +433,14 @@ impl Player {
 
     /// What came of it for each guest, by its name.
     pub fn guests(&self) -> impl Iterator<Item = (&str, &Tally)> {
-        self.guests.iter().map(|(name, tally)| (name.as_str(), tally))
+        let tallies = &self.guests;
+        tallies.by_name.iter().map(|(name, place)| (name.as_str(), &tallies.all[*place]))
     }
 
     /// The same, added up.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
-        self.guests.values().for_each(|tally| total.add(tally));
+        self.guests.all.iter().for_each(|tally| total.add(tally));
         total
     }
 

@@ -9,9 +9,9 @@ const GRAIN: Bytes = Bytes::mib(4);
 const GROWTH_PERMILLE_MAX: u64 = 500;
 /// Milliseconds of a day, the span that Kubernetes' autoscaler takes a peak of.
 const DAY_MS: u64 = 86_400_000;
-/// Its histogram's first bucket, and how much wider each next one is.
+/// Its histogram's first bucket, and by which part each next one is wider.
 const BUCKET_BYTES: u64 = 10_000_000;
-const BUCKET_PERMILLE: u64 = 1_050;
+const BUCKET_PART: u64 = 20;
 
 named! {
     /// A rule.
@@ -128,8 +128,8 @@ fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
 fn bucket_end(size: Bytes) -> Bytes {
     let (mut end, mut width) = (BUCKET_BYTES, BUCKET_BYTES);
     while end <= size.0 && end < u64::MAX / 2 {
-        width = width * BUCKET_PERMILLE / 1000;
-        end += width;
+        width = width.saturating_add(width / BUCKET_PART);
+        end = end.saturating_add(width);
     }
     Bytes(end)
 }

@@ -10,7 +10,8 @@ use crate::past::{Guest, Past, Step};
 use crate::rules::{Options, Rule, quantile, rounded};
 use base::{Bytes, named};
 
-/// What a guest needs in nearly every minute is its minimum: so many of a thousand need more.
+/// What a guest needs in nearly every minute is its minimum: in so many of a thousand it needs no
+/// more.
 const MINIMUM_PERMILLE: u64 = 100;
 /// The lower bound has no headroom, and is of this percentile.
 const LOWER_PERMILLE: u64 = 950;
@@ -143,7 +144,7 @@ fn size_guest(guest: &Guest, past: &Past, options: &Options) -> Sizing {
     let step_ms = past.step_ms;
     let known: Vec<Step> =
         guest.steps.iter().filter(|step| step.needed.is_some()).copied().collect();
-    let known_ms = (known.len() as u64).saturating_mul(step_ms);
+    let known_ms = guest.known_ms;
     let memory = memory(&known, guest.memory, step_ms, options);
     let needs: Vec<Bytes> = known.iter().filter_map(|step| step.needed).collect();
     let minimum = quantile(&needs, MINIMUM_PERMILLE).map(rounded);
@@ -171,7 +172,7 @@ fn size_guest(guest: &Guest, past: &Past, options: &Options) -> Sizing {
         cpus: cpus(&guest.steps, step_ms, options),
         shares: None,
         short_steps: known.iter().filter(|step| step.needed > step.used).count() as u64,
-        kills: guest.steps.iter().map(|step| step.kills).sum(),
+        kills: guest.steps.iter().fold(0, |sum, step| sum.saturating_add(step.kills)),
         tried: tried.collect(),
     }
 }

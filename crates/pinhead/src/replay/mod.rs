@@ -11,12 +11,14 @@ mod show;
 
 use crate::Error;
 use crate::args::Format;
-use crate::why::{default_journal, default_recordings};
+use crate::why::journal_of;
 use base::{Bytes, duration, glob, parse_size};
 use clap::Args;
 use manager::config::{Place, Settings};
+use model::GuestIdentity;
 use policy::rivals::Kind;
 use settings::Share;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{GuestKey, Journal, Policy, Query, Range, Records};
@@ -26,7 +28,13 @@ use why::when::{self, Now};
 /// How far back is played if nothing is said.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
 /// Guests in one question to the journal.
-const NAMES_MAX: usize = 10_000;
+const GUESTS_MAX: usize = 10_000;
+/// A journal knows when a guest was seen last to so much.
+const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
+/// So much is played before the time that is asked for: what a policy remembers is then as it was.
+const WARM_MS: i64 = 15 * duration::MINUTE_MS;
+/// Decisions of another policy that are kept: they part much sooner.
+const DECISIONS_MAX: usize = 100_000;
 
 /// Which recording, and which time of it.
 #[derive(Debug, Args)]
@@ -120,26 +128,29 @@ impl Source {
             let message = "The time ends before it begins: --from is after --to";
             return Err(Error::Message(message.into()));
         }
-        let path = args.dir.clone().unwrap_or_else(default_recordings);
-        if args.dir.is_none() && !path.exists() {
-            return Err(Error::Message(format!(
-                "There are no recordings in {}: `pinhead host` makes them; if yours are elsewhere, \
-                 name them with --dir",
-                path.display()
-            )));
-        }
+        let path = crate::why::recordings(args.dir.as_deref())?;
         Ok(Source { records: Records::open(&path)?, from_ms, to_ms })
     }
 
-    /// Plays all of it.
-    fn play(&self, change: Change) -> Result<Played, Error> {
+    /// Plays all of it, and a while before it that does not count. Of what was decided as many are
+    /// kept.
+    fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
         let mut player = Player::new(change);
         let mut decisions = Vec::new();
         let (mut first_ms, mut last_ms) = (None, None);
-        self.records.passes(self.from_ms, self.to_ms, |pass| {
-            first_ms.get_or_insert(pass.at_ms);
+        let warm_ms = self.from_ms.saturating_sub(WARM_MS);
+        self.records.passes(warm_ms, self.to_ms, |pass| {
+            if pass.at_ms < self.from_ms {
+                player.play(&pass);
+                return ControlFlow::Continue(());
+            }
+            if first_ms.is_none() {
+                first_ms = Some(pass.at_ms);
+                player.count_from_here();
+            }
             last_ms = Some(pass.at_ms);
-            decisions.extend(player.play(&pass));
+            let room = most.saturating_sub(decisions.len());
+            decisions.extend(player.play(&pass).into_iter().take(room));
             ControlFlow::Continue(())
         })?;
         let Some((from_ms, to_ms)) = first_ms.zip(last_ms) else {
@@ -210,12 +221,12 @@ fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
         change.get_or_insert_default().total = args.host;
     }
     let source = Source::of(&args.source, now)?;
-    let played = source.play(Change::default())?;
+    let played = source.play(Change::default(), usize::MAX)?;
     let agreement = agreement(args, &played)?;
     let other = match change {
         Some(change) => {
             let name = args.policy.clone().unwrap_or_else(|| "another host".into());
-            Some((name, source.play(change)?))
+            Some((name, source.play(change, DECISIONS_MAX)?))
         }
         None => None,
     };
@@ -225,23 +236,19 @@ fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
 /// How well what was decided again agrees with the journal. `None` where there is no journal that
 /// has any of it.
 fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Error> {
-    let path = args.journal.clone().unwrap_or_else(|| match &args.source.dir {
-        // A recording that was copied may have its journal beside it.
-        Some(dir) => dir.with_file_name("journal.db"),
-        None => default_journal(),
-    });
+    let usual = || journal_of(args.source.dir.as_deref());
+    let path = args.journal.clone().unwrap_or_else(usual);
     if args.journal.is_none() && !path.exists() {
         return Ok(None);
     }
     let journal = Journal::read_only(&path)?;
-    let guests = journal.guests()?;
-    let keys: Vec<GuestKey> = guests.iter().map(|guest| guest.key).take(NAMES_MAX).collect();
-    let name = |key: GuestKey| {
-        let found = guests.iter().find(|guest| guest.key == key);
-        found.map_or_else(String::new, |guest| guest.guest.name.clone())
-    };
+    let guests = journal.guests()?.into_iter().filter(|guest| {
+        guest.last_ms + LAST_SEEN_MS >= played.from_ms && guest.first_ms <= played.to_ms
+    });
+    let guests: HashMap<GuestKey, GuestIdentity> =
+        guests.take(GUESTS_MAX).map(|guest| (guest.key, guest.guest)).collect();
     let query = Query {
-        guests: keys,
+        guests: guests.keys().copied().collect(),
         range: Range { from_ms: played.from_ms, to_ms: played.to_ms },
         policy: Some(Policy::Active),
     };
@@ -249,10 +256,13 @@ fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Er
     journal.decisions(&query, |decided| {
         let decision = decided.decision;
         // What the manager itself did at a guest's coming and going is no decision of the policy.
-        if ["hold", "grow", "shrink"].contains(&&*decision.action) {
+        if let Some(who) = guests.get(&decided.guest)
+            && ["hold", "grow", "shrink"].contains(&&*decision.action)
+        {
             recorded.push(Recorded {
                 at_ms: decision.at_ms,
-                guest: name(decided.guest),
+                guest: who.name.clone(),
+                uuid: who.uuid.clone(),
                 action: decision.action.into_owned(),
                 from: Bytes(decision.from_bytes),
                 to: Bytes(decision.to_bytes),
@@ -284,7 +294,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
         ));
     }
     let source = Source::of(&args.source, now)?;
-    let played = source.play(Change::default())?;
+    let played = source.play(Change::default(), usize::MAX)?;
     if let Some(pattern) = &args.like {
         let fits = |name: &str| glob::matches(pattern, name);
         if !played.player.guests().any(|(name, _)| fits(name)) {
@@ -298,12 +308,12 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
             change.more = Some((count, like.clone())).filter(|_| count > 0);
             // The same estimate with and without more guests.
             change.kind = change.kind.or(Some(played.player.kind()));
-            source.play(change)
+            source.play(change, 0)
         };
         let fit = fit::search(&play)?;
         return show::fit(&fit, like, args.source.format);
     }
-    let other = source.play(changed()?)?;
+    let other = source.play(changed()?, 0)?;
     show::simulate(&played, &other, args.source.format, now)
 }
 

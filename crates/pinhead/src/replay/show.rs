@@ -220,7 +220,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
     let mut theirs = other.decisions.iter().filter(|one| one.moves);
     loop {
         let (a, b) = (ours.next(), theirs.next());
-        let key = |one: Option<&Replayed>| one.map(|one| (one.at_ms, one.guest.clone(), one.to));
+        let key = |one: Option<&Replayed>| one.map(|one| (one.at_ms, one.who.name.clone(), one.to));
         match (a, b) {
             (None, None) => return "They never part.\n".into(),
             (a, b) if key(a) == key(b) => {}
@@ -235,7 +235,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
                     "They part at {}: {}, {} {}: {}\n",
                     when::show(one.at_ms, now),
                     plain(who, NAME_MAX),
-                    plain(&one.guest, NAME_MAX),
+                    plain(&one.who.name, NAME_MAX),
                     format_args!("{} {}", action(one), sizes(one.from, one.to)),
                     plain(&one.reason, REASON_MAX)
                 );

@@ -12,6 +12,7 @@ use whatif::{Sizing, Verdict};
 /// What a guest is to have, where that is known for long enough.
 struct Wanted<'a> {
     name: &'a str,
+    uuid: &'a str,
     size: Bytes,
     minimum: Bytes,
     shares: u32,
@@ -23,6 +24,7 @@ impl Wanted<'_> {
         let is_known = guest.verdict != Verdict::TooLittleHistory;
         Some(Wanted {
             name: &guest.name,
+            uuid: &guest.uuid,
             size: guest.memory.filter(|_| is_known)?.size,
             minimum: guest.minimum?,
             shares: guest.shares?,
@@ -42,6 +44,7 @@ pub(super) fn apply(answer: &Answer, how: Apply, socket: &SocketArg) -> Result<S
                 .into(),
         ));
     }
+    refuse_names(&wanted, how)?;
     let text = match how {
         Apply::Settings => settings_text(&wanted)?,
         Apply::Virsh => virsh_text(&wanted),
@@ -53,6 +56,29 @@ pub(super) fn apply(answer: &Answer, how: Apply, socket: &SocketArg) -> Result<S
         many => format!("# {many} guests are left out: their history is too short\n"),
     };
     Ok(text + &note)
+}
+
+/// The least that a manager lets a guest have.
+const LEAST: Bytes = Bytes::mib(16);
+
+/// Names that cannot be written where they are to be, or that two guests have.
+fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
+    for (at, one) in wanted.iter().enumerate() {
+        let shown = plain(one.name, 60);
+        if one.name.chars().any(char::is_control) {
+            return Err(Error::Message(format!(
+                "The name of the guest {shown} has characters that a terminal obeys: leave it out"
+            )));
+        }
+        let is_twice = wanted[..at].iter().any(|other| other.name == one.name);
+        if is_twice && how != Apply::Manager {
+            return Err(Error::Message(format!(
+                "Two guests are called {shown}: name others, or use --apply manager, which knows \
+                 them by their UUIDs"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A text of TOML, in double quotes.
@@ -113,9 +139,14 @@ fn virsh_text(wanted: &[Wanted<'_>]) -> String {
 /// Sets all of them, or none: what was set is put back where one is refused.
 fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
     let Told::Ps(now) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
-    let find = |name: &str| now.guests.iter().find(|guest| guest.name == name);
+    let find = |one: &Wanted<'_>| {
+        now.guests.iter().find(|guest| match guest.uuid.is_empty() || one.uuid.is_empty() {
+            true => guest.name == one.name,
+            false => guest.uuid == one.uuid,
+        })
+    };
     let missing: Vec<&str> =
-        wanted.iter().map(|one| one.name).filter(|name| find(name).is_none()).collect();
+        wanted.iter().filter(|one| find(one).is_none()).map(|one| one.name).collect();
     if !missing.is_empty() {
         return Err(Error::Message(format!(
             "Nothing is set: the manager has no guest {}",
@@ -125,9 +156,9 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
     let mut out = String::new();
     let mut done: Vec<(&GuestRow, Vec<Change>)> = Vec::new();
     for one in wanted {
-        let Some(row) = find(one.name) else { continue };
-        let size = one.size.min(Bytes(row.memory_bytes));
-        let minimum = one.minimum.min(size);
+        let Some(row) = find(one) else { continue };
+        let size = one.size.min(Bytes(row.memory_bytes)).max(LEAST);
+        let minimum = one.minimum.min(size).max(LEAST);
         // A minimum may not be above the maximum at any moment.
         let mut changes = vec![
             Change::Min(Share::Bytes(minimum)),
@@ -180,7 +211,7 @@ fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> 
         }
     }
     let what = match stays.is_empty() {
-        true => "Nothing is set".to_owned(),
+        true => "Nothing is set: what was set already is as it was, by hand now".to_owned(),
         false => format!("Not all could be put back ({})", plain(&stays.join(", "), 400)),
     };
     Error::step(what, error)
@@ -192,6 +223,7 @@ mod tests {
 
     const WANTED: Wanted<'static> = Wanted {
         name: "a b",
+        uuid: "",
         size: Bytes::mib(96),
         minimum: Bytes::mib(40),
         shares: 100,
@@ -200,7 +232,7 @@ mod tests {
 
     #[test]
     fn settings_are_read_as_they_are_written() {
-        let wanted = [Wanted { name: "we\"b\\\u{1}", ..WANTED }, WANTED];
+        let wanted = [Wanted { name: "we\"b\\", ..WANTED }, WANTED];
         let text = settings_text(&wanted).unwrap();
         let dir = std::env::temp_dir().join(format!("pinhead-size-{}", std::process::id()));
         std::fs::write(&dir, &text).unwrap();
@@ -208,7 +240,7 @@ mod tests {
         std::fs::remove_file(&dir).unwrap();
         let classes = loaded.unwrap().settings.classes;
         assert_eq!(classes.len(), 2, "{text}");
-        assert_eq!(classes[0].name, "we\"b\\\u{1}");
+        assert_eq!(classes[0].name, "we\"b\\");
         assert_eq!(classes[1].max, Share::Bytes(Bytes::mib(96)));
     }
 
@@ -216,6 +248,18 @@ mod tests {
     fn a_name_that_is_a_pattern_is_no_class() {
         let error = settings_text(&[Wanted { name: "web*", ..WANTED }]).unwrap_err();
         assert!(error.to_string().contains("web*"), "{error}");
+    }
+
+    #[test]
+    fn names_that_cannot_be_written_are_refused() {
+        let with = |name: &'static str| [Wanted { name, ..WANTED }, WANTED];
+        let refused =
+            |wanted: &[Wanted<'_>], how| refuse_names(wanted, how).unwrap_err().to_string();
+        let error = refused(&with("a\u{1b}[2J"), Apply::Virsh);
+        assert!(error.contains("a terminal obeys"), "{error}");
+        let error = refused(&with("a b"), Apply::Settings);
+        assert!(error.contains("Two guests are called a b"), "{error}");
+        assert!(refuse_names(&with("a b"), Apply::Manager).is_ok());
     }
 
     #[test]

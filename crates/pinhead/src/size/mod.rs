@@ -9,25 +9,22 @@ mod apply;
 mod show;
 
 use crate::Error;
-use crate::why::default_recordings;
 use base::{duration, glob};
 use clap::{Args, ValueEnum};
 use model::Parts;
 use settings::Share;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use store::{Pick, Records, Span};
+use store::{Pick, Records, STEPS_MAX, Span};
 use whatif::{Advice, Options, Past};
 use why::when::{self, Now};
 
 use crate::manage::SocketArg;
 
-/// Recordings have a row a minute.
-const STEP_MS: i64 = duration::MINUTE_MS;
-/// Rows of a minute are kept for so long, if nothing else is set.
+/// Rows of a minute are kept for so long, if nothing else is set. Longer times are read by the
+/// quarter of an hour, of which there are rows for longer.
 const USUAL_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
-/// A year of minutes would take more memory than it is worth.
-const STEPS_MAX: i64 = 366 * 1440;
+const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
 
 /// `pinhead size`
 #[derive(Debug, Args)]
@@ -37,6 +34,8 @@ pub struct SizeArgs {
     pub guests: Vec<String>,
     /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; three days before the end if it
     /// is not given
+    ///
+    /// A longer time is looked at by the quarter of an hour, and not by the minute.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
     /// Until when; now if it is not given
@@ -118,15 +117,21 @@ impl Question {
             let message = "The time ends before it begins: --from is after --to";
             return Err(Error::Message(message.into()));
         }
-        if to_ms.saturating_sub(from_ms) / STEP_MS > STEPS_MAX {
-            return Err(Error::Message("--from is at most a year before --to".into()));
+        let step_ms = match to_ms.saturating_sub(from_ms) > USUAL_MS {
+            true => QUARTER_MS,
+            false => duration::MINUTE_MS,
+        };
+        if to_ms.saturating_sub(from_ms) / step_ms > STEPS_MAX {
+            return Err(Error::Message("--from is at most 200 days before --to".into()));
         }
         let options = Options {
             percentile_permille: args.percentile,
             headroom_permille: args.headroom,
             enough_ms: when::span(&args.enough)?.unsigned_abs(),
         };
-        Ok(Question { span: Span { from_ms, to_ms, step_ms: STEP_MS }, options })
+        // Quarters begin on round times, as their rows do.
+        let from_ms = from_ms - from_ms.rem_euclid(step_ms);
+        Ok(Question { span: Span { from_ms, to_ms, step_ms }, options })
     }
 }
 
@@ -152,20 +157,13 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
 
 fn answer(args: &SizeArgs, now: &Now) -> Result<Answer, Error> {
     let question = Question::of(args, now)?;
-    let path = args.dir.clone().unwrap_or_else(default_recordings);
-    if args.dir.is_none() && !path.exists() {
-        return Err(Error::Message(format!(
-            "There are no recordings in {}: `pinhead host` makes them; if yours are elsewhere, \
-             name them with --dir",
-            path.display()
-        )));
-    }
+    let path = crate::why::recordings(args.dir.as_deref())?;
     let pick = Pick {
         guests: Some(whatif::FIELDS.to_vec()),
         processes: None,
         ..Pick::from(Parts { guests: true, tiers: false, processes: false })
     };
-    let mut past = Past::new(STEP_MS.unsigned_abs());
+    let mut past = Past::new(question.span.step_ms.unsigned_abs());
     let mut first_ms = None;
     Records::open(&path)?.visit_fields(question.span, &pick, |interval| {
         first_ms.get_or_insert(interval.from_ms);

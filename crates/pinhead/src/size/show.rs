@@ -74,7 +74,7 @@ fn text(answer: &Answer, now: &Now) -> String {
             guest.verdict.to_string(),
         ]);
     }
-    let to_ms = answer.from_ms + (answer.past.steps as i64) * super::STEP_MS;
+    let to_ms = answer.from_ms + (answer.past.steps as i64) * answer.question.span.step_ms;
     let mut out = format!(
         "From {} to {}; sizes in MiB; SHORT are minutes in which a guest lacked memory.\n\n",
         when::show(answer.from_ms, now),
@@ -88,7 +88,7 @@ fn text(answer: &Answer, now: &Now) -> String {
 
 fn sum_text(answer: &Answer, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
-    let at_ms = answer.from_ms + (step as i64) * super::STEP_MS;
+    let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
     format!(
         "\nAll together: sizes of {} MiB, of which at most {} MiB were needed at one time ({}).\n",
         sizes.as_mib(),
@@ -240,7 +240,7 @@ struct RuleDocument {
 impl Document {
     fn of(answer: &Answer) -> Document {
         let advice = &answer.advice;
-        let step_ms = |steps: usize| steps as i64 * super::STEP_MS;
+        let step_ms = |steps: usize| steps as i64 * answer.question.span.step_ms;
         Document {
             from_ms: answer.from_ms,
             to_ms: answer.from_ms + step_ms(answer.past.steps),

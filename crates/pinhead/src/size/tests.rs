@@ -8,7 +8,7 @@ use store::{Keep, Recorder};
 const BEGIN_MS: i64 = 1_795_500_000_000;
 
 fn now(minutes: i64) -> Now {
-    Now { ms: BEGIN_MS + minutes * STEP_MS, zone: TimeZone::UTC }
+    Now { ms: BEGIN_MS + minutes * duration::MINUTE_MS, zone: TimeZone::UTC }
 }
 
 fn args(dir: &Path, typed: &[&str]) -> SizeArgs {
@@ -91,7 +91,7 @@ fn what_cannot_be_asked_is_said() {
     let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();
     assert!(refused(&["wep1"]).contains("did you mean web1?"), "{}", refused(&["wep1"]));
     assert!(refused(&["--from", "2026-11-25", "--to", "2026-11-24"]).contains("--from is after"));
-    assert!(refused(&["--from", "2020-01-01"]).contains("at most a year"));
+    assert!(refused(&["--from", "2020-01-01"]).contains("at most 200 days"));
     assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
     let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
     let error = apply::apply(&short, Apply::Virsh, &SocketArg { socket: None }).unwrap_err();

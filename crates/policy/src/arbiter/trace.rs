@@ -5,7 +5,7 @@ use super::sample::{
 };
 use crate::rivals::Kind;
 use counters::Bytes;
-use model::{PassField as H, PassGuestField as G, Row};
+use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
 /// Why nothing could be asked of a guest is not recorded: no decision goes by it.
 const UNUSABLE: &str = "as it was recorded";
@@ -30,6 +30,20 @@ pub struct PassSample {
     pub sample: GuestSample,
     /// What the operator's rules said of it.
     pub verdicts: RuleVerdicts,
+}
+
+/// Sizes, times and counts that a recording may have: more is none that a policy has ever seen, and
+/// could be too much for its arithmetic.
+const VALUE_MAX: u64 = 1 << 50;
+/// Parts in thousandths.
+const PERMILLE_MAX: u64 = 1_000_000;
+
+/// Whether all values of a row are such as a host may have.
+fn is_sane<F: Field>(row: &Row<F>) -> bool {
+    row.known().all(|(field, value)| match field.unit() {
+        Unit::Permille => value <= PERMILLE_MAX,
+        _ => value <= VALUE_MAX,
+    })
 }
 
 fn truth(value: bool) -> Option<u64> {
@@ -64,8 +78,12 @@ impl PassHost {
         row
     }
 
-    /// What a row says; `None` if it lacks what every pass has, or names rules that are not known.
+    /// What a row says; `None` if it lacks what every pass has, names rules that are not known, or
+    /// has a value that no host has.
     pub fn of(row: &Row<H>) -> Option<PassHost> {
+        if !is_sane(row) {
+            return None;
+        }
         let size = |field| row.get(field).map(Bytes);
         let sample = || {
             Some(HostSample {
@@ -136,8 +154,12 @@ impl PassSample {
         row
     }
 
-    /// What a row says of the guest with this key; `None` if it lacks what every guest has.
+    /// What a row says of the guest with this key; `None` if it lacks what every guest has, or has
+    /// a value that none has.
     pub fn of(key: Key, row: &Row<G>) -> Option<PassSample> {
+        if !is_sane(row) {
+            return None;
+        }
         let size = |field| row.get(field).map(Bytes);
         let is = |field| row.get(field).map(|value| value != 0);
         let mode = match row.get(G::Mode)? {
@@ -296,6 +318,9 @@ mod tests {
             assert_eq!(PassSample::of(Key(7), &sample.row()), Some(sample));
         }
         assert_eq!(PassSample::of(Key(7), &Row::default()), None);
+        let mut row = some_sample(&mut rng).row();
+        row.set(G::Max, Some(u64::MAX));
+        assert_eq!(PassSample::of(Key(7), &row), None, "no guest is so large");
     }
 
     #[test]

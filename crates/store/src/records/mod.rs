@@ -25,6 +25,7 @@ mod scan;
 mod schema;
 mod sql;
 mod tables;
+mod travel;
 
 pub use calendar::Period;
 pub use keep::Keep;
@@ -34,3 +35,4 @@ pub use recorder::Recorder;
 pub use scan::{Pick, Processes};
 pub use sql::{Cell, Sql};
 pub use tables::{Column, TableText, tables};
+pub use travel::{Names, Taken, Travel};

@@ -87,6 +87,7 @@ impl Decides for Ours {
         kept.map(|decision| Recorded {
             at_ms: now_ms.cast_signed(),
             guest: name(decision.key),
+            uuid: String::new(),
             action: word(decision.action).into(),
             from: decision.from,
             to: decision.to,

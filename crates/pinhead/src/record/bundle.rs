@@ -1,0 +1,153 @@
+//! What travels as one stream: a tar of the files that recordings and a journal have, and no other.
+
+use super::{JOURNAL, RECORDINGS};
+use crate::Error;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use store::Period;
+
+/// A file is no larger: recordings are held below a few of these.
+const FILE_MAX: u64 = 8 << 30;
+/// Files of one bundle: more than thirty years of months.
+const FILES_MAX: usize = 1_000;
+/// As the manager's own files.
+const MODE: u32 = 0o640;
+/// Files beside those of days and months.
+const OTHERS: [&str; 2] = ["raw.db", "passes.db"];
+
+/// Where a file of this name belongs; `None` for one that is none of a recording.
+fn place(path: &Path) -> Option<PathBuf> {
+    let parts: Vec<&str> = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    match parts[..] {
+        [JOURNAL] => Some(JOURNAL.into()),
+        [RECORDINGS, name] if OTHERS.contains(&name) || Period::of_file(name).is_some() => {
+            Some(Path::new(RECORDINGS).join(name))
+        }
+        _ => None,
+    }
+}
+
+/// The files of a directory that travels, by their places in it.
+fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: dir.into(), source };
+    let mut found = Vec::new();
+    if dir.join(JOURNAL).exists() {
+        found.push(PathBuf::from(JOURNAL));
+    }
+    for entry in fs::read_dir(dir.join(RECORDINGS)).map_err(failed)?.take(FILES_MAX) {
+        let path = Path::new(RECORDINGS).join(entry.map_err(failed)?.file_name());
+        found.extend(place(&path));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Writes a directory as a tar.
+pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
+    let failed = |source| Error::step("Cannot write the stream", source);
+    let mut tar = tar::Builder::new(out);
+    // The same files are the same bytes, whoever made them and when.
+    tar.mode(tar::HeaderMode::Deterministic);
+    for file in files(dir)? {
+        tar.append_path_with_name(dir.join(&file), &file).map_err(failed)?;
+    }
+    tar.finish().map_err(failed)
+}
+
+/// Reads a tar into a directory that has a place for recordings: `recordings` in it.
+pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
+    let failed = |source| Error::step("This is no tar of recordings, or it is cut", source);
+    let mut tar = tar::Archive::new(input);
+    for (count, entry) in tar.entries().map_err(failed)?.enumerate() {
+        let mut entry = entry.map_err(failed)?;
+        let path = entry.path().map_err(failed)?.into_owned();
+        if entry.header().entry_type().is_dir() {
+            continue;
+        }
+        let refused = |why: &str| {
+            let name = base::plain(&path.to_string_lossy(), 100);
+            Err(Error::Message(format!("{name} is refused: {why}")))
+        };
+        let Some(place) = place(&path) else {
+            return refused("recordings have no such file");
+        };
+        if !entry.header().entry_type().is_file() {
+            return refused("it is no file");
+        }
+        if entry.size() > FILE_MAX || count >= FILES_MAX {
+            return refused("that is more than a recording may be");
+        }
+        let target = to.join(place);
+        let cannot = |source| Error::step(format!("Cannot write {}", target.display()), source);
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(MODE).open(&target);
+        let file = file.as_mut().map_err(|error| cannot(std::io::Error::from(error.kind())))?;
+        let mut buffer = [0; 64 * 1024];
+        loop {
+            let count = entry.read(&mut buffer).map_err(failed)?;
+            if count == 0 {
+                break;
+            }
+            file.write_all(&buffer[..count]).map_err(cannot)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a directory that was exported.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    if !from.join(RECORDINGS).is_dir() {
+        return Err(Error::Message(format!(
+            "{} is no directory that was exported: there is no {RECORDINGS} in it",
+            from.display()
+        )));
+    }
+    for file in files(from)? {
+        let path = from.join(&file);
+        // What was exported has no log beside it: this is in use, or was not closed.
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            return Err(Error::Message(format!(
+                "{} is being written to: take it with `pinhead record export --dir`",
+                path.display()
+            )));
+        }
+        let copied = fs::copy(&path, to.join(&file));
+        copied.map_err(|source| Error::Read { path, source })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_recordings_have_a_place() {
+        for name in ["journal.db", "./journal.db", "recordings/raw.db", "recordings/2026-11-24.db"]
+        {
+            assert!(place(Path::new(name)).is_some(), "{name}");
+        }
+        for name in [
+            "../journal.db",
+            "/journal.db",
+            "recordings/../journal.db",
+            "recordings/raw.db/x",
+            "recordings/2026-11-24.db-wal",
+            "passwd",
+            "",
+        ] {
+            assert!(place(Path::new(name)).is_none(), "{name}");
+        }
+    }
+}

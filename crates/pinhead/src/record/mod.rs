@@ -1,0 +1,271 @@
+//! `pinhead record`: recordings taken elsewhere, as a directory or as a stream.
+//!
+//! ```text
+//!   recordings, journal ─► store::Travel (a time, other names) ─► DIR ─► tar ─► standard output
+//!   tar or DIR ─► looked through ─► DIR
+//! ```
+
+mod bundle;
+
+pub use bundle::read as unpack;
+
+use crate::Error;
+use crate::why::journal_of;
+use clap::{Args, Subcommand};
+use std::fs;
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{Journal, Names, Records, Taken, Travel};
+use why::when::{self, Now};
+
+/// Names of what is in a directory that travels.
+const RECORDINGS: &str = "recordings";
+const JOURNAL: &str = "journal.db";
+/// As the manager's own.
+const DIR_MODE: u32 = 0o750;
+/// Where a stream is made ready: on a disk, for it may be large.
+const READY: &str = "/var/tmp";
+/// Guests in one question to a journal.
+const GUESTS_MAX: usize = 10_000;
+/// Records are read in parts of so many minutes.
+const PART_MS: i64 = 10_000 * base::duration::MINUTE_MS;
+/// What stands for standard input and output.
+const STREAM: &str = "-";
+
+/// `pinhead record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// What to do with recordings
+    #[command(subcommand)]
+    pub command: RecordCommand,
+}
+
+/// What is done with recordings.
+#[derive(Debug, Subcommand)]
+pub enum RecordCommand {
+    /// Write a time of them, with the journal, to a new directory or to a stream
+    Export(ExportArgs),
+    /// Look what was exported through, and put it into a new directory
+    Import(ImportArgs),
+}
+
+/// `pinhead record export`
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// A directory that is not there yet, or `-` for a tar on standard output
+    #[arg(value_name = "TO")]
+    pub target: PathBuf,
+    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; the beginning if it is not given
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Until when; now if it is not given
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Give guests, classes and processes other names: guest1, class1, process1
+    ///
+    /// Sentences of decisions and events are left out, for they have names in them.
+    #[arg(long)]
+    pub rename: bool,
+    /// The recordings, if not those that the manager makes by itself
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The journal, if not the manager's own, or the one beside --dir
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
+}
+
+/// `pinhead record import`
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The directory or the file that was exported, or `-` for standard input
+    pub from: PathBuf,
+    /// A directory that is not there yet
+    pub to: PathBuf,
+}
+
+/// A directory that is filled, and is there under its name when it is whole. Until then it has
+/// another name, and goes if it does not come so far.
+struct Making {
+    to: PathBuf,
+    partial: PathBuf,
+}
+
+impl Making {
+    fn begin(to: &Path) -> Result<Making, Error> {
+        if to.exists() {
+            let path = to.display();
+            return Err(Error::Message(format!("{path} is there already: name a new directory")));
+        }
+        let name = to.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.ok_or_else(|| {
+            Error::Message(format!("{} is no name for a new directory", to.display()))
+        })?;
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let own = format!(".{name}.partial-{}-{number}", std::process::id());
+        let partial = to.with_file_name(own);
+        // Nobody else's directory is filled, and nobody else reads what has guests' names in it.
+        let mut whole = fs::DirBuilder::new();
+        whole.mode(DIR_MODE);
+        let made = whole.create(&partial).and_then(|()| whole.create(partial.join(RECORDINGS)));
+        made.map_err(|source| Error::step(format!("Cannot make {}", partial.display()), source))?;
+        Ok(Making { to: to.to_owned(), partial })
+    }
+
+    fn recordings(&self) -> PathBuf {
+        self.partial.join(RECORDINGS)
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.partial.join(JOURNAL)
+    }
+
+    /// Takes away what reading left beside the files.
+    fn tidy(&self) -> Result<(), Error> {
+        for dir in [&self.partial, &self.recordings()] {
+            let failed = |source| Error::Read { path: dir.clone(), source };
+            for entry in fs::read_dir(dir).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                let name = path.to_string_lossy();
+                if name.ends_with("-wal") || name.ends_with("-shm") {
+                    fs::remove_file(&path).map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn done(self) -> Result<(), Error> {
+        let renamed = fs::rename(&self.partial, &self.to);
+        renamed.map_err(|source| Error::step(format!("Cannot make {}", self.to.display()), source))
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.partial);
+    }
+}
+
+/// Exports or imports; what to say of it.
+pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
+    match &args.command {
+        RecordCommand::Export(args) => export(args, &::why::now(), out),
+        RecordCommand::Import(args) => import(args, &mut std::io::stdin().lock()),
+    }
+}
+
+fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
+    let at = |text: &str| when::begin(text, now);
+    let from_ms = args.from.as_deref().map(at).transpose()?.unwrap_or(0);
+    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
+    if from_ms >= to_ms {
+        let message = "The time ends before it begins: --from is after --to";
+        return Err(Error::Message(message.into()));
+    }
+    let dir = crate::why::recordings(args.dir.as_deref())?;
+    let usual = || journal_of(args.dir.as_deref());
+    let journal = args.journal.clone().unwrap_or_else(usual);
+    let is_stream = args.target == Path::new(STREAM);
+    let making = match is_stream {
+        true => {
+            let name = format!("pinhead-export-{}", std::process::id());
+            Making::begin(&Path::new(READY).join(name))?
+        }
+        false => Making::begin(&args.target)?,
+    };
+    let names = args.rename.then(Names::default);
+    let mut travel = Travel { from_ms, to_ms, names };
+    let mut taken = travel.records(&Records::open(&dir)?, &making.recordings())?;
+    if args.journal.is_some() || journal.exists() {
+        let mut to = Journal::open(&making.journal())?;
+        to.begin()?;
+        taken.decisions = travel.journal(&Journal::read_only(&journal)?, &mut to)?;
+        to.commit()?;
+    }
+    if taken == Taken::default() {
+        return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
+    }
+    if is_stream {
+        bundle::write(&making.partial, out)?;
+        return Ok(String::new());
+    }
+    making.done()?;
+    Ok(told(&taken, &args.target))
+}
+
+fn told(taken: &Taken, to: &Path) -> String {
+    format!(
+        "{} rows, {} samples of a second, {} passes and {} decisions are in {}\n",
+        taken.spans,
+        taken.moments,
+        taken.passes,
+        taken.decisions,
+        to.display()
+    )
+}
+
+fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
+    let making = Making::begin(&args.to)?;
+    if args.from == Path::new(STREAM) {
+        bundle::read(input, &making.partial)?;
+    } else if args.from.is_dir() {
+        bundle::copy(&args.from, &making.partial)?;
+    } else {
+        let failed = |source| Error::Read { path: args.from.clone(), source };
+        bundle::read(&mut fs::File::open(&args.from).map_err(failed)?, &making.partial)?;
+    }
+    let taken = look_through(&making)?;
+    if taken == Taken::default() {
+        return Err(Error::Message("Nothing is recorded in it: nothing is imported".into()));
+    }
+    making.done()?;
+    let recordings = args.to.join(RECORDINGS);
+    Ok(told(&taken, &args.to)
+        + &format!("Name it to a command with --dir {}\n", recordings.display()))
+}
+
+/// Reads all of it, so that what is damaged is refused and not found later.
+fn look_through(making: &Making) -> Result<Taken, Error> {
+    let records = Records::open(&making.recordings())?;
+    let mut taken = Taken::default();
+    if let Some((mut from_ms, end_ms)) = records.extent()? {
+        while from_ms < end_ms {
+            let to_ms = from_ms.saturating_add(PART_MS).min(end_ms);
+            let span = store::Span { from_ms, to_ms, step_ms: base::duration::MINUTE_MS };
+            records.visit(span, model::Parts::ALL, |interval| {
+                taken.spans += u64::from(interval.host.covered_ms > 0);
+                ControlFlow::Continue(())
+            })?;
+            from_ms = to_ms;
+        }
+    }
+    records.raw(i64::MIN, i64::MAX, |_| {
+        taken.moments += 1;
+        ControlFlow::Continue(())
+    })?;
+    records.passes(i64::MIN, i64::MAX, |_| {
+        taken.passes += 1;
+        ControlFlow::Continue(())
+    })?;
+    if making.journal().exists() {
+        let journal = Journal::read_only(&making.journal())?;
+        let guests: Vec<_> = journal.guests()?.iter().map(|guest| guest.key).collect();
+        let range = store::Range { from_ms: i64::MIN, to_ms: i64::MAX };
+        for part in guests.chunks(GUESTS_MAX) {
+            let query = store::Query { guests: part.to_vec(), range, policy: None };
+            journal.decisions(&query, |_| {
+                taken.decisions += 1;
+                ControlFlow::Continue(())
+            })?;
+        }
+    }
+    making.tidy()?;
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests;

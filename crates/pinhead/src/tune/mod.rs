@@ -1,0 +1,177 @@
+//! `pinhead tune`: what deserves doing, by what was recorded.
+//!
+//! ```text
+//!   recordings ─► Past, Habits ─┐
+//!   passes ─► Player ───────────┴─► whatif::tune ─► findings ─► played again with the change
+//! ```
+
+mod show;
+
+use crate::Error;
+use crate::args::Format;
+use base::{Bytes, duration};
+use clap::Args;
+use model::{GuestField, Parts};
+use policy::arbiter::{Config, Limits};
+use policy::rivals::Kind;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use store::{Pick, Records, Span};
+use whatif::{Advice, Change, Finding, Habits, Known, Options, Past, Player, Remedy, Tally};
+use why::when::{self, Now};
+
+/// How far back is looked if nothing is said.
+const USUAL_MS: i64 = 1440 * duration::MINUTE_MS;
+/// Recordings have a row a minute.
+const STEP_MS: i64 = duration::MINUTE_MS;
+/// A year of minutes would take more memory than it is worth.
+const SPAN_MS_MAX: i64 = 366 * USUAL_MS;
+
+/// `pinhead tune`
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; a day before the end if it is
+    /// not given
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Until when; now if it is not given
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// With less history than this nothing is said of a guest's size: 90m, 3h, 1d
+    #[arg(long, value_name = "SPAN", default_value = "3h")]
+    pub enough: String,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// The recordings, if not those that the manager makes by itself
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// A finding, and what playing the passes again with its remedy says.
+struct Advised {
+    finding: Finding,
+    foretold: Option<Foretold>,
+}
+
+/// What came of the passes as they were, and with a remedy.
+struct Foretold {
+    before: (Tally, u128),
+    after: (Tally, u128),
+}
+
+/// Tells what deserves doing.
+pub fn run(args: &TuneArgs) -> Result<String, Error> {
+    tune(args, &::why::now())
+}
+
+fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
+    let at = |text: &str| when::begin(text, now);
+    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
+    let from_ms = match &args.from {
+        Some(from) => at(from)?,
+        None => to_ms.saturating_sub(USUAL_MS),
+    };
+    if from_ms >= to_ms || to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
+        let message = "--from is before --to, and at most a year before it";
+        return Err(Error::Message(message.into()));
+    }
+    let path = crate::why::recordings(args.dir.as_deref())?;
+    let records = Records::open(&path)?;
+    let (past, habits) = read(&records, from_ms, to_ms)?;
+    if past.guests().next().is_none() {
+        return Err(Error::Message("No guest was recorded in this time".into()));
+    }
+    let enough_ms = when::span(&args.enough)?.unsigned_abs();
+    let advice: Advice = whatif::size(&past, &Options { enough_ms, ..Options::USUAL });
+    let play = |change: Change| -> Result<Player, Error> {
+        let mut player = Player::new(change);
+        records.passes(from_ms, to_ms, |pass| {
+            player.play(&pass);
+            ControlFlow::Continue(())
+        })?;
+        Ok(player)
+    };
+    let player = play(Change::default())?;
+    let known = Known {
+        past: &past,
+        advice: &advice,
+        habits: &habits,
+        player: Some(&player).filter(|player| player.passes() > 0),
+    };
+    let mut advised = Vec::new();
+    for finding in whatif::tune(&known) {
+        let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
+            Some(change) => {
+                // Both are estimates of the same kind, so that they can be compared.
+                let as_it_was = Change { kind: Some(player.kind()), ..Change::default() };
+                let (before, after) = (play(as_it_was)?, play(change)?);
+                let sums = |player: &Player| (player.total(), mean_free(player));
+                Some(Foretold { before: sums(&before), after: sums(&after) })
+            }
+            None => None,
+        };
+        advised.push(Advised { finding, foretold });
+    }
+    show::show(&advised, &past, args.format)
+}
+
+fn mean_free(player: &Player) -> u128 {
+    let host = player.host();
+    host.available.checked_div(u128::from(host.ms)).unwrap_or(0)
+}
+
+fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), Error> {
+    let fields: BTreeSet<GuestField> =
+        whatif::FIELDS.iter().chain(whatif::GUEST_FIELDS).copied().collect();
+    let pick = Pick {
+        guests: Some(fields.into_iter().collect()),
+        processes: Some(whatif::PROCESS_FIELDS.to_vec()),
+        ..Pick::from(Parts { guests: true, tiers: false, processes: true })
+    };
+    let (mut past, mut habits) = (Past::new(STEP_MS.unsigned_abs()), Habits::default());
+    records.visit_fields(Span { from_ms, to_ms, step_ms: STEP_MS }, &pick, |interval| {
+        past.add(&interval);
+        habits.add(&interval);
+        ControlFlow::Continue(())
+    })?;
+    Ok((past, habits))
+}
+
+/// What a remedy changes of the passes; `None` for one that no pass knows of.
+fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
+    let who = finding.guest.clone();
+    let kind = Some(kind);
+    let limited = |change: fn(Limits, Bytes) -> Limits, size: Bytes| Change {
+        kind,
+        adjust: Some(Box::new(move |name: &str, limits: Limits| match name == who {
+            true => change(limits, size),
+            false => limits,
+        })),
+        ..Change::default()
+    };
+    match finding.remedy {
+        Remedy::Max(size) => Some(limited(
+            |limits, size| Limits { max: size.min(limits.max).max(limits.min), ..limits },
+            size,
+        )),
+        Remedy::Min(size) => Some(limited(
+            |limits, size| Limits { min: size.max(limits.min).min(limits.max), ..limits },
+            size,
+        )),
+        Remedy::SetPoint(size) => Some(Change {
+            kind,
+            set_point: Some(Box::new(move |config: Config| Config { set_point: size, ..config })),
+            ..Change::default()
+        }),
+        Remedy::Memory(_)
+        | Remedy::Stop(_)
+        | Remedy::Slower
+        | Remedy::NoKsm
+        | Remedy::NoPageOut => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What deserves doing, as text and as JSON.
+
+use super::{Advised, Foretold};
+use crate::Error;
+use crate::args::Format;
+use crate::escape::json;
+use base::{Bytes, plain, shell_word};
+use serde::Serialize;
+use whatif::{Finding, Gain, Past, Remedy, points};
+
+/// Levels of a small chart.
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Characters of a name, and of a word of evidence.
+const NAME_MAX: usize = 60;
+
+pub(super) fn show(all: &[Advised], past: &Past, format: Format) -> Result<String, Error> {
+    if format == Format::Json {
+        return json(&all.iter().map(Document::of).collect::<Vec<_>>());
+    }
+    if all.is_empty() {
+        let guests = past.guests().count();
+        return Ok(format!("Nothing deserves doing: {guests} guests are as they should be.\n"));
+    }
+    Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
+}
+
+fn text(number: usize, one: &Advised) -> String {
+    let Finding { fault, guest, evidence, .. } = &one.finding;
+    let who = if guest.is_empty() { "the host".into() } else { plain(guest, NAME_MAX) };
+    let mut out = format!("{number}. {who}: {fault}. {}\n", gain(&one.finding.gain));
+    let rows: Vec<String> =
+        evidence.iter().map(|(name, value)| format!("{name} {}", plain(value, NAME_MAX))).collect();
+    out.push_str(&format!("   {}\n", rows.join(", ")));
+    let chart = chart(&one.finding.chart);
+    if !chart.is_empty() {
+        out.push_str(&format!("   {chart}\n"));
+    }
+    out.push_str(&format!("   {}\n", plain(&command(&one.finding), 400)));
+    if let Some(foretold) = &one.foretold {
+        out.push_str(&format!("   {}\n", told(foretold)));
+    }
+    out
+}
+
+fn gain(gain: &Gain) -> String {
+    let mut parts = Vec::new();
+    let tenths = |permille: u64| format!("{}.{} %", permille / 10, permille % 10);
+    if gain.met_permille > 0 {
+        parts.push(format!("a need is met in {} of the time", tenths(gain.met_permille)));
+    }
+    if gain.memory.0 > 0 {
+        parts.push(format!("{} MiB", gain.memory.as_mib()));
+    }
+    if gain.cpu_permille > 0 {
+        parts.push(format!("{} of a CPU", tenths(gain.cpu_permille)));
+    }
+    format!("To gain: {}.", parts.join(", "))
+}
+
+fn chart(series: &[u64]) -> String {
+    let points = points(series);
+    let most = points.iter().copied().max().unwrap_or(0).max(1);
+    let level = |value: &u64| {
+        let at = u128::from(*value) * (LEVELS.len() as u128 - 1) / u128::from(most);
+        LEVELS[usize::try_from(at).unwrap_or(0).min(LEVELS.len() - 1)]
+    };
+    if points.len() < 2 { String::new() } else { points.iter().map(level).collect() }
+}
+
+/// The command that does it.
+fn command(finding: &Finding) -> String {
+    let guest = shell_word(&finding.guest);
+    let mib = |size: &Bytes| size.as_mib();
+    match &finding.remedy {
+        Remedy::Max(size) => format!("pinhead set {guest} max \"{} MiB\"", mib(size)),
+        Remedy::Min(size) => format!("pinhead set {guest} min \"{} MiB\"", mib(size)),
+        Remedy::Memory(size) => format!(
+            "virsh setmaxmem --domain {guest} {}M --config   # or memory in its farm's file; it \
+             counts from its next start",
+            mib(size)
+        ),
+        Remedy::Stop(name) => {
+            format!("pinhead exec {guest} -- pkill -x {}   # if nobody needs it", shell_word(name))
+        }
+        Remedy::Slower => format!(
+            "pinhead exec {guest} -- sh -c 'sed -i \"s/^UPDATE=.*/UPDATE=\\\"30\\\"/\" \
+             /etc/pinhead.conf && kill -HUP $(pidof pinheadd)'"
+        ),
+        Remedy::SetPoint(size) => settings(&format!("[host] set_point = \"{} MiB\"", mib(size))),
+        Remedy::NoKsm => settings("[ksm] mode = \"off\""),
+        Remedy::NoPageOut => settings("[pageout] mode = \"off\""),
+    }
+}
+
+fn settings(line: &str) -> String {
+    format!("systemctl reload pinhead   # with {line} in its settings, /etc/pinhead/host.toml")
+}
+
+fn told(foretold: &Foretold) -> String {
+    let mib = |bytes: u128| (bytes / u128::from(base::MIB)).to_string();
+    let minutes = |area: u128| (area / (u128::from(base::MIB) * 60_000)).to_string();
+    let ((before, free_before), (after, free_after)) = (&foretold.before, &foretold.after);
+    format!(
+        "Played again with it: {} MiB free on average instead of {}, {} MiB min not met instead of \
+         {}, {} moves instead of {}",
+        mib(*free_after),
+        mib(*free_before),
+        minutes(after.unmet),
+        minutes(before.unmet),
+        after.moves(),
+        before.moves()
+    )
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    fault: &'static str,
+    guest: String,
+    evidence: Vec<(&'static str, String)>,
+    series: Vec<u64>,
+    command: String,
+    gains_bytes: u64,
+    gains_cpu_permille: u64,
+    gains_met_permille: u64,
+    foretold: Option<ForetoldDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct ForetoldDocument {
+    free_bytes_before: u64,
+    free_bytes_after: u64,
+    unmet_byte_seconds_before: f64,
+    unmet_byte_seconds_after: f64,
+    moves_before: u64,
+    moves_after: u64,
+}
+
+impl Document {
+    fn of(one: &Advised) -> Document {
+        let finding = &one.finding;
+        let number = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        Document {
+            fault: finding.fault.name(),
+            guest: finding.guest.clone(),
+            evidence: finding.evidence.clone(),
+            series: points(&finding.chart),
+            command: command(finding),
+            gains_bytes: finding.gain.memory.0,
+            gains_cpu_permille: finding.gain.cpu_permille,
+            gains_met_permille: finding.gain.met_permille,
+            foretold: one.foretold.as_ref().map(|told| ForetoldDocument {
+                free_bytes_before: number(told.before.1),
+                free_bytes_after: number(told.after.1),
+                unmet_byte_seconds_before: told.before.0.unmet as f64 / 1000.0,
+                unmet_byte_seconds_after: told.after.0.unmet as f64 / 1000.0,
+                moves_before: told.before.0.moves(),
+                moves_after: told.after.0.moves(),
+            }),
+        }
+    }
+}

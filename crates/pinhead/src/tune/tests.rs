@@ -1,0 +1,193 @@
+use super::*;
+use jiff::tz::TimeZone;
+use model::{
+    GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField, ProcessName, Row,
+};
+use std::fs;
+use std::path::Path;
+use store::{Keep, Recorder};
+
+const BEGIN_MS: i64 = 1_795_500_000_000;
+const MINUTES: u64 = 240;
+const MIB: u64 = 1 << 20;
+
+fn now() -> Now {
+    Now { ms: BEGIN_MS + (MINUTES.cast_signed() + 1) * STEP_MS, zone: TimeZone::UTC }
+}
+
+/// What is planted in a farm of four guests that are as they should be.
+type Plant = fn(second: u64, number: usize, row: &mut Row<G>, host: &mut Row<H>);
+
+/// Four hours of a farm, with what is planted in it.
+fn farm(name: &str, plant: Plant, waker: Option<(&str, u64)>) -> String {
+    let dir = std::env::temp_dir().join(format!("pinhead-tune-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    record(&dir, plant, waker);
+    let args = TuneArgs {
+        from: Some("2026-11-24".into()),
+        to: None,
+        enough: "1h".into(),
+        format: Format::Text,
+        dir: Some(dir.clone()),
+    };
+    let text = tune(&args, &now());
+    fs::remove_dir_all(&dir).unwrap();
+    text.unwrap()
+}
+
+fn record(dir: &Path, plant: Plant, waker: Option<(&str, u64)>) {
+    let mut recorder = Recorder::new(dir, Keep::USUAL);
+    for step in 0..=MINUTES * 6 {
+        let second = step * 10;
+        let mut host = Row::default();
+        host.extend([
+            (H::Total, Some(2048 * MIB)),
+            (H::Cpus, Some(2)),
+            (H::Available, Some(400 * MIB)),
+            (H::SetPoint, Some(200 * MIB)),
+            (H::PsiMemorySome, Some(0)),
+            (H::KsmRun, Some(second * 1_000_000)),
+            (H::KsmSharing, Some(50_000 + second)),
+            (H::PageOutRun, Some(second * 100_000)),
+            (H::PagedOut, Some(second * 100_000)),
+            (H::CameBack, Some(0)),
+        ]);
+        let at_ms = BEGIN_MS + (second * 1000).cast_signed();
+        let mut moment = Moment { at_ms, ..Moment::default() };
+        for number in 1..=4usize {
+            let mut row = Row::default();
+            row.extend([
+                (G::Memory, Some(256 * MIB)),
+                (G::Actual, Some(256 * MIB)),
+                (G::Vcpus, Some(1)),
+                (G::OwnAvailable, Some(36 * MIB)),
+                (G::Private, Some(240 * MIB)),
+                (G::OwnPsiSome, Some(0)),
+                (G::OwnOomKills, Some(0)),
+                (G::VcpuRun, Some(second * 3_000_000)),
+                (G::VcpuDispatches, Some(second * 2)),
+                (G::OwnPlugs, Some(second / 3000)),
+                (G::OwnUnplugs, Some(second / 3000)),
+                (G::OwnGrows, Some(second / 3000)),
+                (G::OwnShrinks, Some(0)),
+            ]);
+            plant(second, number, &mut row, &mut host);
+            let who = GuestIdentity { name: format!("g{number}"), ..GuestIdentity::default() };
+            if let Some((name, a_second)) = waker.filter(|_| number == 2) {
+                let mut process = Row::default();
+                process.set(ProcessField::Dispatches, Some(second * a_second));
+                process.set(ProcessField::Run, Some(second * 1_000_000));
+                let name = ProcessName { name: name.into(), pid: 0 };
+                moment.processes.insert(who.clone(), [(name, process)].into());
+            }
+            moment.guests.insert(who, row);
+        }
+        moment.host = host;
+        assert!(recorder.record(&moment).is_none());
+    }
+    recorder.close().unwrap();
+}
+
+fn first(text: &str) -> &str {
+    text.lines().next().unwrap()
+}
+
+#[test]
+fn a_farm_without_a_fault_has_an_empty_list() {
+    let text = farm("none", |_, _, _, _| {}, None);
+    assert_eq!(text, "Nothing deserves doing: 4 guests are as they should be.\n");
+}
+
+#[test]
+fn a_guest_that_is_twice_too_large_is_first() {
+    let text = farm(
+        "large",
+        |_, number, row, _| {
+            if number == 3 {
+                row.set(G::OwnAvailable, Some(150 * MIB));
+            }
+        },
+        None,
+    );
+    assert!(first(&text).starts_with("1. g3: too large. To gain: 1"), "{text}");
+    assert!(text.contains("\n   pinhead set g3 max \"120 MiB\"\n"), "{text}");
+    assert!(!text.contains("\n2. "), "{text}");
+}
+
+#[test]
+fn a_poller_is_named_with_its_guest() {
+    let text = farm(
+        "woken",
+        |second, number, row, _| {
+            if number == 2 {
+                row.set(G::VcpuDispatches, Some(second * 100));
+                row.set(G::VcpuRun, Some(second * 30_000_000));
+            }
+        },
+        Some(("poller", 90)),
+    );
+    assert!(first(&text).starts_with("1. g2: woken. To gain: 3.0 % of a CPU"), "{text}");
+    assert!(text.contains("pinhead exec g2 -- pkill -x poller"), "{text}");
+    assert!(!text.contains("\n2. "), "{text}");
+}
+
+#[test]
+fn ksm_that_gains_nothing_is_to_rest() {
+    let text = farm(
+        "ksm",
+        |second, _, _, host| {
+            host.set(H::KsmRun, Some(second * 80_000_000));
+            host.set(H::KsmSharing, Some(500));
+        },
+        None,
+    );
+    assert!(first(&text).starts_with("1. the host: KSM gains nothing. To gain: 8.0 %"), "{text}");
+    assert!(text.contains("[ksm] mode = \"off\""), "{text}");
+}
+
+#[test]
+fn rules_that_undo_what_they_did_are_to_act_less_often() {
+    let text = farm(
+        "oscillates",
+        |second, number, row, _| {
+            if number == 4 {
+                row.set(G::OwnPlugs, Some(second / 20));
+                row.set(G::OwnUnplugs, Some(second / 20));
+            }
+        },
+        None,
+    );
+    assert!(first(&text).starts_with("1. g4: rules oscillate."), "{text}");
+    assert!(text.contains("180") && text.contains("UPDATE"), "{text}");
+}
+
+#[test]
+fn a_host_that_waits_for_memory_wants_more_of_it_free() {
+    let text = farm(
+        "set-point",
+        |second, _, _, host| host.set(H::PsiMemorySome, Some(second * 80_000_000)),
+        None,
+    );
+    assert!(first(&text).starts_with("1. the host: set point too low."), "{text}");
+    assert!(text.contains("[host] set_point = \"400 MiB\""), "{text}");
+}
+
+#[test]
+fn a_starving_guest_that_could_have_more_gets_a_minimum() {
+    let text = farm(
+        "starved",
+        |second, number, row, _| {
+            if number == 1 {
+                row.set(G::Actual, Some(100 * MIB));
+                row.set(G::OwnAvailable, Some(2 * MIB));
+                row.set(G::OwnPsiSome, Some(second * 200_000_000));
+            }
+        },
+        None,
+    );
+    assert!(
+        first(&text).starts_with("1. g1: starved. To gain: a need is met in 100.0 %"),
+        "{text}"
+    );
+    assert!(text.contains("pinhead set g1 min \"112 MiB\""), "{text}");
+}

@@ -1,0 +1,215 @@
+//! What guests and their host did besides needing memory: CPU time, wake-ups, what rules did.
+
+use base::Bytes;
+use model::{GuestField as G, HostField as H, Interval, Over, ProcessField as P};
+use std::collections::BTreeMap;
+
+/// Points of a small chart.
+const POINTS: usize = 60;
+/// Processes of a guest that are told apart.
+const WAKERS_MAX: usize = 1_000;
+/// Pages of the host.
+const PAGE_BYTES: u64 = base::PAGE_BYTES;
+
+/// What has to be known of guests for this.
+pub const GUEST_FIELDS: &[G] = &[
+    G::VcpuRun,
+    G::VcpuDispatches,
+    G::Private,
+    G::Resident,
+    G::Hypervisor,
+    G::OwnPlugs,
+    G::OwnUnplugs,
+    G::OwnGrows,
+    G::OwnShrinks,
+];
+/// And of their processes.
+pub const PROCESS_FIELDS: &[P] = &[P::Dispatches];
+
+/// A guest's habits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuestHabits {
+    /// For how long they are known.
+    pub covered_ms: u64,
+    /// CPU time of its virtual CPUs.
+    pub run_ns: Option<u64>,
+    /// How often they were dispatched.
+    pub dispatches: u64,
+    /// What it holds of the host's memory for itself, on average.
+    pub holds: Option<Bytes>,
+    /// CPUs that its rules plugged.
+    pub plugs: u64,
+    /// CPUs that its rules unplugged.
+    pub unplugs: u64,
+    /// Times its rules gave memory up.
+    pub grows: u64,
+    /// Times they took it back.
+    pub shrinks: u64,
+    /// How often each of its processes was dispatched.
+    pub wakers: BTreeMap<String, u64>,
+    /// Dispatches a minute, over time.
+    pub wakes: Vec<u64>,
+    /// What its rules did in a minute, over time.
+    pub turns: Vec<u64>,
+}
+
+/// The host's habits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostHabits {
+    /// For how long they are known.
+    pub covered_ms: u64,
+    /// Its memory.
+    pub total: Bytes,
+    /// Its CPUs.
+    pub cpus: u64,
+    /// The free memory that it is to have.
+    pub set_point: Option<Bytes>,
+    /// Time in which some task of it waited for memory.
+    pub waits_ns: Option<u64>,
+    /// CPU time of KSM.
+    pub ksm_ns: u64,
+    /// What KSM shared in the first minute.
+    pub ksm_first: Option<Bytes>,
+    /// And in the last.
+    pub ksm_last: Option<Bytes>,
+    /// CPU time of page-out.
+    pub page_out_ns: u64,
+    /// What left the host's memory by it.
+    pub paged_out: Bytes,
+    /// What was seen to come back.
+    pub came_back: Bytes,
+    /// Its free memory in MiB, over time.
+    pub available: Vec<u64>,
+    /// What KSM shared in MiB, over time.
+    pub ksm: Vec<u64>,
+}
+
+/// Everybody's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Habits {
+    /// The host's.
+    pub host: HostHabits,
+    guests: BTreeMap<String, GuestHabits>,
+}
+
+fn grow(sum: &mut u64, more: Option<u64>) {
+    *sum = sum.saturating_add(more.unwrap_or(0));
+}
+
+impl GuestHabits {
+    /// What its virtual CPUs used, in thousandths of a CPU.
+    pub fn cpu_permille(&self) -> Option<u64> {
+        (self.run_ns? / 1_000).checked_div(self.covered_ms)
+    }
+
+    /// So many a minute.
+    pub fn a_minute(&self, times: u64) -> Option<u64> {
+        times.saturating_mul(60_000).checked_div(self.covered_ms)
+    }
+
+    /// So many an hour.
+    pub fn an_hour(&self, times: u64) -> Option<u64> {
+        times.saturating_mul(3_600_000).checked_div(self.covered_ms)
+    }
+
+    fn add(&mut self, over: &Over<G>) {
+        let holds = over
+            .get(G::Private)
+            .map(|private| private.saturating_sub(over.get(G::Hypervisor).unwrap_or(0)))
+            .or(over.get(G::Resident));
+        if let Some(holds) = holds {
+            let before = self.holds.unwrap_or(Bytes(holds)).0;
+            let weight = |size: u64, ms: u64| u128::from(size) * u128::from(ms);
+            let all = self.covered_ms.saturating_add(over.covered_ms).max(1);
+            let mean = (weight(before, self.covered_ms) + weight(holds, over.covered_ms))
+                / u128::from(all);
+            self.holds = Some(Bytes(u64::try_from(mean).unwrap_or(u64::MAX)));
+        }
+        self.covered_ms = self.covered_ms.saturating_add(over.covered_ms);
+        if let Some(ran) = over.get(G::VcpuRun) {
+            self.run_ns = Some(self.run_ns.unwrap_or(0).saturating_add(ran));
+        }
+        grow(&mut self.dispatches, over.get(G::VcpuDispatches));
+        let [plugs, unplugs, grows, shrinks] =
+            [G::OwnPlugs, G::OwnUnplugs, G::OwnGrows, G::OwnShrinks].map(|field| over.get(field));
+        grow(&mut self.plugs, plugs);
+        grow(&mut self.unplugs, unplugs);
+        grow(&mut self.grows, grows);
+        grow(&mut self.shrinks, shrinks);
+        let times = |times: u64| times.saturating_mul(60_000).checked_div(over.covered_ms);
+        self.wakes.extend(over.get(G::VcpuDispatches).and_then(times));
+        let turns = [plugs, unplugs, grows, shrinks].into_iter().flatten().sum();
+        self.turns.extend(times(turns));
+    }
+}
+
+impl HostHabits {
+    /// A time of a CPU, in thousandths of one.
+    pub fn cpu_permille(&self, ns: u64) -> Option<u64> {
+        (ns / 1_000).checked_div(self.covered_ms)
+    }
+
+    /// For so much of the time some task waited for memory, in thousandths.
+    pub fn waits_permille(&self) -> Option<u64> {
+        (self.waits_ns? / 1_000).checked_div(self.covered_ms)
+    }
+
+    fn add(&mut self, over: &Over<H>) {
+        let size = |field| over.get(field).map(Bytes);
+        self.covered_ms = self.covered_ms.saturating_add(over.covered_ms);
+        self.total = size(H::Total).unwrap_or(self.total);
+        self.cpus = over.get(H::Cpus).unwrap_or(self.cpus);
+        self.set_point = size(H::SetPoint).or(self.set_point);
+        if let Some(waited) = over.get(H::PsiMemorySome) {
+            self.waits_ns = Some(self.waits_ns.unwrap_or(0).saturating_add(waited));
+        }
+        grow(&mut self.ksm_ns, over.get(H::KsmRun));
+        let shared = over.get(H::KsmSharing).map(|pages| Bytes(pages.saturating_mul(PAGE_BYTES)));
+        self.ksm_first = self.ksm_first.or(shared);
+        self.ksm_last = shared.or(self.ksm_last);
+        self.ksm.extend(shared.map(Bytes::as_mib));
+        grow(&mut self.page_out_ns, over.get(H::PageOutRun));
+        grow(&mut self.paged_out.0, over.get(H::PagedOut));
+        grow(&mut self.came_back.0, over.get(H::CameBack));
+        self.available.extend(size(H::Available).map(Bytes::as_mib));
+    }
+}
+
+impl Habits {
+    /// The next step.
+    pub fn add(&mut self, interval: &Interval) {
+        if interval.host.covered_ms > 0 {
+            self.host.add(&interval.host);
+        }
+        for (who, over) in interval.guests.iter().filter(|(_, over)| over.covered_ms > 0) {
+            if !self.guests.contains_key(&who.name) {
+                self.guests.insert(who.name.clone(), GuestHabits::default());
+            }
+            if let Some(guest) = self.guests.get_mut(&who.name) {
+                guest.add(over);
+            }
+        }
+        for (who, processes) in &interval.processes {
+            let Some(guest) = self.guests.get_mut(&who.name) else { continue };
+            for (name, over) in processes {
+                let known = guest.wakers.contains_key(&name.name);
+                if !known && guest.wakers.len() >= WAKERS_MAX {
+                    continue;
+                }
+                let times = over.get(P::Dispatches);
+                grow(guest.wakers.entry(name.name.clone()).or_default(), times);
+            }
+        }
+    }
+
+    /// A guest's.
+    pub fn guest(&self, name: &str) -> Option<&GuestHabits> {
+        self.guests.get(name)
+    }
+}
+
+/// A series as a few points: the largest of each part.
+pub fn points(series: &[u64]) -> Vec<u64> {
+    let part = series.len().div_ceil(POINTS).max(1);
+    series.chunks(part).filter_map(|part| part.iter().max().copied()).collect()
+}

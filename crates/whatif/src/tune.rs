@@ -1,0 +1,350 @@
+//! What deserves doing: what was found in a recording, ranked by what it gains, each with its
+//! evidence and the command that does it.
+//!
+//! ```text
+//!   Past, Advice ─┐
+//!   Habits ───────┼─► each kind of finding ─► worth doing? ─► ranked ─► ten at most
+//!   Player ───────┘
+//! ```
+//!
+//! A finding has to be worth something: an idle farm that is as it should be gives none.
+
+use crate::habits::{GuestHabits, Habits};
+use crate::past::{Guest, Past};
+use crate::replay::Player;
+use crate::size::{Advice, Sizing, Verdict};
+use base::{Bytes, named};
+use std::cmp::Reverse;
+
+/// No more is told: a list that is longer is not read.
+const FINDINGS_MAX: usize = 10;
+/// Less memory than this part of the host is not worth a move, in thousandths.
+const MEMORY_PERMILLE: u64 = 10;
+/// Less than this of a CPU is not, in thousandths.
+const CPU_PERMILLE: u64 = 5;
+/// A guest is idle that uses less than this of a CPU.
+const IDLE_PERMILLE: u64 = 50;
+/// And woken if it is dispatched more often in a minute.
+const WAKES_A_MINUTE: u64 = 600;
+/// Most of that has to be one process's, in thousandths.
+const CULPRIT_PERMILLE: u64 = 500;
+/// Rules that act more often in an hour, in both directions, oscillate.
+const TURNS_AN_HOUR: u64 = 30;
+/// KSM and page-out have to gain so much for a second of CPU.
+const WORTH_A_SECOND: Bytes = Bytes::mib(10);
+/// Needs that are not met for less of the time are no shortage, in thousandths.
+const SHORT_PERMILLE: u64 = 20;
+
+named! {
+    /// What was found.
+    pub enum Fault {
+        /// A guest needs memory that it could have, and does not get it.
+        Starved = "starved",
+        /// A guest is smaller than what it needs.
+        TooSmall = "too small",
+        /// The host is often below its reserve, or waits for memory itself.
+        SetPoint = "set point too low",
+        /// A guest holds more than it needs.
+        TooLarge = "too large",
+        /// An idle guest is woken again and again.
+        Woken = "woken",
+        /// A guest's own rules act in turn in both directions.
+        Oscillates = "rules oscillate",
+        /// KSM uses CPU time and gains nothing.
+        Ksm = "KSM gains nothing",
+        /// What page-out takes comes back.
+        PageOut = "page-out does not pay",
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A guest's maximum.
+    Max(Bytes),
+    /// A guest's minimum.
+    Min(Bytes),
+    /// A guest has to be started with so much memory.
+    Memory(Bytes),
+    /// A process in a guest is to be stopped, if nobody needs it.
+    Stop(String),
+    /// A guest's rules are to act less often.
+    Slower,
+    /// The host's set point.
+    SetPoint(Bytes),
+    /// KSM is to rest.
+    NoKsm,
+    /// Page-out is to leave guests alone.
+    NoPageOut,
+}
+
+/// What doing it gains, a finding's place in the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gain {
+    /// Memory of the host.
+    pub memory: Bytes,
+    /// Of a CPU, in thousandths.
+    pub cpu_permille: u64,
+    /// For so much of the time somebody's need is met that was not, in thousandths.
+    pub met_permille: u64,
+}
+
+/// Something that deserves doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was found.
+    pub fault: Fault,
+    /// Whom it is about; empty for the host.
+    pub guest: String,
+    /// What was seen: names and values.
+    pub evidence: Vec<(&'static str, String)>,
+    /// The same over time, for a small chart.
+    pub chart: Vec<u64>,
+    /// What is to be done.
+    pub remedy: Remedy,
+    /// What that gains.
+    pub gain: Gain,
+}
+
+impl Finding {
+    /// Its weight: needs first, then memory as a part of the host's, then CPU time. In millionths.
+    fn weight(&self, habits: &Habits) -> u64 {
+        let Gain { memory, cpu_permille, met_permille } = self.gain;
+        let total = habits.host.total.0.max(1);
+        let memory = u128::from(memory.0) * 1_000_000 / u128::from(total);
+        let memory = u64::try_from(memory).unwrap_or(u64::MAX);
+        let cpus = habits.host.cpus.max(1);
+        memory
+            .saturating_add(cpu_permille.saturating_mul(1_000) / cpus)
+            .saturating_add(met_permille.saturating_mul(10_000))
+    }
+}
+
+/// All that is known.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// What guests needed.
+    pub past: &'a Past,
+    /// How large they should be.
+    pub advice: &'a Advice,
+    /// What they and the host did.
+    pub habits: &'a Habits,
+    /// Their passes, played as they were recorded; without passes needs are seen in minutes only.
+    pub player: Option<&'a Player>,
+}
+
+/// What deserves doing, what gains most first.
+pub fn tune(known: &Known<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for (guest, sizing) in known.past.guests().zip(&known.advice.guests) {
+        let habits = known.habits.guest(&guest.name);
+        found.extend(short(known, guest, sizing));
+        found.extend(too_large(known, guest, sizing, habits));
+        if let Some(habits) = habits {
+            found.extend(woken(guest, habits));
+            found.extend(oscillates(guest, habits));
+        }
+    }
+    found.extend(set_point(known));
+    found.extend(ksm(known.habits));
+    found.extend(page_out(known.habits));
+    found.sort_by_key(|finding| (Reverse(finding.weight(known.habits)), finding.fault));
+    found.truncate(FINDINGS_MAX);
+    found
+}
+
+fn mib(size: Bytes) -> String {
+    format!("{} MiB", size.as_mib())
+}
+
+fn percent(permille: u64) -> String {
+    format!("{}.{} %", permille / 10, permille % 10)
+}
+
+/// A guest's needs over time, in MiB.
+fn needs(guest: &Guest) -> Vec<u64> {
+    guest.steps.iter().filter_map(|step| Some(step.needed?.as_mib())).collect()
+}
+
+/// A guest that lacks memory: it cannot have enough, or does not get what it could have.
+fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
+    let memory = sizing.memory?;
+    let steps = guest.steps.len().max(1) as u64;
+    let by_minutes = sizing.short_steps.saturating_mul(1000) / steps;
+    let tally = known.player.and_then(|player| player.guests().find(|(n, _)| *n == guest.name));
+    let by_passes = tally.map_or(0, |(_, tally)| {
+        tally.short_ms.saturating_mul(1000).checked_div(tally.there_ms).unwrap_or(0)
+    });
+    let short_permille = by_minutes.max(by_passes);
+    if short_permille < SHORT_PERMILLE && sizing.kills == 0 {
+        return None;
+    }
+    let has = sizing.has?;
+    let fits = has >= memory.size;
+    let (fault, remedy) = match fits {
+        true => (Fault::Starved, Remedy::Min(memory.size)),
+        false => (Fault::TooSmall, Remedy::Memory(memory.size)),
+    };
+    Some(Finding {
+        fault,
+        guest: guest.name.clone(),
+        evidence: vec![
+            ("short of the time", percent(short_permille)),
+            ("killed for memory", sizing.kills.to_string()),
+            ("may have", mib(has)),
+            ("needs", mib(memory.size)),
+        ],
+        chart: needs(guest),
+        remedy,
+        gain: Gain { met_permille: short_permille.max(1), ..Gain::default() },
+    })
+}
+
+/// A guest that holds more of the host's memory than it needs.
+fn too_large(
+    known: &Known<'_>,
+    guest: &Guest,
+    sizing: &Sizing,
+    habits: Option<&GuestHabits>,
+) -> Option<Finding> {
+    let memory = sizing.memory.filter(|_| sizing.verdict == Verdict::TooLarge)?;
+    let holds = habits?.holds?;
+    let gain = holds.less(memory.upper);
+    if gain < known.habits.host.total.permille(MEMORY_PERMILLE) {
+        return None;
+    }
+    Some(Finding {
+        fault: Fault::TooLarge,
+        guest: guest.name.clone(),
+        evidence: vec![
+            ("may have", mib(sizing.has?)),
+            ("holds", mib(holds)),
+            ("needs at most", mib(memory.upper)),
+        ],
+        chart: needs(guest),
+        remedy: Remedy::Max(memory.size),
+        gain: Gain { memory: gain, ..Gain::default() },
+    })
+}
+
+/// An idle guest that one process wakes again and again.
+fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
+    let cpu_permille = habits.cpu_permille()?;
+    let wakes = habits.a_minute(habits.dispatches)?;
+    if cpu_permille >= IDLE_PERMILLE * 4 || wakes < WAKES_A_MINUTE {
+        return None;
+    }
+    let (name, times) = habits.wakers.iter().max_by_key(|(_, times)| **times)?;
+    let all: u64 = habits.wakers.values().sum();
+    if times.saturating_mul(1000) < all.saturating_mul(CULPRIT_PERMILLE) {
+        return None;
+    }
+    if cpu_permille < CPU_PERMILLE {
+        return None;
+    }
+    Some(Finding {
+        fault: Fault::Woken,
+        guest: guest.name.clone(),
+        evidence: vec![
+            ("of a CPU", percent(cpu_permille)),
+            ("dispatches a minute", wakes.to_string()),
+            ("most by", name.clone()),
+            ("its part of those of processes", percent(times.saturating_mul(1000) / all.max(1))),
+        ],
+        chart: habits.wakes.clone(),
+        remedy: Remedy::Stop(name.clone()),
+        gain: Gain { cpu_permille, ..Gain::default() },
+    })
+}
+
+/// Rules of a guest's own that undo what they did.
+fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
+    let turns = |up: u64, down: u64| habits.an_hour(up.min(down)).unwrap_or(0);
+    let (cpus, pool) = (turns(habits.plugs, habits.unplugs), turns(habits.grows, habits.shrinks));
+    if cpus.max(pool) < TURNS_AN_HOUR {
+        return None;
+    }
+    Some(Finding {
+        fault: Fault::Oscillates,
+        guest: guest.name.clone(),
+        evidence: vec![
+            ("CPUs plugged and unplugged again, an hour", cpus.to_string()),
+            ("memory given and taken again, an hour", pool.to_string()),
+        ],
+        chart: habits.turns.clone(),
+        remedy: Remedy::Slower,
+        // Each turn costs the guest a rest, and the host its work: no figure is known for it.
+        gain: Gain { cpu_permille: CPU_PERMILLE.max(cpus.max(pool) / 10), ..Gain::default() },
+    })
+}
+
+/// A host that is short again and again.
+fn set_point(known: &Known<'_>) -> Option<Finding> {
+    let host = &known.habits.host;
+    let played = known.player.map(Player::host);
+    let below = played.map_or(0, |host| {
+        host.below_reserve_ms.saturating_mul(1000).checked_div(host.ms).unwrap_or(0)
+    });
+    let waits = host.waits_permille().unwrap_or(0);
+    let short_permille = below.max(waits);
+    if short_permille < SHORT_PERMILLE {
+        return None;
+    }
+    let set_point = host.set_point?;
+    Some(Finding {
+        fault: Fault::SetPoint,
+        guest: String::new(),
+        evidence: vec![
+            ("below its reserve of the time", percent(below)),
+            ("waits for memory of the time", percent(waits)),
+            ("set point", mib(set_point)),
+        ],
+        chart: host.available.clone(),
+        remedy: Remedy::SetPoint(set_point.plus(set_point)),
+        gain: Gain { met_permille: short_permille, ..Gain::default() },
+    })
+}
+
+fn ksm(habits: &Habits) -> Option<Finding> {
+    let host = &habits.host;
+    let cpu_permille = host.cpu_permille(host.ksm_ns)?;
+    let seconds = host.ksm_ns / 1_000_000_000;
+    let gained = host.ksm_last?.less(host.ksm_first?);
+    if cpu_permille < CPU_PERMILLE || gained.0 >= WORTH_A_SECOND.0.saturating_mul(seconds) {
+        return None;
+    }
+    Some(Finding {
+        fault: Fault::Ksm,
+        guest: String::new(),
+        evidence: vec![
+            ("of a CPU", percent(cpu_permille)),
+            ("shared at first", mib(host.ksm_first?)),
+            ("at last", mib(host.ksm_last?)),
+        ],
+        chart: host.ksm.clone(),
+        remedy: Remedy::NoKsm,
+        gain: Gain { cpu_permille, ..Gain::default() },
+    })
+}
+
+fn page_out(habits: &Habits) -> Option<Finding> {
+    let host = &habits.host;
+    let cpu_permille = host.cpu_permille(host.page_out_ns)?;
+    let kept = host.paged_out.less(host.came_back);
+    let seconds = host.page_out_ns / 1_000_000_000;
+    if cpu_permille < CPU_PERMILLE || kept.0 >= WORTH_A_SECOND.0.saturating_mul(seconds) {
+        return None;
+    }
+    Some(Finding {
+        fault: Fault::PageOut,
+        guest: String::new(),
+        evidence: vec![
+            ("of a CPU", percent(cpu_permille)),
+            ("taken", mib(host.paged_out)),
+            ("came back", mib(host.came_back)),
+        ],
+        chart: host.available.clone(),
+        remedy: Remedy::NoPageOut,
+        gain: Gain { cpu_permille, ..Gain::default() },
+    })
+}
