@@ -165,7 +165,9 @@ impl Guest {
             let left = size.less(wants);
             memory.actual = size;
             memory.available = memory.available.map(|_| left);
-            memory.free = memory.free.map(|free| free.min(left).max(left.less(available)));
+            // What it has more is free, and what it has less was: caches are as they were.
+            let moved = |free: Bytes| free.plus(size).less(had.plus(grown).plus(self.taken));
+            memory.free = memory.free.map(|free| moved(free).min(left));
             memory.cached = memory.cached.map(|cached| cached.min(left));
             memory.active_file = memory.active_file.map(|hot| hot.min(left));
         }

@@ -28,6 +28,28 @@ const IDLE_PERMILLE: u64 = 50;
 const WAKES_A_MINUTE: u64 = 600;
 /// Most of that has to be one process's, in thousandths.
 const CULPRIT_PERMILLE: u64 = 500;
+/// Threads of a kernel, by how their names begin: they run for whatever else does.
+const KERNEL: [&str; 19] = [
+    "cpuhp",
+    "hwrng",
+    "irq/",
+    "jbd2",
+    "kcompactd",
+    "kdevtmpfs",
+    "khugepaged",
+    "khungtaskd",
+    "ksmd",
+    "ksoftirqd",
+    "kswapd",
+    "kthreadd",
+    "kworker",
+    "migration",
+    "oom_reaper",
+    "psimon",
+    "rcu_",
+    "watchdog",
+    "writeback",
+];
 /// Rules that act more often in an hour, in both directions, oscillate.
 const TURNS_AN_HOUR: u64 = 30;
 /// KSM and page-out have to gain so much for a second of CPU.
@@ -234,8 +256,10 @@ fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     if cpu_permille >= IDLE_PERMILLE * 4 || wakes < WAKES_A_MINUTE {
         return None;
     }
-    let (name, times) = habits.wakers.iter().max_by_key(|(_, times)| **times)?;
-    let all: u64 = habits.wakers.values().sum();
+    let is_own = |name: &str| !KERNEL.iter().any(|thread| name.starts_with(thread));
+    let own = || habits.wakers.iter().filter(|(name, _)| is_own(name));
+    let (name, times) = own().max_by_key(|(_, times)| **times)?;
+    let all = own().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
     if times.saturating_mul(1000) < all.saturating_mul(CULPRIT_PERMILLE) {
         return None;
     }

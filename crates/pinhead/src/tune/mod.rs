@@ -61,6 +61,15 @@ struct Foretold {
     after: (Tally, u128),
 }
 
+impl Foretold {
+    /// Whether a twentieth less is not met, or a hundredth more is free.
+    fn helps(&self) -> bool {
+        let ((before, free_before), (after, free_after)) = (&self.before, &self.after);
+        let is_met = after.unmet < before.unmet && after.unmet <= before.unmet / 20 * 19;
+        is_met || *free_after > free_before / 100 * 101
+    }
+}
+
 /// Tells what deserves doing.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
     tune(args, &::why::now())
@@ -112,7 +121,10 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
             }
             None => None,
         };
-        advised.push(Advised { finding, foretold });
+        // What does not help when it is played is not advised.
+        if foretold.as_ref().is_none_or(Foretold::helps) {
+            advised.push(Advised { finding, foretold });
+        }
     }
     show::show(&advised, &past, args.format)
 }

@@ -191,3 +191,29 @@ fn a_starving_guest_that_could_have_more_gets_a_minimum() {
     );
     assert!(text.contains("pinhead set g1 min \"112 MiB\""), "{text}");
 }
+
+#[test]
+fn what_helps_meets_a_need_or_frees_memory() {
+    let tally = |unmet: u128| Tally { unmet, ..Tally::default() };
+    let told = |unmet: [u128; 2], free: [u128; 2]| Foretold {
+        before: (tally(unmet[0]), free[0]),
+        after: (tally(unmet[1]), free[1]),
+    };
+    assert!(!told([100, 100], [500, 500]).helps(), "as before");
+    assert!(!told([100, 99], [500, 501]).helps(), "by a hair");
+    assert!(!told([0, 0], [0, 0]).helps(), "nothing at all");
+    assert!(told([100, 50], [500, 400]).helps());
+    assert!(told([0, 0], [500, 600]).helps());
+}
+
+#[test]
+fn threads_of_a_kernel_are_nobody_to_stop() {
+    let plant: Plant = |second, number, row, _| {
+        if number == 2 {
+            row.set(G::VcpuDispatches, Some(second * 100));
+            row.set(G::VcpuRun, Some(second * 30_000_000));
+        }
+    };
+    let text = farm("kernel", plant, Some(("rcu_preempt", 90)));
+    assert!(text.starts_with("Nothing deserves doing"), "{text}");
+}
