@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use manager::config::Place;
 use std::path::{Path, PathBuf};
 use store::{Journal, Policy};
+use why::when::{self, Now};
 use why::{Question, Time, diff};
 
 /// `pinhead why`
@@ -106,6 +107,23 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
 pub(crate) fn default_journal() -> PathBuf {
     let place = Place::of_this_process(None);
     place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
+}
+
+/// The time from one up to another, as they are typed: until now, and from so long before the end
+/// on, where nothing is said.
+pub(crate) fn time_between(
+    from: Option<&str>,
+    to: Option<&str>,
+    usual_ms: i64,
+    now: &Now,
+) -> Result<(i64, i64), Error> {
+    let at = |text: &str| when::begin(text, now);
+    let to_ms = to.map(at).transpose()?.unwrap_or(now.ms);
+    let from_ms = from.map(at).transpose()?.unwrap_or(to_ms.saturating_sub(usual_ms));
+    match from_ms < to_ms {
+        true => Ok((from_ms, to_ms)),
+        false => Err(Error::Message("The time ends before it begins: --from is after --to".into())),
+    }
 }
 
 /// The recordings that are named, or those that this host's manager makes by itself.

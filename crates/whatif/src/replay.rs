@@ -50,7 +50,7 @@ pub struct Change {
     /// What is different in that, for some of them.
     pub adjust: Option<Adjust>,
     /// What is different in how the host is to be kept.
-    pub set_point: Option<Replan>,
+    pub replan: Option<Replan>,
     /// What the host, or what guests may use together, has.
     pub total: Option<Bytes>,
     /// So much more of what its programs use does each guest need, in thousandths.
@@ -66,7 +66,7 @@ impl Change {
             && self.plan.is_none()
             && self.limits.is_none()
             && self.adjust.is_none()
-            && self.set_point.is_none()
+            && self.replan.is_none()
             && self.total.is_none()
             && self.growth_permille == 0
             && self.more.is_none()
@@ -347,7 +347,7 @@ impl Player {
                 Some(plan) => plan(sample.total),
                 None => scaled(&host.config, recorded, sample.total),
             };
-            if let Some(replan) = &self.change.set_point {
+            if let Some(replan) = &self.change.replan {
                 host.config = replan(host.config);
             }
         }

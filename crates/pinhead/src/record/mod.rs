@@ -10,7 +10,7 @@ mod bundle;
 pub use bundle::read as unpack;
 
 use crate::Error;
-use crate::why::journal_of;
+use crate::why::{journal_of, time_between};
 use clap::{Args, Subcommand};
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Journal, Names, Records, Taken, Travel};
-use why::when::{self, Now};
+use why::when::Now;
 
 /// Names of what is in a directory that travels.
 const RECORDINGS: &str = "recordings";
@@ -159,13 +159,8 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 }
 
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
-    let at = |text: &str| when::begin(text, now);
-    let from_ms = args.from.as_deref().map(at).transpose()?.unwrap_or(0);
-    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
-    if from_ms >= to_ms {
-        let message = "The time ends before it begins: --from is after --to";
-        return Err(Error::Message(message.into()));
-    }
+    // From the beginning, where nothing is said.
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, now)?;
     let dir = crate::why::recordings(args.dir.as_deref())?;
     let usual = || journal_of(args.dir.as_deref());
     let journal = args.journal.clone().unwrap_or_else(usual);

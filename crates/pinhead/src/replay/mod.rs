@@ -11,7 +11,7 @@ mod show;
 
 use crate::Error;
 use crate::args::Format;
-use crate::why::journal_of;
+use crate::why::{journal_of, time_between};
 use base::{Bytes, duration, glob, parse_size};
 use clap::Args;
 use manager::config::{Place, Settings};
@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{GuestKey, Journal, Policy, Query, Range, Records};
 use whatif::{Agreement, Change, Player, Recorded, Replayed};
-use why::when::{self, Now};
+use why::when::Now;
 
 /// How far back is played if nothing is said.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
@@ -118,16 +118,8 @@ struct Source {
 
 impl Source {
     fn of(args: &SourceArgs, now: &Now) -> Result<Source, Error> {
-        let at = |text: &str| when::begin(text, now);
-        let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
-        let from_ms = match &args.from {
-            Some(from) => at(from)?,
-            None => to_ms.saturating_sub(USUAL_MS),
-        };
-        if from_ms >= to_ms {
-            let message = "The time ends before it begins: --from is after --to";
-            return Err(Error::Message(message.into()));
-        }
+        let (from_ms, to_ms) =
+            time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
         let path = crate::why::recordings(args.dir.as_deref())?;
         Ok(Source { records: Records::open(&path)?, from_ms, to_ms })
     }

@@ -11,6 +11,7 @@ pub(crate) use source::processor;
 pub use source::{Recorded, Wanted};
 
 use crate::Error;
+use crate::why::time_between;
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -185,15 +186,7 @@ pub fn answer(
 
 /// Which time is asked for, in which steps, and what is needed of it.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
-    let at = |text: &str| when::begin(text, now);
-    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
-    let from_ms = match &args.from {
-        Some(from) => at(from)?,
-        None => to_ms.saturating_sub(USUAL),
-    };
-    if from_ms >= to_ms {
-        return Err(Error::Message("The time ends before it begins: --from is after --to".into()));
-    }
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL, now)?;
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };
     let step_ms = match &args.interval {
         Some(text) => when::span(text)?,

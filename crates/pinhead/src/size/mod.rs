@@ -9,6 +9,7 @@ mod apply;
 mod show;
 
 use crate::Error;
+use crate::why::time_between;
 use base::{duration, glob};
 use clap::{Args, ValueEnum};
 use model::Parts;
@@ -107,16 +108,8 @@ struct Question {
 
 impl Question {
     fn of(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
-        let at = |text: &str| when::begin(text, now);
-        let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
-        let from_ms = match &args.from {
-            Some(from) => at(from)?,
-            None => to_ms.saturating_sub(USUAL_MS),
-        };
-        if from_ms >= to_ms {
-            let message = "The time ends before it begins: --from is after --to";
-            return Err(Error::Message(message.into()));
-        }
+        let (from_ms, to_ms) =
+            time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
         let step_ms = match to_ms.saturating_sub(from_ms) > USUAL_MS {
             true => QUARTER_MS,
             false => duration::MINUTE_MS,

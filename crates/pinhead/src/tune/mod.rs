@@ -9,6 +9,7 @@ mod show;
 
 use crate::Error;
 use crate::args::Format;
+use crate::why::time_between;
 use base::{Bytes, duration};
 use clap::Args;
 use model::{GuestField, Parts};
@@ -76,15 +77,9 @@ pub fn run(args: &TuneArgs) -> Result<String, Error> {
 }
 
 fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
-    let at = |text: &str| when::begin(text, now);
-    let to_ms = args.to.as_deref().map(at).transpose()?.unwrap_or(now.ms);
-    let from_ms = match &args.from {
-        Some(from) => at(from)?,
-        None => to_ms.saturating_sub(USUAL_MS),
-    };
-    if from_ms >= to_ms || to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
-        let message = "--from is before --to, and at most a year before it";
-        return Err(Error::Message(message.into()));
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
+    if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
+        return Err(Error::Message("--from is at most a year before --to".into()));
     }
     let path = crate::why::recordings(args.dir.as_deref())?;
     let records = Records::open(&path)?;
@@ -174,7 +169,7 @@ fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
         )),
         Remedy::SetPoint(size) => Some(Change {
             kind,
-            set_point: Some(Box::new(move |config: Config| Config { set_point: size, ..config })),
+            replan: Some(Box::new(move |config: Config| Config { set_point: size, ..config })),
             ..Change::default()
         }),
         Remedy::Memory(_)
