@@ -62,6 +62,13 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
 
 /// Opens a file to read it.
 pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
+    // A file without tables is one whose writer has not come so far yet, or an empty one.
+    open_begun(path, kind)?.ok_or_else(|| Error::Foreign { path: path.into() })
+}
+
+/// Opens a file to read it, unless nothing was written to it yet: a writer that was killed while
+/// it began a file leaves one without tables.
+fn open_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
     // SQLite would only say that it cannot open it.
     std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -75,37 +82,23 @@ pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
         .or_else(|e| if is_missing_log(path, &e) { open_at_rest(path, flags) } else { Err(e) });
     let connection = plain.map_err(|e| not_ours(path, e))?;
     let failed = |source| Error::Open { path: path.into(), source };
-    let (owner, version) = owner(&connection).map_err(failed)?;
-    // A file without tables is one whose writer has not come so far yet, or an empty one.
-    if owner != kind.application_id || version == 0 {
+    let owner = owner(&connection).map_err(failed)?;
+    if owner == Owner::NOBODY {
+        return Ok(None);
+    }
+    if owner.application_id != kind.application_id || owner.version == 0 {
         return Err(Error::Foreign { path: path.into() });
     }
-    check_version(path, version, kind)?;
-    Ok(connection)
+    check_version(path, owner.version, kind)?;
+    Ok(Some(connection))
 }
 
-/// Opens a file to read it, unless it is not there, or nothing was written to it yet: a writer
-/// that was killed while it began a file leaves one without tables.
+/// Opens a file to read it, unless it is not there, or nothing was written to it yet.
 pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
-    match open_read_only(path, kind) {
-        Ok(connection) => Ok(Some(connection)),
+    match open_begun(path, kind) {
         Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(Error::Foreign { .. }) if is_empty(path) => Ok(None),
-        // Its writer may have made its tables between the two looks.
-        Err(Error::Foreign { .. }) => open_read_only(path, kind).map(Some),
-        Err(error) => Err(error),
+        opened => opened,
     }
-}
-
-fn is_empty(path: &Path) -> bool {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let count = |connection: Connection| {
-        let (owner, version) = owner(&connection)?;
-        let text = "SELECT count(*) FROM sqlite_schema";
-        let tables: i64 = connection.query_row(text, [], |row| row.get(0))?;
-        Ok(owner == 0 && version == 0 && tables == 0)
-    };
-    Connection::open_with_flags(path, flags).and_then(count).unwrap_or(false)
 }
 
 /// Carries out a statement, which is kept for the next time.
@@ -192,8 +185,7 @@ fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> 
     connection.busy_timeout(busy)?;
     harden(connection)?;
     connection.set_prepared_statement_cache_capacity(32);
-    let (_, version) = owner(connection)?;
-    if version == 0 {
+    if owner(connection)?.version == 0 {
         // This can only be chosen before the first table is there.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
@@ -214,11 +206,26 @@ fn not_ours(path: &Path, error: rusqlite::Error) -> Error {
     }
 }
 
-/// Whose file it is, and the version of its tables.
-fn owner(connection: &Connection) -> rusqlite::Result<(i32, i64)> {
-    let owner = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    Ok((owner, version))
+/// Whose file it is, the version of its tables, and how many tables and indexes there are.
+#[derive(PartialEq, Eq)]
+struct Owner {
+    application_id: i32,
+    version: i64,
+    tables: i64,
+}
+
+impl Owner {
+    /// A file to which nothing was written yet.
+    const NOBODY: Owner = Owner { application_id: 0, version: 0, tables: 0 };
+}
+
+/// All of it as it was at one moment: in one statement.
+fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
+    let text = "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version \
+                FROM pragma_application_id, pragma_user_version";
+    connection.query_row(text, [], |row| {
+        Ok(Owner { tables: row.get(0)?, application_id: row.get(1)?, version: row.get(2)? })
+    })
 }
 
 fn check_version(path: &Path, version: i64, kind: &Kind) -> Result<(), Error> {
@@ -232,15 +239,12 @@ fn check_version(path: &Path, version: i64, kind: &Kind) -> Result<(), Error> {
 /// leaves the file as it was.
 fn bring_up_to_date(connection: &mut Connection, path: &Path, kind: &Kind) -> Result<(), Error> {
     let failed = |source| Error::Open { path: path.into(), source };
-    let (owner, version) = owner(connection).map_err(failed)?;
-    let tables: i64 = connection
-        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(failed)?;
-    if owner != kind.application_id && (owner != 0 || version != 0 || tables != 0) {
+    let owner = owner(connection).map_err(failed)?;
+    if owner.application_id != kind.application_id && owner != Owner::NOBODY {
         return Err(Error::Foreign { path: path.into() });
     }
-    check_version(path, version, kind)?;
-    let missing = &kind.migrations[usize::try_from(version).unwrap_or(0)..];
+    check_version(path, owner.version, kind)?;
+    let missing = &kind.migrations[usize::try_from(owner.version).unwrap_or(0)..];
     if missing.is_empty() {
         return Ok(());
     }

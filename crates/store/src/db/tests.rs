@@ -84,6 +84,28 @@ fn an_empty_file_is_no_journal_to_read_and_becomes_one_to_write() {
     drop(open_read_only(&dir.file(), &KIND).expect("it is one"));
 }
 
+/// Its writer was killed between the first bytes of the file and the removal of the rollback
+/// journal that tells how to take them back: who may only read cannot carry that out.
+#[test]
+fn a_file_whose_writer_was_killed_at_its_first_page_has_nothing_yet() {
+    let dir = Dir::new("first-page");
+    drop(open(&dir.file(), &Kind { application_id: 0, migrations: &[] }).expect("made"));
+    assert_eq!(std::fs::metadata(dir.file()).expect("there").len(), 4096, "its first page");
+    // A journal of no pages, for a file that had none: what it begins with, no records, a nonce,
+    // no pages before, the sizes of a sector and of a page.
+    let mut journal = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7".to_vec();
+    for word in [0_u32, 1, 0, 512, 4096] {
+        journal.extend(word.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    let beside = dir.0.join("50% ?#é.db-journal");
+    std::fs::write(&beside, journal).expect("written");
+    assert!(open_if_begun(&dir.file(), &KIND).expect("read").is_none());
+    drop(open(&dir.file(), &KIND).expect("begun anew"));
+    assert!(!beside.exists(), "carried out by who may write");
+    assert!(open_if_begun(&dir.file(), &KIND).expect("read").is_some());
+}
+
 #[test]
 fn what_is_not_there_is_not_made_to_be_read() {
     let dir = Dir::new("missing");
