@@ -73,6 +73,8 @@ pub struct GuestHistory {
     lessons: u32,
     promise: Option<Promise>,
     pub(super) last_clause: Option<Clause>,
+    /// Something bounded what was decided last.
+    pub(super) bounded: bool,
     pub(super) movement: Option<Movement>,
     /// What the host got since the last shrink that was reported, where that could be seen. A step
     /// may come to its end when the movement is over.

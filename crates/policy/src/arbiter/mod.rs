@@ -374,10 +374,14 @@ fn close(
     // Nor is it news that nothing is asked of it between two steps of a movement.
     let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
     let is_new = !is_between && guest.last_clause.replace(clause) != Some(clause);
+    // What bounded its last move is not left standing when it lacks nothing any more.
+    let is_served = guest.bounded && state.bounds.is_empty() && guest.balloon.target().is_none();
+    let is_new = is_new || is_served && !is_between;
     if command.is_some() || is_new {
         let detail = state.assessment.held.map_or("", |(_, detail)| detail);
         let (key, from) = (sample.key, actual);
         let bounds = std::mem::take(&mut state.bounds);
+        guest.bounded = !bounds.is_empty();
         pass.decisions.push(Decision {
             key,
             action,

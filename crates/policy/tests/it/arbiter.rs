@@ -2,8 +2,8 @@
 
 use counters::Bytes;
 use policy::arbiter::{
-    Action, Arbiter, Arrival, Clause, Config, Decision, GuestSample, HostSample, Key, Limits,
-    Memory, Mode, Pass, RuleVerdicts, Usable,
+    Action, Arbiter, Arrival, Bound, Clause, Config, Decision, GuestSample, HostSample, Key,
+    Limits, Memory, Mode, Pass, RuleVerdicts, Usable,
 };
 
 pub const GIB: Bytes = Bytes::mib(1024);
@@ -122,6 +122,28 @@ fn a_starved_guest_is_not_shrunk_whatever_the_host_lacks() {
     // It keeps what it has for a while after that.
     let later = pass(&mut arbiter, Bytes::mib(100), &[guest(1, gib(4), gib(3), 5000)], 5000);
     assert!(command(&later, 1).is_none());
+}
+
+#[test]
+fn what_bounded_a_guest_is_not_left_standing_when_it_lacks_nothing_any_more() {
+    let mut arbiter = Arbiter::new();
+    let reserve = config().reserve;
+    let starves = pass(&mut arbiter, reserve, &[starved(1, gib(4), 1000)], 1000);
+    let decision = of(&starves, 1).expect("decided");
+    assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[Bound::Host][..]));
+    assert!(pass(&mut arbiter, reserve, &[starved(1, gib(4), 2000)], 2000).decisions.is_empty());
+    // It sleeps: what it reported last is no need any more, and protects it for a while yet.
+    let asleep = GuestSample {
+        runs: Some(false),
+        idle_since_sample: true,
+        urgent: false,
+        ..starved(1, gib(4), 2000)
+    };
+    let decided = pass(&mut arbiter, gib(30), std::slice::from_ref(&asleep), 3000);
+    let decision = of(&decided, 1).expect("reported anew");
+    assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[][..]));
+    let again = pass(&mut arbiter, gib(30), &[asleep], 4000).decisions;
+    assert!(again.is_empty(), "{again:?}");
 }
 
 #[test]
