@@ -21,6 +21,8 @@ const BREAK_MS: u64 = 3_000;
 const FOREIGN_MS: u64 = 600_000;
 /// After one unexplained change a guest is left alone for this long.
 const UNEXPLAINED_MS: u64 = 10_000;
+/// A guest that has taken memory back by itself says within this what for.
+const TOLD_MS: u64 = 3_000;
 /// No more is under way at once than arrives within this, as fast as the balloon was seen to be:
 /// a slow one must not keep for minutes what others could use.
 const REACH_MS: u64 = 8_000;
@@ -55,6 +57,8 @@ pub struct BalloonTracker {
     before: Option<Target>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
+    /// It has more than that since then, and its guest has not said why.
+    rose_ms: Option<u64>,
     tries: u32,
     stuck_until_ms: Option<u64>,
     unexplained_ms: Option<u64>,
@@ -279,8 +283,18 @@ impl BalloonTracker {
         // Small steps add up against where it came to rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
+            self.rose_ms = None;
             return BalloonCheck::default();
         }
+        if actual > rest && sample.deflates_on_oom && !strained {
+            // A kernel that takes memory back does so before its daemon says that it waits.
+            let since_ms = *self.rose_ms.get_or_insert(now_ms);
+            let is_told = sample.memory.is_some_and(|memory| memory.at_ms > since_ms);
+            if !is_told && now_ms.saturating_sub(since_ms) < TOLD_MS {
+                return BalloonCheck::default();
+            }
+        }
+        self.rose_ms = None;
         self.rest = Some(actual);
         if actual > rest && strained && sample.deflates_on_oom {
             let outcome = Outcome {

@@ -72,9 +72,8 @@ pub struct GuestHistory {
     /// How often its room to breathe turned out too small; each time doubles it.
     lessons: u32,
     promise: Option<Promise>,
-    pub(super) last_clause: Option<Clause>,
-    /// Something bounded what was decided last.
-    pub(super) bounded: bool,
+    /// What was reported last, and whether something bounded it.
+    pub(super) reported: Option<(Clause, bool)>,
     pub(super) movement: Option<Movement>,
     /// What the host got since the last shrink that was reported, where that could be seen. A step
     /// may come to its end when the movement is over.

@@ -373,15 +373,19 @@ fn close(
     // That it is on its way is no news: the decision that sent it there was reported.
     // Nor is it news that nothing is asked of it between two steps of a movement.
     let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
-    let is_new = !is_between && guest.last_clause.replace(clause) != Some(clause);
-    // What bounded its last move is not left standing when it lacks nothing any more.
-    let is_served = guest.bounded && state.bounds.is_empty() && guest.balloon.target().is_none();
-    let is_new = is_new || is_served && !is_between;
+    let is_new = !is_between
+        && guest.reported.is_none_or(|(before, was_bounded)| {
+            // What bounded it is not left standing when it lacks nothing any more.
+            let is_at_rest = state.bounds.is_empty() && guest.balloon.target().is_none();
+            before != clause || (was_bounded && is_at_rest)
+        });
     if command.is_some() || is_new {
         let detail = state.assessment.held.map_or("", |(_, detail)| detail);
         let (key, from) = (sample.key, actual);
         let bounds = std::mem::take(&mut state.bounds);
-        guest.bounded = !bounds.is_empty();
+        if !is_between {
+            guest.reported = Some((clause, !bounds.is_empty()));
+        }
         pass.decisions.push(Decision {
             key,
             action,

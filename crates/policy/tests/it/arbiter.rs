@@ -264,6 +264,37 @@ fn a_balloon_that_another_manager_moves_is_left_alone() {
 }
 
 #[test]
+fn a_guest_that_took_memory_back_has_time_to_say_so() {
+    let grown = |report_ms: u64, is_starved: bool| {
+        let size = gib(4).plus(Bytes::mib(200));
+        let report = match is_starved {
+            true => starved(1, size, report_ms),
+            false => guest(1, size, gib(3), report_ms),
+        };
+        GuestSample { actual: Some(size), idle_since_sample: true, ..report }
+    };
+    let clause = |pass: &Pass| of(pass, 1).map(|decision| decision.clause);
+    for is_starved in [true, false] {
+        let mut arbiter = Arbiter::new();
+        pass(&mut arbiter, gib(30), &[guest(1, gib(4), gib(3), 1000)], 1000);
+        // Its balloon is seen to be smaller before it has reported anything.
+        let before = GuestSample { memory: idle(1, 1000).memory, ..grown(1000, false) };
+        for now_ms in [2000, 3000] {
+            let silent = pass(&mut arbiter, gib(30), std::slice::from_ref(&before), now_ms);
+            assert_ne!(clause(&silent), Some(Clause::Foreign), "at {now_ms}");
+        }
+        let told = pass(&mut arbiter, gib(30), &[grown(3500, is_starved)], 3500);
+        match is_starved {
+            true => {
+                assert_eq!(told.outcomes.first().map(|o| o.result), Some(Arrival::TookBack));
+                assert_eq!(clause(&told), Some(Clause::Need), "it is served at once");
+            }
+            false => assert_eq!(clause(&told), Some(Clause::Foreign)),
+        }
+    }
+}
+
+#[test]
 fn where_nothing_comes_of_it_nothing_is_asked() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
