@@ -42,6 +42,9 @@ pub enum Error {
     Metrics(#[from] metrics::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
+    /// A question of what if cannot be answered.
+    #[error(transparent)]
+    Backtest(#[from] backtest::Error),
     /// A question about the past cannot be answered.
     #[error(transparent)]
     Why(#[from] why::Error),

@@ -93,6 +93,12 @@ pub const CRATES: &[Crate] = &[
         ),
         "rustix serde serde_json",
     ),
+    // What if, put to what is on disk.
+    row(
+        "backtest",
+        Some("base manager model policy settings store whatif"),
+        "serde serde_json thiserror",
+    ),
     // What was decided and why. jiff for times as people write them: the local time zone cannot be
     // had from the system without unsafe code.
     row("why", Some("base model store"), "jiff serde_json thiserror"),

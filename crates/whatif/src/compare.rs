@@ -72,7 +72,7 @@ pub fn compare(recorded: &[Recorded], replayed: &[Replayed]) -> Agreement {
     let mut agreement = Agreement::default();
     for ((at_ms, guest, _), (recorded, replayed)) in all {
         let is_same = recorded.zip(replayed).is_some_and(|(a, b)| is_same(a, b));
-        let moves = recorded.is_some_and(|one| one.action != "hold")
+        let moves = recorded.is_some_and(|one| ["grow", "shrink"].contains(&&*one.action))
             || replayed.is_some_and(|one| one.moves);
         agreement.all += 1;
         agreement.same += u64::from(is_same);
@@ -91,12 +91,8 @@ pub fn compare(recorded: &[Recorded], replayed: &[Replayed]) -> Agreement {
 }
 
 fn is_same(recorded: &Recorded, replayed: &Replayed) -> bool {
-    let action = match replayed.action {
-        policy::arbiter::Action::Hold => "hold",
-        policy::arbiter::Action::Grow => "grow",
-        policy::arbiter::Action::Shrink => "shrink",
-    };
     let (a, b) = (recorded.to, replayed.to);
     let differs = a.less(b).plus(b.less(a));
-    recorded.action == action && differs <= a.max(b).permille(SAME_PERMILLE)
+    recorded.action == replayed.action.told(replayed.clause)
+        && differs <= a.max(b).permille(SAME_PERMILLE)
 }

@@ -1,7 +1,7 @@
 //! From what was decided to what the journal keeps.
 
 use counters::Bytes;
-use policy::arbiter::{Action, Arrival, Clause, Decision, Outcome};
+use policy::arbiter::{Arrival, Decision, Outcome};
 use store::{Fate, Policy, Word};
 
 /// A decision as the journal keeps it.
@@ -11,14 +11,7 @@ pub(crate) fn decision(
     acted: bool,
     at_ms: i64,
 ) -> store::Decision {
-    let action = match (decision.action, decision.clause) {
-        (Action::Hold, Clause::Stuck) => "stuck",
-        (Action::Hold, Clause::Foreign) => "let-go",
-        (_, Clause::Released) => "release",
-        (Action::Hold, _) => "hold",
-        (Action::Grow, _) => "grow",
-        (Action::Shrink, _) => "shrink",
-    };
+    let action = decision.action.told(decision.clause);
     let inputs = decision.inputs.named();
     store::Decision {
         at_ms,

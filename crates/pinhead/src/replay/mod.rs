@@ -2,37 +2,25 @@
 //! policy, or in another world.
 //!
 //! ```text
-//!   passes.db ─► whatif::Player (as recorded) ─┬─► beside the journal: the same decisions?
-//!            └─► whatif::Player (changed) ─────┴─► beside each other: needs, moves, memory × time
+//!   passes ─► backtest::Replay (as recorded) ─┬─► beside the journal: the same decisions?
+//!         └─► backtest::Replay (changed) ─────┴─► beside each other: needs, moves, memory × time
 //! ```
 
-mod fit;
 mod show;
 
 use crate::Error;
 use crate::args::Format;
 use crate::why::{journal_of, time_between};
-use base::{Bytes, duration, glob, parse_size};
+use backtest::{Played, Replay, World};
+use base::{Bytes, duration, parse_size};
 use clap::Args;
-use manager::config::{Place, Settings};
-use model::GuestIdentity;
-use policy::rivals::Kind;
 use settings::Share;
-use std::collections::HashMap;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use store::{GuestKey, Journal, Policy, Query, Range, Records};
-use whatif::{Agreement, Change, Player, Recorded, Replayed};
+use std::path::PathBuf;
+use whatif::{Agreement, Change};
 use why::when::Now;
 
 /// How far back is played if nothing is said.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
-/// Guests in one question to the journal.
-const GUESTS_MAX: usize = 10_000;
-/// A journal knows when a guest was seen last to so much.
-const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
-/// So much is played before the time that is asked for: what a policy remembers is then as it was.
-const WARM_MS: i64 = 15 * duration::MINUTE_MS;
 /// Decisions of another policy that are kept: they part much sooner.
 const DECISIONS_MAX: usize = 100_000;
 
@@ -110,95 +98,10 @@ fn growth(text: &str) -> Result<u64, String> {
 }
 
 /// What is played, and when.
-struct Source {
-    records: Records,
-    from_ms: i64,
-    to_ms: i64,
-}
-
-impl Source {
-    fn of(args: &SourceArgs, now: &Now) -> Result<Source, Error> {
-        let (from_ms, to_ms) =
-            time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
-        let path = crate::why::recordings(args.dir.as_deref())?;
-        Ok(Source { records: Records::open(&path)?, from_ms, to_ms })
-    }
-
-    /// Plays all of it, and a while before it that does not count. Of what was decided as many are
-    /// kept.
-    fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
-        let mut player = Player::new(change);
-        let mut decisions = Vec::new();
-        let (mut first_ms, mut last_ms) = (None, None);
-        let warm_ms = self.from_ms.saturating_sub(WARM_MS);
-        self.records.passes(warm_ms, self.to_ms, |pass| {
-            if pass.at_ms < self.from_ms {
-                player.play(&pass);
-                return ControlFlow::Continue(());
-            }
-            if first_ms.is_none() {
-                first_ms = Some(pass.at_ms);
-                player.count_from_here();
-            }
-            last_ms = Some(pass.at_ms);
-            let room = most.saturating_sub(decisions.len());
-            decisions.extend(player.play(&pass).into_iter().take(room));
-            ControlFlow::Continue(())
-        })?;
-        let Some((from_ms, to_ms)) = first_ms.zip(last_ms) else {
-            return Err(Error::Message(
-                "No passes were recorded in this time. `pinhead host` records them beside its \
-                 samples of a second, and keeps them as long; what was recorded before it did so \
-                 cannot be replayed"
-                    .into(),
-            ));
-        };
-        Ok(Played { player, decisions, from_ms, to_ms })
-    }
-}
-
-/// What came of playing a recording.
-struct Played {
-    player: Player,
-    decisions: Vec<Replayed>,
-    from_ms: i64,
-    to_ms: i64,
-}
-
-/// A policy by its name or by a file of settings: what it changes.
-fn policy_of(name: &str) -> Result<Change, Error> {
-    if let Some(kind) = Kind::from_name(name) {
-        return Ok(Change { kind: Some(kind), ..Change::default() });
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        return Err(Error::Message(format!(
-            "{} is neither a policy nor a file: say one of {}, or a file of the manager's settings",
-            base::plain(name, 100),
-            names.join(", ")
-        )));
-    }
-    let loaded = manager::config::load(Some(path), &Place::of_this_process(None))?;
-    let settings = loaded.settings;
-    if settings.policy.rules.is_some() {
-        return Err(Error::Message(format!(
-            "{} has rules of an operator ([policy] rules), which cannot be replayed: they ask for \
-             more than a pass records",
-            path.display()
-        )));
-    }
-    Ok(change_of(settings))
-}
-
-fn change_of(settings: Settings) -> Change {
-    let (for_plan, kind) = (settings.clone(), settings.policy.kind);
-    Change {
-        kind: Some(kind),
-        plan: Some(Box::new(move |total| for_plan.arbiter(total))),
-        limits: Some(Box::new(move |name, most| settings.limits(name, most).0)),
-        ..Change::default()
-    }
+fn source(args: &SourceArgs, now: &Now) -> Result<Replay, Error> {
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
+    let path = crate::why::recordings(args.dir.as_deref())?;
+    Ok(Replay::open(&path, from_ms, to_ms)?)
 }
 
 /// Plays what was recorded, and another policy beside it.
@@ -208,19 +111,17 @@ pub fn run(args: &ReplayArgs) -> Result<String, Error> {
 }
 
 fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
-    let mut change = args.policy.as_deref().map(policy_of).transpose()?;
-    if args.host.is_some() {
-        change.get_or_insert_default().total = args.host;
-    }
-    let source = Source::of(&args.source, now)?;
+    let world = World { policy: args.policy.clone(), host: args.host, ..World::default() };
+    let change = world.change()?;
+    let source = source(&args.source, now)?;
     let played = source.play(Change::default(), usize::MAX)?;
     let agreement = agreement(args, &played)?;
-    let other = match change {
-        Some(change) => {
+    let other = match change.is_none() {
+        false => {
             let name = args.policy.clone().unwrap_or_else(|| "another host".into());
             Some((name, source.play(change, DECISIONS_MAX)?))
         }
-        None => None,
+        true => None,
     };
     show::replay(&played, agreement.as_ref(), other.as_ref(), args.source.format, now)
 }
@@ -233,37 +134,7 @@ fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Er
     if args.journal.is_none() && !path.exists() {
         return Ok(None);
     }
-    let journal = Journal::read_only(&path)?;
-    let guests = journal.guests()?.into_iter().filter(|guest| {
-        guest.last_ms + LAST_SEEN_MS >= played.from_ms && guest.first_ms <= played.to_ms
-    });
-    let guests: HashMap<GuestKey, GuestIdentity> =
-        guests.take(GUESTS_MAX).map(|guest| (guest.key, guest.guest)).collect();
-    let query = Query {
-        guests: guests.keys().copied().collect(),
-        range: Range { from_ms: played.from_ms, to_ms: played.to_ms },
-        policy: Some(Policy::Active),
-    };
-    let mut recorded = Vec::new();
-    journal.decisions(&query, |decided| {
-        let decision = decided.decision;
-        // What the manager itself did at a guest's coming and going is no decision of the policy.
-        if let Some(who) = guests.get(&decided.guest)
-            && ["hold", "grow", "shrink"].contains(&&*decision.action)
-        {
-            recorded.push(Recorded {
-                at_ms: decision.at_ms,
-                guest: who.name.clone(),
-                uuid: who.uuid.clone(),
-                action: decision.action.into_owned(),
-                from: Bytes(decision.from_bytes),
-                to: Bytes(decision.to_bytes),
-                reason: decision.reason,
-            });
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok((!recorded.is_empty()).then(|| whatif::compare(&recorded, &played.decisions)))
+    Ok(Replay::agreement(&path, played)?)
 }
 
 /// Plays another world beside the one that was.
@@ -272,41 +143,26 @@ pub fn simulate(args: &SimulateArgs) -> Result<String, Error> {
 }
 
 fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
-    let changed = || -> Result<Change, Error> {
-        let mut change = args.policy.as_deref().map_or_else(|| Ok(Change::default()), policy_of)?;
-        change.total = args.host;
-        change.growth_permille = args.grow.unwrap_or(0);
-        change.more = args.more.zip(args.like.clone());
-        Ok(change)
+    let world = World {
+        policy: args.policy.clone(),
+        host: args.host,
+        growth_permille: args.grow.unwrap_or(0),
+        more: args.more.zip(args.like.clone()),
     };
-    if changed()?.is_none() && !args.fit {
+    let change = world.change()?;
+    if change.is_none() && !args.fit {
         return Err(Error::Message(
             "Say what is to be different: --host, --grow, --more with --like, --policy, or --fit"
                 .into(),
         ));
     }
-    let source = Source::of(&args.source, now)?;
-    let played = source.play(Change::default(), usize::MAX)?;
-    if let Some(pattern) = &args.like {
-        let fits = |name: &str| glob::matches(pattern, name);
-        if !played.player.guests().any(|(name, _)| fits(name)) {
-            let pattern = base::plain(pattern, 60);
-            return Err(Error::Message(format!("No guest {pattern} was recorded in this time")));
-        }
-    }
+    let source = source(&args.source, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {
-        let play = |count: u32| {
-            let mut change = changed()?;
-            change.more = Some((count, like.clone())).filter(|_| count > 0);
-            // The same estimate with and without more guests.
-            change.kind = change.kind.or(Some(played.player.kind()));
-            source.play(change, 0)
-        };
-        let fit = fit::search(&play)?;
-        return show::fit(&fit, like, args.source.format);
+        return show::fit(&backtest::search(&source, &world, like)?, like, args.source.format);
     }
-    let other = source.play(changed()?, 0)?;
-    show::simulate(&played, &other, args.source.format, now)
+    let played = source.play(Change::default(), usize::MAX)?;
+    args.like.as_deref().map_or(Ok(()), |pattern| played.must_have(pattern))?;
+    show::simulate(&played, &source.play(change, 0)?, args.source.format, now)
 }
 
 /// A part, as people write it.

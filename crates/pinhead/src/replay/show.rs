@@ -1,12 +1,11 @@
 //! What came of playing a recording, as text and as JSON.
 
-use super::fit::Fit;
-use super::{Played, percent};
+use super::percent;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use backtest::{AgreementDocument, Fit, FitDocument, Played, Replayings, RunDocument};
 use base::{Bytes, Table, left, plain, right};
-use serde::Serialize;
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
@@ -42,7 +41,7 @@ pub(super) fn replay(
 ) -> Result<String, Error> {
     if format == Format::Json {
         let named = other.map(|(name, other)| RunDocument::of(name, other));
-        return json(&ReplayDocument {
+        return json(&Replayings {
             recorded: RunDocument::of("recorded", played),
             agreement: agreement.map(AgreementDocument::of),
             other: named,
@@ -70,7 +69,7 @@ pub(super) fn simulate(
     now: &Now,
 ) -> Result<String, Error> {
     if format == Format::Json {
-        return json(&ReplayDocument {
+        return json(&Replayings {
             recorded: RunDocument::of("recorded", played),
             agreement: None,
             other: Some(RunDocument::of("simulated", other)),
@@ -85,13 +84,7 @@ pub(super) fn simulate(
 
 pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error> {
     if format == Format::Json {
-        return json(&FitDocument {
-            like: like.to_owned(),
-            count: fit.count,
-            is_bound: fit.is_bound,
-            with: TallyDocument::of(&fit.with),
-            beyond: fit.beyond.as_ref().map(TallyDocument::of),
-        });
+        return json(&FitDocument::of(fit, like));
     }
     let like = plain(like, 60);
     if fit.is_bound {
@@ -155,21 +148,13 @@ fn difference_text(difference: &Difference, now: &Now) -> String {
     );
     let replayed = difference.replayed.as_ref().map_or_else(
         || "nothing".to_owned(),
-        |one| format!("{} {}", action(one), sizes(one.from, one.to)),
+        |one| format!("{} {}", one.action.name(), sizes(one.from, one.to)),
     );
     format!(
         "  {} {}: {recorded} in the journal, {replayed} now\n",
         when::show(difference.at_ms, now),
         plain(&difference.guest, NAME_MAX)
     )
-}
-
-fn action(one: &Replayed) -> &'static str {
-    match one.action {
-        policy::arbiter::Action::Hold => "hold",
-        policy::arbiter::Action::Grow => "grow",
-        policy::arbiter::Action::Shrink => "shrink",
-    }
 }
 
 fn sizes(from: Bytes, to: Bytes) -> String {
@@ -236,7 +221,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
                     when::show(one.at_ms, now),
                     plain(who, NAME_MAX),
                     plain(&one.who.name, NAME_MAX),
-                    format_args!("{} {}", action(one), sizes(one.from, one.to)),
+                    format_args!("{} {}", one.action.name(), sizes(one.from, one.to)),
                     plain(&one.reason, REASON_MAX)
                 );
             }
@@ -308,121 +293,4 @@ fn guests(runs: &[(&str, &Played)]) -> String {
         table.note(&format!("and {} more", order.len() - GUESTS));
     }
     table.text()
-}
-
-#[derive(Debug, Serialize)]
-struct ReplayDocument {
-    recorded: RunDocument,
-    agreement: Option<AgreementDocument>,
-    other: Option<RunDocument>,
-}
-
-#[derive(Debug, Serialize)]
-struct AgreementDocument {
-    decisions: u64,
-    same: u64,
-    moves: u64,
-    same_moves: u64,
-}
-
-impl AgreementDocument {
-    fn of(agreement: &Agreement) -> AgreementDocument {
-        let Agreement { all, same, moves, same_moves, .. } = *agreement;
-        AgreementDocument { decisions: all, same, moves, same_moves }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct RunDocument {
-    policy: String,
-    from_ms: i64,
-    to_ms: i64,
-    passes: u64,
-    missing: u64,
-    unread: u64,
-    managers: u64,
-    total: TallyDocument,
-    host: HostDocument,
-    guests: Vec<GuestDocument>,
-}
-
-#[derive(Debug, Serialize)]
-struct HostDocument {
-    seconds: u64,
-    mean_available_bytes: u64,
-    least_available_bytes: Option<u64>,
-    below_set_point_s: u64,
-    below_reserve_s: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct GuestDocument {
-    guest: String,
-    #[serde(flatten)]
-    tally: TallyDocument,
-}
-
-#[derive(Debug, Serialize)]
-struct TallyDocument {
-    there_s: u64,
-    had_byte_seconds: f64,
-    resident_byte_seconds: f64,
-    unmet_byte_seconds: f64,
-    short_s: u64,
-    grows: u64,
-    shrinks: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct FitDocument {
-    like: String,
-    count: u32,
-    is_bound: bool,
-    with: TallyDocument,
-    beyond: Option<TallyDocument>,
-}
-
-impl TallyDocument {
-    fn of(tally: &Tally) -> TallyDocument {
-        let area = |area: u128| area as f64 / 1000.0;
-        TallyDocument {
-            there_s: tally.there_ms / 1000,
-            had_byte_seconds: area(tally.had),
-            resident_byte_seconds: area(tally.resident),
-            unmet_byte_seconds: area(tally.unmet),
-            short_s: tally.short_ms / 1000,
-            grows: tally.grows,
-            shrinks: tally.shrinks,
-        }
-    }
-}
-
-impl RunDocument {
-    fn of(policy: &str, played: &Played) -> RunDocument {
-        let player = &played.player;
-        let host = player.host();
-        let mean = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
-        let guest = |(name, tally): (&str, &Tally)| GuestDocument {
-            guest: name.to_owned(),
-            tally: TallyDocument::of(tally),
-        };
-        RunDocument {
-            policy: policy.to_owned(),
-            from_ms: played.from_ms,
-            to_ms: played.to_ms,
-            passes: player.passes(),
-            missing: player.missing(),
-            unread: player.unread(),
-            managers: player.starts(),
-            total: TallyDocument::of(&player.total()),
-            host: HostDocument {
-                seconds: host.ms / 1000,
-                mean_available_bytes: u64::try_from(mean).unwrap_or(u64::MAX),
-                least_available_bytes: host.least.map(|least| least.0),
-                below_set_point_s: host.below_ms / 1000,
-                below_reserve_s: host.below_reserve_ms / 1000,
-            },
-            guests: player.guests().map(guest).collect(),
-        }
-    }
 }

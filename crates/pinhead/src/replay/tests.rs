@@ -7,8 +7,9 @@ use policy::arbiter::{
     Arbiter, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, PassHost, PassSample,
     RuleVerdicts, Usable,
 };
+use policy::rivals::Kind;
 use std::sync::Arc;
-use store::{Decision, Keep, PassRecorder, Recorder, Word};
+use store::{Decision, Journal, Keep, PassRecorder, Policy, Recorder, Word};
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
 const SECONDS: u64 = 180;
@@ -112,11 +113,7 @@ fn record(dir: &Dir, skip: &[u64]) {
             let row = Decision {
                 at_ms,
                 policy: Policy::Active,
-                action: Word::from(match decision.action {
-                    policy::arbiter::Action::Hold => "hold",
-                    policy::arbiter::Action::Grow => "grow",
-                    policy::arbiter::Action::Shrink => "shrink",
-                }),
+                action: Word::from(decision.action.told(decision.clause)),
                 clause: Word::from(decision.clause.name()),
                 reason: decision.to_string(),
                 from_bytes: decision.from.0,

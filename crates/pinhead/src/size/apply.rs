@@ -1,8 +1,9 @@
 //! Sizes as settings, as commands of virsh, or set in a manager that runs.
 
-use super::{Answer, Apply};
+use super::Apply;
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
+use backtest::Sizes;
 use base::{Bytes, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
 use settings::Share;
@@ -33,7 +34,7 @@ impl Wanted<'_> {
     }
 }
 
-pub(super) fn apply(answer: &Answer, how: Apply, socket: &SocketArg) -> Result<String, Error> {
+pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<String, Error> {
     let guests = &answer.advice.guests;
     let wanted: Vec<Wanted<'_>> = guests.iter().filter_map(Wanted::of).collect();
     let left_out = guests.len() - wanted.len();

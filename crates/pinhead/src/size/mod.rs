@@ -1,31 +1,22 @@
 //! `pinhead size`: how large guests should be, by what was recorded of them.
 //!
 //! ```text
-//!   recordings, minute by minute ─► whatif::Past ─► whatif::size ─┬─► table, CSV, JSON
-//!                                                                 └─► settings, virsh, a manager
+//!   recordings, minute by minute ─► backtest::Sizes ─┬─► table, CSV, JSON
+//!                                                    └─► settings, virsh, a manager
 //! ```
 
 mod apply;
 mod show;
 
 use crate::Error;
-use crate::why::time_between;
-use base::{duration, glob};
-use clap::{Args, ValueEnum};
-use model::Parts;
-use settings::Share;
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-use store::{Pick, Records, STEPS_MAX, Span};
-use whatif::{Advice, Options, Past};
-use why::when::{self, Now};
-
 use crate::manage::SocketArg;
-
-/// Rows of a minute are kept for so long, if nothing else is set. Longer times are read by the
-/// quarter of an hour, of which there are rows for longer.
-const USUAL_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
-const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
+use crate::why::time_between;
+use backtest::{MINUTES_MS, Question, Sizes};
+use clap::{Args, ValueEnum};
+use settings::Share;
+use std::path::PathBuf;
+use whatif::Options;
+use why::when::{self, Now};
 
 /// `pinhead size`
 #[derive(Debug, Args)]
@@ -100,42 +91,14 @@ fn part(text: &str) -> Result<u64, String> {
 }
 
 /// What is asked, read from what was typed.
-#[derive(Debug)]
-struct Question {
-    span: Span,
-    options: Options,
-}
-
-impl Question {
-    fn of(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
-        let (from_ms, to_ms) =
-            time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
-        let step_ms = match to_ms.saturating_sub(from_ms) > USUAL_MS {
-            true => QUARTER_MS,
-            false => duration::MINUTE_MS,
-        };
-        if to_ms.saturating_sub(from_ms) / step_ms > STEPS_MAX {
-            return Err(Error::Message("--from is at most 200 days before --to".into()));
-        }
-        let options = Options {
-            percentile_permille: args.percentile,
-            headroom_permille: args.headroom,
-            enough_ms: when::span(&args.enough)?.unsigned_abs(),
-        };
-        // Quarters begin on round times, as their rows do.
-        let from_ms = from_ms - from_ms.rem_euclid(step_ms);
-        Ok(Question { span: Span { from_ms, to_ms, step_ms }, options })
-    }
-}
-
-/// What was recorded, and what it comes to.
-#[derive(Debug)]
-struct Answer {
-    question: Question,
-    /// When the first step began.
-    from_ms: i64,
-    past: Past,
-    advice: Advice,
+fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), MINUTES_MS, now)?;
+    let options = Options {
+        percentile_permille: args.percentile,
+        headroom_permille: args.headroom,
+        enough_ms: when::span(&args.enough)?.unsigned_abs(),
+    };
+    Ok(Question::new(from_ms, to_ms, options)?)
 }
 
 /// Advises, or does what is advised.
@@ -148,43 +111,10 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
     }
 }
 
-fn answer(args: &SizeArgs, now: &Now) -> Result<Answer, Error> {
-    let question = Question::of(args, now)?;
+fn answer(args: &SizeArgs, now: &Now) -> Result<Sizes, Error> {
+    let question = question(args, now)?;
     let path = crate::why::recordings(args.dir.as_deref())?;
-    let pick = Pick {
-        guests: Some(whatif::FIELDS.to_vec()),
-        processes: None,
-        ..Pick::from(Parts { guests: true, tiers: false, processes: false })
-    };
-    let mut past = Past::new(question.span.step_ms.unsigned_abs());
-    let mut first_ms = None;
-    Records::open(&path)?.visit_fields(question.span, &pick, |interval| {
-        first_ms.get_or_insert(interval.from_ms);
-        past.add(&interval);
-        ControlFlow::Continue(())
-    })?;
-    let fits = |name: &str| args.guests.iter().any(|pattern| glob::matches(pattern, name));
-    if let Some(nobody) =
-        args.guests.iter().find(|p| !past.guests().any(|guest| glob::matches(p, &guest.name)))
-    {
-        let names = past.guests().map(|guest| guest.name.as_str());
-        let near = match base::nearest(nobody, names).first() {
-            Some(name) => format!("; did you mean {}?", base::plain(name, 60)),
-            None => String::new(),
-        };
-        return Err(Error::Message(format!(
-            "No guest {} was recorded in this time{near}",
-            base::plain(nobody, 60)
-        )));
-    }
-    past.retain(|guest| args.guests.is_empty() || fits(&guest.name));
-    if past.guests().next().is_none() {
-        let message = "No guest was recorded in this time: `pinhead report MAIN --from` says what \
-                       there is of another";
-        return Err(Error::Message(message.into()));
-    }
-    let advice = whatif::size(&past, &question.options);
-    Ok(Answer { question, from_ms: first_ms.unwrap_or(now.ms), past, advice })
+    Ok(Sizes::of(&path, question, &args.guests)?)
 }
 
 #[cfg(test)]

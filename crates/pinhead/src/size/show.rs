@@ -1,21 +1,21 @@
 //! Sizes as a table, as CSV and as JSON.
 
-use super::{Answer, SizeFormat};
+use super::SizeFormat;
 use crate::Error;
 use crate::escape::json;
+use backtest::{Sizes, SizesDocument};
 use base::{Bytes, Table, csv_record, csv_text, left, right};
-use serde::Serialize;
 use whatif::{Proof, Rule, Sizing, Together, Tried};
 use why::when::{self, Now};
 
 /// Characters of a name.
 const NAME_MAX: usize = 24;
 
-pub(super) fn show(answer: &Answer, format: SizeFormat, now: &Now) -> Result<String, Error> {
+pub(super) fn show(answer: &Sizes, format: SizeFormat, now: &Now) -> Result<String, Error> {
     match format {
         SizeFormat::Text => Ok(text(answer, now)),
         SizeFormat::Csv => Ok(csv(answer)),
-        SizeFormat::Json => json(&Document::of(answer)),
+        SizeFormat::Json => json(&SizesDocument::of(answer)),
     }
 }
 
@@ -31,15 +31,11 @@ fn percent(permille: u64) -> String {
     format!("{}.{}", permille / 10, permille % 10)
 }
 
-fn minutes(steps: u64, answer: &Answer) -> u64 {
-    steps.saturating_mul(answer.past.step_ms) / 60_000
-}
-
 fn hours(ms: u64) -> String {
     format!("{}.{} h", ms / 3_600_000, ms % 3_600_000 / 360_000)
 }
 
-fn text(answer: &Answer, now: &Now) -> String {
+fn text(answer: &Sizes, now: &Now) -> String {
     let columns = [
         left("GUEST").most(NAME_MAX),
         right("HAS"),
@@ -68,7 +64,7 @@ fn text(answer: &Answer, now: &Now) -> String {
             number(guest.cpus.map(|cpus| cpus.size)),
             number(guest.vcpus),
             number(guest.shares.map(u64::from)),
-            number(Some(minutes(guest.short_steps, answer))),
+            number(Some(answer.minutes(guest.short_steps))),
             number(Some(guest.kills)),
             hours(guest.known_ms),
             guest.verdict.to_string(),
@@ -86,7 +82,7 @@ fn text(answer: &Answer, now: &Now) -> String {
     out
 }
 
-fn sum_text(answer: &Answer, now: &Now) -> String {
+fn sum_text(answer: &Sizes, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
     let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
     format!(
@@ -97,7 +93,7 @@ fn sum_text(answer: &Answer, now: &Now) -> String {
     )
 }
 
-fn proof_text(answer: &Answer) -> String {
+fn proof_text(answer: &Sizes) -> String {
     let columns = [left("RULE"), right("SIZES"), right("SLACK%"), right("SHORT"), right("BY MiB")];
     let mut table = Table::new(&columns);
     for Tried { rule, proof } in &answer.advice.tried {
@@ -106,7 +102,7 @@ fn proof_text(answer: &Answer) -> String {
             rule.name().to_owned(),
             mib(Some(proof.size)),
             percent(proof.slack_permille),
-            minutes(proof.short_steps, answer).to_string(),
+            answer.minutes(proof.short_steps).to_string(),
             mib(Some(mean_short(proof))),
         ]);
     }
@@ -129,7 +125,7 @@ fn cell(value: Option<u64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn csv(answer: &Answer) -> String {
+fn csv(answer: &Sizes) -> String {
     let mut out = String::new();
     csv_record(&mut out, HEAD);
     for guest in &answer.advice.guests {
@@ -151,10 +147,10 @@ fn csv(answer: &Answer) -> String {
             cell(guest.cpus.map(|cpus| cpus.lower)),
             cell(guest.cpus.map(|cpus| cpus.upper)),
             cell(guest.shares.map(u64::from)),
-            minutes(guest.short_steps, answer).to_string(),
+            answer.minutes(guest.short_steps).to_string(),
             guest.kills.to_string(),
             cell(proof.map(|proof| proof.slack_permille)),
-            cell(proof.map(|proof| minutes(proof.short_steps, answer))),
+            cell(proof.map(|proof| answer.minutes(proof.short_steps))),
         ];
         csv_record(&mut out, cells);
     }
@@ -185,110 +181,4 @@ const HEAD: [&str; 19] = [
 
 fn ours(guest: &Sizing) -> Option<Proof> {
     guest.tried.iter().find(|tried| tried.rule == Rule::Pinhead)?.proof
-}
-
-/// The answer for programs.
-#[derive(Debug, Serialize)]
-struct Document {
-    from_ms: i64,
-    to_ms: i64,
-    step_ms: u64,
-    percentile_permille: u64,
-    headroom_permille: u64,
-    guests: Vec<GuestDocument>,
-    sizes_bytes: u64,
-    needed_at_once_bytes: u64,
-    needed_at_once_ms: i64,
-    rules: Vec<RuleDocument>,
-}
-
-#[derive(Debug, Serialize)]
-struct GuestDocument {
-    guest: String,
-    uuid: String,
-    class: String,
-    verdict: &'static str,
-    known_s: u64,
-    has_bytes: Option<u64>,
-    memory_bytes: Option<Range>,
-    minimum_bytes: Option<u64>,
-    vcpus: Option<u64>,
-    cpus: Option<Range>,
-    shares: Option<u32>,
-    short_minutes: u64,
-    oom_kills: u64,
-    rules: Vec<RuleDocument>,
-}
-
-#[derive(Debug, Serialize)]
-struct Range {
-    size: u64,
-    lower: u64,
-    upper: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct RuleDocument {
-    rule: &'static str,
-    size_bytes: u64,
-    judged_minutes: u64,
-    slack_permille: u64,
-    short_minutes: u64,
-    short_bytes_minutes: u64,
-}
-
-impl Document {
-    fn of(answer: &Answer) -> Document {
-        let advice = &answer.advice;
-        let step_ms = |steps: usize| steps as i64 * answer.question.span.step_ms;
-        Document {
-            from_ms: answer.from_ms,
-            to_ms: answer.from_ms + step_ms(answer.past.steps),
-            step_ms: answer.past.step_ms,
-            percentile_permille: answer.question.options.percentile_permille,
-            headroom_permille: answer.question.options.headroom_permille,
-            guests: advice.guests.iter().map(|guest| GuestDocument::of(guest, answer)).collect(),
-            sizes_bytes: advice.together.sizes.0,
-            needed_at_once_bytes: advice.together.at_once.0,
-            needed_at_once_ms: answer.from_ms + step_ms(advice.together.step),
-            rules: rules(&advice.tried, answer),
-        }
-    }
-}
-
-impl GuestDocument {
-    fn of(guest: &Sizing, answer: &Answer) -> GuestDocument {
-        let range = |size, lower, upper| Range { size, lower, upper };
-        GuestDocument {
-            guest: guest.name.clone(),
-            uuid: guest.uuid.clone(),
-            class: guest.class.clone(),
-            verdict: guest.verdict.name(),
-            known_s: guest.known_ms / 1000,
-            has_bytes: guest.has.map(|size| size.0),
-            memory_bytes: guest.memory.map(|m| range(m.size.0, m.lower.0, m.upper.0)),
-            minimum_bytes: guest.minimum.map(|size| size.0),
-            vcpus: guest.vcpus,
-            cpus: guest.cpus.map(|cpus| range(cpus.size, cpus.lower, cpus.upper)),
-            shares: guest.shares,
-            short_minutes: minutes(guest.short_steps, answer),
-            oom_kills: guest.kills,
-            rules: rules(&guest.tried, answer),
-        }
-    }
-}
-
-fn rules(tried: &[Tried], answer: &Answer) -> Vec<RuleDocument> {
-    let one = |tried: &Tried| {
-        let proof = tried.proof?;
-        Some(RuleDocument {
-            rule: tried.rule.name(),
-            size_bytes: proof.size.0,
-            judged_minutes: minutes(proof.steps, answer),
-            slack_permille: proof.slack_permille,
-            short_minutes: minutes(proof.short_steps, answer),
-            short_bytes_minutes: proof.short.0,
-        })
-    };
-    tried.iter().filter_map(one).collect()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use base::duration;
 use clap::Parser;
 use jiff::tz::TimeZone;
 use model::{GuestField as G, GuestIdentity, HostField, Moment, Row};
@@ -91,7 +92,7 @@ fn what_cannot_be_asked_is_said() {
     let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();
     assert!(refused(&["wep1"]).contains("did you mean web1?"), "{}", refused(&["wep1"]));
     assert!(refused(&["--from", "2026-11-25", "--to", "2026-11-24"]).contains("--from is after"));
-    assert!(refused(&["--from", "2020-01-01"]).contains("at most 200 days"));
+    assert!(refused(&["--from", "2020-01-01"]).contains("longer than 200 days"));
     assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
     let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
     let error = apply::apply(&short, Apply::Virsh, &SocketArg { socket: None }).unwrap_err();

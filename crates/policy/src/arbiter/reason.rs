@@ -22,15 +22,28 @@ named! {
     }
 }
 
-/// Which way it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// The guest keeps what it has.
-    Hold,
-    /// The guest gets memory.
-    Grow,
-    /// The guest gives memory.
-    Shrink,
+named! {
+    /// Which way it goes.
+    pub enum Action {
+        /// The guest keeps what it has.
+        Hold = "hold",
+        /// The guest gets memory.
+        Grow = "grow",
+        /// The guest gives memory.
+        Shrink = "shrink",
+    }
+}
+
+impl Action {
+    /// The same in the words of a journal, which has words of its own for some that are held.
+    pub fn told(self, clause: Clause) -> &'static str {
+        match (self, clause) {
+            (Action::Hold, Clause::Stuck) => "stuck",
+            (Action::Hold, Clause::Foreign) => "let-go",
+            (_, Clause::Released) => "release",
+            (action, _) => action.name(),
+        }
+    }
 }
 
 /// A number as the journal keeps it; `None` if it was not known.

@@ -3,7 +3,7 @@
 
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassGuest, PassInput};
-use policy::arbiter::{Action, Key, PassHost, PassSample, RuleVerdicts};
+use policy::arbiter::{Key, PassHost, PassSample, RuleVerdicts};
 use policy::rivals::{Kind, Rival};
 use sim::policies::{Order, Ours, Policy, Scene};
 use sim::scenario::{LENGTH_MS, Scenario};
@@ -78,17 +78,12 @@ trait Decides {
 
 impl Decides for Ours {
     fn decided(&self, now_ms: u64) -> Vec<Recorded> {
-        let word = |action| match action {
-            Action::Hold => "hold",
-            Action::Grow => "grow",
-            Action::Shrink => "shrink",
-        };
         let kept = self.last.decisions.iter().filter(|decision| !decision.goes_on);
         kept.map(|decision| Recorded {
             at_ms: now_ms.cast_signed(),
             guest: name(decision.key),
             uuid: String::new(),
-            action: word(decision.action).into(),
+            action: decision.action.told(decision.clause).into(),
             from: decision.from,
             to: decision.to,
             reason: decision.to_string(),

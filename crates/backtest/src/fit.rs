@@ -1,8 +1,8 @@
 //! How many more guests fit.
 
-use super::Played;
-use crate::Error;
-use whatif::Tally;
+use crate::replay::{Played, Replay};
+use crate::{Error, World};
+use whatif::{Change, Tally};
 
 /// More than this is not tried.
 const MOST: u32 = 10_000;
@@ -12,19 +12,34 @@ const UNMET_PPM: u128 = 100;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fit {
+pub struct Fit {
     /// So many more fit.
-    pub(super) count: u32,
+    pub count: u32,
     /// Whether more were not tried.
-    pub(super) is_bound: bool,
+    pub is_bound: bool,
     /// What it comes to with as many.
-    pub(super) with: Tally,
+    pub with: Tally,
     /// And with one more, unless none was tried.
-    pub(super) beyond: Option<Tally>,
+    pub beyond: Option<Tally>,
+}
+
+/// How many more guests like those of a pattern fit into a world.
+pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
+    let played = replay.play(Change::default(), 0)?;
+    played.must_have(like)?;
+    let kind = played.player.kind();
+    let play = |count: u32| {
+        let more = Some((count, like.to_owned())).filter(|_| count > 0);
+        let mut change = World { more, ..world.clone() }.change()?;
+        // The same estimate with and without more guests.
+        change.kind = change.kind.or(Some(kind));
+        replay.play(change, 0)
+    };
+    search_by(&play)
 }
 
 /// Doubles until it breaks, and halves the difference then. `play` plays with so many more guests.
-pub(super) fn search(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
+fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let tally = without.player.total();
     let unmet = tally.unmet;

@@ -1,0 +1,68 @@
+//! Why a question cannot be answered.
+
+use std::path::PathBuf;
+
+/// A question that cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Recordings or a journal cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A file of settings is wrong: its faults, a line each.
+    #[error("{0}")]
+    Faults(String),
+    /// A file of settings cannot be read.
+    #[error(transparent)]
+    Settings(settings::LoadError),
+    /// A policy that is none.
+    #[error(
+        "{name} is neither a policy nor a file: say one of {names}, or a file of the manager's \
+         settings"
+    )]
+    NoPolicy {
+        /// What was said.
+        name: String,
+        /// The policies that there are.
+        names: String,
+    },
+    /// Rules of an operator ask for more than was recorded.
+    #[error(
+        "{path} has rules of an operator ([policy] rules), which cannot be replayed: they ask for \
+         more than a pass records"
+    )]
+    Rules {
+        /// The file of settings.
+        path: PathBuf,
+    },
+    /// Nothing to play.
+    #[error(
+        "No passes were recorded in this time. `pinhead host` records them beside its samples of \
+         a second, and keeps them as long; what was recorded before it did so cannot be replayed"
+    )]
+    NoPasses,
+    /// Nobody of that name.
+    #[error("No guest {pattern} was recorded in this time{near}")]
+    NoGuest {
+        /// The name, or pattern.
+        pattern: String,
+        /// `; did you mean ...?`, or nothing.
+        near: String,
+    },
+    /// Nobody at all.
+    #[error("No guest was recorded in this time")]
+    Nobody,
+    /// A time that would have more steps than are worth their memory.
+    #[error(
+        "the time is longer than 200 days, which is more than can be looked at: begin it later"
+    )]
+    TooLong,
+}
+
+impl From<settings::LoadError> for Error {
+    fn from(error: settings::LoadError) -> Error {
+        match error.faults() {
+            Some(faults) => Error::Faults(faults),
+            None => Error::Settings(error),
+        }
+    }
+}

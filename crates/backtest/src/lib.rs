@@ -1,0 +1,29 @@
+//! Questions of what if, put to what is on disk.
+//!
+//! ```text
+//!   recordings ──┬─► Replay: passes, played by a policy ─┬─► documents (serde)
+//!   journal ─────┤            and beside the journal      │
+//!   settings ────┘                                        │
+//!   recordings ────► sizes: minutes, and what they come to ┘
+//! ```
+//!
+//! The command line shows what comes of it as tables, the Python package as tables of Arrow.
+
+#![forbid(unsafe_code)]
+
+mod document;
+mod error;
+mod fit;
+mod replay;
+mod sizes;
+mod world;
+
+pub use document::{
+    AgreementDocument, DecisionDocument, FitDocument, GuestDocument, HostDocument, Range,
+    Replayings, RuleDocument, RunDocument, SizeDocument, SizesDocument, TallyDocument,
+};
+pub use error::Error;
+pub use fit::{Fit, search};
+pub use replay::{Played, Replay, policy};
+pub use sizes::{MINUTES_MS, Question, Sizes};
+pub use world::World;

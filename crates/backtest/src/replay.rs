@@ -1,0 +1,153 @@
+//! Recorded passes, played again.
+
+use crate::Error;
+use base::{Bytes, duration, glob};
+use manager::config::{Place, Settings};
+use model::GuestIdentity;
+use policy::arbiter::Clause;
+use policy::rivals::Kind;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use store::{GuestKey, Journal, Policy, Query, Range, Records};
+use whatif::{Agreement, Change, Player, Recorded, Replayed};
+
+/// Guests in one question to the journal.
+const GUESTS_MAX: usize = 10_000;
+/// A journal knows when a guest was seen last to so much.
+const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
+/// So much is played before the time that is asked for: what a policy remembers is then as it was.
+const WARM_MS: i64 = 15 * duration::MINUTE_MS;
+
+/// Which recording is played, and which time of it.
+#[derive(Debug)]
+pub struct Replay {
+    records: Records,
+    from_ms: i64,
+    to_ms: i64,
+}
+
+/// What came of it.
+pub struct Played {
+    /// The policy, and its sums.
+    pub player: Player,
+    /// What it decided, in its order.
+    pub decisions: Vec<Replayed>,
+    /// The first pass.
+    pub from_ms: i64,
+    /// And the last one.
+    pub to_ms: i64,
+}
+
+impl Replay {
+    /// The recordings of a directory, from one time up to before another, in milliseconds since
+    /// 1970.
+    pub fn open(dir: &Path, from_ms: i64, to_ms: i64) -> Result<Replay, Error> {
+        Ok(Replay { records: Records::open(dir)?, from_ms, to_ms })
+    }
+
+    /// Plays all of it, and a while before it that does not count. Of what was decided as many are
+    /// kept.
+    pub fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
+        let mut player = Player::new(change);
+        let mut decisions = Vec::new();
+        let (mut first_ms, mut last_ms) = (None, None);
+        let warm_ms = self.from_ms.saturating_sub(WARM_MS);
+        self.records.passes(warm_ms, self.to_ms, |pass| {
+            if pass.at_ms < self.from_ms {
+                player.play(&pass);
+                return ControlFlow::Continue(());
+            }
+            if first_ms.is_none() {
+                first_ms = Some(pass.at_ms);
+                player.count_from_here();
+            }
+            last_ms = Some(pass.at_ms);
+            let room = most.saturating_sub(decisions.len());
+            decisions.extend(player.play(&pass).into_iter().take(room));
+            ControlFlow::Continue(())
+        })?;
+        let (from_ms, to_ms) = first_ms.zip(last_ms).ok_or(Error::NoPasses)?;
+        Ok(Played { player, decisions, from_ms, to_ms })
+    }
+
+    /// How well what was decided again agrees with a journal. `None` where that has none of it.
+    pub fn agreement(journal: &Path, played: &Played) -> Result<Option<Agreement>, Error> {
+        let journal = Journal::read_only(journal)?;
+        let guests = journal.guests()?.into_iter().filter(|guest| {
+            guest.last_ms + LAST_SEEN_MS >= played.from_ms && guest.first_ms <= played.to_ms
+        });
+        let guests: HashMap<GuestKey, GuestIdentity> =
+            guests.take(GUESTS_MAX).map(|guest| (guest.key, guest.guest)).collect();
+        let query = Query {
+            guests: guests.keys().copied().collect(),
+            range: Range { from_ms: played.from_ms, to_ms: played.to_ms },
+            policy: Some(Policy::Active),
+        };
+        let mut recorded = Vec::new();
+        journal.decisions(&query, |decided| {
+            let decision = decided.decision;
+            // What the manager itself did at a guest's coming and going is no decision of the
+            // policy. It releases guests, too, and so does the operator's word.
+            if let Some(who) = guests.get(&decided.guest)
+                && ["hold", "grow", "shrink", "stuck", "let-go"].contains(&&*decision.action)
+            {
+                recorded.push(Recorded {
+                    at_ms: decision.at_ms,
+                    guest: who.name.clone(),
+                    uuid: who.uuid.clone(),
+                    action: decision.action.into_owned(),
+                    from: Bytes(decision.from_bytes),
+                    to: Bytes(decision.to_bytes),
+                    reason: decision.reason,
+                });
+            }
+            ControlFlow::Continue(())
+        })?;
+        let decisions = played.decisions.iter().filter(|one| one.clause != Clause::Released);
+        let replayed: Vec<Replayed> = decisions.cloned().collect();
+        Ok((!recorded.is_empty()).then(|| whatif::compare(&recorded, &replayed)))
+    }
+}
+
+impl Played {
+    /// Refuses a pattern that no guest's name fits.
+    pub fn must_have(&self, pattern: &str) -> Result<(), Error> {
+        match self.player.guests().any(|(name, _)| glob::matches(pattern, name)) {
+            true => Ok(()),
+            false => {
+                let pattern = base::plain(pattern, 60).to_string();
+                Err(Error::NoGuest { pattern, near: String::new() })
+            }
+        }
+    }
+}
+
+/// A policy by its name or by a file of settings: what it changes.
+pub fn policy(name: &str) -> Result<Change, Error> {
+    if let Some(kind) = Kind::from_name(name) {
+        return Ok(Change { kind: Some(kind), ..Change::default() });
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let name = base::plain(name, 100).to_string();
+        return Err(Error::NoPolicy { name, names: names.join(", ") });
+    }
+    let loaded = manager::config::load(Some(path), &Place::of_this_process(None))?;
+    let settings = loaded.settings;
+    if settings.policy.rules.is_some() {
+        return Err(Error::Rules { path: path.into() });
+    }
+    Ok(change_of(settings))
+}
+
+fn change_of(settings: Settings) -> Change {
+    let (for_plan, kind) = (settings.clone(), settings.policy.kind);
+    Change {
+        kind: Some(kind),
+        plan: Some(Box::new(move |total| for_plan.arbiter(total))),
+        limits: Some(Box::new(move |name, most| settings.limits(name, most).0)),
+        ..Change::default()
+    }
+}
