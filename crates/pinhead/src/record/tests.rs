@@ -171,6 +171,32 @@ fn a_part_of_the_time_has_only_that() {
 }
 
 #[test]
+fn a_gap_that_began_in_an_earlier_month_goes_along() {
+    let dir = Dir::new("gap");
+    // A moment of two months before, and nothing until the ten minutes.
+    let before_ms = BEGIN_MS - 60 * 1440 * MINUTE;
+    let recordings = dir.0.join("gapped").join(RECORDINGS);
+    fs::create_dir_all(&recordings).unwrap();
+    let mut recorder = Recorder::new(&recordings, Keep::USUAL);
+    for at_ms in [before_ms, before_ms + MINUTE, BEGIN_MS, BEGIN_MS + MINUTE, BEGIN_MS + 2 * MINUTE]
+    {
+        let mut moment = Moment { at_ms, ..Moment::default() };
+        moment.host.set(HostField::Total, Some(1 << 33));
+        assert!(recorder.record(&moment).is_none());
+    }
+    recorder.close().unwrap();
+    let from_ms = BEGIN_MS - 5 * MINUTE;
+    let gaps = |dir: &Path| Records::open(dir).unwrap().gaps(from_ms, i64::MAX).unwrap();
+    let to = dir.0.join("out");
+    let mut travel = Travel { from_ms, to_ms: i64::MAX, names: None };
+    fs::create_dir_all(&to).unwrap();
+    travel.records(&Records::open(&recordings).unwrap(), &to).unwrap();
+    let found = gaps(&to);
+    assert!(found.iter().any(|gap| gap.from_ms < BEGIN_MS - 1440 * MINUTE), "{found:?}");
+    assert_eq!(found, gaps(&recordings));
+}
+
+#[test]
 fn no_name_stays_in_any_file_where_names_are_replaced() {
     let dir = Dir::new("names");
     let to = dir.path("out");

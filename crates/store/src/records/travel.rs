@@ -132,8 +132,11 @@ impl Travel {
     }
 
     fn rows(&mut self, from: &Path, to: &Path, period: Period) -> Result<u64, Error> {
-        if period.end_ms() <= self.from_ms || period.begin_ms() >= self.to_ms {
+        if period.begin_ms() >= self.to_ms {
             return Ok(0);
+        }
+        if period.end_ms() <= self.from_ms {
+            return self.earlier_gaps(from, to, period).map(|()| 0);
         }
         let Some(file) = RowFile::read_only(from, period)? else { return Ok(0) };
         let spans = file.spans(self.from_ms, self.to_ms)?;
@@ -160,6 +163,19 @@ impl Travel {
         }
         written.add_gaps(&gaps)?;
         Ok(count)
+    }
+
+    /// A gap is in the month where it begins, and may reach into the time that is taken.
+    fn earlier_gaps(&self, from: &Path, to: &Path, period: Period) -> Result<(), Error> {
+        if matches!(period, Period::Day(..)) {
+            return Ok(());
+        }
+        let Some(file) = RowFile::read_only(from, period)? else { return Ok(()) };
+        let gaps = file.gaps(self.from_ms, self.to_ms)?;
+        if !gaps.is_empty() {
+            RowFile::open(to, period)?.add_gaps(&gaps)?;
+        }
+        Ok(())
     }
 
     fn moments(&mut self, from: &Records, to: &Path) -> Result<u64, Error> {
