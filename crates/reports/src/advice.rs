@@ -37,8 +37,9 @@ pub enum When {
     AboveIdle,
     /// The value is above it while the guest uses more than 1 % of a CPU.
     AboveBusy,
-    /// The value is further from 1 than the limit.
-    Off,
+    /// The value is further from 1 than the limit while the guest uses more than 5 % of a CPU: of
+    /// less its kernel counts too few ticks for a ratio.
+    OffBusy,
     /// The value is below the limit.
     Below,
 }
@@ -68,7 +69,7 @@ rules! {
     "io-wait", Guest "io_wait_percent", Above 10.0, "it waits for storage";
     "tight", Guest "tight_ratio", Above 1.0,
         "its working set is larger than what it has: raise its floor";
-    "clock", Guest "prorate_ratio", Off 0.05,
+    "clock", Guest "prorate_ratio", OffBusy 0.05,
         "its own CPU figures are not the host's: read those of PROC";
     "wakes", Guest "wakes_per_min", AboveIdle 300.0,
         "it is woken while it does nothing: ask `pinhead idle`";
@@ -84,6 +85,8 @@ pub(crate) const LABELS: [&str; 6] = ["host", "rule", "who", "field", "at", "evi
 
 /// A guest below this much of a CPU does nothing of its own, in hundredths.
 const IDLE_PERCENT: f64 = 1.0;
+/// And one above this has ticks enough to be counted by them.
+const TICKS_PERCENT: f64 = 5.0;
 
 /// What a rule has seen of someone.
 #[derive(Default)]
@@ -108,7 +111,10 @@ impl Rule {
             When::AboveBusy => {
                 value > self.limit && cpu().is_some_and(|percent| percent >= IDLE_PERCENT)
             }
-            When::Off => (value - 1.0).abs() > self.limit,
+            When::OffBusy => {
+                (value - 1.0).abs() > self.limit
+                    && cpu().is_some_and(|percent| percent >= TICKS_PERCENT)
+            }
             When::Below => value < self.limit,
         }
     }
@@ -117,9 +123,16 @@ impl Rule {
     fn badness(&self, value: f64) -> f64 {
         match self.when {
             When::Above | When::AboveIdle | When::AboveBusy => value,
-            When::Off => (value - 1.0).abs(),
+            When::OffBusy => (value - 1.0).abs(),
             When::Below => -value,
         }
+    }
+
+    /// Whether what was seen of someone is more than a moment's. A guest that is woken, or whose
+    /// clock is off, is so for most of the time; what it waited for or was killed for counts at
+    /// once.
+    fn lasts(&self, seen: &Seen) -> bool {
+        !matches!(self.when, When::AboveIdle | When::OffBusy) || seen.held * 2 >= seen.known
     }
 
     /// Looks at its field, which is found once for all that it looks at.
@@ -230,7 +243,7 @@ fn finding(
     whole: &Facts<'_>,
 ) -> Option<Line> {
     let field = rule.field()?;
-    let (worst, at_ms, evidence) = seen.worst.as_ref()?;
+    let (worst, at_ms, evidence) = seen.worst.as_ref().filter(|_| rule.lasts(seen))?;
     let held = f64::from(seen.held) * 100.0 / f64::from(seen.known);
     let unit = match field.unit.text() {
         "" => field.heading(),
@@ -261,7 +274,7 @@ pub(crate) fn limit_text(rule: &Rule) -> String {
         When::Above => format!("above {limit}"),
         When::AboveIdle => format!("above {limit} while idle"),
         When::AboveBusy => format!("above {limit} while busy"),
-        When::Off => format!("more than {limit} off 1"),
+        When::OffBusy => format!("more than {limit} off 1 while busy"),
         When::Below => format!("below {limit}"),
     }
 }
