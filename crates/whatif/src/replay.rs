@@ -154,6 +154,8 @@ pub struct HostTally {
     pub below_reserve_ms: u64,
     /// The least that it had free.
     pub least: Option<Bytes>,
+    /// Its memory, or what guests may use together, in the last pass.
+    pub total: Option<Bytes>,
 }
 
 /// Who is behind each key.
@@ -418,8 +420,9 @@ impl Player {
     }
 
     fn count_host(&mut self, sample: Option<&HostSample>, config: &Config, ms: u64) {
-        let Some(available) = sample.map(|sample| sample.available) else { return };
+        let Some(&HostSample { available, total, .. }) = sample else { return };
         let host = &mut self.host;
+        host.total = Some(total);
         host.ms += ms;
         host.available += u128::from(available.0) * u128::from(ms);
         host.least = Some(host.least.map_or(available, |least| least.min(available)));

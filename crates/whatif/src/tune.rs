@@ -50,6 +50,9 @@ const KERNEL: [&str; 19] = [
     "watchdog",
     "writeback",
 ];
+/// Our own processes in guests: what they do they are told by rules, or by who sits at the guest's
+/// shell.
+const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
 /// Rules that act more often in an hour, in both directions, oscillate.
 const TURNS_AN_HOUR: u64 = 30;
 /// KSM and page-out have to gain so much for a second of CPU.
@@ -130,12 +133,12 @@ pub struct Finding {
 
 impl Finding {
     /// Its weight: needs first, then memory as a part of the host's, then CPU time. In millionths.
-    fn weight(&self, habits: &Habits) -> u64 {
+    fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
-        let total = habits.host.total.0.max(1);
+        let total = known.total().0.max(1);
         let memory = u128::from(memory.0) * 1_000_000 / u128::from(total);
         let memory = u64::try_from(memory).unwrap_or(u64::MAX);
-        let cpus = habits.host.cpus.max(1);
+        let cpus = known.habits.host.cpus.max(1);
         memory
             .saturating_add(cpu_permille.saturating_mul(1_000) / cpus)
             .saturating_add(met_permille.saturating_mul(10_000))
@@ -155,6 +158,14 @@ pub struct Known<'a> {
     pub player: Option<&'a Player>,
 }
 
+impl Known<'_> {
+    /// What guests may use of the host: a budget may leave less than it has.
+    fn total(&self) -> Bytes {
+        let played = self.player.and_then(|player| player.host().total);
+        played.unwrap_or(self.habits.host.total)
+    }
+}
+
 /// What deserves doing, what gains most first.
 pub fn tune(known: &Known<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
@@ -170,7 +181,7 @@ pub fn tune(known: &Known<'_>) -> Vec<Finding> {
     found.extend(set_point(known));
     found.extend(ksm(known.habits));
     found.extend(page_out(known.habits));
-    found.sort_by_key(|finding| (Reverse(finding.weight(known.habits)), finding.fault));
+    found.sort_by_key(|finding| (Reverse(finding.weight(known)), finding.fault));
     found.truncate(FINDINGS_MAX);
     found
 }
@@ -232,7 +243,7 @@ fn too_large(
     let memory = sizing.memory.filter(|_| sizing.verdict == Verdict::TooLarge)?;
     let holds = habits?.holds?;
     let gain = holds.less(memory.upper);
-    if gain < known.habits.host.total.permille(MEMORY_PERMILLE) {
+    if gain < known.total().permille(MEMORY_PERMILLE) {
         return None;
     }
     Some(Finding {
@@ -258,7 +269,9 @@ fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     }
     let is_own = |name: &str| !KERNEL.iter().any(|thread| name.starts_with(thread));
     let own = || habits.wakers.iter().filter(|(name, _)| is_own(name));
-    let (name, times) = own().max_by_key(|(_, times)| **times)?;
+    let (name, times) = own()
+        .max_by_key(|(_, times)| **times)
+        .filter(|(name, _)| !OURS.contains(&name.as_str()))?;
     let all = own().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
     if times.saturating_mul(1000) < all.saturating_mul(CULPRIT_PERMILLE) {
         return None;

@@ -8,3 +8,4 @@ mod farm_disks;
 mod monitor_truth;
 mod packages;
 mod park_crash;
+mod tune_farms;

@@ -39,6 +39,9 @@ pub struct TuneArgs {
     /// Until when; now if it is not given
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
+    /// When something was done: tell what was found before it, and what came of that
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
     /// With less history than this nothing is said of a guest's size: 90m, 3h, 1d
     #[arg(long, value_name = "SPAN", default_value = "3h")]
     pub enough: String,
@@ -81,13 +84,36 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
     if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
         return Err(Error::Message("--from is at most a year before --to".into()));
     }
+    let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
+    if since_ms.is_some_and(|since_ms| !(from_ms + STEP_MS..to_ms).contains(&since_ms)) {
+        return Err(Error::Message("--since lies between --from and --to".into()));
+    }
     let path = crate::why::recordings(args.dir.as_deref())?;
     let records = Records::open(&path)?;
-    let (past, habits) = read(&records, from_ms, to_ms)?;
-    if past.guests().next().is_none() {
+    let enough_ms = when::span(&args.enough)?.unsigned_abs();
+    let Some(since_ms) = since_ms else {
+        let found = found(&records, (from_ms, to_ms), enough_ms)?;
+        return show::show(&found, args.format);
+    };
+    // A minute in which it was done is of neither.
+    let minute_ms = since_ms - since_ms.rem_euclid(STEP_MS);
+    let before = found(&records, (from_ms, minute_ms), enough_ms)?;
+    let after = found(&records, (minute_ms + STEP_MS, to_ms), enough_ms)?;
+    show::since(&before, &after, since_ms, args.format, now)
+}
+
+/// What was found in a time, and of how many guests.
+struct Found {
+    advised: Vec<Advised>,
+    guests: usize,
+}
+
+fn found(records: &Records, (from_ms, to_ms): (i64, i64), enough_ms: u64) -> Result<Found, Error> {
+    let (past, habits) = read(records, from_ms, to_ms)?;
+    let guests = past.guests().count();
+    if guests == 0 {
         return Err(Error::Message("No guest was recorded in this time".into()));
     }
-    let enough_ms = when::span(&args.enough)?.unsigned_abs();
     let advice: Advice = whatif::size(&past, &Options { enough_ms, ..Options::USUAL });
     let play = |change: Change| -> Result<Player, Error> {
         let mut player = Player::new(change);
@@ -121,7 +147,7 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
             advised.push(Advised { finding, foretold });
         }
     }
-    show::show(&advised, &past, args.format)
+    Ok(Found { advised, guests })
 }
 
 fn mean_free(player: &Player) -> u128 {

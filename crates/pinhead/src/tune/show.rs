@@ -1,32 +1,78 @@
 //! What deserves doing, as text and as JSON.
 
-use super::{Advised, Foretold};
+use super::{Advised, Foretold, Found};
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use base::{Bytes, plain, shell_word};
 use serde::Serialize;
-use whatif::{Finding, Gain, Past, Remedy, points};
+use whatif::{Finding, Gain, Remedy, points};
+use why::when::{self, Now};
 
 /// Levels of a small chart.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Characters of a name, and of a word of evidence.
 const NAME_MAX: usize = 60;
 
-pub(super) fn show(all: &[Advised], past: &Past, format: Format) -> Result<String, Error> {
+pub(super) fn show(found: &Found, format: Format) -> Result<String, Error> {
+    let all = &found.advised;
     if format == Format::Json {
         return json(&all.iter().map(Document::of).collect::<Vec<_>>());
     }
     if all.is_empty() {
-        let guests = past.guests().count();
+        let guests = found.guests;
         return Ok(format!("Nothing deserves doing: {guests} guests are as they should be.\n"));
     }
     Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
 }
 
+/// What was found before something was done, what came of it, and what is left to do.
+pub(super) fn since(
+    before: &Found,
+    after: &Found,
+    since_ms: i64,
+    format: Format,
+    now: &Now,
+) -> Result<String, Error> {
+    let still = |one: &Advised| {
+        let is_it = |other: &&Advised| {
+            let (a, b) = (&one.finding, &other.finding);
+            (a.fault, &a.guest) == (b.fault, &b.guest)
+        };
+        after.advised.iter().find(is_it)
+    };
+    if format == Format::Json {
+        let earlier = before.advised.iter().map(|one| EarlierDocument {
+            before: Document::of(one),
+            since: still(one).map(Document::of),
+        });
+        let findings = after.advised.iter().map(Document::of).collect();
+        return json(&SinceDocument { findings, earlier: earlier.collect() });
+    }
+    let mut out = format!("Found before {}, and what came of it:\n", when::show(since_ms, now));
+    for one in &before.advised {
+        let came = match still(one) {
+            None => "it is found no more".to_owned(),
+            Some(now) => format!("it is found still. {}", gain(&now.finding.gain)),
+        };
+        let Finding { fault, guest, .. } = &one.finding;
+        let gain = gain(&one.finding.gain);
+        out.push_str(&format!("   {}: {fault}. {gain} Since then {came}\n", who(guest)));
+    }
+    if before.advised.is_empty() {
+        out.push_str("   nothing\n");
+    }
+    out.push('\n');
+    Ok(out + &show(after, format)?)
+}
+
+fn who(guest: &str) -> String {
+    if guest.is_empty() { "the host".into() } else { plain(guest, NAME_MAX) }
+}
+
 fn text(number: usize, one: &Advised) -> String {
     let Finding { fault, guest, evidence, .. } = &one.finding;
-    let who = if guest.is_empty() { "the host".into() } else { plain(guest, NAME_MAX) };
+    let who = who(guest);
     let mut out = format!("{number}. {who}: {fault}. {}\n", gain(&one.finding.gain));
     let rows: Vec<String> =
         evidence.iter().map(|(name, value)| format!("{name} {}", plain(value, NAME_MAX))).collect();
@@ -123,6 +169,18 @@ struct Document {
     gains_cpu_permille: u64,
     gains_met_permille: u64,
     foretold: Option<ForetoldDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct SinceDocument {
+    findings: Vec<Document>,
+    earlier: Vec<EarlierDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct EarlierDocument {
+    before: Document,
+    since: Option<Document>,
 }
 
 #[derive(Debug, Serialize)]

@@ -20,19 +20,30 @@ type Plant = fn(second: u64, number: usize, row: &mut Row<G>, host: &mut Row<H>)
 
 /// Four hours of a farm, with what is planted in it.
 fn farm(name: &str, plant: Plant, waker: Option<(&str, u64)>) -> String {
+    farm_since(name, plant, waker, None, Format::Text).unwrap()
+}
+
+fn farm_since(
+    name: &str,
+    plant: Plant,
+    waker: Option<(&str, u64)>,
+    since: Option<&str>,
+    format: Format,
+) -> Result<String, Error> {
     let dir = std::env::temp_dir().join(format!("pinhead-tune-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
     record(&dir, plant, waker);
     let args = TuneArgs {
         from: Some("2026-11-24".into()),
         to: None,
+        since: since.map(str::to_owned),
         enough: "1h".into(),
-        format: Format::Text,
+        format,
         dir: Some(dir.clone()),
     };
     let text = tune(&args, &now());
     fs::remove_dir_all(&dir).unwrap();
-    text.unwrap()
+    text
 }
 
 fn record(dir: &Path, plant: Plant, waker: Option<(&str, u64)>) {
@@ -112,6 +123,38 @@ fn a_guest_that_is_twice_too_large_is_first() {
     assert!(first(&text).starts_with("1. g3: too large. To gain: 1"), "{text}");
     assert!(text.contains("\n   pinhead set g3 max \"120 MiB\"\n"), "{text}");
     assert!(!text.contains("\n2. "), "{text}");
+}
+
+#[test]
+fn what_came_of_what_was_done_is_told() {
+    // g3 is too large until two hours have passed; g2 is woken all the time.
+    let plant: Plant = |second, number, row, _| match number {
+        3 if second < 7200 => row.set(G::OwnAvailable, Some(150 * MIB)),
+        2 => {
+            row.set(G::VcpuDispatches, Some(second * 100));
+            row.set(G::VcpuRun, Some(second * 30_000_000));
+        }
+        _ => {}
+    };
+    let done =
+        |since, format| farm_since("since", plant, Some(("poller", 90)), Some(since), format);
+    let text = done("2026-11-24 08:00", Format::Text).unwrap();
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("Found before 08:00"), "{text}");
+    let large = lines.next().unwrap();
+    assert!(large.starts_with("   g3: too large. To gain: "), "{text}");
+    assert!(large.ends_with(" MiB. Since then it is found no more"), "{text}");
+    let woken = lines.next().unwrap();
+    assert!(woken.starts_with("   g2: woken. To gain: 3.0 % of a CPU."), "{text}");
+    assert!(woken.ends_with("it is found still. To gain: 3.0 % of a CPU."), "{text}");
+    assert!(text.contains("\n\n1. g2: woken."), "{text}");
+    let json = done("2026-11-24 08:00", Format::Json).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["earlier"][0]["since"], serde_json::Value::Null);
+    assert_eq!(json["earlier"][1]["since"]["guest"], "g2");
+    assert_eq!(json["findings"][0]["guest"], "g2");
+    let error = done("2026-11-25 08:00", Format::Text).unwrap_err().to_string();
+    assert!(error.contains("between --from and --to"), "{error}");
 }
 
 #[test]

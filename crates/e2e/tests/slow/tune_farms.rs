@@ -1,0 +1,150 @@
+//! `pinhead tune` on real farms, each with one fault that was planted: the fault is first in its
+//! list, with the command that mends it, and the farm without one has an empty list.
+
+use e2e::load::{HAS_ZRAM, HOLDING};
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{Guest, Host, Plan};
+use images::{Arch, GuestFile};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const GUESTS: usize = 2;
+/// Rows of a minute are what is looked at: three whole ones, whenever it begins.
+const RECORDED: Duration = Duration::from_secs(250);
+/// Each minute counts in so short a time.
+const ENOUGH: &str = "2m";
+/// Wakes two hundred times a second.
+const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
+                      while :; do read -t 0.005 word <&3; done\n";
+/// Takes 110 MiB at once, again and again.
+const BURSTS: &str = "(while :; do sleep 6; dd if=/dev/zero of=/dev/shm/burst bs=1M count=110; \
+                      sleep 6; rm /dev/shm/burst; done) > /dev/null 2>&1 &";
+/// CPUs go and come with each interval.
+const SWINGING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"2\"\n\
+                        HOTPLUG=\"(onumcpus < 2)\"\nHOTUNPLUG=\"(onumcpus > 1)\"\n\
+                        CMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
+                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// What is wrong with a farm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Nothing,
+    TooLarge,
+    Poller,
+    Oscillates,
+    SetPoint,
+}
+
+impl Fault {
+    const ALL: [Fault; 5] =
+        [Fault::Nothing, Fault::TooLarge, Fault::Poller, Fault::Oscillates, Fault::SetPoint];
+
+    fn plan(self, place: &Place, number: usize) -> Plan {
+        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
+        plan.cpus = 1;
+        plan.memory_mib = 192;
+        plan.rules = HOLDING.into();
+        plan.run_dir = Some(place.dir().to_path_buf());
+        // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+        plan.kernel_args.push("no_timer_check".into());
+        let bytes = POLLER.as_bytes().to_vec();
+        plan.files.push(GuestFile { path: "/sbin/poller".into(), mode: 0o755, bytes });
+        match self {
+            Fault::TooLarge if number == 0 => {
+                plan.memory_mib = 768;
+                plan.kernel_args.push(HAS_ZRAM.into());
+            }
+            Fault::Oscillates if number == 0 => {
+                plan.cpus = 2;
+                plan.rules = SWINGING.into();
+            }
+            _ => {}
+        }
+        plan
+    }
+
+    /// The host that it is on: with plenty, unless it is short.
+    fn size(self, host: &Host) -> Size {
+        let plenty = Size::with_free(host, GUESTS, 1024);
+        match self {
+            // A burst takes what is free, and the set point is no more than what no grant touches.
+            Fault::SetPoint => Size {
+                set_point_mib: 40,
+                hysteresis_mib: 4,
+                reserve_mib: 32,
+                ..Size::with_free(host, GUESTS, 40)
+            },
+            _ => plenty,
+        }
+    }
+
+    fn plant(self, guest: &mut Guest<'_>) {
+        match self {
+            Fault::TooLarge => guest.fill_cache(520),
+            Fault::Poller => {
+                guest.sh("poller > /dev/null 2>&1 &");
+            }
+            Fault::SetPoint => {
+                guest.sh(BURSTS);
+            }
+            Fault::Nothing | Fault::Oscillates => {}
+        }
+    }
+
+    /// How the first line of the answer begins, and what its command has; nothing for none.
+    fn expected(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Fault::Nothing => None,
+            Fault::TooLarge => Some(("1. g1: too large", "pinhead set g1 max")),
+            Fault::Poller => Some(("1. g1: woken", "pinhead exec g1 -- pkill -x poller")),
+            Fault::Oscillates => Some(("1. g1: rules oscillate", "pinhead exec g1 -- sh -c")),
+            Fault::SetPoint => Some(("1. the host: set point too low", "set_point = ")),
+        }
+    }
+}
+
+/// Records a farm with a fault, and gives what is said of it.
+fn tuned(fault: Fault) -> String {
+    let place = Place::new();
+    let plans: Vec<Plan> = (0..GUESTS).map(|number| fault.plan(&place, number)).collect();
+    let host = Host::start(&plans);
+    host.yield_to_manager();
+    let mut guest = host.guest(0);
+    fault.plant(&mut guest);
+    let settings = place.settings(&fault.size(&host), "");
+    let mut manager = Manager::start(&place, &settings);
+    manager.knows(GUESTS);
+    let _ = wait_until(RECORDED, || false);
+    manager.signal("TERM");
+    manager.end(Duration::from_secs(20));
+    let asked = |what: &str| {
+        let mut command = Command::new(e2e::program());
+        command.args([what, "--enough", ENOUGH, "--dir"]).arg(place.dir().join("recordings"));
+        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("{e}"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = asked("tune");
+    println!("{fault:?}:\n{text}\n{}", asked("size"));
+    text
+}
+
+#[test]
+fn a_planted_fault_is_first_and_a_farm_without_one_has_an_empty_list() {
+    let texts: Vec<(Fault, String)> = std::thread::scope(|scope| {
+        let farms = Fault::ALL.map(|fault| (fault, scope.spawn(move || tuned(fault))));
+        let joined =
+            farms.map(|(fault, farm)| (fault, farm.join().unwrap_or_else(|_| panic!("{fault:?}"))));
+        joined.into()
+    });
+    for (fault, text) in texts {
+        match fault.expected() {
+            None => assert!(text.starts_with("Nothing deserves doing"), "{fault:?}: {text}"),
+            Some((begin, command)) => {
+                let first = text.split("\n2. ").next().unwrap_or_default();
+                assert!(first.starts_with(begin), "{fault:?}: {text}");
+                assert!(first.contains(command), "{fault:?}: {text}");
+            }
+        }
+    }
+}
