@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build package test test-slow bench soak docs lint fuzz clean setup-%
+.PHONY: help up build package test test-slow test-python bench soak docs lint fuzz clean setup-%
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -64,6 +64,9 @@ test-slow: setup-test setup-package build ## images, experiments, packages, twen
 	@time PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
 		scripts/test slow
 
+test-python: setup-python ## the Python package: built, installed and tried, with Ray
+	@time scripts/python
+
 bench: build ## the measurements behind our figures
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)
 
@@ -77,6 +80,7 @@ docs: setup-build ## renew the documents and lists that are made from the code
 lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo fmt --manifest-path python/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked --quiet -p tidy
 	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run packaging/deb/*.p*; \

@@ -13,7 +13,8 @@ pub struct File {
 }
 
 /// Directories that hold what a program wrote, or inputs that are broken on purpose.
-const SKIPPED: &[&str] = &[".git", "target", "fuzz/artifacts", "fuzz/corpus", "fuzz/target"];
+const SKIPPED: &[&str] =
+    &[".git", "target", "fuzz/artifacts", "fuzz/corpus", "fuzz/target", "python/target"];
 
 /// Files that we write, by the end of their names.
 const WRITTEN: &[&str] = &[".rs", ".toml", ".md", ".sh", "Makefile"];

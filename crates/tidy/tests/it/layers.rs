@@ -33,13 +33,16 @@ fn packages_of_others_come_on_our_terms() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// Another dependency of any crate changes it, and `make fuzz` refuses one that is stale.
+/// Another dependency of any crate changes it, and `make fuzz` and `make test-python` refuse one
+/// that is stale.
 #[test]
-fn the_lock_file_of_the_fuzzers_workspace_is_current() {
-    let fuzz = metadata(&[
-        "--locked",
-        "--manifest-path=fuzz/Cargo.toml",
-        "--filter-platform=x86_64-unknown-linux-gnu",
-    ]);
-    assert!(fuzz["packages"].as_array().is_some_and(|packages| packages.len() > 1));
+fn the_lock_files_of_the_other_workspaces_are_current() {
+    for manifest in ["fuzz/Cargo.toml", "python/Cargo.toml"] {
+        let other = metadata(&[
+            "--locked",
+            &format!("--manifest-path={manifest}"),
+            "--filter-platform=x86_64-unknown-linux-gnu",
+        ]);
+        assert!(other["packages"].as_array().is_some_and(|packages| packages.len() > 1));
+    }
 }

@@ -1,0 +1,120 @@
+"""Many worlds over many recordings."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Iterable, Optional
+
+import pyarrow as pa
+
+from ._engines import ENGINES, WorkerLost
+from ._units import Time, between, size_bytes
+from ._whatif import Where, World, _path, simulate
+
+__all__ = ["SWEEP_SCHEMA", "WorkerLost", "sweep"]
+
+SWEEP_SCHEMA = pa.schema(
+    [
+        ("recording", pa.string()),
+        ("policy", pa.string()),
+        ("host_bytes", pa.uint64()),
+        ("growth", pa.float64()),
+        ("more", pa.uint32()),
+        ("like", pa.string()),
+        ("passes", pa.uint64()),
+        ("missing", pa.uint64()),
+        ("had_byte_seconds", pa.float64()),
+        ("resident_byte_seconds", pa.float64()),
+        ("unmet_byte_seconds", pa.float64()),
+        ("short_s", pa.uint64()),
+        ("grows", pa.uint64()),
+        ("shrinks", pa.uint64()),
+        ("mean_available_bytes", pa.uint64()),
+        ("least_available_bytes", pa.uint64()),
+        ("below_set_point_s", pa.uint64()),
+        ("below_reserve_s", pa.uint64()),
+    ]
+)
+"""The columns of :func:`sweep`: which recording and world, and what came of it over all guests and
+for the host. ``growth`` is a part of one, ``host_bytes`` is null where the host is as it was."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One world over one recording."""
+
+    recording: str
+    world: World
+    start: Optional[Time]
+    end: Optional[Time]
+
+
+def sweep(
+    recordings: Iterable[Where],
+    policies: Iterable[str],
+    worlds: Iterable[World] = (World(),),
+    *,
+    start: Optional[Time] = None,
+    end: Optional[Time] = None,
+    engine: str = "process",
+    workers: Optional[int] = None,
+    tries: int = 3,
+) -> pa.Table:
+    """Plays each policy in each world over each recording: a row each, in that order, with the
+    columns of :data:`SWEEP_SCHEMA`.
+
+    ``engine`` is ``process`` (processes of this machine) or ``ray`` (the cluster that ``ray.init``
+    has connected, which sees the recordings under the same names). Both give the same table, byte
+    for byte. ``workers`` are so many processes at once, by default one for each CPU. What a worker that died had is done
+    again; after ``tries`` times in vain it is :class:`WorkerLost`. Processes are started anew and
+    import the script that calls this: it needs ``if __name__ == "__main__":``, as all of Python's
+    ``multiprocessing``.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"there is no engine {engine!r}: say one of {', '.join(ENGINES)}")
+    for name, count in (("workers", workers), ("tries", tries)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name} is {count}: say a number from 1 on")
+    between(start, end)
+    paths = [_path(recording) for recording in _each(recordings, "recordings")]
+    names = _each(policies, "policies")
+    others = _each(worlds, "worlds")
+    for world in others:
+        if world.policy is not None:
+            raise ValueError(f"policies says which: {world} has one of its own")
+    jobs = [
+        Job(path, replace(world, policy=policy), start, end)
+        for path in paths
+        for policy in names
+        for world in others
+    ]
+    if not jobs:
+        return SWEEP_SCHEMA.empty_table()
+    rows = ENGINES[engine](_row, jobs, workers, tries)
+    return pa.Table.from_pylist(rows, schema=SWEEP_SCHEMA)
+
+
+def _each(values: Iterable[Any], name: str) -> list[Any]:
+    if isinstance(values, (str, bytes, World)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is a list: say [{values!r}]")
+    return list(values)
+
+
+def _row(job: Job) -> dict[str, Any]:
+    world = job.world
+    run = simulate(job.recording, world, start=job.start, end=job.end).other
+    assert run is not None, "a world with a policy is another one"
+    return {
+        # A name may have bytes that are no text.
+        "recording": os.fsencode(job.recording).decode(errors="replace"),
+        "policy": world.policy,
+        "host_bytes": size_bytes(world.host, "host"),
+        "growth": world.growth,
+        "more": world.more,
+        "like": world.like,
+        "passes": run.passes,
+        "missing": run.missing,
+        **run.totals,
+        **run.host,
+    }

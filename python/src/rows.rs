@@ -1,0 +1,165 @@
+//! Recordings, row by row.
+
+use crate::columns::{Column, Columns, Part};
+use base::duration::MINUTE_MS;
+use model::{Field, GuestField, Interval, Moment, ProcessField, TierField};
+use std::ops::ControlFlow;
+use store::{Error, Pick, Records, STEPS_MAX, Span};
+
+/// Why there is no table.
+#[derive(Debug)]
+pub enum Failure {
+    /// They cannot be read.
+    Store(Error),
+    /// More steps than are worth their memory.
+    TooMany,
+    /// Steps that rows do not come to.
+    Uneven,
+    /// Of some of the time there are rows of a quarter of an hour only.
+    Coarse,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Store(error) => error.fmt(f),
+            Failure::Uneven => {
+                f.write_str("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")
+            }
+            Failure::Coarse => f.write_str(
+                "of a part of this time only quarters of an hour are kept: say every=\"15min\", or \
+                 a multiple of that, or begin later",
+            ),
+            Failure::TooMany => {
+                write!(f, "the time has more than {STEPS_MAX} steps: make them longer")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Failure::Store(error) => error.source(),
+            Failure::TooMany | Failure::Uneven | Failure::Coarse => None,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+fn picked<F: Field>(part: Part, of: Part, wanted: &[usize]) -> Option<Vec<F>> {
+    (part == of).then(|| wanted.iter().filter_map(|place| F::ALL.get(*place).copied()).collect())
+}
+
+/// Steps of so long.
+pub fn intervals(
+    records: &Records,
+    part: Part,
+    wanted: &[usize],
+    from_ms: i64,
+    to_ms: i64,
+    step_ms: i64,
+) -> Result<Vec<Column>, Failure> {
+    if step_ms <= 0 || step_ms % MINUTE_MS != 0 {
+        return Err(Failure::Uneven);
+    }
+    let mut columns = Columns::new(part, wanted, false);
+    if let Some((first_ms, last_ms)) = records.extent()?
+        && to_ms.min(last_ms).saturating_sub(from_ms.max(first_ms)) / step_ms > STEPS_MAX
+    {
+        return Err(Failure::TooMany);
+    }
+    // Rows begin on round times, and what lies between two of them cannot be told apart.
+    let from_ms = from_ms - from_ms.rem_euclid(step_ms);
+    let mut is_coarse = false;
+    let pick = Pick {
+        guests: picked::<GuestField>(part, Part::Guests, wanted),
+        tiers: picked::<TierField>(part, Part::Tiers, wanted),
+        processes: picked::<ProcessField>(part, Part::Processes, wanted),
+    };
+    let span = Span { from_ms, to_ms, step_ms };
+    records.visit_fields(span, &pick, |interval| {
+        // A row of a quarter of an hour stands where it begins.
+        is_coarse |= interval.host.covered_ms > step_ms.unsigned_abs().saturating_mul(3) / 2;
+        add_interval(&mut columns, part, &interval);
+        match is_coarse {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    if is_coarse { Err(Failure::Coarse) } else { Ok(columns.finish()) }
+}
+
+fn add_interval(columns: &mut Columns, part: Part, interval: &Interval) {
+    let at_ms = interval.from_ms;
+    match part {
+        Part::Host => columns.push(at_ms, interval.host.covered_ms, &[], &interval.host.row),
+        Part::Guests => {
+            for (who, over) in &interval.guests {
+                let labels = [&*who.name, &*who.uuid, &*who.class];
+                columns.push(at_ms, over.covered_ms, &labels, &over.row);
+            }
+        }
+        Part::Tiers => {
+            for (name, over) in &interval.tiers {
+                columns.push(at_ms, over.covered_ms, &[name], &over.row);
+            }
+        }
+        Part::Processes => {
+            for (who, processes) in &interval.processes {
+                for (process, over) in processes {
+                    let labels = [&*who.name, &*who.uuid, &*process.name];
+                    columns.push(at_ms, over.covered_ms, &labels, &over.row);
+                    columns.pid(process.pid);
+                }
+            }
+        }
+    }
+}
+
+/// The samples as they were taken.
+pub fn samples(
+    records: &Records,
+    part: Part,
+    wanted: &[usize],
+    from_ms: i64,
+    to_ms: i64,
+) -> Result<Vec<Column>, Failure> {
+    let mut columns = Columns::new(part, wanted, true);
+    records.raw(from_ms, to_ms, |moment| {
+        add_moment(&mut columns, part, &moment);
+        ControlFlow::Continue(())
+    })?;
+    Ok(columns.finish())
+}
+
+fn add_moment(columns: &mut Columns, part: Part, moment: &Moment) {
+    let at_ms = moment.at_ms;
+    match part {
+        Part::Host => columns.push(at_ms, 0, &[], &moment.host),
+        Part::Guests => {
+            for (who, row) in &moment.guests {
+                columns.push(at_ms, 0, &[&*who.name, &*who.uuid, &*who.class], row);
+            }
+        }
+        Part::Tiers => {
+            for (name, row) in &moment.tiers {
+                columns.push(at_ms, 0, &[name], row);
+            }
+        }
+        Part::Processes => {
+            for (who, processes) in &moment.processes {
+                for (process, row) in processes {
+                    let labels = [&*who.name, &*who.uuid, &*process.name];
+                    columns.push(at_ms, 0, &labels, row);
+                    columns.pid(process.pid);
+                }
+            }
+        }
+    }
+}
