@@ -314,6 +314,11 @@ impl BalloonTracker {
         BalloonCheck::default()
     }
 
+    /// Whether it has more than at rest, and it is not said yet why: nobody knows what it needs.
+    pub fn is_rising(&self) -> bool {
+        self.rose_ms.is_some()
+    }
+
     fn unexplained(&mut self, now_ms: u64) {
         let before = self.unexplained_ms.replace(now_ms);
         // What goes on without a break is one change.
