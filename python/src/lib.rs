@@ -7,7 +7,7 @@ mod columns;
 mod rows;
 
 use backtest::{
-    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, Replayings,
+    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, ReplayDocument,
     RunDocument, Sizes, SizesDocument, World,
 };
 use base::Bytes;
@@ -139,7 +139,7 @@ fn replay(
             false => Some(source.play(change, if decisions { usize::MAX } else { 0 })?),
         };
         let name = world.policy.as_deref().unwrap_or("another world");
-        let document = Replayings {
+        let document = ReplayDocument {
             recorded: RunDocument::of("recorded", &played),
             agreement: agreement.as_ref().map(AgreementDocument::of),
             other: other.as_ref().map(|other| RunDocument::of(name, other)),

@@ -2,54 +2,28 @@
 
 use crate::columns::{Column, Columns, Part};
 use base::duration::MINUTE_MS;
-use model::{Field, GuestField, Interval, Moment, ProcessField, TierField};
+use model::{Field, GuestField, Interval, Moment, Over, ProcessField, Row, TierField};
 use std::ops::ControlFlow;
 use store::{Error, Pick, Records, STEPS_MAX, Span};
 
 /// Why there is no table.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// They cannot be read.
-    Store(Error),
+    #[error(transparent)]
+    Store(#[from] Error),
     /// More steps than are worth their memory.
+    #[error("the time has more than {STEPS_MAX} steps: make them longer")]
     TooMany,
     /// Steps that rows do not come to.
+    #[error("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")]
     Uneven,
     /// Of some of the time there are rows of a quarter of an hour only.
+    #[error(
+        "of a part of this time only quarters of an hour are kept: say every=\"15min\", or a \
+         multiple of that, or begin later"
+    )]
     Coarse,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::Store(error) => error.fmt(f),
-            Failure::Uneven => {
-                f.write_str("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")
-            }
-            Failure::Coarse => f.write_str(
-                "of a part of this time only quarters of an hour are kept: say every=\"15min\", or \
-                 a multiple of that, or begin later",
-            ),
-            Failure::TooMany => {
-                write!(f, "the time has more than {STEPS_MAX} steps: make them longer")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Failure::Store(error) => error.source(),
-            Failure::TooMany | Failure::Uneven | Failure::Coarse => None,
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Store(error)
-    }
 }
 
 fn picked<F: Field>(part: Part, of: Part, wanted: &[usize]) -> Option<Vec<F>> {
@@ -132,34 +106,28 @@ pub fn samples(
 ) -> Result<Vec<Column>, Failure> {
     let mut columns = Columns::new(part, wanted, true);
     records.raw(from_ms, to_ms, |moment| {
-        add_moment(&mut columns, part, &moment);
+        add_interval(&mut columns, part, &at_once(moment));
         ControlFlow::Continue(())
     })?;
     Ok(columns.finish())
 }
 
-fn add_moment(columns: &mut Columns, part: Part, moment: &Moment) {
-    let at_ms = moment.at_ms;
-    match part {
-        Part::Host => columns.push(at_ms, 0, &[], &moment.host),
-        Part::Guests => {
-            for (who, row) in &moment.guests {
-                columns.push(at_ms, 0, &[&*who.name, &*who.uuid, &*who.class], row);
-            }
-        }
-        Part::Tiers => {
-            for (name, row) in &moment.tiers {
-                columns.push(at_ms, 0, &[name], row);
-            }
-        }
-        Part::Processes => {
-            for (who, processes) in &moment.processes {
-                for (process, row) in processes {
-                    let labels = [&*who.name, &*who.uuid, &*process.name];
-                    columns.push(at_ms, 0, &labels, row);
-                    columns.pid(process.pid);
-                }
-            }
-        }
+/// A moment as an interval that covers nothing: its rows are added like those of any other.
+fn at_once(moment: Moment) -> Interval {
+    let Moment { at_ms, host, guests, tiers, processes } = moment;
+    Interval {
+        from_ms: at_ms,
+        host: over(host),
+        guests: guests.into_iter().map(|(who, row)| (who, over(row))).collect(),
+        tiers: tiers.into_iter().map(|(name, row)| (name, over(row))).collect(),
+        processes: processes
+            .into_iter()
+            .map(|(who, of)| (who, of.into_iter().map(|(name, row)| (name, over(row))).collect()))
+            .collect(),
+        ..Interval::default()
     }
+}
+
+fn over<F>(row: Row<F>) -> Over<F> {
+    Over { covered_ms: 0, row }
 }

@@ -10,7 +10,7 @@ use whatif::{Agreement, Replayed, Sizing, Tally, Tried};
 
 /// Recorded passes played again, and another world beside them.
 #[derive(Debug, Serialize)]
-pub struct Replayings {
+pub struct ReplayDocument {
     pub recorded: RunDocument,
     pub agreement: Option<AgreementDocument>,
     pub other: Option<RunDocument>,

@@ -20,7 +20,7 @@ mod world;
 
 pub use document::{
     AgreementDocument, DecisionDocument, FitDocument, GuestDocument, HostDocument, Range,
-    Replayings, RuleDocument, RunDocument, SizeDocument, SizesDocument, TallyDocument,
+    ReplayDocument, RuleDocument, RunDocument, SizeDocument, SizesDocument, TallyDocument,
 };
 pub use error::Error;
 pub use fit::{Fit, search};

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ._engines import ENGINES, WorkerLost
 from ._units import Time, between, size_bytes
-from ._whatif import Where, World, _path, simulate
+from ._whatif import SUMS, Where, World, _path, simulate
 
 __all__ = ["SWEEP_SCHEMA", "WorkerLost", "sweep"]
 
@@ -24,12 +24,7 @@ SWEEP_SCHEMA = pa.schema(
         ("like", pa.string()),
         ("passes", pa.uint64()),
         ("missing", pa.uint64()),
-        ("had_byte_seconds", pa.float64()),
-        ("resident_byte_seconds", pa.float64()),
-        ("unmet_byte_seconds", pa.float64()),
-        ("short_s", pa.uint64()),
-        ("grows", pa.uint64()),
-        ("shrinks", pa.uint64()),
+        *SUMS,
         ("mean_available_bytes", pa.uint64()),
         ("least_available_bytes", pa.uint64()),
         ("below_set_point_s", pa.uint64()),

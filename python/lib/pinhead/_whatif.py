@@ -15,8 +15,7 @@ from ._recording import Recording
 from ._units import Size, Span, Time, between, path_text, permille, size_bytes, span_ms
 
 _TIME = pa.timestamp("ms", tz="UTC")
-_TALLY = [
-    ("there_s", pa.uint64()),
+SUMS = [
     ("had_byte_seconds", pa.float64()),
     ("resident_byte_seconds", pa.float64()),
     ("unmet_byte_seconds", pa.float64()),
@@ -24,7 +23,8 @@ _TALLY = [
     ("grows", pa.uint64()),
     ("shrinks", pa.uint64()),
 ]
-_GUESTS = pa.schema([("guest", pa.string()), *_TALLY])
+"""What is summed up of guests over a time."""
+_GUESTS = pa.schema([("guest", pa.string()), ("there_s", pa.uint64()), *SUMS])
 _DECISIONS = pa.schema(
     [
         ("at_ms", pa.int64()),

@@ -160,7 +160,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     if let (true, Some(like)) = (args.fit, &args.like) {
         return show::fit(&backtest::search(&source, &world, like)?, like, args.source.format);
     }
-    let played = source.play(Change::default(), usize::MAX)?;
+    let played = source.play(Change::default(), 0)?;
     args.like.as_deref().map_or(Ok(()), |pattern| played.must_have(pattern))?;
     show::simulate(&played, &source.play(change, 0)?, args.source.format, now)
 }

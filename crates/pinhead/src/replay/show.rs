@@ -4,7 +4,7 @@ use super::percent;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use backtest::{AgreementDocument, Fit, FitDocument, Played, Replayings, RunDocument};
+use backtest::{AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument};
 use base::{Bytes, Table, left, plain, right};
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
@@ -41,7 +41,7 @@ pub(super) fn replay(
 ) -> Result<String, Error> {
     if format == Format::Json {
         let named = other.map(|(name, other)| RunDocument::of(name, other));
-        return json(&Replayings {
+        return json(&ReplayDocument {
             recorded: RunDocument::of("recorded", played),
             agreement: agreement.map(AgreementDocument::of),
             other: named,
@@ -69,7 +69,7 @@ pub(super) fn simulate(
     now: &Now,
 ) -> Result<String, Error> {
     if format == Format::Json {
-        return json(&Replayings {
+        return json(&ReplayDocument {
             recorded: RunDocument::of("recorded", played),
             agreement: None,
             other: Some(RunDocument::of("simulated", other)),
@@ -148,7 +148,7 @@ fn difference_text(difference: &Difference, now: &Now) -> String {
     );
     let replayed = difference.replayed.as_ref().map_or_else(
         || "nothing".to_owned(),
-        |one| format!("{} {}", one.action.name(), sizes(one.from, one.to)),
+        |one| format!("{} {}", one.action.told(one.clause), sizes(one.from, one.to)),
     );
     format!(
         "  {} {}: {recorded} in the journal, {replayed} now\n",

@@ -85,18 +85,20 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
         return Err(Error::Message("--from is at most a year before --to".into()));
     }
     let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
-    if since_ms.is_some_and(|since_ms| !(from_ms + STEP_MS..to_ms).contains(&since_ms)) {
-        return Err(Error::Message("--since lies between --from and --to".into()));
+    // A minute in which it was done is of neither.
+    let minute_ms = since_ms.map(|since_ms| since_ms - since_ms.rem_euclid(STEP_MS));
+    if minute_ms.is_some_and(|minute_ms| minute_ms <= from_ms || minute_ms + STEP_MS >= to_ms) {
+        return Err(Error::Message(
+            "--since lies between --from and --to, more than a minute from either".into(),
+        ));
     }
     let path = crate::why::recordings(args.dir.as_deref())?;
     let records = Records::open(&path)?;
     let enough_ms = when::span(&args.enough)?.unsigned_abs();
-    let Some(since_ms) = since_ms else {
+    let Some((since_ms, minute_ms)) = since_ms.zip(minute_ms) else {
         let found = found(&records, (from_ms, to_ms), enough_ms)?;
         return show::show(&found, args.format);
     };
-    // A minute in which it was done is of neither.
-    let minute_ms = since_ms - since_ms.rem_euclid(STEP_MS);
     let before = found(&records, (from_ms, minute_ms), enough_ms)?;
     let after = found(&records, (minute_ms + STEP_MS, to_ms), enough_ms)?;
     show::since(&before, &after, since_ms, args.format, now)
@@ -130,15 +132,22 @@ fn found(records: &Records, (from_ms, to_ms): (i64, i64), enough_ms: u64) -> Res
         habits: &habits,
         player: Some(&player).filter(|player| player.passes() > 0),
     };
+    let sums = |player: Player| (player.total(), mean_free(&player));
+    let mut as_it_was = None;
     let mut advised = Vec::new();
     for finding in whatif::tune(&known) {
         let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
             Some(change) => {
-                // Both are estimates of the same kind, so that they can be compared.
-                let as_it_was = Change { kind: Some(player.kind()), ..Change::default() };
-                let (before, after) = (play(as_it_was)?, play(change)?);
-                let sums = |player: &Player| (player.total(), mean_free(player));
-                Some(Foretold { before: sums(&before), after: sums(&after) })
+                // Both are estimates of the same kind, so that they can be compared. The one
+                // without a change is the same for all findings.
+                let before = match as_it_was {
+                    Some(before) => before,
+                    None => {
+                        let kind = Some(player.kind());
+                        *as_it_was.insert(sums(play(Change { kind, ..Change::default() })?))
+                    }
+                };
+                Some(Foretold { before, after: sums(play(change)?) })
             }
             None => None,
         };

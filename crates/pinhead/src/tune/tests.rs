@@ -153,8 +153,11 @@ fn what_came_of_what_was_done_is_told() {
     assert_eq!(json["earlier"][0]["since"], serde_json::Value::Null);
     assert_eq!(json["earlier"][1]["since"]["guest"], "g2");
     assert_eq!(json["findings"][0]["guest"], "g2");
-    let error = done("2026-11-25 08:00", Format::Text).unwrap_err().to_string();
-    assert!(error.contains("between --from and --to"), "{error}");
+    // The farm's last minute ends at 10:01.
+    for since in ["2026-11-25 08:00", "2026-11-24 10:00"] {
+        let error = done(since, Format::Text).unwrap_err().to_string();
+        assert!(error.contains("between --from and --to"), "{since}: {error}");
+    }
 }
 
 #[test]
@@ -172,6 +175,20 @@ fn a_poller_is_named_with_its_guest() {
     assert!(first(&text).starts_with("1. g2: woken. To gain: 3.0 % of a CPU"), "{text}");
     assert!(text.contains("pinhead exec g2 -- pkill -x poller"), "{text}");
     assert!(!text.contains("\n2. "), "{text}");
+}
+
+#[test]
+fn our_own_daemon_is_nobody_to_end() {
+    let woken: Plant = |second, number, row, _| {
+        if number == 2 {
+            row.set(G::VcpuDispatches, Some(second * 100));
+            row.set(G::VcpuRun, Some(second * 30_000_000));
+        }
+    };
+    for (name, own) in [("daemon", "pinheadd"), ("shell", "pinhead-guest")] {
+        let text = farm(name, woken, Some((own, 90)));
+        assert!(text.starts_with("Nothing deserves doing"), "{own}: {text}");
+    }
 }
 
 #[test]
